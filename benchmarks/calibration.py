@@ -1,6 +1,9 @@
 """False alarms of comparisons and coverage of intervals on real predictions of ten suites, with and without clusters.
 
-Usage: ``python -m benchmarks.calibration [DRAWS [SUITES]]`` with XLING_DATA set. The systems are two controls each.
+``python -m benchmarks.calibration record [SUITES]``, with XLING_DATA set, predicts with two controls a suite. It keeps
+the statistics of their rows in `RECORDED`, without texts or answers.
+``python -m benchmarks.calibration DRAWS [SUITES]`` draws from them, and so do the tests.
+
 False alarms: their answers change places item by item at random, in all languages at once, so that nothing is true; how
 often is p at or below .05? Coverage: items (with their passage or document) are drawn from the available ones, as if
 these were all there are; how often do the intervals of the average and of the difference hold the values of all?
@@ -30,6 +33,9 @@ from xling.eval.stats import Answered, Paired
 from xling.eval.suite import suites
 
 MAX_ITEMS, RESAMPLES = 300, 400
+PLAIN_DRAWS = 100
+"""Draws in which rows drawn one by one are tried too; their rates are far off, so few draws show it."""
+RECORDED = Path(__file__).parent.parent / "tests/eval/calibration.npz"
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Case:
 NGRAM, MAJORITY = {"systems": ("ngram",)}, {"systems": ("majority",)}
 CASES = (
     Case("sib200", ("ar", "de", "fi", "hi", "id", "ja", "sw", "tr", "vi", "zh"), NGRAM, MAJORITY),
-    Case("xnli", ("de", "en", "fr", "tr"), {**NGRAM, "train_rows": 3000}, {**NGRAM, "train_rows": 300}),
+    Case("xnli", ("de", "fr", "tr"), {**NGRAM, "train_rows": 3000}, {**NGRAM, "train_rows": 300}),
     Case("panx", ("de", "fr", "hi", "tr"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
     Case("udpos", ("de", "fi", "fr", "tr"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
     Case("masakhaner", ("ha", "sw", "yo"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
@@ -59,15 +65,44 @@ CASES = (
 
 def main(draws: str = "300", *names: str) -> int:
     """Measure every case, or those of the suites named, and print a row of JSON for each."""
+    if draws == "record":
+        return record(names)
+    for suite in names or [case.suite for case in CASES]:
+        said = measured(METRICS[suites()[suite].metric], recorded(suite), int(draws), suite)
+        print(json.dumps({"suite": suite, **said}), flush=True)
+    return 0
+
+
+def record(names: Sequence[str] = ()) -> int:
+    """Predict with both systems of every case, or of those named, and keep the statistics of their rows."""
     data = Path(os.environ["XLING_DATA"])
+    arrays = dict(np.load(RECORDED)) if RECORDED.is_file() else {}
     for case in (case for case in CASES if not names or case.suite in names):
         with tempfile.TemporaryDirectory() as folder:
-            a, b = (
+            systems = [
                 scored(case, settings, Path(folder) / name, data)
                 for name, settings in (("a", case.first), ("b", case.second))
-            )
-        print(json.dumps({"suite": case.suite, **measured(case, a, b, int(draws))}), flush=True)
+            ]
+        pairs = few(
+            [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(*systems, strict=True)]
+        )
+        own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
+        for pair, clusters in zip(pairs, own, strict=True):
+            parts = {"a": pair.a, "b": pair.b, "clusters": clusters}
+            arrays |= {f"{case.suite}/{pair.lang}/{name}": part for name, part in parts.items()}
+        np.savez_compressed(RECORDED, **arrays)
+        print(case.suite, sum(len(p.a) for p in pairs), RECORDED.stat().st_size, flush=True)
     return 0
+
+
+def recorded(suite: str) -> list[Paired]:
+    """Return the row statistics of both systems of a case, a language each; rows of one cluster share an id."""
+    arrays = np.load(RECORDED)
+    langs = [
+        name.split("/")[1] for name in arrays.files if name.startswith(f"{suite}/") and name.endswith("/a")
+    ]
+    parts = ((lang, *(arrays[f"{suite}/{lang}/{name}"] for name in ("a", "b", "clusters"))) for lang in langs)
+    return [Paired(lang, a, b, [str(c) for c in clusters], [None] * len(a)) for lang, a, b, clusters in parts]
 
 
 def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[Scored]:
@@ -81,16 +116,15 @@ def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[
     ]
 
 
-def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -> dict[str, Any]:
-    """Return rates with the statistics' clusters, and with rows drawn one by one."""
-    metric = METRICS[suites()[case.suite].metric]
-    pairs = [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(a, b, strict=True)]
-    pairs = few(pairs)
+def measured(
+    metric: Metric, pairs: Sequence[Paired], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
+) -> dict[str, Any]:
+    """Return rates with the statistics' clusters, and with rows drawn one by one in the first ``plain_draws``."""
     own, count = stats.clusters_of([p.sides()[0] for p in pairs])
     truth = stats.compare(pairs, metric, "truth", 10).difference
     average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
     counts = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
-    draw = rng("calibration", case.suite)
+    draw = rng("calibration", key)
     for number in range(draws):
         swap = draw.random(count) < 0.5
         null = [
@@ -99,13 +133,16 @@ def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -
         ]
         again = resampled(pairs, own, draw.integers(count, size=count))
         for name, counter in counts.items():
+            if name == "rows" and number >= plain_draws:
+                continue
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
             counter["alarms"] += stats.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
             test = stats.compare(tests[1], metric, f"c{number}", RESAMPLES)
             counter["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
             counter["average"] += low <= average <= high
-    shares = {n: {k: round(100 * v / draws, 1) for k, v in counter.items()} for n, counter in counts.items()}
+    tried = {name: num for name, num in (("rows", min(draws, plain_draws)), ("clusters", draws)) if num}
+    shares = {n: {k: round(100 * v / num, 1) for k, v in counts[n].items()} for n, num in tried.items()}
     return {"rows": sum(len(p.a) for p in pairs), "clusters": count, "draws": draws, "percent": shares}
 
 

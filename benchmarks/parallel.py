@@ -6,7 +6,6 @@ sets (or XLING_DATA) and NAME is one of these, or nothing for all of them:
 - ``filters``: pairs a second of the default chain without model scores, on one core;
 - ``noise``: precision and recall of the default chain on Tatoeba pairs with planted noise;
 - ``align [PROGRAM]``: our aligner against eflomal, 30,000 pairs of MAFAND en-sw: time, and F1 against its output;
-- ``mine-speed [NUM]``: 100,000 x 100,000 vectors of 256 dimensions (synthetic, clustered);
 - ``mine``: F1 of mining de-en with 10 % true pairs, with vectors made from a dictionary.
 
 Figures are one JSON object a line. Set POLARS_MAX_THREADS=1 and OMP_NUM_THREADS=1 for one core.
@@ -30,17 +29,18 @@ import polars as pl
 
 from xling.core import languages
 from xling.core.sampling import rng
+from xling.corpora.mining.margin import f1_at_best_threshold, mine
+from xling.corpora.mining.rows import normalised
 from xling.corpora.parallel import chain, eflomal
 from xling.corpora.parallel.align import align
 from xling.corpora.parallel.filters import Context
-from xling.corpora.parallel.mine import f1_at_best_threshold, mine, nearest, normalised
 from xling.corpora.parallel.symmetrise import alignment_error_rate, parse_pharaoh
 from xling.text.dictionary import read_dictionary
 from xling.text.document import Ledger
 from xling.text.pairs import frame, words
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("filters", "noise", "align", "mine-speed", "mine")
+NAMES = ("filters", "noise", "align", "mine")
 SEEDS = (1, 2, 3)
 _JOIN = "grow-diag-final-and"
 _STEM_CHARS = 5  # a poor man's lemma: the dictionary holds few inflected forms
@@ -231,24 +231,6 @@ def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
         )
 
 
-def mine_speed(data: Path, num: str = "100000", *_: str) -> None:
-    """Time of mining in clustered synthetic vectors, and what the approximate index misses."""
-    count, dim, draw = int(num), 256, np.random.default_rng(1)
-    centres = draw.standard_normal((2000, dim))
-    meaning = centres[draw.integers(0, len(centres), count)] + draw.standard_normal((count, dim))
-    order = draw.permutation(count)
-    src = normalised(meaning + 0.3 * draw.standard_normal((count, dim)))
-    tgt = normalised((meaning + 0.3 * draw.standard_normal((count, dim)))[order])
-    (i, j, _), spent = timed(lambda: mine(src, tgt, index="auto"))
-    right = float((order[j] == i).mean())
-    sample = src[: min(2000, count)]
-    exact, _ = nearest(sample, tgt, 4, "exact")
-    scores, _ = nearest(sample, tgt, 4, "clusters")
-    recall = round(float((scores >= exact - 1e-5).mean()), 4)
-    show(bench="mine-speed", vectors=count, dim=dim, right=right, recall_of_neighbours=recall,
-         cores=os.cpu_count(), **spent)  # fmt: skip
-
-
 def dictionary_vectors(texts: Sequence[str], table: dict[str, tuple[str, ...]], idf: dict[str, float]) -> Any:
     """Return sums of random vectors of the words, each translated by ``table`` where it can be; float32 (n, 512)."""
     held: dict[str, Any] = {}
@@ -303,7 +285,7 @@ def mine_bench(data: Path, *_: str) -> None:
 
 def main(arguments: list[str]) -> None:
     """Run one benchmark, or all that can run here; those that cannot are named at the end."""
-    run = dict(zip(NAMES, (filters, noise, align_bench, mine_speed, mine_bench), strict=True))
+    run = dict(zip(NAMES, (filters, noise, align_bench, mine_bench), strict=True))
     chosen, rest = (arguments[:1], arguments[1:]) if arguments else (list(NAMES), [])
     data = rest[0] if rest else os.environ.get("XLING_DATA", "")
     if not set(chosen) <= set(NAMES) or not data:

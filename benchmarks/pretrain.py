@@ -39,7 +39,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import iterators
 from fairseq.trainer import Trainer
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -171,7 +170,7 @@ def batches(trainer: Trainer) -> Iterator[Any]:
         itr = trainer.get_train_iterator(epoch, load_dataset=True)
         trainer.lr_step(epoch)
         trainer.begin_epoch(epoch)
-        yield from iterators.GroupedIterator(itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False), 1)
+        yield from ([batch] for batch in itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False))
         epoch += 1
 
 

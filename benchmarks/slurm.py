@@ -134,8 +134,9 @@ def last_update(log: Path) -> int:
 
 
 def index(folder: Path, num_sentences: int) -> None:
-    """Opening, drawing, ordering and cutting an epoch of ``num_sentences`` sentences of 16 tokens."""
+    """Opening an epoch of ``num_sentences`` sentences of 16 tokens and ordering and cutting its first window."""
     from xling.objectives.mmlm import BlockDataset, MmlmConfig
+    from xling.training.reading import TrainIterator
 
     lang = folder / "en"
     lang.mkdir()
@@ -144,7 +145,9 @@ def index(folder: Path, num_sentences: int) -> None:
             b"MMIDIDX\x00\x00" + (1).to_bytes(8, "little") + bytes([8]) + num_sentences.to_bytes(8, "little")
         )
         handle.write(np.full(num_sentences, 16, np.int32).tobytes())
-        handle.truncate(handle.tell() + 8 * num_sentences)
+        handle.truncate(handle.tell() + 8 * num_sentences - 8)
+        handle.seek(0, 2)
+        handle.write(np.int64(32 * (num_sentences - 1)).tobytes())
     with (lang / "train.bin").open("wb") as handle:
         handle.truncate(num_sentences * 16 * 2)  # a sparse file: the tokens are simulated
     start = time.perf_counter()
@@ -152,11 +155,12 @@ def index(folder: Path, num_sentences: int) -> None:
         MmlmConfig(tokens_per_sample=256, seed=1), folder, "train", ["en"], "mmlm", lambda *_: {}
     )
     opened = time.perf_counter()
-    order = data.ordered_indices()
-    batches = data.batch_by_size(order, max_tokens=4096)
-    report("open and draw the epoch", opened - start, "s")
+    batches = TrainIterator(data, 4096, 1).num_batches
+    report("open the shards", opened - start, "s")
     report(
-        f"order and cut {len(data):,} blocks into {len(batches):,} batches", time.perf_counter() - opened, "s"
+        f"begin an epoch of {len(data):,} blocks in about {batches:,} batches",
+        time.perf_counter() - opened,
+        "s",
     )
 
 

@@ -128,16 +128,16 @@ class Ngrams:
     """A model of `xling corpus langid-train`."""
 
     def __init__(self, path: Path) -> None:
-        self._model = ngrams.load(path)
+        self.model = ngrams.load(path)
 
     @cached_property
     def langs(self) -> frozenset[str]:
         """Codes of the languages that the n-gram model knows."""
-        return frozenset(lang.partition("_")[0] for lang in self._model.langs)
+        return frozenset(lang.partition("_")[0] for lang in self.model.langs)
 
     @cached_property
     def _read_chars(self) -> dict[str, int]:
-        return dict(zip(self._model.langs, self._model.num_chars.tolist(), strict=True))
+        return dict(zip(self.model.langs, self.model.num_chars.tolist(), strict=True))
 
     def knows_little(self, code: str) -> bool:
         """Return whether the model was trained on too little text of a language to tell it from its relatives."""
@@ -145,7 +145,7 @@ class Ngrams:
 
     def rank(self, text: str) -> Ranking:
         """Return the most likely languages of a text with their probabilities."""
-        return self._model.probabilities(text, _NUM_CANDIDATES)
+        return self.model.probabilities(text, _NUM_CANDIDATES)
 
 
 class Ensemble:
@@ -243,6 +243,11 @@ def lid176() -> FastText:
 @cache
 def _own() -> Ngrams:
     return Ngrams(Path(ngrams.__file__).with_suffix(".npz"))
+
+
+def built_in_ngrams() -> ngrams.NgramModel:
+    """Return the n-grams that ship with the package."""
+    return _own().model
 
 
 @cache

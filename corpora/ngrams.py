@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FLOOR = 1e-7  # minimum frequency of an n-gram among those of its order
 _SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
+MAX_ORDER = max(_SIZES)
+MAX_GAIN = 21.0
+"""Largest gain of an n-gram."""
 _SHARPNESS = 2.2  # exponent of the probabilities, times sqrt(number of n-grams); fitted to held-out lines
 # Letters with their marks and joiners; the marks of India, South East Asia, Hebrew and Arabic are no \w.
 _OTHER = re.compile(
@@ -90,6 +93,17 @@ class NgramModel:
         sums = np.bincount(self.lang_of[entries], self.gain[entries] * counts, minlength=len(self.langs))
         return sums / max(1, num), num
 
+    def gains(self, hashes: UInt32[np.ndarray, " num_hashes"]) -> Float32[np.ndarray, "num_hashes num_langs"]:
+        """Return the gain of each n-gram in every language, ``(num_hashes, num_langs)``; 0 where it has none."""
+        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        rows = np.flatnonzero(self.hashes[places] == hashes)
+        ends = self.ends[places[rows]]
+        lengths = ends - np.where(places[rows] > 0, self.ends[places[rows] - 1], 0)
+        entries = np.arange(lengths.sum()) + np.repeat(ends - np.cumsum(lengths), lengths)
+        table = np.zeros((len(hashes), len(self.langs)), np.float32)
+        table[np.repeat(rows, lengths), self.lang_of[entries]] = self.gain[entries]
+        return table
+
     def _entries(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
         text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
@@ -123,7 +137,7 @@ class NgramModel:
                 steps=order,
                 lengths=lengths,
                 lang_of=self.lang_of,
-                gain=np.round(np.clip(self.gain, 0, 21) * 12).astype(np.uint8),
+                gain=np.round(np.clip(self.gain, 0, MAX_GAIN) * 12).astype(np.uint8),
                 num_chars=self.num_chars,
             )
 
@@ -171,7 +185,7 @@ def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0)
             raise UserError(f"no word in the text of {lang}", fix="give other files")
         # Hashes of two orders may be equal.
         values, places = np.unique(np.concatenate(hashes), return_index=True)
-        kept[lang] = values, np.clip(np.concatenate(gains)[places], 0, 21).astype(np.float32), num_chars
+        kept[lang] = values, np.clip(np.concatenate(gains)[places], 0, MAX_GAIN).astype(np.float32), num_chars
     return _assembled(kept)
 
 

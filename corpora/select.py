@@ -16,6 +16,7 @@ import polars as pl
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
+from xling.corpora.parallel import select as pairs
 from xling.corpora.shards import SCHEMA, corpus_shards
 from xling.corpora.stages.filters import STATISTICS
 
@@ -40,8 +41,9 @@ class SelectConfig:
         expr: SQL condition; documents for which it is true are kept. Beside the columns of a corpus:
             ``chars``, ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip`` and
             the statistics of the filters: ``words``, ``ended``, ``short`` and the others of
-            `xling.corpora.stages.filters.STATISTICS`.
-        out: directory to publish; empty only counts the documents that would be kept.
+            `xling.corpora.stages.filters.STATISTICS`. Of sentence pairs: ``align``, ``langid``, ``score``,
+            ``src_chars``, ``tgt_chars``, ``ratio``, for example ``align > 0.9 AND langid > -2``; dev and test stay.
+        out: directory to publish; empty only counts the documents or pairs that would be kept.
     """
 
     corpus: str
@@ -55,6 +57,9 @@ def run(cfg: SelectConfig) -> Answer:
     Raises:
         UserError: no corpus, an unknown column, or an expression that is not a condition.
     """
+    corpus = Path(cfg.corpus)
+    if (corpus / manifest.FILE_NAME).is_file() and "pair" in manifest.read(corpus).config:
+        return _pairs(cfg)
     shards = corpus_shards(Path(cfg.corpus))
     condition = _condition(cfg.expr)
     frames = [_with_extra(pl.scan_parquet(path)) for path in shards]
@@ -79,6 +84,25 @@ def run(cfg: SelectConfig) -> Answer:
                 left = _with_extra(pl.scan_parquet(path)).filter(condition).select(SCHEMA.names).collect()
                 if len(left):
                     left.write_parquet(publication.path / "shards" / path.name, compression="zstd")
+            publication.counts |= facts
+    return Answer(f"{told} in {out}", facts | {"out": str(out)})
+
+
+def _pairs(cfg: SelectConfig) -> Answer:
+    """Do the same for a corpus of sentence pairs."""
+    corpus, out = Path(cfg.corpus), Path(cfg.out)
+    facts = pairs.counts(corpus, cfg.expr)
+    told = f"{facts['pairs']:,} of {facts['of_pairs']:,} training pairs"
+    if not cfg.out:
+        return Answer(f"{told} would stay", facts)
+    if not facts["pairs"]:
+        raise UserError(
+            f"{cfg.expr!r} leaves none of {facts['of_pairs']:,} pairs", fix="loosen the expression"
+        )
+    settings = {"pair": manifest.read(corpus).config["pair"], "corpus": cfg.corpus, "expr": cfg.expr}
+    if manifest.up_to_date(out, STAGE, settings, [corpus]) is None:
+        with manifest.publish(out, STAGE, settings, [corpus]) as publication:
+            pairs.write(corpus, cfg.expr, publication.path)
             publication.counts |= facts
     return Answer(f"{told} in {out}", facts | {"out": str(out)})
 

@@ -13,6 +13,7 @@ from xling.eval import predictions, stats
 from xling.eval.compare import main_score
 from xling.eval.metrics import METRICS
 from xling.eval.predictions import Origin, Scored
+from xling.eval.report.overall import counted
 from xling.eval.stats import Paired, Spread
 from xling.eval.suite import data_folder, suites
 
@@ -72,8 +73,9 @@ def run(cfg: PowerConfig) -> Answer:
         for seeds in sorted({spread.seeds, *(NUM_SEEDS if spread.seeds > 1 else ())})
     ]
     lines = [
-        f"{cfg.suite} {metric.name}: {spread.items} items, {spread.langs} languages and {spread.seeds} seeds find "
-        f"a difference of {now:.1f} points with {100 * cfg.power:.0f} % power at alpha {cfg.alpha:g}.",
+        f"{cfg.suite} {metric.name}: {counted(spread.items, 'item')}, {counted(spread.langs, 'language')} and "
+        f"{counted(spread.seeds, 'seed')} find a difference of {now:.1f} points with {100 * cfg.power:.0f} % power at "
+        f"alpha {cfg.alpha:g}.",
         *([] if spread.seeds > 1 else ["One seed: what seeds add is unknown and left out."]),
         "",
         f"| languages | seeds | items for {cfg.difference:g} points |",

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -168,13 +169,26 @@ def _not_json(path: Path, examples: Sequence[Example], texts: Sequence[str]) -> 
     raise AssertionError(f"{path}: every answer is JSON")
 
 
-def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Sequence[Any]) -> None:
+def check_answers(
+    path: Path,
+    suite: Suite,
+    rows: Sequence[Example],
+    answers: Sequence[Any],
+    training: Callable[[], Sequence[Example]] = list,
+) -> None:
     """Refuse an answer that no system could have given: another shape, or a name that the suite does not know.
+
+    Args:
+        path: of the file, for the message.
+        suite: of the rows.
+        rows: that were answered.
+        answers: one a row.
+        training: the training rows of the same language, which may hold candidates; read on demand.
 
     Raises:
         UserError: naming file, row and answer.
     """
-    known = suite.shape.among(rows)
+    known = suite.shape.among(rows, training)
     for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         shaped = suite.shape.is_answer(suite, row, answer)
         if shaped and (known is None or known(answer)):
@@ -236,7 +250,7 @@ def evaluate_file(
     rows = load(suite, origin.lang, origin.split, data)
     _check_gold(path, origin, suite, data)
     answers = read(path, rows)
-    check_answers(path, suite, rows, answers)
+    check_answers(path, suite, rows, answers, partial(_training, suite, origin.lang, data))
     if keep is not None:
         chosen = [i for i, row in enumerate(rows) if keep(row)]
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
@@ -249,6 +263,11 @@ def evaluate_file(
         else:
             value, rowstats = evaluate(metric, rows, answers, origin.lang)
         yield Scored(origin, metric, rows, answers, value, rowstats)
+
+
+def _training(suite: Suite, lang: str, data: Path) -> list[Example]:
+    """Return the training rows of a language; none if they are not available any more."""
+    return load(suite, lang, "train", data) if suite.has(lang, "train", data) else []
 
 
 def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:

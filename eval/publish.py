@@ -26,7 +26,7 @@ from xling.eval.published import FILE, beside
 from xling.eval.report import render, tables
 from xling.eval.report.sizes import read_sizes
 from xling.eval.report.tables import Column, ScoreTable
-from xling.eval.results import Average, Score
+from xling.eval.results import UNEXPOSED, Average, Score
 from xling.eval.stats import Answered
 from xling.eval.suite import Example, data_digest, data_folder, suites
 from xling.pages import page
@@ -173,7 +173,7 @@ def on_unexposed(
                 fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
             )
         for score, part in predictions.answered_file(path, data, partial(_is_unexposed, exposed[test])):
-            name = f"{score.system}, unexposed rows"
+            name = f"{score.system}{UNEXPOSED}"
             scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
     return scores
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,8 +31,33 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         yield number, row.removesuffix("\r")
 
 
+def cells_of(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of a tab-separated table.
+
+    Args:
+        path: UTF-8 file, plain or gzip.
+        quoted: cells with quotes, tabs or line breaks stand in quotes, as the module `csv` and pandas write them.
+
+    Raises:
+        UserError: a cell is too large, as when its closing quote is missing.
+    """
+    if not quoted:
+        yield from ((number, line.split("\t")) for number, line in lines(path))
+        return
+    rows = csv.reader((line + "\n" for _, line in lines(path)), delimiter="\t")
+    try:
+        for cells in rows:
+            yield rows.line_num, cells
+    except csv.Error as error:
+        raise UserError(f"{path}:{rows.line_num}: {error}", "cells in quotes that are closed") from None
+
+
 def table(
-    text: Mapping[str, str], label: str, id_column: str = "", names: Mapping[str, str] | None = None
+    text: Mapping[str, str],
+    label: str,
+    id_column: str = "",
+    names: Mapping[str, str] | None = None,
+    quoted: bool = False,
 ) -> Reader:
     """Return a reader of tab-separated tables with a header line.
 
@@ -40,23 +66,23 @@ def table(
         label: column of the class name.
         id_column: column of the id; without one, the id is the row number from 0.
         names: written label -> class name, where they differ.
+        quoted: see `cells_of`.
     """
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
-        rows = lines(path)
-        header = next(rows, (1, ""))[1].split("\t")
+        rows = cells_of(path, quoted)
+        header = next(rows, (1, [""]))[1]
         for column in (*text.values(), label, *([id_column] if id_column else [])):
             if column not in header:
                 raise UserError(f"{path}:1: no column {column!r}", f"a header with it; found {header}")
-        for number, line in rows:
-            cells = line.split("\t")
+        for index, (number, cells) in enumerate(rows):
             if len(cells) != len(header):
                 raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(header)} as in the header")
             row = dict(zip(header, cells, strict=True))
             fields = {name: row[column] for name, column in text.items()}
             name = row[label] if names is None else names.get(row[label], row[label])
-            yield path, number, Example(row[id_column] if id_column else str(number - 2), fields, name)
+            yield path, number, Example(row[id_column] if id_column else str(index), fields, name)
 
     return read
 
@@ -216,6 +242,20 @@ def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
         yield path, number, Example(str(number - 1), {"text": text}, label)
 
 
+def ends_with(labels: Sequence[str]) -> Callable[[Path], bool]:
+    """Return a function that says whether a table's first line ends with one of the labels.
+
+    XGLUE's published test files have no column of classes.
+    """
+
+    def has_answers(path: Path) -> bool:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            first = file.readline().decode("utf-8", errors="replace")
+        return first.rpartition("\t")[2].strip() in labels
+
+    return has_answers
+
+
 def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Reader:
     """Make a reader of XGLUE's tables: tab-separated, no header, the class name in the last column.
 
@@ -234,10 +274,7 @@ def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Rea
         for number, line in lines(path):
             cells = line.split("\t")
             if not len(names) <= len(cells) <= len(names) + more:
-                fix = "a file without classes cannot be scored: move it away, and the dev rows are"
-                raise UserError(
-                    f"{path}:{number}: {len(cells)} columns", f"{len(names)}: {', '.join(names)}", fix
-                )
+                raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(names)}: {', '.join(names)}")
             query, before = query + (cells[0] != before), cells[0]
             *texts, label = cells[-len(names) :]
             fields = {
@@ -328,7 +365,7 @@ def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reade
                 yield path, number, to_example(record, number - 1)
             except KeyError as error:
                 raise UserError(f"{path}:{number}: no key {error}", f"found {sorted(record)}") from None
-            except (TypeError, AttributeError) as error:
+            except (TypeError, ValueError, AttributeError) as error:
                 raise UserError(f"{path}:{number}: not a row: {type(error).__name__} {error}") from None
 
     return read

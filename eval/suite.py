@@ -88,6 +88,7 @@ class Suite:
         official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
         is_parallel: a row has the same id in every language, of which it is a translation.
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
+        has_answers: whether a file has the answers of its rows; some benchmarks publish their test rows without.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Suite:
     official: tuple[Layout, ...] = ()
     test_sets: tuple[str, ...] = ()
     is_parallel: bool = False
+    has_answers: Callable[[Path], bool] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
@@ -189,10 +191,13 @@ class Suite:
         return (source, target or self.pivot)
 
     def has(self, lang: str, split: str, data: Path) -> bool:
-        """Return whether the files of a language and split are in the data folder."""
+        """Return whether the files of a language and split are in the data folder, with their answers."""
         if self.of_language and lang not in (*self.languages, *self.extra):
             return (data / ROWS / self.name / f"{lang}.{split}.jsonl").is_file()
-        return all(p.is_file() for p in self.paths(lang, split, data))
+        return all(p.is_file() and self._is_answered(p, data) for p in self.paths(lang, split, data))
+
+    def _is_answered(self, path: Path, data: Path) -> bool:
+        return self.has_answers is None or data / ROWS in path.parents or self.has_answers(path)
 
 
 ROWS = "rows"
@@ -385,7 +390,13 @@ def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> Use
     fix = f"put the file there, or choose among: {' '.join(have)}" if have else "put the file there"
     if suite.train_from and split == "train":
         fix += f"; {suite.name} has no training rows of its own, it trains on {suite.train_from}"
-    return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: no file {path}", fix=fix)
+    what = f"no file {path}"
+    if path.is_file():
+        what, fix = (
+            f"{path} has no answers",
+            "put a file with answers there, or dev rows beside it to be scored",
+        )
+    return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: {what}", fix=fix)
 
 
 def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:

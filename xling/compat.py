@@ -185,23 +185,6 @@ def check_new(kind: str, name: str) -> None:
         raise ValueError(f"fairseq already has a {kind} called {name!r}")
 
 
-def leave_out_batches(epoch_itr: Any, count: int) -> None:
-    """Remove the first ``count`` batches from the current epoch of an iterator.
-
-    Cause: fairseq's own resuming counts the batches of one process, so that another number of processes would
-    repeat some and leave out others; and its list of batches has no setter.
-    """
-    epoch_itr._frozen_batches = epoch_itr.frozen_batches[count:]
-
-
-def is_at_the_end(epoch_itr: Any) -> bool:
-    """Return whether the current epoch of an iterator has no batch left.
-
-    Cause: fairseq's own question fails before the first epoch has begun.
-    """
-    return epoch_itr._cur_epoch_itr is not None and bool(epoch_itr.end_of_epoch())
-
-
 # Packages whose __init__ imports every file beside it, to register what is in them; in fairseq's own order.
 _CATALOGUES = (
     "fairseq.criterions",

@@ -64,7 +64,7 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
             "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
-            "phases": _phase_facts(workspace),
+            "phases": workspace.facts(),
         }
     if not cfg.keep_work:
         shutil.rmtree(workspace.root.parent)
@@ -161,20 +161,6 @@ def _join(pieces: Iterable[Path], target: Path) -> None:
         for piece in pieces:
             with piece.open("rb") as handle:
                 shutil.copyfileobj(handle, whole, 1 << 20)
-
-
-def _phase_facts(workspace: Workspace) -> dict[str, dict[str, float]]:
-    """Return wall and processor seconds of all parts together and the largest memory, by phase."""
-    facts = {}
-    for phase in sorted(p for p in workspace.root.iterdir() if p.is_dir()):
-        parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
-        facts[phase.name] = {
-            "parts": len(parts),
-            "seconds": round(sum(p["seconds"] for p in parts), 3),
-            "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
-            "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
-        }
-    return facts
 
 
 def _nothing_left(cfg: MonoConfig, ledger: Ledger) -> NothingLeftError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -34,6 +34,8 @@ from xling.text.pairs import words
 STAGE_NAME = "align"
 LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
 SCORES, JUDGE = "scores.txt", "judge.npz"
+MAX_CHARS = 100_000
+"""Longest line that is aligned, in characters."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def phases(cfg: AlignConfig) -> Sequence[Phase]:
     """``direction`` for the embedded aligner, then ``publish``."""
     if cfg.method != "own" or cfg.is_published():
         return (Phase("publish"),)
+    manifest.refuse_foreign(cfg.directory, STAGE_NAME)
     num_pairs = sum(1 for _ in reader.lines(cfg.files[0]))
     num_chunks = -(-num_pairs // cfg.aligner.chunk_pairs)
     return (Phase("direction", 2 * num_chunks), Phase("publish"))
@@ -134,9 +137,25 @@ def run_part(cfg: AlignConfig, phase: str, index: int) -> Answer | None:
 
 
 def read_words(cfg: AlignConfig) -> list[Sentences]:
-    """The words of both sides, as `xling.text.pairs.words` cuts them."""
-    rows = [(words(src), words(tgt)) for src, tgt, _ in file_rows(*cfg.files)]
+    """Return the words of both sides, as `xling.text.pairs.words` cuts them.
+
+    Raises:
+        UserError: a line is too long to be a sentence.
+    """
+    rows = [(words(src), words(tgt)) for src, tgt in _sentences(cfg)]
     return [[row[0] for row in rows], [row[1] for row in rows]]
+
+
+def _sentences(cfg: AlignConfig) -> Iterator[tuple[str, str]]:
+    for number, (src, tgt, _) in enumerate(file_rows(*cfg.files), 1):
+        for path, text in zip(cfg.files, (src, tgt), strict=True):
+            if len(text) > MAX_CHARS:
+                raise UserError(
+                    f"{path} line {number}: {len(text):,} characters",
+                    f"sentences of at most {MAX_CHARS:,} characters",
+                    "clean the pairs first: xling corpus parallel",
+                )
+        yield src, tgt
 
 
 def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
@@ -192,8 +211,7 @@ def _publish(cfg: AlignConfig) -> Answer:
 
 def _write_scores(cfg: AlignConfig, out: Path) -> None:
     """For each pair the belief that its sides say the same, and the tables that give it; none for very few pairs."""
-    rows = [(src, tgt) for src, tgt, _ in file_rows(*cfg.files)]
-    pairs = pl.DataFrame(rows, {"src": pl.String, "tgt": pl.String}, orient="row")
+    pairs = pl.DataFrame(list(_sentences(cfg)), {"src": pl.String, "tgt": pl.String}, orient="row")
     if trained := judge.train(pairs):
         trained.save(out / JUDGE)
         believed = "".join(f"{belief:.4f}\n" for belief in judge.beliefs(trained.odds(pairs)))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from xling.eval.suite import Example, Suite, data_folder, languages_at, load, su
 from xling.pages import figure, page, tabular
 from xling.pages.tabular import Cell, Table
 from xling.text import vocab
+from xling.text.features import hashed, tokens
 from xling.text.units import units
 
 SYSTEMS = ("pretrained", "random")
@@ -213,21 +214,29 @@ def _miscalibration(t: Texts, own: Any, other: Any, sure: dict[tuple[str, ...], 
 
 def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[str, tuple[float, float]]:
     """Language -> sub-words a word, or a character of a script without spaces; share of its kinds in the source's."""
-    processor = vocab.load(cfg.checkpoint)
+    pieces_of = _pieces_of(cfg.checkpoint)
     own: dict[str, list[str]] = {}
     for texts in read.values():
         for t in texts:
             own.setdefault(t.lang, []).extend(t.own)
             own.setdefault(cfg.source, []).extend(t.source)
-    kinds = {
-        lang: {piece for text in texts for piece in processor.encode(text)} for lang, texts in own.items()
-    }
+    kinds = {lang: {piece for text in texts for piece in pieces_of(text)} for lang, texts in own.items()}
     measured = {}
     for lang, read_texts in own.items():
         words = sum(len(units(text)) for text in read_texts) or 1
-        pieces = sum(len(processor.encode(text)) for text in read_texts)
+        pieces = sum(len(pieces_of(text)) for text in read_texts)
         measured[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
     return measured
+
+
+def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
+    """Return what splits a text into the units that a model has vectors for; of a static encoder, features of words."""
+    from xling.models.static import is_static  # imports torch
+
+    if is_static(checkpoint):
+        return lambda text: [feature for token in tokens(text) for feature in hashed(token).tolist()]
+    encode: Callable[[str], Sequence[int]] = vocab.load(checkpoint).encode
+    return encode
 
 
 def _layers(rows: Sequence[Row]) -> Table:

@@ -131,8 +131,10 @@ class Kind:
         """Return whether an answer is valid for a row."""
         return isinstance(answer, str)
 
-    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Return whether an answer is among the candidates of ``rows``; None if the kind has no candidates."""
+    def among(
+        self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
+    ) -> Callable[[Any], bool] | None:
+        """Return whether an answer is among the candidates of rows and training rows; None without candidates."""
         return None
 
     def right_answer(self, row: Example) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval import retrieval
@@ -24,6 +24,13 @@ class Dictionary(Kind):
     def is_label(self, row: Example) -> bool:
         """Return whether the label is a tuple of texts."""
         return is_texts(row.label)
+
+    def among(
+        self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
+    ) -> Callable[[Any], bool] | None:
+        """Return whether the answer is a target word of the dictionaries; None if the one to learn from is missing."""
+        known = training()
+        return {word for row in (*rows, *known) for word in row.label}.__contains__ if known else None
 
     def right_answer(self, row: Example) -> Any:
         """Return the first accepted translation."""

@@ -28,7 +28,9 @@ class Mining(Kind):
         """Return whether the answer is a list of texts."""
         return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
 
-    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
+    def among(
+        self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
+    ) -> Callable[[Any], bool] | None:
         """Return whether the answer consists of ids of rows of the other side."""
         return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
 

@@ -28,7 +28,9 @@ class Retrieval(Kind):
         """Return whether the value is a whole number."""
         return type(answer) is int
 
-    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
+    def among(
+        self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
+    ) -> Callable[[Any], bool] | None:
         """Return whether the answer is the index of a row."""
         return range(len(rows)).__contains__
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -93,13 +93,15 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
         place = data or data_of(run)
         mine: dict[tuple[str, str], dict[Key, Callable[[], Answers]]] = {}
         rows: dict[tuple[str, str], dict[Key, Callable[[], Scored]]] = {}
+        known: dict[Key, list[tuple[str, str]]] = {}
         for path in files if place else ():
             origin = predictions.read_origin(path)
             key = (origin.lang, origin.split, origin.protocol, origin.select, origin.source, str(origin.seed))
             assert place is not None
             read = partial(compare.main_score, path, place)
             rows.setdefault((origin.suite, origin.system), {})[key] = read
-            mine.setdefault((origin.suite, origin.system), {})[key] = partial(_answers, read)
+            # Every system is compared with several others: its answers are read once.
+            mine.setdefault((origin.suite, origin.system), {})[key] = cache(partial(_answers, read, known))
         for published in run.artifacts:
             for item in artifacts.written(published) if published.stage in artifacts.TEXT_STAGES else ():
                 if item.stats is not None:
@@ -130,11 +132,12 @@ def data_of(run: Run) -> Path | None:
         return None
 
 
-def _answers(read: Callable[[], Scored]) -> Answers:
+def _answers(read: Callable[[], Scored], known: dict[Key, list[tuple[str, str]]]) -> Answers:
+    """Return answers; systems with the same rows share one list of them, kept in ``known``."""
     scored = read()
-    return Answers(
-        scored.metric, [(row.id, repr(row.label)) for row in scored.rows], scored.stats, scored.blocks
-    )
+    rows = [(row.id, repr(row.label)) for row in scored.rows]
+    kept = known.setdefault((scored.origin.suite, scored.origin.lang, scored.origin.split), rows)
+    return Answers(scored.metric, kept if kept == rows else rows, scored.stats, scored.blocks)
 
 
 def _texts(rows: Array) -> Callable[[], Answers]:
@@ -175,6 +178,20 @@ def average_of(before: System, after: System) -> Test:
         ValueError: the systems were scored on other rows, or have nothing in common.
     """
     return _versus(before, after, with_languages=False)[0]
+
+
+def average_scores(before: System, after: System) -> tuple[float, float]:
+    """Return the scores of two systems averaged over languages and seeds, with a sign so that larger is better.
+
+    Raises:
+        ValueError: as `average_of`.
+    """
+    pairs, scores, metric = _paired(before, after)
+    averaged = published_of(after.suite, list(dict.fromkeys(key[0] for key in pairs)), metric.name)
+    chosen = [scores[key] for key in pairs if key[0] in averaged]
+    sign = 1.0 if metric.higher_is_better else -1.0
+    first, second = (sign * sum(score[side] for score in chosen) / len(chosen) for side in (0, 1))
+    return first, second
 
 
 def _versus(before: System, after: System, with_languages: bool = True) -> list[Test]:

@@ -52,7 +52,7 @@ def overall(
             return None
         told = f"{mean.value:.1f}"
         if mean.low is not None and mean.high is not None:
-            told += f" [{mean.low:.1f}, {mean.high:.1f}]"
+            told += f" [{mean.low:z.1f}, {mean.high:z.1f}]"
         if rank := (ranks or {}).get((suite, column.system)):
             told += f" rank {rank}"
         return f"{told} {_standing(column, test_of.get((suite, column.system)), against)}".rstrip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xling.eval.report import comparison
-from xling.eval.report.comparison import System, Test
+from xling.eval.report.comparison import System
 
 LEVEL = 0.05
 
@@ -36,10 +36,9 @@ def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
 
 
 def _ranked(systems: Sequence[System]) -> dict[str, int]:
-    against = {s.name: comparison.average_of(systems[0], s) for s in systems[1:]}
-    score = {name: _signed(test, test.scores[1]) for name, test in against.items()}
-    first = next(iter(against.values()))
-    score[systems[0].name] = _signed(first, first.scores[0])
+    against = {s.name: comparison.average_scores(systems[0], s) for s in systems[1:]}
+    score = {name: scores[1] for name, scores in against.items()}
+    score[systems[0].name] = next(iter(against.values()))[0]
     order = sorted(systems, key=lambda s: -score[s.name])
     level, leader, ranks = LEVEL / (len(order) - 1), order[0], {order[0].name: 1}
     for system in order[1:]:
@@ -48,9 +47,3 @@ def _ranked(systems: Sequence[System]) -> dict[str, int]:
         ranks[system.name] = ranks[leader.name] + worse
         leader = system if worse else leader
     return ranks
-
-
-def _signed(test: Test, value: float) -> float:
-    """Return a score for which larger is better; `Comparison.difference` is negated for error rates."""
-    raised = (test.scores[1] - test.scores[0]) * test.comparison.difference >= 0
-    return value if raised else -value

@@ -34,7 +34,7 @@ def spread(cell: Cell) -> str:
 
 def interval(cell: Cell) -> str:
     """Return the 95 % interval, or nothing."""
-    return "" if cell.low is None or cell.high is None else f"{cell.low:.1f}–{cell.high:.1f}"
+    return "" if cell.low is None or cell.high is None else f"{cell.low:z.1f}–{cell.high:z.1f}"
 
 
 def beside(line: Line, cell: Cell) -> str:

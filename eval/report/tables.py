@@ -13,10 +13,12 @@ from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.report import sizes
 from xling.eval.report.averaged import published_of, set_note, token_note
-from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, Average, Score
+from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED, Average, Score
 from xling.eval.suite import suites
 
 MIN_FOR_CORRELATION = 4
+MOST_NAMED = 40
+"""Languages without a score that a note names."""
 
 
 class Column(NamedTuple):
@@ -86,8 +88,14 @@ class ScoreTable:
 
 _MEANINGS = (
     ("random", "random: the same model and training with weights that were never pre-trained."),
-    ("majority", "majority: always the most frequent label of the training rows."),
-    ("ngram", "ngram: logistic regression on character n-grams, trained on the same rows."),
+    (
+        "majority",
+        "majority: the most frequent label of the training rows (retrieval: the first row; translation: the source).",
+    ),
+    (
+        "ngram",
+        "ngram: character n-grams: logistic regression trained on the same rows; the nearest text in retrieval.",
+    ),
     (
         "oracle",
         "oracle: the checkpoint was chosen on the target language's dev rows; not a zero-shot result.",
@@ -430,7 +438,7 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
     """Describe training, selection, splits and seeds of every suite."""
     notes = []
     for suite in dict.fromkeys(c.suite for c in columns):
-        own = [s for s in scores if s.suite == suite]
+        own = [s for s in scores if s.suite == suite and not s.system.endswith(UNEXPOSED)]
         main = [s for s in own if s.system not in CONTROLS and s.select != PUBLISHED] or own
         splits = defaultdict(set)
         for s in own:
@@ -461,10 +469,10 @@ def _unscored(suite: str, langs: set[str]) -> list[str]:
     gone = [lang for lang in known.languages if lang not in langs] if known else []
     if not known or not gone or len(gone) == len(known.languages):
         return []
+    more = len(gone[MOST_NAMED:])
     return [
-        f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} "
-        "languages; "
-        f"not scored: {' '.join(gone)}."
+        f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} languages; "
+        f"not scored: {' '.join(gone[:MOST_NAMED])}{f' and {more} more' if more else ''}."
     ]
 
 

@@ -34,6 +34,7 @@ SUITES.add(
             {"text_a": "premise", "text_b": "hypothesis"},
             "label",
             names=dict(zip("012", LABELS, strict=True)),
+            quoted=True,
         ),
         patterns=("afrixnli/data/{code}/{split}.tsv",),
         licence="Apache-2.0",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xling.eval.readers import json_lines
-from xling.eval.suite import SUITES, Example, Suite
+from xling.eval.suite import SUITES, Example, Layout, Suite
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
@@ -26,6 +26,7 @@ SUITES.add(
         splits=("test",),
         reader=json_lines(to_example),
         patterns=("Belebele/{code}.jsonl",),
+        official=(Layout(("belebele/data/{code}.jsonl",)),),
         licence="CC BY-SA 4.0",
         citation="Bandarkar et al. 2024, The Belebele benchmark: A parallel reading comprehension dataset",
         url="https://github.com/facebookresearch/belebele",

@@ -6,9 +6,14 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.eval.readers import lines, parse_json
-from xling.eval.suite import SUITES, Example, Row, Suite
+from xling.eval.suite import SUITES, Example, Layout, Row, Suite
 
+_FILES = ("wikinews_mentions-{split}.jsonl", "candidate_set_entities.jsonl")
 _FOLDER = "mewsli_x/output/dataset"
+_CLONES = tuple(
+    f"{above}dense_representations_for_entity_retrieval/mel" for above in ("", "google-research/")
+)
+"""Where its script `get-mewsli-x.sh` writes in a clone of its repository."""
 
 
 def mentions(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -82,7 +87,8 @@ SUITES.add(
         languages=("ar", "de", "en", "es", "fa", "ja", "pl", "ro", "ta", "tr", "uk"),
         splits=("dev", "test"),
         reader=mentions,
-        patterns=(f"{_FOLDER}/wikinews_mentions-{{split}}.jsonl", f"{_FOLDER}/candidate_set_entities.jsonl"),
+        patterns=tuple(f"{_FOLDER}/{name}" for name in _FILES),
+        official=tuple(Layout(tuple(f"{clone}/{_FOLDER}/{name}" for name in _FILES)) for clone in _CLONES),
         of_language=is_read,
         licence="CC BY-SA 3.0 and CC BY 2.5, as Wikipedia's and Wikinews'",
         citation="Ruder et al. 2021, XTREME-R: Towards more challenging and nuanced multilingual evaluation",

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.languages import LANGUAGES
 from xling.eval.readers import lines, parallel
 from xling.eval.suite import SUITES, Example, Layout, Row, Suite, recorded_files
 
-FILES = recorded_files(__name__)
-CODES = {f.lang: Path(f.path).name.split(".")[1] for f in FILES}
+CODES = {lang.code: lang.ntrex for lang in LANGUAGES.values() if lang.ntrex}
+"""The languages of NTREX-128 without its six variants of others, by their codes in file names."""
 
 DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 """Names of the file with the document of every line: in the data folder, and in the official repository."""
@@ -51,7 +52,7 @@ SUITES.add(
     Suite(
         name="ntrex",
         kind="retrieval",
-        languages=tuple(f.lang for f in FILES if f.lang != "en"),
+        languages=tuple(lang for lang in CODES if lang != "en"),
         splits=("test",),
         reader=in_documents,
         patterns=("ntrex/ntrex.{code}.txt",),
@@ -62,7 +63,7 @@ SUITES.add(
             Layout(("NTREX/NTREX-128/newstest2019-???.{code}.part1.txt",), codes=CODES, part="part"),
             Layout(("ntrex/ntrex.{code}.part1.txt",), codes=CODES, part="part"),
         ),
-        files=FILES,
+        files=recorded_files(__name__),
         metrics=("retrieval_accuracy",),
         is_parallel=True,
         licence="CC BY-SA 4.0",

@@ -1,18 +1,18 @@
 """SIB-200: topic classification of FLORES sentences."""
 
-from pathlib import Path
-
+from xling.core.languages import LANGUAGES
 from xling.eval.readers import table
-from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.suite import SUITES, Example, Layout, Online, Suite, recorded_files
 
-FILES = recorded_files(__name__)
+CODES = {lang.code: lang.flores for lang in LANGUAGES.values() if lang.flores}
+"""The languages of FLORES-200, and N'Ko, by their codes in file names."""
 
 SUITES.add(
     "sib200",
     Suite(
         name="sib200",
         kind="classify",
-        languages=tuple(dict.fromkeys(["en", *(f.lang for f in FILES)])),
+        languages=tuple(dict.fromkeys(["en", *CODES])),
         splits=("train", "dev", "test"),
         labels=(
             "science/technology",
@@ -25,8 +25,12 @@ SUITES.add(
         ),
         reader=table({"text": "text"}, "category", "index_id"),
         patterns=("sib200/{code}.{split}.tsv",),
-        codes={f.lang: Path(f.path).name.split(".")[0] for f in FILES},
-        files=FILES,
+        codes=CODES,
+        official=(
+            Layout(("sib-200/data/annotated/{code}/{split}.tsv",), codes=CODES),
+            Layout(("sib200/data/{code}/{split}.tsv",), codes=CODES),
+        ),
+        files=recorded_files(__name__),
         online=Online(
             "Davlan/sib200",
             "{code}",
@@ -41,6 +45,6 @@ SUITES.add(
             "classification"
         ),
         url="https://github.com/dadelani/sib-200",
-        protocol="accuracy over 7 topics; the published suite has 205 languages, these are the recorded ones",
+        protocol="accuracy over 7 topics; the same sentences in every language",
     ),
 )

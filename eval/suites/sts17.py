@@ -10,8 +10,9 @@ from xling.eval.suite import SUITES, Example, Layout, Row, Suite
 
 
 def rated_pair(record: Mapping[str, Any], index: int) -> Example:
-    """Make a row from a line of MTEB's copies: two sentences and the mean rating of people."""
+    """Make a row of a line of MTEB's copies: two sentences, their mean rating, and the language if it is there."""
     fields = {"text_a": str(record["sentence1"]), "text_b": str(record["sentence2"])}
+    fields |= {"lang": str(record["lang"])} if record.get("lang") else {}
     return Example(str(record.get("id", index)), fields, float(record["score"]))
 
 

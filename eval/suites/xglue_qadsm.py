@@ -1,7 +1,9 @@
 """XGLUE's query and advertisement matching (QADSM): whether an advertisement fits a query."""
 
-from xling.eval.readers import headless
+from xling.eval.readers import ends_with, headless
 from xling.eval.suite import SUITES, Suite
+
+LABELS = ("Good", "Bad")
 
 SUITES.add(
     "xglue_qadsm",
@@ -10,7 +12,8 @@ SUITES.add(
         kind="pair",
         languages=("de", "en", "fr"),
         splits=("train", "dev", "test"),
-        labels=("Good", "Bad"),
+        labels=LABELS,
+        has_answers=ends_with(LABELS),
         reader=headless(("query",), ("title", "description")),
         patterns=("xglue_full_dataset/QADSM/xglue.qadsm.{lang}.{split}",),
         metrics=("accuracy",),

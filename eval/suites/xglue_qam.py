@@ -1,7 +1,9 @@
 """XGLUE's question and answer matching (QAM): whether a passage answers a question."""
 
-from xling.eval.readers import headless
+from xling.eval.readers import ends_with, headless
 from xling.eval.suite import SUITES, Suite
+
+LABELS = ("0", "1")
 
 SUITES.add(
     "xglue_qam",
@@ -10,7 +12,8 @@ SUITES.add(
         kind="pair",
         languages=("de", "en", "fr"),
         splits=("train", "dev", "test"),
-        labels=("0", "1"),
+        labels=LABELS,
+        has_answers=ends_with(LABELS),
         reader=headless(("question",), ("passage",)),
         patterns=("xglue_full_dataset/QAM/xglue.qam.{lang}.{split}",),
         metrics=("accuracy",),

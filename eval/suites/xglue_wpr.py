@@ -1,7 +1,9 @@
 """XGLUE's web page ranking (WPR): how well a page fits a query, in seven languages."""
 
-from xling.eval.readers import headless
+from xling.eval.readers import ends_with, headless
 from xling.eval.suite import SUITES, Suite
+
+LABELS = ("0", "1", "2", "3", "4")
 
 SUITES.add(
     "xglue_wpr",
@@ -10,7 +12,8 @@ SUITES.add(
         kind="pair",
         languages=("de", "en", "es", "fr", "it", "pt", "zh"),
         splits=("train", "dev", "test"),
-        labels=("0", "1", "2", "3", "4"),
+        labels=LABELS,
+        has_answers=ends_with(LABELS),
         reader=headless(("query",), ("title", "snippet")),
         patterns=("xglue_full_dataset/WPR/xglue.wpr.{lang}.{split}",),
         metrics=("ndcg",),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from xling.core import manifest
 from xling.core.errors import UserError
 
@@ -307,3 +308,13 @@ def test_write_atomic_replaces_the_whole_file(tmp_path: Path) -> None:
 
 def test_summary_is_one_line() -> None:
     assert manifest.summary({"docs": 12345, "rate": 0.5}) == "docs 12,345, rate 0.5"
+
+
+def test_the_peak_is_of_this_process_and_not_of_the_one_that_started_it() -> None:
+    """A command that a large process starts does not report that one's memory."""
+    large = bytearray(400 << 20)
+    large[::4096] = b"x" * len(large[::4096])
+    code = "from xling.core import manifest; print(manifest.peak_memory_mb())"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+    assert 5 < float(printed.stdout) < 200

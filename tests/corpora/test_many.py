@@ -115,7 +115,7 @@ def test_workers_and_a_stop_after_any_part_change_no_byte(
             if known[position].name != "overview":
                 run_part("corpus mono", cfg, known[position].name, index)
         position += 1
-    assert not many._work(cfg).root.exists()
+    assert not many._workspace(cfg).root.exists()
     for lang in LANGS:
         first, second = contents(everything / lang), contents(tmp_path / "out" / lang)
         assert {name: data for name, data in first.items() if name.endswith(".parquet")} == {

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from xling.core.errors import UserError
+from xling.core.stage import run_local
+from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.select import SelectConfig, run
 from xling.corpora.shards import read_corpus, write_documents
 from xling.text.document import Document
@@ -76,3 +79,42 @@ def test_documents_are_cut_by_their_columns(tmp_path: Path, corpus: str, expr: s
 def test_a_wrong_expression_is_told(corpus: str, expr: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         run(SelectConfig(corpus, expr))
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    out = tmp_path / "pairs"
+    run_local(
+        "corpus parallel", ParallelConfig("en-de", ("toyworld:600",), str(out), dev_pairs=20, test_pairs=20)
+    )
+    return out
+
+
+def test_sentence_pairs_are_cut_by_what_their_filters_measured(pairs: Path, tmp_path: Path) -> None:
+    train = pl.read_parquet(pairs / "shards" / "train.parquet")
+    limit = float(train["langid"].median())
+    wanted = train.filter(pl.col("langid") > limit)
+    expr = f"langid > {limit}"
+    assert run(SelectConfig(str(pairs), expr)).data["pairs"] == wanted.height
+    out = tmp_path / "cut"
+    told = run(SelectConfig(str(pairs), expr, str(out)))
+    assert str(told).startswith(f"{wanted.height:,} of {train.height:,} training pairs")
+    assert pl.read_parquet(out / "shards" / "train.parquet").equals(wanted)
+    assert (out / "train.de").read_text(encoding="utf-8").splitlines() == wanted["tgt"].to_list()
+    for name in ("dev.en", "test.de", "shards/dev.parquet"):
+        assert (out / name).read_bytes() == (pairs / name).read_bytes()
+    again = run(SelectConfig(str(out), "ratio < 1.5 AND src_chars > 10"))
+    assert 0 < again.data["pairs"] <= wanted.height
+
+
+@pytest.mark.parametrize(
+    ("expr", "message"),
+    [("lang_score > 0.9", "column"), ("align >", "not a condition"), ("align", "not a condition"),
+     ("ratio > 1000", "leaves none")],
+)  # fmt: skip
+def test_a_wrong_expression_for_pairs_is_refused(
+    pairs: Path, tmp_path: Path, expr: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run(SelectConfig(str(pairs), expr, str(tmp_path / "cut")))
+    assert not (tmp_path / "cut").exists()

@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.sampling import alpha_shares, realised_alpha
-from xling.data.mixer import draw_epoch, epoch_counts
+from xling.data import mixer
+from xling.data.mixer import Draw, Order, epoch_counts
+
+
+def draw_epoch(num_items: dict[str, int], counts: dict[str, int], seed: int, epoch: int) -> Draw:
+    order = Order(num_items, counts, seed, epoch)
+    windows = [order.window(number) for number in range(order.num_windows)]
+    for number, window in enumerate(windows):
+        assert len(window.items) == order.start(number + 1) - order.start(number)
+    langs, items = ([getattr(window, name) for window in windows] for name in ("langs", "items"))
+    return Draw(np.concatenate(langs), np.concatenate(items))
+
 
 _SIZES = st.dictionaries(
     st.sampled_from(["en", "fr", "sw", "th", "ha"]),
@@ -72,7 +83,7 @@ def test_blocks_of_the_tiny_corpus_follow_the_shares(shards: Path) -> None:
     for epoch in range(1, 6):
         made.set_epoch(epoch)
         for index in range(len(made)):
-            tokens[langs[int(made._draw.langs[index])]] += int(made.sizes[index]) - 1
+            tokens[langs[made.drawn(index)[0]]] += int(made.sizes[index]) - 1
     for lang, share in alpha_shares(sizes, 0.3).items():
         assert tokens[lang] / tokens.total() == pytest.approx(share, rel=0.01)
 
@@ -97,3 +108,37 @@ def test_empty_languages_are_left_out_and_small_ones_kept() -> None:
     assert counts == {"en": 1000, "sw": 1}
     drawn = draw_epoch({"en": 1000, "xx": 0, "sw": 1}, counts, 1, 1)
     assert np.bincount(drawn.langs, minlength=3).tolist() == [1000, 0, 1]
+
+
+@given(_SIZES, st.floats(0, 1), st.integers(1, 9), st.booleans())
+def test_windows_hold_the_same_epoch_with_the_same_share_of_each_language(
+    sizes: dict[str, tuple[int, int]], alpha: float, seed: int, in_chunks: bool
+) -> None:
+    num_items = {lang: n for lang, (n, _) in sizes.items()}
+    counts = epoch_counts(num_items, {lang: n * mean for lang, (n, mean) in sizes.items()}, alpha)
+    reading = mixer.Reading(4 if in_chunks else 0, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixer, "WINDOW", 16)
+        order = Order(num_items, counts, seed, 2, reading=reading)
+        drawn: Counter[tuple[int, int]] = Counter()
+        for number in range(order.num_windows):
+            window = order.window(number)
+            drawn.update(zip(window.langs.tolist(), window.items.tolist(), strict=True))
+            assert {order.window_of(order.start(number) + i) for i in range(len(window.items))} <= {number}
+            for index, count in enumerate(counts.values()):
+                assert abs((window.langs == index).sum() - count / order.num_windows) < 1
+    assert order.start(order.num_windows) == order.total == drawn.total() == sum(counts.values())
+    for index, (lang, n) in enumerate(num_items.items()):
+        first = counts[lang] % n  # draws of the first epoch in a pass that it did not finish
+        times = [drawn[index, item] for item in range(n)]
+        assert sum(times) == counts[lang]
+        assert max(times) - min(times) <= (1 if first == 0 or counts[lang] % n == 0 else 2)
+
+
+def test_validation_keeps_the_order_of_the_files_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mixer, "WINDOW", 3)
+    order = Order({"en": 5, "xx": 0, "sw": 3}, {"en": 5, "xx": 0, "sw": 3}, 1, 1, shuffled=False)
+    drawn = [order.window(number) for number in range(order.num_windows)]
+    assert len(drawn) == 3
+    assert np.concatenate([d.langs for d in drawn]).tolist() == [0] * 5 + [2] * 3
+    assert np.concatenate([d.items for d in drawn]).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xling.core import manifest
 from xling.core.errors import UserError
 from xling.eval import results
 from xling.eval.analysis import measures, run
@@ -18,6 +19,9 @@ from xling.eval.report import stage, why
 from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
 from xling.eval.suite import Example
+from xling.models import static
+from xling.models.static_config import StaticConfig
+from xling.text.features import features, tokens
 
 LABELS = ("health", "sports", "travel")
 DRAW = np.random.default_rng(1)
@@ -177,6 +181,25 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
     before = (cfg.out / "manifest.json").read_bytes()
     run.run(cfg)
     assert (cfg.out / "manifest.json").read_bytes() == before, "up to date"
+
+
+def test_a_static_encoder_has_one_layer_and_features_in_place_of_sub_words(tmp_path: Path) -> None:
+    shape = StaticConfig(dim=16, bits=10, sketch=0)
+    with manifest.publish(tmp_path / "model", "pretrain static", shape) as made:
+        static.save(static.random_encoder(shape, {}, seed=2), made.path)
+    data = _data(tmp_path / "data")
+    run.run(AnalyseConfig(tmp_path / "model", ("sib200",), tmp_path / "out", data))
+    rows = json.loads((tmp_path / "out/analysis.json").read_text())
+    assert {row["layer"] for row in rows} == {0} and {row["system"] for row in rows} == {
+        "pretrained",
+        "random",
+    }
+    lines = (tmp_path / "out/languages.csv").read_text().splitlines()
+    fertility = {line.split(",")[0]: float(line.split(",")[1]) for line in lines[1:]}
+    text = tokens("en 0 sees the boat 3")
+    assert fertility["en"] == pytest.approx(sum(len(features(t)) for t in text) / len(text), rel=0.3)
+    shared = {line.split(",")[0]: float(line.split(",")[2]) for line in lines[1:]}
+    assert shared["en"] == 100 > shared["de"] > 50, "all words but the first are the same"
 
 
 def test_mistakes(model: Path, tmp_path: Path) -> None:

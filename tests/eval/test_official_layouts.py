@@ -73,10 +73,20 @@ OFFICIAL = (
         },
         ("https://a.b/c#2", "Bahari. Nini?", 2),
     ),
+    (
+        "sib200", "ks_Deva", "test",
+        {"sib-200/data/annotated/kas_Deva/test.tsv": "index_id\tcategory\ttext\n15\thealth\ta\n"},
+        ("15", "a", "health"),
+    ),
+    ("sib200", "nqo", "dev", {"sib200/data/nqo_Nkoo/dev.tsv": "index_id\tcategory\ttext\n15\thealth\ta\n"},
+     ("15", "a", "health")),
     ("afrixnli", "ee", "test", {"afrixnli/data/ewe/test.tsv": "premise\thypothesis\tlabel\na\tb\t2\n"},
      ("0", "a", "contradiction")),
     ("afrixnli", "zu", "dev", {"afrixnli/data/zul/dev.tsv": "premise\thypothesis\tlabel\na\tb\tneutral\n"},
      ("0", "a", "neutral")),
+    ("afrixnli", "sw", "test",
+     {"afrixnli/data/swa/test.tsv": 'premise\thypothesis\tlabel\n"He said ""no""\tand left."\tb\t0\n'},
+     ("0", 'He said "no"\tand left.', "entailment")),
     ("masakhapos", "sw", "test", {"masakhane-pos/data/swa/test.txt": "Mimi PRON\nnina VERB\n\n"},
      ("0", ("Mimi", "nina"), ("PRON", "VERB"))),
     (
@@ -114,6 +124,69 @@ OFFICIAL = (
     ("sts22", "pl-en", "test",
      {"sts22-crosslingual-sts/test/pl-en.jsonl": '{"id": "1_2", "sentence1": "a", "sentence2": "b", "score": 3}\n'},
      ("1_2", "a", 3.0)),
+    (
+        "sts22", "pl-en", "test",
+        {
+            "sts22-crosslingual-sts/data/test.jsonl.gz":
+            '{"id": "1_2", "score": 1, "sentence1": "c", "sentence2": "d", "lang": "en"}\n'
+            '{"id": "3_4", "score": 2.5, "sentence1": "a", "sentence2": "b", "lang": "pl-en"}\n'
+        },
+        ("3_4", "a", 2.5),
+    ),
+    (
+        "sts22", "en-en", "test",
+        {
+            "sts22-crosslingual-sts/data/test.jsonl.gz":
+            '{"id": "3_4", "score": 2.5, "sentence1": "a", "sentence2": "b", "lang": "pl-en"}\n'
+            '{"id": "1_2", "score": 1, "sentence1": "c", "sentence2": "d", "lang": "en"}\n'
+        },
+        ("1_2", "c", 1.0),
+    ),
+    (
+        "belebele", "sw", "test",
+        {
+            "belebele/data/swh_Latn.jsonl": json.dumps({
+                "link": "https://a.b/c", "question_number": 2, "flores_passage": "Bahari.", "question": "Nini?",
+                "mc_answer1": "a", "mc_answer2": "b", "mc_answer3": "c", "mc_answer4": "d", "correct_answer_num": "3",
+            })
+        },
+        ("https://a.b/c#2", "Bahari. Nini?", 2),
+    ),
+    (
+        "mewslix", "de", "test",
+        {
+            f"dense_representations_for_entity_retrieval/mel/mewsli_x/output/dataset/{name}.jsonl": json.dumps(record)
+            for name, record in (
+                (
+                    "wikinews_mentions-test",
+                    {
+                        "context": {
+                            "document_title": "Streik", "document_url": "https://de.wikinews.org/wiki?curid=3",
+                            "document_id": "de-3", "language": "de", "text": "Streik\n\nIn Bonn ruht der Verkehr.",
+                            "sentence_spans": [{"start": 0, "end": 6}, {"start": 8, "end": 33}],
+                        },
+                        "mentions": [{
+                            "example_id": "c795", "mention_span": {"start": 11, "end": 15, "text": "Bonn"},
+                            "entity_id": "Q586",
+                            "metadata": {"curid": "3", "revid": "4", "text_md5": "c0", "bin_name": "bin04_1000-inf"},
+                        }],
+                    },
+                ),
+                (
+                    "candidate_set_entities",
+                    {
+                        "entity_id": "Q586", "title": "Bonn", "description": "Bonn este un oraș.",
+                        "sentence_spans": [{"start": 0, "end": 18}], "description_language": "ro",
+                        "description_url": "https://ro.wikipedia.org/wiki/Bonn",
+                    },
+                ),
+            )
+        },
+        ("c795", "Bonn: In { Bonn } ruht der Verkehr.", ("Q586",)),
+    ),
+    ("multiblimp", "ar", "test",
+     {"multiblimp/arb/data.tsv": "sen\twrong_sen\tprefix\n\"a \"\"b\"\" c\"\t\"a \"\"b\"\" d\"\ta\n"},
+     ("0", ('a "b" c', 'a "b" d'), 0)),
     (
         "xwinograd", "ja", "test",
         {
@@ -160,13 +233,25 @@ def test_clones_of_official_repositories_are_read_as_they_are(
         path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     suite = suites()[name]
     row, *_ = load(suite, lang, split, tmp_path)
-    text = next(value for key, value in row.fields.items() if key in ("text_a", "text", "tokens", "premise"))
+    text = next(
+        value
+        for key, value in row.fields.items()
+        if key in ("text_a", "text", "tokens", "premise", "choices")
+    )
     assert (row.id, text, row.label) == first
     assert lang in languages_at(suite, split, tmp_path) or name == "flores", "pairs of FLORES are named"
     named = split if split.startswith("test_") else ""
     assert split == "train" or scored_split(suite, lang, tmp_path, named) == split
     if name == "ntrex":
         assert row.fields["document"] == "bbc.1"
+
+
+def test_averages_hold_all_languages_of_the_published_suite_and_no_variant_of_the_source() -> None:
+    """SIB-200 has FLORES-200's languages and N'Ko; NTREX-128 has English and six variants besides."""
+    assert len(set(suites()["sib200"].languages)) == len(suites()["sib200"].languages) == 205
+    ntrex = suites()["ntrex"].languages
+    assert len(set(ntrex)) == len(ntrex) == 121
+    assert not {"en", "en_GB", "es_MX"} & set(ntrex)
 
 
 @pytest.mark.parametrize("place", ["NTREX/NTREX-128/newstest2019-{kind}.{code}", "ntrex/ntrex.{code}"])
@@ -195,6 +280,49 @@ def test_ntrex_is_read_whole_or_in_parts(place: str, tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(UserError, match=r"2 and .*3; valid: line-aligned texts"):
         load(suite, "cy", "test", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "answer"),
+    [
+        ("nc", "t\tb", "sports"),
+        ("nc", "q\tt\tb", "sports"),
+        ("qadsm", "q\ta\tt", "Bad"),
+        ("wpr", "q\ta\tt", "4"),
+        ("qam", "q\tp", "1"),
+    ],
+)
+def test_a_test_file_without_answers_stays_where_it_is_and_dev_rows_are_scored(
+    name: str, columns: str, answer: str, tmp_path: Path
+) -> None:
+    """XGLUE publishes its test rows without the last column, below the same names as the others."""
+    suite, folder = suites()[f"xglue_{name}"], tmp_path / f"xglue_full_dataset/{name.upper()}"
+    folder.mkdir(parents=True)
+    (folder / f"xglue.{name}.de.dev").write_text(f"{columns}\t{answer}\n" * 2)
+    (folder / f"xglue.{name}.de.test").write_text(f"{columns}\n" * 2)
+    assert languages_at(suite, "test", tmp_path) == []
+    assert scored_split(suite, "de", tmp_path) == "dev"
+    assert [row.label for row in load(suite, "de", "dev", tmp_path)] == [answer, answer]
+    with pytest.raises(UserError, match=rf"no test rows in 'de': .*xglue\.{name}\.de\.test has no answers"):
+        load(suite, "de", "test", tmp_path)
+    (folder / f"xglue.{name}.de.test").write_text(f"{columns}\t{answer}\n")
+    assert scored_split(suite, "de", tmp_path) == "test", "with answers it is scored"
+
+
+def test_a_quote_that_is_never_closed_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "afrixnli/data/swa/test.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text('premise\thypothesis\tlabel\n"a\tb\t0\nc\td\t1\n')
+    with pytest.raises(UserError, match=r"test\.tsv:3: 1 columns"):
+        load(suites()["afrixnli"], "sw", "test", tmp_path)
+
+
+def test_a_rating_that_is_no_number_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "sts17-crosslingual-sts/test/ko-ko.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"sentence1": "a", "sentence2": "b", "score": "high"}\n')
+    with pytest.raises(UserError, match=r"ko-ko\.jsonl:1: not a row: ValueError"):
+        load(suites()["sts17"], "ko-ko", "test", tmp_path)
 
 
 def test_packed_files_are_discovered(tmp_path: Path) -> None:

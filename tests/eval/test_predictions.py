@@ -166,6 +166,23 @@ def test_an_answer_outside_of_the_candidates_is_named(
             predictions.score_file(path, tmp_path)
 
 
+def test_a_word_of_neither_dictionary_is_no_candidate(tmp_path: Path) -> None:
+    suite, folder = suites()["bli"], tmp_path / "rows/bli"
+    folder.mkdir(parents=True)
+    for split, pair in (("train", ["dog", "Hund"]), ("test", ["cat", "Katze"])):
+        row = {"id": pair[0], "fields": {"word": pair[0]}, "label": [pair[1]]}
+        (folder / f"en-de.{split}.jsonl").write_text(json.dumps(row) + "\n")
+    gold = load(suite, "en-de", "test", tmp_path)
+    origin = replace(ORIGIN, suite="bli", lang="en-de")
+    for word in ("Katze", "Hund"):
+        predictions.score_file(predictions.write(tmp_path / "p", origin, gold, [word]), tmp_path)
+    path = predictions.write(tmp_path / "p", origin, gold, ["Kat"])
+    with pytest.raises(UserError, match="row 0, id 'cat': \"Kat\" is none of the candidates"):
+        predictions.score_file(path, tmp_path)
+    (folder / "en-de.train.jsonl").unlink()
+    assert predictions.score_file(path, tmp_path), "without the other dictionary nobody knows"
+
+
 @pytest.mark.parametrize("text", ['"neutral', "1, 2", "", "[" * 100_000, None])
 def test_corrupt_json_names_file_and_row(world: Path, tmp_path: Path, text: str | None) -> None:
     path = saved(world, tmp_path / "p", 12)

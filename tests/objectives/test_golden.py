@@ -152,14 +152,14 @@ def test_alm_reads_switched_text_with_the_language_of_each_token(bitext: Path, b
     kinds: dict[str, set[int]] = {}
     for index in range(len(dataset)):
         example = dataset[index]
-        name = list(dataset._streams)[int(dataset._draw.langs[index])]
+        name = list(dataset._streams)[dataset.drawn(index)[0]]
         kinds.setdefault(name, set()).update(example["langs"].tolist())
         assert example["target_langs"].tolist() == example["langs"][example["chosen"]].tolist()
     assert kinds == {"en-ar.switched": {en, ar}, "en-ar.en": {en}, "en-ar.ar": {ar}}
     assert issubclass(type(dataset), alm.SwitchedDataset)
     _, task = build("alm", "objectives.alm.switched=1")
     task.load_dataset("train")
-    assert set(task.dataset("train")._draw.langs.tolist()) == {0}
+    assert set(task.dataset("train").window(0).draw.langs.tolist()) == {0}
 
 
 def test_pack_lays_examples_end_to_end() -> None:

@@ -17,6 +17,7 @@ from xling.data import masking
 from xling.data.masking import MaskRule
 from xling.objectives import camlm, clpc, mmlm, multi, tlm, xmlm
 from xling.objectives.pairs import Pair
+from xling.objectives.stream import Stream
 from xling.text import shards
 
 VOCAB, MASK = 60, 59
@@ -211,6 +212,34 @@ def test_clpc_makes_about_half_of_the_partners_wrong() -> None:
     assert right.mean() == pytest.approx(0.5, abs=0.02)
 
 
+class Numbered:
+    """Stands for a dataset whose batches are their numbers, in windows of three."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def windows(self, max_tokens: Any, max_sentences: Any, state: Any) -> Any:
+        for start in range(state or 0, self.length, 3):
+            yield start, [np.array([n]) for n in range(start, min(start + 3, self.length))]
+
+
+def queues_of(lengths: list[int]) -> dict[str, Stream]:
+    return {str(name): Stream(Numbered(length), 1) for name, length in enumerate(lengths)}  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 20), st.data())
+def test_a_reader_goes_on_from_every_place(length: int, data: st.DataObject) -> None:
+    reader = Stream(Numbered(length), 1)  # type: ignore[arg-type]
+    done = data.draw(st.integers(0, length))
+    for number in range(done):
+        assert reader.done == number and reader.take().tolist() == [number]
+    assert reader.has_next() == (done < length)
+    again = Stream(Numbered(length), 1, done=reader.done, **reader.place())  # type: ignore[arg-type]
+    assert again.before >= done - 3 or done < 3, "it reads from the window, not from the start"
+    assert [int(again.take()[0]) for _ in range(length - done)] == list(range(done, length))
+    assert not again.has_next()
+
+
 QUEUES = st.lists(st.integers(1, 200), min_size=1, max_size=4)
 
 
@@ -219,29 +248,25 @@ def test_interleaving_realises_the_shares_and_repeats_nothing(
     lengths: list[int], data: st.DataObject
 ) -> None:
     weights = np.array(data.draw(st.lists(st.floats(0.1, 10), min_size=len(lengths), max_size=len(lengths))))
-    queues = [[np.array([queue, batch]) for batch in range(length)] for queue, length in enumerate(lengths)]
-    batches, took, _ = multi.interleaved(queues, weights)
-    order = [tuple(batch.tolist()) for batch in batches]
+    queues = queues_of(lengths)
+    order = []
+    for (name,), _ in multi.in_turn(queues, weights):
+        order.append((int(name), int(queues[name].take()[0])))
     assert len(set(order)) == len(order)
     shares = weights / weights.sum()
     for queue, share in enumerate(shares):
         taken = np.cumsum([which == queue for which, _ in order])
         assert np.abs(taken - share * np.arange(1, len(order) + 1)).max(initial=0) <= len(lengths)
     counts = np.bincount([which for which, _ in order], minlength=len(lengths))
-    assert took == counts.tolist()
     assert ((counts == lengths) | (counts < lengths)).all()
     assert (counts == lengths).any()
 
 
 @given(QUEUES)
 def test_joining_takes_one_batch_of_each_as_long_as_there_are(lengths: list[int]) -> None:
-    queues = [
-        [np.array([1000 * queue + batch]) for batch in range(length)] for queue, length in enumerate(lengths)
-    ]
-    joined = multi.concatenated(queues)
-    assert [batch.tolist() for batch in joined] == [
-        [1000 * queue + batch for queue in range(len(lengths))] for batch in range(min(lengths))
-    ]
+    queues = queues_of(lengths)
+    joined = [[int(queues[name].take()[0]) for name in names] for names, _ in multi.all_at_once(queues)]
+    assert joined == [[batch] * len(lengths) for batch in range(min(lengths))]
 
 
 def test_a_schedule_moves_the_factor_of_a_loss(build: Any) -> None:

@@ -175,7 +175,9 @@ def test_a_batch_lies_end_to_end_in_one_order() -> None:
 
 def test_texts_are_sentences_or_as_many_of_a_document_as_fit() -> None:
     sizes = np.array([4, 3, 1, 5, 4, 9, 2, 1], dtype=np.int32)
-    shard = Shard(np.zeros(sizes.sum(), dtype=np.uint16), sizes)
+    shard = Shard(
+        np.zeros(sizes.sum(), dtype=np.uint16), sizes, 2 * (np.cumsum(sizes, dtype=np.int64) - sizes)
+    )
     starts, lengths = seq2seq.texts_of(shard, 8, join=False)
     assert starts.tolist() == [0, 4, 8, 13, 17, 26] and lengths.tolist() == [4, 3, 5, 4, 9, 2]
     starts, lengths = seq2seq.texts_of(shard, 8, join=True)

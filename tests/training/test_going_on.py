@@ -92,7 +92,10 @@ def test_where_no_checkpoint_can_be_read_nothing_begins_anew_in_silence(
 
 def test_a_later_format_is_named(interrupted: Path, pretrain: Pretrain) -> None:
     rewrite(interrupted / "update-00000008.pt", instead(running.FORMAT + 1, "extra_state", "format"))
-    with pytest.raises(UserError, match="checkpoint format 2; valid: 1; fix: continue with the version"):
+    with pytest.raises(
+        UserError,
+        match=f"checkpoint format {running.FORMAT + 1}; valid: {running.FORMAT}; fix: continue with the version",
+    ):
         pretrain("out")
 
 
@@ -212,7 +215,7 @@ def test_a_heartbeat_never_raises(
     job.reset()
     monkeypatch.setenv(job.VARIABLE, str(tmp_path / "beat.json"))
     with monkeypatch.context() as patch:
-        patch.setattr(job, "write_atomic", full)
+        patch.setattr(job, "write_private", full)
         job.beat(1, 10, "updates", saved=1)
     assert "the progress is not shown: No space left" in capsys.readouterr().err
     job.beat(2, 10, "updates", saved=2)

@@ -164,7 +164,7 @@ def test_back_translated_text_has_its_share_and_its_direction(
     dataset = task.dataset("train")
     names = list(dataset._sides)
     assert names == ["en-ar", "back-translated ar-en"]
-    back = dataset._draw.langs == 1
+    back = dataset.window(0).draw.langs == 1
     assert dataset.sizes[back].sum() / dataset.sizes.sum() == pytest.approx(0.25, abs=0.02)
     ar, en = task.langs.index("ar"), task.langs.index("en")
     seen = {(int(dataset[i]["langs"][0]), int(dataset[i]["prev_langs"][0])) for i in back.nonzero()[0]}
@@ -211,8 +211,8 @@ def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path,
         task.load_dataset("train")
         dataset = task.dataset("train")
         last = len(task.dictionary) - 1  # behind the pieces stand the mask, the languages and the sentinels
-        assert set(dataset._draw.langs.tolist()) == kinds
-        for index, kind in enumerate(dataset._draw.langs):
+        assert set(dataset.window(0).draw.langs.tolist()) == kinds
+        for index, kind in enumerate(dataset.window(0).draw.langs):
             made = dataset[index]
             assert (made["tokens"][0] == last) == (kind == 1 or share == 1)
             assert last not in made["tokens"][1:] and last not in made["prev_tokens"]

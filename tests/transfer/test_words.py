@@ -6,8 +6,8 @@ import pytest
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
+from xling.corpora.mining.stage import MineConfig
 from xling.corpora.parallel.align_stage import AlignConfig
-from xling.corpora.parallel.mine import MineConfig
 from xling.text.pairs import words
 from xling.transfer.words import word_vectors
 

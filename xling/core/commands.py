@@ -65,8 +65,9 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "mine",
-        config="xling.corpora.parallel.mine:MineConfig",
-        run="xling.corpora.parallel.mine:run",
+        config="xling.corpora.mining.stage:MineConfig",
+        phases="xling.corpora.mining.stage:phases",
+        run_part="xling.corpora.mining.stage:run_part",
         reads="checkpoint",
         help="find translations in two monolingual corpora by the margin of their sentence vectors",
     ),
@@ -132,6 +133,12 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.corpora.langid_train:LangidTrainConfig",
         run="xling.corpora.langid_train:run",
         help="train language identification on your own text, for languages that no model covers",
+    ),
+    Stage(
+        "corpus lines-train",
+        config="xling.corpora.lines_train:LinesTrainConfig",
+        run="xling.corpora.lines_train:run",
+        help="train the model that tells running text from menus, on your own raw crawl",
     ),
     Stage(
         "vocab",
@@ -406,6 +413,14 @@ COMMANDS: tuple[Stage, ...] = (
         positional="source out",
         reads="source",
         help="import a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
+    ),
+    Stage(
+        "import tokenizer",
+        config="xling.hub.config:TokenizerConfig",
+        run="xling.hub.vocabulary:run",
+        positional="source out",
+        reads="source",
+        help="import a tokenizer.json, for example Gemma's, as a vocabulary for pre-training",
     ),
     Stage(
         "doctor",

@@ -6,9 +6,11 @@ rerun whose configuration and input digests match the published manifest does no
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import sys
@@ -192,7 +194,7 @@ def up_to_date(
     """
     inputs, out = list(inputs), place.target(out)
     place.restore(out)
-    _refuse_foreign(out, stage, inputs)
+    refuse_foreign(out, stage, inputs)
     if not (out / FILE_NAME).is_file():
         _answer_why(f"{out} does not exist yet: the stage would run")
         return None
@@ -263,7 +265,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     """
     inputs, out = list(inputs), place.target(out)
     place.restore(out)
-    _refuse_foreign(out, stage, inputs)
+    refuse_foreign(out, stage, inputs)
     inputs_found = _digests(inputs)
     out.parent.mkdir(parents=True, exist_ok=True)
     place.clean_up(out)
@@ -288,7 +290,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         files=files,
         code_version=code.described(),
         seconds=round(time.perf_counter() - start, 3),
-        peak_memory_mb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        peak_memory_mb=peak_memory_mb(),
     )
     text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
     (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
@@ -307,12 +309,29 @@ def _is_damaged(out: Path) -> bool:
     return False
 
 
-def _refuse_foreign(out: Path, stage: str, inputs: Iterable[Path]) -> None:
+def peak_memory_mb() -> float:
+    """Return the peak resident memory of this process, MiB.
+
+    ``ru_maxrss`` would count the parent's memory too: a process keeps it from before its program was started.
+    """
+    with contextlib.suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        if match := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
+            return round(int(match[1]) / 1024, 1)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def refuse_foreign(out: Path, stage: str, inputs: Iterable[Path] = ()) -> None:
+    """Refuse an output that this stage may not replace.
+
+    Raises:
+        UserError: another stage or program has made it, or it is one of ``inputs``.
+    """
     elsewhere = "choose another out=, or move it away"
     if not out.exists():
         return
     if not (out / FILE_NAME).is_file():
-        if out.is_file() or any(out.iterdir()):
+        if not out.is_dir() or any(out.iterdir()):
             raise UserError(f"{out} exists and was not made by xling", fix=elsewhere)
         return
     if any(Path(path).resolve().is_relative_to(out.resolve()) for path in inputs):

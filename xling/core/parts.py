@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import shutil
 import socket
 import time
@@ -22,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from xling.core import manifest
 from xling.core.answer import Answer
 
 
@@ -54,7 +54,7 @@ class Workspace:
             facts = {
                 "seconds": round(time.perf_counter() - start, 3),
                 "cpu_seconds": round(time.process_time() - cpu_start, 3),
-                "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+                "peak_memory_mb": manifest.peak_memory_mb(),
             }
             write_json(temporary / "facts.json", facts)
             self._install(temporary, target)
@@ -68,6 +68,19 @@ class Workspace:
         except OSError:
             if not target.is_dir():  # else a second worker was given the same part and finished first
                 raise
+
+    def facts(self) -> dict[str, dict[str, float]]:
+        """Return wall and processor seconds of all parts together and the largest memory, by phase."""
+        facts = {}
+        for phase in sorted(p for p in self.root.iterdir() if p.is_dir()):
+            parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
+            facts[phase.name] = {
+                "parts": len(parts),
+                "seconds": round(sum(p["seconds"] for p in parts), 3),
+                "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
+                "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
+            }
+        return facts
 
     def discard(self, *phases: str, name: str) -> None:
         """Delete the file ``name``, which is no longer needed, in all parts of ``phases``."""

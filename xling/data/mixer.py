@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.core.sampling import alpha_shares, rng
+from xling.data.order import Chunks, Permutation
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
 
+WINDOW = 1 << 18
+"""Draws that are ordered together: enough to find examples of equal length, few enough to be ready in a moment."""
+
 
 @dataclass(frozen=True)
 class Draw:
-    """The items drawn in one epoch.
+    """Items drawn one after the other.
 
     Attributes:
         langs: index of the language of each draw, int16 of shape (num_draws,).
         items: item of that language, int64 of shape (num_draws,).
+        number: the window of the epoch that these draws are.
     """
 
     langs: Int[np.ndarray, " draws"]
     items: Int[np.ndarray, " draws"]
+    number: int = 0
 
     def of_items(self, values: Iterable[Integer[np.ndarray, " items"]]) -> Int[np.ndarray, " draws"]:
         """Return a value per draw, int64 (num_draws,), given the values of each language's items."""
+        return self.by_item(of_lang.__getitem__ for of_lang in values)
+
+    def by_item(
+        self, functions: Iterable[Callable[[Int[np.ndarray, " items"]], Integer[np.ndarray, " items"]]]
+    ) -> Int[np.ndarray, " draws"]:
+        """Return a value per draw, int64 (num_draws,), given a function of items for each language."""
         drawn = np.zeros(len(self.items), dtype=np.int64)
-        for index, of_lang in enumerate(values):
+        for index, of_lang in enumerate(functions):
             where = self.langs == index
-            drawn[where] = of_lang[self.items[where]]
+            drawn[where] = of_lang(self.items[where])
         return drawn
 
 
@@ -52,27 +64,96 @@ def counts_of(
     return {lang: max(1, round(shares[lang] * total / mean[lang])) for lang in num_items if num_items[lang]}
 
 
-def every_item(num_items: Mapping[str, int]) -> Draw:
-    """Draw each item of each language once, in order."""
-    langs = np.repeat(np.arange(len(num_items), dtype=np.int16), list(num_items.values()))
-    return Draw(langs, np.concatenate([np.arange(n) for n in num_items.values()]))
+@dataclass(frozen=True)
+class Reading:
+    """How a training reads its files.
 
-
-def draw_epoch(num_items: Mapping[str, int], counts: Mapping[str, int], seed: int, epoch: int) -> Draw:
-    """Draw the items of epoch ``epoch`` (from 1); each language continues its own endless permutation.
-
-    A language's pass over its items ends before the next one starts, across epochs too: after k draws each of
-    its n items was drawn k // n or k // n + 1 times.
+    Attributes:
+        chunk: neighbouring items that are read together; 0 reads every item where it lies.
+        buffer: chunks that are shuffled together.
     """
-    langs, items = [], []
-    for index, (lang, n) in enumerate(num_items.items()):
-        if not counts.get(lang):
-            continue
-        first, count = (epoch - 1) * counts[lang], counts[lang]
-        passes = range(first // n, (first + count - 1) // n + 1)
-        stream = np.concatenate([rng(seed, "order", lang, number).permutation(n) for number in passes])
-        begin = first - passes.start * n
-        items.append(stream[begin : begin + count])
-        langs.append(np.full(count, index, dtype=np.int16))
-    order = rng(seed, "mix", epoch).permutation(sum(map(len, items)))
-    return Draw(np.concatenate(langs)[order], np.concatenate(items)[order])
+
+    chunk: int = 0
+    buffer: int = 16
+
+
+class Order:
+    """The order of one epoch, computed in windows of about `WINDOW` draws; it keeps no table of the epoch.
+
+    Each language continues its own endless sequence of permutations. A pass over its items ends before the next one
+    starts, across epochs too: after k draws each of its n items was drawn k // n or k // n + 1 times. Every window
+    holds the same share of each language, in random order.
+
+    Args:
+        num_items: number of items by language.
+        counts: draws of each language in an epoch; a language that is missing has none.
+        seed, epoch: key of the order; epochs count from 1.
+        shuffled: whether the order is random; else each language in its own order, one after the other.
+        reading: how items of a language follow each other.
+
+    Attributes:
+        total: draws of the epoch.
+        num_windows: number of windows, at least 1.
+    """
+
+    def __init__(
+        self,
+        num_items: Mapping[str, int],
+        counts: Mapping[str, int],
+        seed: int,
+        epoch: int,
+        shuffled: bool = True,
+        reading: Reading = Reading(),
+    ) -> None:
+        self._num_items, self._seed, self._epoch = dict(num_items), seed, epoch
+        self._counts = [counts.get(lang, 0) if n else 0 for lang, n in num_items.items()]
+        self._shuffled, self._reading = shuffled, reading
+        self.total = sum(self._counts)
+        self.num_windows = max(1, -(-self.total // WINDOW))
+
+    def start(self, number: int) -> int:
+        """Return the draws before window ``number``; that of ``num_windows`` is ``total``."""
+        if not self._shuffled:
+            return number * self.total // self.num_windows
+        return sum(number * count // self.num_windows for count in self._counts)
+
+    def window_of(self, index: int) -> int:
+        """Return the window of a draw."""
+        number = min(index * self.num_windows // max(self.total, 1), self.num_windows - 1)
+        while self.start(number) > index:
+            number -= 1
+        while self.start(number + 1) <= index:
+            number += 1
+        return number
+
+    def window(self, number: int) -> Draw:
+        """Draw the items of a window."""
+        if not self._shuffled:
+            return self._in_order(number)
+        langs, items = [np.zeros(0, dtype=np.int16)], [np.zeros(0, dtype=np.int64)]
+        for index, (lang, count) in enumerate(zip(self._num_items, self._counts, strict=True)):
+            first, last = (n * count // self.num_windows for n in (number, number + 1))
+            if last > first:
+                before = (self._epoch - 1) * count
+                items.append(self._items(lang, before + first, before + last))
+                langs.append(np.full(last - first, index, dtype=np.int16))
+        key: tuple[int | str, ...] = (self._seed, "mix", self._epoch, *([number] if number else []))
+        order = rng(*key).permutation(sum(map(len, items)))
+        return Draw(np.concatenate(langs)[order], np.concatenate(items)[order], number)
+
+    def _items(self, lang: str, first: int, last: int) -> Int[np.ndarray, " draws"]:
+        """Return the draws ``first`` to ``last`` of the endless sequence of a language."""
+        n, items = self._num_items[lang], []
+        for turn in range(first // n, (last - 1) // n + 1):
+            begin, end = max(first, turn * n), min(last, (turn + 1) * n)
+            key = (self._seed, "order", lang, turn)
+            chunk, buffer = self._reading.chunk, self._reading.buffer
+            permuted = Chunks(n, chunk, buffer, *key) if chunk else Permutation(n, *key)
+            items.append(permuted(np.arange(begin, end) - turn * n))
+        return np.concatenate(items)
+
+    def _in_order(self, number: int) -> Draw:
+        first, last = self.start(number), self.start(number + 1)
+        at, ends = np.arange(first, last), np.cumsum(self._counts, dtype=np.int64)
+        langs = np.searchsorted(ends, at, side="right")
+        return Draw(langs.astype(np.int16), at - (ends - self._counts)[langs], number)

@@ -75,6 +75,20 @@ class ImportConfig:
 
 
 @dataclass(frozen=True)
+class TokenizerConfig:
+    """Settings of ``xling import tokenizer``.
+
+    Attributes:
+        source: a ``tokenizer.json`` of the package tokenizers, or a directory with one. The specials are those
+            of ``tokenizer_config.json`` beside it, else those with the usual names.
+        out: directory to publish, as ``xling vocab`` does.
+    """
+
+    source: Path
+    out: Path
+
+
+@dataclass(frozen=True)
 class TrimConfig:
     """Settings of ``xling trim``.
 

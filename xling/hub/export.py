@@ -141,9 +141,9 @@ def _read(directory: Path) -> Model:
     """
     if (directory / vocab.FOREIGN).is_file():
         raise UserError(
-            f"{directory} is computed by transformers, or has the tokenizer of such a model",
-            "a model with a SentencePiece or WordPiece vocabulary",
-            "use the model that it was imported from",
+            f"{directory} has the tokenizer of another model, in {vocab.FOREIGN}",
+            "a vocabulary of `xling vocab`, or an imported SentencePiece or WordPiece one",
+            "use the model that it was imported from, or train with another vocabulary",
         )
     family = "XLM-R"
     if (directory / tune.TASK_FILE).is_file():

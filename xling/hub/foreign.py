@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from xling.core.errors import UserError
@@ -65,8 +66,14 @@ def tokens_of(folder: Path) -> Tokens:
     pad = tokenizer.pad_token_id
     unknown = pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
     mask = pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id
+    return in_our_order(backend, begin, pad, end, unknown, mask)
+
+
+def in_our_order(backend: Tokenizer, begin: int, pad: int, end: int, unknown: int, mask: int) -> Tokens:
+    """Return a tokenizer of the package tokenizers, given the ids of its specials."""
     named = {number: name for name, number in backend.get_vocab(with_added_tokens=True).items()}
     pieces = [n for n in sorted(named) if n not in {begin, pad, end, unknown, mask}]
+    # A line of dict.txt is a name without white space and a count.
     names = [named[n] if named[n].split() == [named[n]] else f"piece:{n}" for n in pieces]
     return Tokens(backend.to_str(), [begin, pad, end, unknown, *pieces, mask], names)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,9 +175,14 @@ def _t5(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: l
 
 def _modernbert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
     shape, task = modernbert.shape_of(config, folder), modernbert.task_of(config)
-    vocabulary = files.sentencepiece(folder)
-    files.check_tokenizer(folder, vocabulary.pieces)
     weights = modernbert.inwards(state, shape, str(folder))
+    if modernbert.has_other_tokenizer(folder):  # Gemma's in mmBERT, a byte-level one in ModernBERT
+        tokens = foreign.tokens_of(folder)
+        vocabulary = files.Vocabulary(tokens.names, partial(foreign.write_vocabulary, tokens))
+        weights = modernbert.in_order(weights, tokens.order, str(folder))
+    else:
+        vocabulary = files.sentencepiece(folder)
+        files.check_tokenizer(folder, vocabulary.pieces)
     return Foreign(
         shape, weights, vocabulary, langs, task, modernbert.head_of(state, str(folder)) if task else {}
     )

@@ -169,6 +169,37 @@ def inwards(
     return renamed
 
 
+def has_other_tokenizer(folder: Path) -> bool:
+    """Return whether the tokenizer is none that a SentencePiece model with XLM-R's specials can express."""
+    path = folder / "tokenizer.json"
+    if any((folder / name).is_file() for name in files.SPM_NAMES) or not path.is_file():
+        return False
+    return files.read_json(path).get("model", {}).get("type") != "Unigram"
+
+
+def in_order(
+    weights: Mapping[str, Shaped[Tensor, " ..."]], order: list[int], what: str
+) -> dict[str, Shaped[Tensor, " ..."]]:
+    """Return the weights with the rows of ids in another order; rows without an id are left out.
+
+    Args:
+        weights: our names, rows in their order.
+        order: their id for each of ours.
+        what: name of the model, for messages.
+
+    Raises:
+        UserError: an id has no row.
+    """
+    rows = len(weights["encoder.tokens.weight"])
+    if max(order) >= rows:
+        raise UserError(
+            f"{what} has {rows} embeddings, and its tokenizer the id {max(order)}",
+            "weights and tokenizer of one model",
+        )
+    moved = {name: weights[name][order].clone() for name in ("encoder.tokens.weight", "lm_head.bias")}
+    return {**weights, **moved}
+
+
 def task_of(config: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     """Return our task and the labels of a classifier, None for a language model."""
     kind = KINDS.get(str((config.get("architectures") or [""])[0]))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from xling import compat
 from xling.core import code
 from xling.core.errors import UserError
 from xling.core.progress import say
@@ -27,8 +26,24 @@ if TYPE_CHECKING:
     from jaxtyping import Shaped
 
 logger = logging.getLogger(__name__)
-FORMAT = 1
-"""Version of the checkpoint format; increase it when an older version could not resume from it."""
+FORMAT = 2
+"""Version of the checkpoint format; increase it when an older version could not resume from it.
+
+Format 1 had another order of the data.
+"""
+FREE = (
+    "updates",
+    "schedule",
+    "decay",
+    "decay_shape",
+    "final_lr",
+    "valid_every",
+    "snapshots",
+    "snapshot_state",
+)
+"""Settings of ``train`` in which a run may differ from the one that it branches off."""
+STATE = "state.pt"
+"""Name of a state beside the model of a snapshot."""
 FULL_DISK_VARIABLE = "XLING_FULL_DISK"
 """``stop`` ends a training whose checkpoint does not fit on the disk; else it continues and retries later."""
 
@@ -73,23 +88,27 @@ class Writer:
             OSError: the previous checkpoint could not be written.
         """
         self.wait()
+        arguments = (self.state(trainer, epoch_itr, run_key), trainer.get_num_updates())
+        if ddp.rank() > 0:
+            return
+        # A daemon thread: an interrupted process ends at once, and a partial file is ignored.
+        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def state(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of the whole state on the CPU; all processes must call this if the model is sharded."""
         trainer.consolidate_optimizer()  # fairseq sets a field there that state_dict reads
         state = trainer.state_dict()
         state["extra_state"] |= {
             "format": FORMAT,
-            "train_iterator": position(epoch_itr),
+            "train_iterator": epoch_itr.position(),
             "processes": ddp.size(),
             "batches_per_update": ddp.size() * self.accumulate,
             "code": code.described(),
             "dtype": _dtype_of(trainer),
             "run_key": json.dumps(run_key, sort_keys=True),
         }
-        arguments = (snapshot(state, {}), trainer.get_num_updates())
-        if ddp.rank() > 0:
-            return
-        # A daemon thread: an interrupted process ends at once, and a partial file is ignored.
-        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
-        self._thread.start()
+        return dict(snapshot(state, {}))
 
     def wait(self) -> None:
         """Wait until the saved state is on the disk.
@@ -155,34 +174,20 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
     return copy.deepcopy(value)
 
 
-def position(epoch_itr: Any) -> dict[str, Any]:
-    """Return the position in the training data.
-
-    The epoch, the batches that all processes used, the dataset's state.
-    """
-    done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    ended = compat.is_at_the_end(epoch_itr)
-    epoch = epoch_itr.epoch + ended
-    # fairseq looks for "iterations_in_epoch" and "version": at 0 it resets its meters.
-    return {
-        "version": 2,
-        "epoch": epoch,
-        "iterations_in_epoch": 0 if ended else done,
-        "dataset": epoch_itr.dataset.position(epoch),
-    }
-
-
 def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
-    """Return the training iterator at a `position`, for any number of processes.
+    """Return the training iterator at a position of `xling.training.reading.TrainIterator`.
 
-    They share the rest of the epoch.
+    Any number of processes share the rest of the epoch.
     """
     trainer.task.load_dataset("train")
     trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
-    epoch_itr = trainer.get_train_iterator(where["epoch"], load_dataset=True)
-    epoch_itr.begins_at = where["iterations_in_epoch"]
-    compat.leave_out_batches(epoch_itr, epoch_itr.begins_at)
-    return epoch_itr
+    return trainer.get_train_iterator(where["epoch"], done=where["iterations_in_epoch"], place=where["place"])
+
+
+def branch_of(cfg: Any) -> Path | None:
+    """Return the file of the state that a run branches off, None if it does not."""
+    given = Path(cfg.branch)
+    return (given / STATE if given.is_dir() else given) if cfg.branch else None
 
 
 def resume(
@@ -192,7 +197,7 @@ def resume(
     cfg: Any,
     enter: Callable[[int], None] = lambda update: None,
 ) -> tuple[Any, int]:
-    """Load the newest good checkpoint, if any.
+    """Load the newest good checkpoint, if any, else the state of another run that ``cfg.branch`` names.
 
     The content of a checkpoint is checked before anything is loaded; one with unexpected content is skipped
     like a damaged one.
@@ -211,14 +216,14 @@ def resume(
         UserError: the checkpoint has other settings or data or another format, its batches per update
             are not possible with this number of processes, or none of several checkpoints can be read.
     """
-    damaged = []
-    for path in good_checkpoints(directory):
+    damaged, branch = [], branch_of(cfg)
+    for path in [*good_checkpoints(directory), *([branch] if branch else [])]:
         # Memory-mapped, not read: another model shape must not reach fairseq, which would stop with a
         # traceback.
         try:
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
             extra = _extra_of(state, path)
-            accumulate = _compare(extra, run_key, cfg, path)
+            accumulate = _compare(extra, run_key, cfg, path, path == branch)
             _check_weights(state, trainer)
         except UserError:
             raise
@@ -227,15 +232,7 @@ def resume(
             logger.warning(SOMETHING_ELSE, path)
             continue
         _tell_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
-        try:
-            where = trainer.load_checkpoint(str(path))["train_iterator"]
-            enter(trainer.get_num_updates())
-            epoch_itr = iterator_at(trainer, where)
-        except Exception as error:  # half of it may be loaded, so that no other one can be tried
-            told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {directory}") from error
-        trainer.lr_step(epoch_itr.epoch)
-        return epoch_itr, accumulate
+        return _loaded(trainer, path, enter), accumulate
     if damaged:
         raise UserError(
             f"no checkpoint in {directory} can be read: {'; '.join(damaged)}", fix="delete it to start again"
@@ -244,6 +241,19 @@ def resume(
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr, cfg.train.accumulate
+
+
+def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
+    """Load a checkpoint into the trainer and return the iterator at its position."""
+    try:
+        where = trainer.load_checkpoint(str(path))["train_iterator"]
+        enter(trainer.get_num_updates())
+        epoch_itr = iterator_at(trainer, where)
+    except Exception as error:  # half of it may be loaded, so that no other one can be tried
+        told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {path.parent}") from error
+    trainer.lr_step(epoch_itr.epoch)
+    return epoch_itr
 
 
 def _dtype_of(trainer: Any) -> str:
@@ -281,7 +291,9 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
         if not isinstance(extra[name], kind):
             raise TypeError(f"{name} is {type(extra[name]).__name__}")
     where, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
-    if not all(isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)):
+    if not isinstance(where["place"], dict) or not all(
+        isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)
+    ):
         raise TypeError("a position is not a number")
     if extra["batches_per_update"] < 1 or where["epoch"] < 1 or where["iterations_in_epoch"] < 0:
         raise ValueError("a position is out of range")
@@ -307,13 +319,21 @@ def _weights_of(state: dict[str, Any]) -> dict[str, Any]:
     return {name: weight for name, weight in state.items() if not name.startswith("extras.")}
 
 
-def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Path) -> int:
+def _compare(
+    extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Path, branches: bool = False
+) -> int:
     """Reject a checkpoint with other settings or data; return the batches of an update in each process.
 
-    More updates are allowed, and the same batches per update may come from another number of processes.
+    More updates are allowed, and the same batches per update may come from another number of processes. A run that
+    ``branches`` off may also have the other settings of `FREE`.
     """
     saved = json.loads(extra["run_key"])
     old, new = saved["config"], copy.deepcopy(run_key["config"])
+    given = {name: (digest,) for name, digest in run_key["data"].items()}
+    if branches:
+        new["branch"] = old.get("branch", "")
+        new["train"] |= {name: old["train"][name] for name in FREE if name in old["train"]}
+        given = {name: digest for name, digest in given.items() if name != str(path)}
     group, before = extra["batches_per_update"], old["train"]["updates"]
     accumulate = new["train"]["accumulate"]
     if accumulate == old["train"]["accumulate"] and group % ddp.size() == 0:
@@ -336,9 +356,7 @@ def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Pat
     longer = new["train"]["updates"] > before
     if longer:
         new["train"]["updates"] = before
-    changed = differences(
-        (old, saved["data"]), (new, {name: (digest,) for name, digest in run_key["data"].items()}), cfg
-    )
+    changed = differences((old, saved["data"]), (new, given), cfg)
     if changed:
         raise UserError(
             f"{path} was made with other settings or data: {'; '.join(changed)}",

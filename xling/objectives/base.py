@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from xling.core.errors import UserError, unknown
 from xling.core.languages import split_pair
 from xling.core.registry import Registry
 from xling.core.sampling import rng
-from xling.data import mixer
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.objectives.trial import Trial
@@ -48,12 +47,17 @@ class TaskConfig(FairseqDataclass):
         langs: languages separated by commas; empty for all that the data has.
         alpha: exponent of the sampling of languages, or pairs, by their tokens.
         tokens_per_sample: longest sequence, including specials; with a decoder, of either side.
+        read_chunk: neighbouring items that are read together, for file systems that are slow at small reads; 0
+            reads every item where it lies.
+        read_buffer: chunks of a language that are shuffled together.
     """
 
     data: str = ""
     langs: str = ""
     alpha: float = 0.3
     tokens_per_sample: int = 256
+    read_chunk: int = 0
+    read_buffer: int = 16
     seed: int = II("common.seed")
 
 
@@ -102,6 +106,11 @@ class Objective(ABC):
                 f"objectives.{self.name}.tokens_per_sample={cfg.tokens_per_sample}",
                 f"a whole number from {SHORTEST}",
             )
+        for key, least in (("read_chunk", 0), ("read_buffer", 1)):
+            if getattr(cfg, key) < least:
+                raise UserError(
+                    f"objectives.{self.name}.{key}={getattr(cfg, key)}", f"a whole number from {least}"
+                )
 
     @abstractmethod
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -198,6 +207,26 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
             self._turns[batches[number]] = turn / len(batches)
         return [batches[i] for i in order]
 
+    def windows(
+        self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
+    ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+        """Yield the batches of the epoch in stretches, each with a state from which the rest begins with it.
+
+        Args:
+            max_tokens: most real tokens of a batch.
+            max_sentences: most examples of a batch.
+            state: state of the first stretch, None for the start of the epoch; plain values for a checkpoint.
+        """
+        yield None, self.batch_by_size(self.ordered_indices(), max_tokens, max_sentences)
+
+    def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
+        """Return the batches of the epoch; where several stretches make it, about that many."""
+        return sum(len(batches) for _, batches in self.windows(max_tokens, max_sentences))
+
+    def epoch_tokens(self) -> int:
+        """Return the sum of `sizes`, or about that."""
+        return int(self.sizes.sum())
+
     def mixture(self) -> dict[str, tuple[int, int]]:
         """Return (tokens available, tokens in this epoch) by language or pair."""
         return {}
@@ -238,65 +267,6 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         return False
 
 
-class DrawnDataset(ObjectiveDataset):
-    """Dataset whose training epochs draw items of languages or pairs by alpha; other splits hold each item once.
-
-    Args:
-        cfg: settings.
-        split: ``train``, ``valid`` or another.
-        name: name of the objective, part of its random key.
-        num_items: number of items by language or pair.
-        num_tokens: number of tokens by language or pair, as used by alpha and `mixture`.
-    """
-
-    def __init__(
-        self, cfg: Any, split: str, name: str, num_items: dict[str, int], num_tokens: dict[str, int]
-    ) -> None:
-        self._cfg, self._split, self._name = cfg, split, name
-        self.num_items_of, self.num_tokens_of = num_items, num_tokens
-        super().__init__(cfg.seed)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the items of an epoch."""
-        train = self._split == "train"
-        self.epoch = epoch if train else 0
-        self._draw = (
-            mixer.draw_epoch(self.num_items_of, self.epoch_counts(), self.seed, epoch)
-            if train
-            else mixer.every_item(self.num_items_of)
-        )
-        self._drawn = self.tokens_of(self._draw)
-        self._sizes = self.example_tokens(self._drawn)
-
-    def epoch_counts(self) -> dict[str, int]:
-        """Return the number of items of each language or pair in a training epoch."""
-        return mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
-
-    @abstractmethod
-    def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
-        """Count the tokens of each drawn item as ``num_tokens`` does, int64 (num_draws,)."""
-
-    def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
-        """Return the maximum number of tokens of examples made from items with ``num`` tokens."""
-        return num
-
-    @property
-    def sizes(self) -> Integer[np.ndarray, " examples"]:
-        """Maximum number of tokens of each example."""
-        return self._sizes
-
-    def mixture(self) -> dict[str, tuple[int, int]]:
-        """Return (tokens available, tokens in this epoch) by language or pair, of the text alone."""
-        drawn = np.bincount(self._draw.langs, self._drawn, len(self.num_tokens_of))
-        return {
-            name: (there, int(n)) for (name, there), n in zip(self.num_tokens_of.items(), drawn, strict=True)
-        }
-
-    def generator(self, index: int) -> np.random.Generator:
-        """Return the random generator of the example at ``index``."""
-        return rng(self.seed, self.epoch, index, self._name, self._split)
-
-
 def batches_of(
     sizes: Integer[np.ndarray, " examples"],
     indices: Int[np.ndarray, " examples"],
@@ -315,7 +285,8 @@ def batches_of(
     return batches
 
 
-def _collate_or_empty(collate: Callable[[list[Any]], dict[str, Any]], samples: list[Any]) -> dict[str, Any]:
+def collate_or_empty(collate: Callable[[list[Any]], dict[str, Any]], samples: list[Any]) -> dict[str, Any]:
+    """Build a batch, an empty one of no examples."""
     return collate(samples) if samples else {}
 
 
@@ -344,7 +315,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
     def get_batch_iterator(self, *args: Any, **settings: Any) -> Any:
         """Return fairseq's iterator; a process with one batch less than others gets an empty batch at the end."""
         iterator = super().get_batch_iterator(*args, **settings)
-        iterator.collate_fn = partial(_collate_or_empty, iterator.collate_fn)
+        iterator.collate_fn = partial(collate_or_empty, iterator.collate_fn)
         return iterator
 
     def objective_names(self) -> list[str]:

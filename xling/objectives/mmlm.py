@@ -23,13 +23,13 @@ from xling.data.packing import Example
 from xling.objectives.base import (
     BOS,
     FIRST_PIECE,
-    DrawnDataset,
     Loss,
     Objective,
     ObjectiveDataset,
     TaskConfig,
     objective,
 )
+from xling.objectives.drawn import DrawnDataset
 from xling.objectives.trial import Trial
 from xling.text import shards
 from xling.text.wordpiece import INSIDE
@@ -122,6 +122,7 @@ class BlockDataset(DrawnDataset):
     ) -> None:
         self._cfg, self._split, self._langs, self._build = cfg, split, langs, build
         self._streams = self.open_streams(data)
+        self._names = list(self._streams)
         self._length = self.stream_tokens(cfg.tokens_per_sample)
         self._cuts = (
             [self._cut(data / lang / split) for lang in langs] if getattr(cfg, "lines", False) else []
@@ -146,6 +147,14 @@ class BlockDataset(DrawnDataset):
         whole = np.array(list(self.num_tokens_of.values()))[draw.langs]
         return np.minimum(self._length, whole - draw.items * self._length)
 
+    def read_ahead(self, draw: mixer.Draw) -> None:
+        """Ask for the chunks of a window, each in one stretch."""
+        blocks = self._cfg.read_chunk
+        for number, stream in enumerate(self._streams.values()):
+            for chunk in np.unique(draw.items[draw.langs == number] // blocks).tolist():
+                first = chunk * blocks * self._length
+                shards.read_ahead(stream, first, min(first + blocks * self._length, len(stream)))
+
     def open_streams(self, data: Path) -> dict[str, Integer[np.ndarray, " _"]]:
         """Open the streams by name; here one per language."""
         return {lang: shards.open_shard(data / lang / self._split).tokens for lang in self._langs}
@@ -169,11 +178,11 @@ class BlockDataset(DrawnDataset):
         return np.full(num, stream)
 
     def __getitem__(self, index: int) -> Example:
-        stream = int(self._draw.langs[index])
-        start, length = int(self._draw.items[index]) * self._length, self._length
+        stream, item = self.drawn(index)
+        start, length = item * self._length, self._length
         if self._cuts:
-            start, length = (int(part[self._draw.items[index]]) for part in self._cuts[stream])
-        text = list(self._streams.values())[stream][start : start + length]
+            start, length = (int(part[item]) for part in self._cuts[stream])
+        text = self._streams[self._names[stream]][start : start + length]
         langs = self.langs_of(stream, start, len(text))
         block = Block(
             np.concatenate([[BOS], text]).astype(np.int64),

@@ -17,10 +17,11 @@ objective's loss is divided by its own count before losses are combined, so that
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from xling.core import config
 from xling.core.errors import UserError
 from xling.models.checkpoint import check_vocabulary
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
+from xling.objectives.stream import Stream
 from xling.text.vocab import vocab_digest
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 MODES = ("alternate", "sum", "common")
 MIX_SETTINGS = ("weight", "schedule")
+STRETCH = 1024  # batches of a mix that are put in order together
 
 
 @dataclass
@@ -64,25 +67,35 @@ class Cursor:
         epochs: each part's own epoch.
         used: batches of that epoch that the mix has used.
         debts: batches that each part is behind its share.
+        places: where a reader of that epoch begins, see `Stream.place`; empty for its start.
     """
 
     epochs: dict[str, int]
     used: dict[str, int]
     debts: list[float]
+    places: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def at_epoch(cls, epoch: int, names: list[str]) -> Cursor:
         """Return the cursor with all parts at the start of one epoch."""
         return cls(dict.fromkeys(names, epoch), dict.fromkeys(names, 0), [0.0] * len(names))
 
-    def after(self, taken: list[int], there: list[int], debts: list[float]) -> Cursor:
-        """Return the cursor after ``taken`` more batches from epochs with ``there`` batches each."""
-        done = {name: self.used[name] + n for name, n in zip(self.used, taken, strict=True)}
-        ended = {name: done[name] >= n for name, n in zip(done, there, strict=True)}
+    def at(self, streams: dict[str, Stream]) -> Cursor:
+        """Return the cursor at which readers of the parts stand, within the same epochs."""
+        return replace(
+            self,
+            used={name: stream.done for name, stream in streams.items()},
+            places={name: stream.place() for name, stream in streams.items()},
+        )
+
+    def after(self, streams: dict[str, Stream]) -> Cursor:
+        """Return the cursor with the parts that have no batch left at the start of their next epochs."""
+        left = {name: stream.has_next() for name, stream in streams.items()}
         return Cursor(
-            {name: epoch + ended[name] for name, epoch in self.epochs.items()},
-            {name: 0 if ended[name] else n for name, n in done.items()},
-            debts,
+            {name: epoch + (not left[name]) for name, epoch in self.epochs.items()},
+            {name: self.used[name] if left[name] else 0 for name in self.used},
+            self.debts,
+            {name: place for name, place in self.places.items() if left[name]},
         )
 
 
@@ -117,7 +130,6 @@ class MultiDataset(ObjectiveDataset):
         for name, (part, _) in self._parts.items():
             if part.epoch != self._begin.epochs[name]:
                 part.set_epoch(self._begin.epochs[name])
-        self._sizes = np.concatenate([part.sizes for part, _ in self._parts.values()])
         lengths = [len(part) for part, _ in self._parts.values()]
         self._offsets = np.concatenate([[0], np.cumsum(lengths)])
 
@@ -134,13 +146,29 @@ class MultiDataset(ObjectiveDataset):
 
     @property
     def sizes(self) -> Integer[np.ndarray, " examples"]:
-        """Tokens of each example, the parts concatenated."""
-        return self._sizes
+        """Tokens of each example, the parts concatenated: a table, which training does without."""
+        return np.concatenate([part.sizes for part, _ in self._parts.values()])
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    def size(self, index: int) -> int:
+        """Return the tokens of one example, for filtering."""
+        part = int(np.searchsorted(self._offsets, index, side="right")) - 1
+        return list(self._parts.values())[part][0].size(index - int(self._offsets[part]))
+
+    def num_tokens(self, index: int) -> int:
+        """Return the tokens of one example, for batching."""
+        return self.size(index)
 
     def __getitem__(self, index: int) -> Any:
         part = int(np.searchsorted(self._offsets, index, side="right")) - 1
         name = list(self._parts)[part]
         return name, self._parts[name][0][index - int(self._offsets[part])]
+
+    def ordered_indices(self) -> Int[np.ndarray, " examples"]:
+        """Return all indices; every part orders its own."""
+        return np.arange(len(self))
 
     def batch_by_size(
         self,
@@ -149,32 +177,68 @@ class MultiDataset(ObjectiveDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[Int[np.ndarray, " _"]]:
-        """Return batches of the parts, interleaved or joined by weight."""
-        queues = []
-        for number, (part, _) in enumerate(self._parts.values()):
-            first = self._offsets[number]
-            own = self._parts_of(indices, number) - first
-            queues.append([batch + first for batch in part.batch_by_size(own, max_tokens, max_sentences)])
-        if self._split != "train":
-            return [batch for queue in queues for batch in queue]
-        weights = np.array([weight for _, weight in self._parts.values()])
-        begin, names = self._begin, list(self._parts)
-        left = [queue[begin.used[name] :] for name, queue in zip(names, queues, strict=True)]
-        if self._mode != "alternate":
-            batches, debts = concatenated(left), begin.debts
-            taken = [len(batches)] * len(left)
-        else:
-            batches, taken, debts = interleaved(left, weights, begin.debts)
-        self._end = begin.after(taken, [len(queue) for queue in queues], debts)
-        tokens = [
-            sum(int(self._sizes[batch].sum()) for batch in queue[:n])
-            for queue, n in zip(left, taken, strict=True)
-        ]
-        self._shares = {
-            name: n / max(int(part.sizes.sum()), 1)
-            for n, (name, (part, _)) in zip(tokens, self._parts.items(), strict=True)
+        """Return the batches of the whole epoch; ``indices`` are all."""
+        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
+
+    def windows(
+        self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
+    ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+        """Yield batches of the parts, interleaved or joined by weight; a state is a cursor as plain values."""
+        cursor = Cursor(**state) if state else self._begin
+        self._shares, _ = self._planned(max_tokens, max_sentences)
+        readers = {
+            name: Stream(part, max_tokens, max_sentences, cursor.used[name], **cursor.places.get(name, {}))
+            for name, (part, _) in self._parts.items()
         }
-        return batches
+        return self._mixed(readers, cursor) if self._split == "train" else self._one_by_one(readers)
+
+    def _one_by_one(self, readers: dict[str, Stream]) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+        batches = []
+        for number, reader in enumerate(readers.values()):
+            while reader.has_next():
+                batches.append(reader.take() + self._offsets[number])
+        yield None, batches
+
+    def _mixed(
+        self, readers: dict[str, Stream], cursor: Cursor
+    ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+        offset = dict(zip(readers, self._offsets, strict=False))
+        weights = np.array([weight for _, weight in self._parts.values()])
+        turns = in_turn(readers, weights, cursor.debts) if self._mode == "alternate" else all_at_once(readers)
+        ended = False
+        while not ended:
+            state, batches = asdict(cursor), []
+            for names, debts in itertools.islice(turns, STRETCH):
+                batches.append(np.concatenate([readers[name].take() + offset[name] for name in names]))
+                cursor = replace(cursor, debts=debts)
+            cursor = cursor.at(readers)
+            if ended := len(batches) < STRETCH:
+                self._end = cursor.after(readers)
+            yield state, batches
+
+    def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
+        """Return the batches of the epoch of the mix, up to one for each part."""
+        return self._planned(max_tokens, max_sentences)[1]
+
+    def _planned(self, max_tokens: int | None, max_sentences: int | None) -> tuple[dict[str, float], int]:
+        """Return which share of its own epoch each part gives to this epoch, and how many batches that makes."""
+        there = {
+            name: part.expected_batches(max_tokens, max_sentences) for name, (part, _) in self._parts.items()
+        }
+        left = {name: num - self._begin.used[name] for name, num in there.items()}
+        if self._split != "train":
+            return dict.fromkeys(there, 1.0), sum(there.values())
+        if self._mode != "alternate":
+            number = min(left.values())
+            return {name: number / max(num, 1) for name, num in there.items()}, number
+        whole = sum(weight for _, weight in self._parts.values())
+        share = {name: weight / whole for name, (_, weight) in self._parts.items()}
+        turns = min(left[name] / share[name] for name in left)
+        return {name: turns * share[name] / max(num, 1) for name, num in there.items()}, round(turns)
+
+    def epoch_tokens(self) -> int:
+        """Return the tokens of all examples of the parts' epochs, or about that."""
+        return sum(part.epoch_tokens() for part, _ in self._parts.values())
 
     def mixture(self) -> dict[str, tuple[int, int]]:
         """Return the mixture by objective and language or pair, counting only the batches of the epoch."""
@@ -207,38 +271,36 @@ class MultiDataset(ObjectiveDataset):
         }
 
 
-def interleaved(
-    queues: list[list[Int[np.ndarray, " _"]]],
-    weights: Float[np.ndarray, " queues"],
-    debts: Sequence[float] = (),
-) -> tuple[list[Int[np.ndarray, " _"]], list[int], list[float]]:
-    """Interleave batches so that every stretch holds a share ``weights[i]`` of queue i.
+def in_turn(
+    queues: Mapping[str, Stream], weights: Float[np.ndarray, " queues"], debts: Sequence[float] = ()
+) -> Iterator[tuple[list[str], list[float]]]:
+    """Yield whose batch is next, so that every stretch holds a share ``weights[i]`` of queue i.
+
+    The order ends before the first turn of an exhausted queue. Whoever asks takes the batch before he asks again.
 
     Args:
-        queues: batches by queue.
+        queues: batches by name.
         weights: above 0, (len(queues),).
         debts: number of batches that each queue is behind its share at the start; empty means 0.
 
-    Returns:
-        The order, which ends before the first turn of an exhausted queue; how many batches of each are used;
-        the debts then.
+    Yields:
+        The name, alone in a list, and the debts after its batch.
     """
-    shares = weights / weights.sum()
-    owed, taken = np.array(debts or [0.0] * len(queues)), [0] * len(queues)
-    order: list[np.ndarray] = []
+    names, shares = list(queues), weights / weights.sum()
+    owed = np.array(debts or [0.0] * len(names))
     while True:
         turn = int(np.argmax(owed + shares))
-        if taken[turn] == len(queues[turn]):
-            return order, taken, owed.tolist()
+        if not queues[names[turn]].has_next():
+            return
         owed += shares
-        order.append(queues[turn][taken[turn]])
-        taken[turn] += 1
         owed[turn] -= 1
+        yield [names[turn]], owed.tolist()
 
 
-def concatenated(queues: list[list[Int[np.ndarray, " _"]]]) -> list[Int[np.ndarray, " _"]]:
-    """Join one batch of each queue at a time, as many as the shortest queue has."""
-    return [np.concatenate(batches) for batches in zip(*queues, strict=False)]
+def all_at_once(queues: Mapping[str, Stream]) -> Iterator[tuple[list[str], list[float]]]:
+    """Yield all names, whose batches are joined, as often as the shortest queue has one; nobody is behind."""
+    while all(queue.has_next() for queue in queues.values()):
+        yield list(queues), [0.0] * len(queues)
 
 
 def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
@@ -299,7 +361,7 @@ class XlingMultiTask(XlingTask):
                 raise UserError(f"objectives.{name}.langs in a mix", "langs= for all of them")
         shared = {
             key: str(getattr(self.cfg, key))
-            for key in ("data", "langs", "alpha", "tokens_per_sample", "seed")
+            for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
             name: schedule_of(name, settings["schedule"])

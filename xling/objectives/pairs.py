@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from xling.core.errors import UserError, unknown
 from xling.core.languages import split_pair
 from xling.data import mixer
 from xling.data.packing import Example
-from xling.objectives.base import DrawnDataset, TaskConfig
+from xling.objectives.base import TaskConfig
+from xling.objectives.drawn import DrawnDataset
 from xling.text import shards
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ class Pair:
     tgt_lang: int
 
 
-Side = tuple[int, shards.Shard, np.ndarray]
+Side = tuple[int, shards.Shard]
+READ_AT_ONCE = 1 << 22  # lengths that are added up at a time
 BuildExample = Callable[[Pair, np.random.Generator], Example]
 
 
@@ -80,13 +83,14 @@ class PairDataset(DrawnDataset):
         self._sides = self.open_pairs(data, langs)
         self._numbered = list(self._sides.items())
         self._room = self.room(cfg.tokens_per_sample)
-        self._lengths = {
-            pair: sum(np.minimum(shard.sizes, self._room).astype(np.int64) for _, shard, _ in sides)
-            + self.added(pair)
-            for pair, sides in self._sides.items()
+        num_items = {pair: len(sides[0][1].sizes) for pair, sides in self._sides.items()}
+        num_tokens = {
+            pair: sum(
+                int(self.lengths(pair, slice(first, first + READ_AT_ONCE)).sum())
+                for first in range(0, num, READ_AT_ONCE)
+            )
+            for pair, num in num_items.items()
         }
-        num_items = {pair: len(lengths) for pair, lengths in self._lengths.items()}
-        num_tokens = {pair: int(lengths.sum()) for pair, lengths in self._lengths.items()}
         super().__init__(cfg, split, name, num_items, num_tokens)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
@@ -108,23 +112,31 @@ class PairDataset(DrawnDataset):
         """Decide whether the sides of an example are swapped."""
         return bool(generator.random() < 0.5)
 
+    def lengths(self, pair: str, items: slice | Int[np.ndarray, " items"]) -> Integer[np.ndarray, " items"]:
+        """Return the tokens of some items of a pair with what the objective adds, int64 (num_items,)."""
+        sides = [
+            np.minimum(shard.sizes[items], self._room).astype(np.int64) for _, shard in self._sides[pair]
+        ]
+        lengths: np.ndarray = sides[0] + sides[1] + self.added(pair)
+        return lengths
+
     def side(self, data: Path, pair: str, lang: str, langs: list[str]) -> Side:
-        """Return the language index, the sentences, and the offset of each."""
-        shard = shards.open_shard(data / pair / f"{self._split}.{pair}.{lang}")
-        return langs.index(lang), shard, shard.starts()
+        """Return the language index and the sentences."""
+        return langs.index(lang), shards.open_shard(data / pair / f"{self._split}.{pair}.{lang}")
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
         """Count the tokens of both sides and those that the objective adds."""
-        return draw.of_items(self._lengths.values())
+        return draw.by_item(partial(self.lengths, pair) for pair in self._sides)
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """Return the two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
-        name, sides = self._numbered[self._draw.langs[index]]
+        which, item = self.drawn(index)
+        name, sides = self._numbered[which]
         if self.turned(name, generator):
             sides = sides[::-1]
-        item, cut = int(self._draw.items[index]), []
-        for _, shard, starts in sides:
-            start = int(starts[item])
+        cut = []
+        for _, shard in sides:
+            start = shard.start(item)
             tokens = shard.tokens[start : start + int(shard.sizes[item])].astype(np.int64)
             if len(tokens) > self._room:
                 tokens = np.concatenate([tokens[: self._room - 1], tokens[-1:]])

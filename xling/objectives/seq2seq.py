@@ -21,7 +21,8 @@ from xling.core.sampling import alpha_shares
 from xling.data import mixer
 from xling.data.packing import Example, pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.objectives.base import EOS, DrawnDataset, Loss, Objective, TaskConfig
+from xling.objectives.base import EOS, Loss, Objective, TaskConfig
+from xling.objectives.drawn import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
 from xling.text import shards
 
@@ -145,7 +146,7 @@ class TextDataset(DrawnDataset):
 
     def text(self, index: int) -> tuple[Int[np.ndarray, " length"], int]:
         """Return the tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""
-        which, item = int(self._draw.langs[index]), int(self._draw.items[index])
+        which, item = self.drawn(index)
         lang = list(self._streams)[which]
         start, length = int(self._starts[lang][item]), int(self._lengths[lang][item])
         tokens = self._streams[lang].tokens[start : start + min(length, self._room)].astype(np.int64)
@@ -241,7 +242,7 @@ class TranslationDataset(PairDataset):
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """Return the two sentences, the source tagged if it is back-translated."""
         sentences = super().pair(index, generator)
-        if self._tag is None or not list(self._sides)[int(self._draw.langs[index])].startswith(BACK):
+        if self._tag is None or not list(self._sides)[self.drawn(index)[0]].startswith(BACK):
             return sentences
         return replace(sentences, src=np.concatenate([[self._tag], sentences.src]))
 
@@ -254,15 +255,14 @@ class TranslationDataset(PairDataset):
             return bool(generator.random() < 0.5)
         return there[1]
 
-    def ordered_indices(self) -> Int[np.ndarray, " examples"]:
-        """Return the indices sorted by the lengths of both sides, so that a batch has few different ones."""
-        first, second = (
+    def sort_keys(self, window: Window) -> tuple[Integer[np.ndarray, " draws"], ...]:
+        """Return the lengths of the second side and of the first, so that a batch has few different ones."""
+        return tuple(
             np.minimum(
-                self._draw.of_items(sides[side][1].sizes for sides in self._sides.values()), self._room
+                window.draw.of_items(sides[side][1].sizes for sides in self._sides.values()), self._room
             )
-            for side in (0, 1)
+            for side in (1, 0)
         )
-        return np.lexsort((second, first))
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """Concatenate sources and targets into a batch."""

@@ -84,9 +84,8 @@ class UmtConfig(TextConfig):
 class BackDataset(TextDataset):
     """Dataset of sentences with their target language; a batch returns ``reuse`` times in an epoch."""
 
-    def batch_by_size(self, *args: Any, **settings: Any) -> list[Int[np.ndarray, " _"]]:
+    def arranged(self, batches: list[Int[np.ndarray, " _"]]) -> list[Int[np.ndarray, " _"]]:
         """Arrange batches in stretches of ``pool``, repeating each stretch as often as its batches are used."""
-        batches = super().batch_by_size(*args, **settings)
         pool, uses = self._cfg.pool, self._cfg.reuse if self._split == "train" else 1
         return [b for i in range(0, len(batches), pool) for b in batches[i : i + pool] * uses]
 

@@ -348,7 +348,7 @@ class Xlco(Objective):
         return None if self.in_batch else ContrastState(model.encoder, layer, self.cfg)
 
     def before_first_update(self, model: Any, batch_tokens: int) -> None:
-        """Fill the queue with keys of at most one epoch of pairs.
+        """Fill the queue with keys of at most one window of an epoch of pairs.
 
         Each process computes those of its share of batches.
         """
@@ -356,7 +356,7 @@ class Xlco(Objective):
             return
         dataset = self.dataset(Path(self.cfg.data), "train")
         dataset.set_epoch(0)
-        batches = dataset.batch_by_size(dataset.ordered_indices(), batch_tokens)
+        _, batches = next(iter(dataset.windows(batch_tokens)))
         rounds = range(0, len(batches) - len(batches) % ddp.size() or len(batches), ddp.size())
         mine = (batches[(start + ddp.rank()) % len(batches)] for start in rounds)
         state: ContrastState = model.extras["xlco"]

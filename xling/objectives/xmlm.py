@@ -18,7 +18,8 @@ from xling.core.sampling import rng
 from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
-from xling.objectives.base import BOS, DrawnDataset, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.drawn import DrawnDataset
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
 from xling.objectives.tlm import SidesConfig
@@ -85,6 +86,7 @@ class AlternatingDataset(DrawnDataset):
 
     def __init__(self, cfg: Any, data: Path, split: str, langs: list[str], rule: MaskRule) -> None:
         self._rule, self._room = rule, cfg.tokens_per_sample - 1
+        self._drawn_sides: tuple[tuple[int | str, ...], np.ndarray] = ((), np.zeros(0))
         self._pairs: dict[str, tuple[list[shards.Shard], list[np.ndarray], np.ndarray, tuple[int, int]]] = {}
         for pair in pairs_of(cfg, data, langs):
             names = split_pair(pair)
@@ -97,18 +99,30 @@ class AlternatingDataset(DrawnDataset):
                 (langs.index(names[0]), langs.index(names[1])),
             )
         num_items = {pair: len(starts) - 1 for pair, (_, _, starts, _) in self._pairs.items()}
+        self._by_side = [
+            alternating_lengths(
+                np.stack([np.minimum(shard.sizes, self._room) for shard in two]).astype(np.int64), starts
+            )
+            for two, _, starts, _ in self._pairs.values()
+        ]
         num_tokens = {pair: int(two[0].sizes.sum()) for pair, (two, _, _, _) in self._pairs.items()}
         super().__init__(cfg, split, "xmlm", num_items, num_tokens)
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
         """Return the tokens of each document by the side that begins it, which is drawn here."""
-        self._first = rng(self.seed, "first side", self.epoch).integers(0, 2, len(draw.items))
-        both = []
-        for two, _, starts, _ in self._pairs.values():
-            sizes = np.stack([np.minimum(shard.sizes, self._room) for shard in two]).astype(np.int64)
-            both.append(alternating_lengths(sizes, starts))
-        by_side = [draw.of_items(lengths[side] for lengths in both) for side in (0, 1)]
-        return np.where(self._first == 0, *by_side)
+        by_side = [draw.of_items(lengths[side] for lengths in self._by_side) for side in (0, 1)]
+        return np.where(self._first_sides(draw) == 0, *by_side)
+
+    def _first_sides(self, draw: mixer.Draw) -> Int[np.ndarray, " draws"]:
+        key: tuple[int | str, ...] = (
+            self.seed,
+            "first side",
+            self.epoch,
+            *([draw.number] if draw.number else []),
+        )
+        if self._drawn_sides[0] != key:
+            self._drawn_sides = (key, rng(*key).integers(0, 2, len(draw.items)))
+        return self._drawn_sides[1]
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """Count the tokens including ``<s>``."""
@@ -124,8 +138,10 @@ class AlternatingDataset(DrawnDataset):
         return {pair: (n, taken) for pair, n, (_, taken) in zip(self._pairs, there, drawn, strict=True)}
 
     def _document(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        two, offsets, starts, langs = list(self._pairs.values())[int(self._draw.langs[index])]
-        item = int(self._draw.items[index])
+        number, at = self.place(index)
+        draw = self.window(number).draw
+        two, offsets, starts, langs = list(self._pairs.values())[int(draw.langs[at])]
+        item = int(draw.items[at])
         numbers = range(int(starts[item]), int(starts[item + 1]))
         sides = [
             [
@@ -134,7 +150,7 @@ class AlternatingDataset(DrawnDataset):
             ]
             for shard, begin in zip(two, offsets, strict=True)
         ]
-        return alternate(sides, langs, int(self._first[index]))
+        return alternate(sides, langs, int(self._first_sides(draw)[at]))
 
     def __getitem__(self, index: int) -> Example:
         tokens, langs = self._document(index)

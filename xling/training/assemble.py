@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.models import checkpoint, ddp, rules, running
+from xling.models import checkpoint, ddp, rules, running, tiling
 from xling.models.adapters import is_adapter
 from xling.models.schedules import ScheduleConfig
 from xling.models.setting import DECODER, ENCODER
@@ -60,7 +60,10 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
     if cfg.init:
         init, data = Path(cfg.init), Path(cfg.data)
-        checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
+        if cfg.init_tiled:
+            tiling.start_tiled(model, init, data, cfg.init_noise)
+        else:
+            checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.init_pieces:
         pieces.start_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from fairseq.data import iterators
 from torch.utils.flop_counter import FlopCounterMode
 
 from xling.core.answer import Answer
@@ -47,7 +46,7 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
     by_phase = _phases(parts, build, batches, tokens / train.accumulate) if len(parts) > 1 else {}
     lines = [
         f"model      {_model_line(model)}",
-        f"data       an epoch: {len(dataset):,} examples, {num_batches:,} batches, {int(dataset.sizes.sum()):,} tokens",
+        f"data       an epoch: {len(dataset):,} examples, {num_batches:,} batches, {dataset.epoch_tokens():,} tokens",
         *(_phase_lines(by_phase) if by_phase else _mixture_lines(dataset, epochs)),
         f"training   {updates:,} updates of about {tokens:,.0f} tokens: {total:,.0f} tokens, {epochs:.2f} epochs",
         f"operations {flops / tokens / 1e6:,.2f} MFLOP a token, {flops / tokens * total / 1e15:,.3f} PFLOP in all",
@@ -57,7 +56,7 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
     ]
     facts = {
         "parameters": num_parameters(model),
-        "epoch": {"examples": len(dataset), "batches": num_batches, "tokens": int(dataset.sizes.sum())},
+        "epoch": {"examples": len(dataset), "batches": num_batches, "tokens": dataset.epoch_tokens()},
         "mixture": {
             name: {"tokens": there, "tokens_an_epoch": drawn}
             for name, (there, drawn) in dataset.mixture().items()
@@ -114,8 +113,7 @@ def _phase_lines(by_phase: dict[str, dict[str, Any]]) -> list[str]:
 def _endless(trainer: Any, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
     while True:
         trainer.begin_epoch(epoch_itr.next_epoch_idx)
-        itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
-        yield from iterators.GroupedIterator(itr, accumulate)
+        yield from Batches(accumulate, 1).grouped(epoch_itr.next_epoch_itr(), lambda: 0)
         epoch_itr = trainer.get_train_iterator(epoch_itr.next_epoch_idx, load_dataset=False)
 
 

@@ -40,6 +40,7 @@ class TrainConfig:
         log_every, valid_every, save_every: in updates.
         keep: number of checkpoints to keep.
         snapshots: updates after which the model is also kept, in ``OUT/snapshots/UPDATES``, for ``xling watch``.
+        snapshot_state: keep the optimiser and the place in the data with it, so that ``branch`` can start there.
         max_skipped: training stops after this many successive updates were skipped for gradients that are not
             finite.
         sharding: ``full`` shards each weight, gradient and moment over the processes (FSDP2).
@@ -71,6 +72,7 @@ class TrainConfig:
     save_every: int = ranged(500, COUNT, UNCHANGED)
     keep: int = ranged(2, COUNT, UNCHANGED)
     snapshots: tuple[int, ...] = ()
+    snapshot_state: bool = False
     max_skipped: int = ranged(10, COUNT)
     sharding: Literal["none", "full"] = "none"
     threads: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
@@ -139,6 +141,11 @@ class PretrainConfig:
             ``freeze=body``: then its embeddings are dropped.
         init_layers: layers of ``init`` to start from, the lowest is 0, instead of all: for a model with fewer
             layers.
+        init_tiled: ``init`` is a smaller model whose weights are repeated to fill this one, see `xling.models.tiling`.
+        init_noise: noise on repeated weights, as a share of their deviation.
+        branch: state of another run of the same model, data and objectives, from which this one goes on under its
+            own schedule: ``OUT/snapshots/UPDATES`` or ``OUT.partial/update-NUMBER.pt``. The decay of ``wsd`` begins
+            there and ends with ``train.updates``.
         init_pieces: static encoder (`xling pretrain static`) whose vectors of words the embeddings of the pieces
             start from, see `xling.training.pieces`; empty for random ones, or those of ``init``.
         freeze: frozen part. ``embeddings``: the embeddings of the pieces with the output bias. ``body``: all the
@@ -162,8 +169,24 @@ class PretrainConfig:
     seed: int = 1
     init: str = ""
     init_layers: tuple[int, ...] = ()
+    init_tiled: bool = False
+    init_noise: float = ranged(0.01, NOT_NEGATIVE)
+    branch: str = ""
     init_pieces: str = ""
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
     phases: dict[str, PhaseConfig] = field(default_factory=dict)
     log: str = "none"
     dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        """Reject settings of ``init`` that do not fit together.
+
+        Raises:
+            UserError: a setting out of its range, or two that exclude each other.
+        """
+        ranges.check(self, "")
+        if self.init_tiled and (not self.init or self.init_layers or self.freeze != "none"):
+            given = (
+                f"init={self.init} init_layers={','.join(map(str, self.init_layers))} freeze={self.freeze}"
+            )
+            raise UserError(f"init_tiled=true with {given}", "init=MODEL alone")

@@ -25,10 +25,10 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
-from xling.models import checkpoint, ddp, running
+from xling.models import checkpoint, ddp, marked, running
 from xling.models.encoder import chosen_dtype, num_parameters
 from xling.text import vocab, wordbyword
-from xling.training import memory, phases, plan, track
+from xling.training import branch, memory, phases, plan, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
 from xling.training.batches import Batches
 from xling.training.log import Clock, Log
@@ -69,6 +69,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name)]
     dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
     inputs = [*published, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
+    inputs += branch.checked(cfg)
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
         return done
     for path in published:
@@ -82,7 +83,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     for message in messages:
         warnings.filterwarnings("ignore", message=message)
     if cfg.dry_run:
-        whole, parts = phases.planned(cfg)
+        whole, parts = phases.planned(branch.from_there(cfg))
         with tempfile.TemporaryDirectory() as folder:
             trainer, _ = build_trainer(parts[0].cfg, Path(folder))
             with memory.kept():
@@ -99,11 +100,12 @@ def _train_and_publish(
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
     given = cfg  # the next start compares its settings with these
-    cfg, parts = phases.planned(cfg, ddp.size())
+    cfg, parts = phases.planned(branch.from_there(cfg), ddp.size())
     trainer, task = build_trainer(parts[0].cfg, partial)
     course = Course(parts, trainer, build_task, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates, seen = _train(cfg, trainer, course, partial, run_key, watch, log)
+    with job.watched():
+        updates, seen = _train(cfg, trainer, course, partial, run_key, watch, log)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
@@ -165,27 +167,27 @@ def _train(
                 done = trainer.get_num_updates()
                 log.count(trainer, samples)
                 clock.count_update(cfg.train.updates - done)
+                speed = log.tokens_per_s * ddp.size() or None
+                job.beat(done, cfg.train.updates, "updates", speed, waited_s=ddp.waited_s())
                 last = done == cfg.train.updates
                 stop = ddp.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
                     progress.update(done - progress.done, log.write_train(trainer, updates))
-                    job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * ddp.size())
                 if done % cfg.train.valid_every == 0 or last or course.ends(done):
-                    losses = validate(trainer, updates)
-                    log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
+                    with job.busy("validation"):
+                        losses = validate(trainer, updates)
+                        log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done in cfg.train.snapshots:
-                    _keep_snapshot(cfg, trainer, course, partial / SNAPSHOTS / str(done))
+                    _keep_snapshot(cfg, trainer, course, partial, (writer, epoch_itr, run_key))
                 if turns := course.ends(done):
-                    epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
+                    with job.busy("next phase", other_pace=True):
+                        epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
                 if done % cfg.train.save_every == 0 or last or stop or turns:
-                    _save(writer, trainer, epoch_itr, run_key)
-                    if last or stop:
-                        writer.wait()
+                    _save(writer, trainer, epoch_itr, run_key, last or stop)
                 if writer.saved > told:
                     told = writer.saved
                     job.beat(done, cfg.train.updates, "updates", saved=told)
-                if last:
-                    seen = text_seen(trainer, epoch_itr)
+                seen = text_seen(trainer, epoch_itr) if last else seen
                 if stop and not last:
                     ddp.wait()
                     raise job.Stopped
@@ -224,24 +226,48 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     return log, updates
 
 
-def _save(writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+@job.busy("checkpoint")
+def _save(
+    writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any], wait: bool
+) -> None:
     """Write a checkpoint; every process takes part, since each may hold a shard of the weights."""
     for objective in trainer.task.objectives.values():
         objective.before_save(trainer.get_model())
     if ddp.rank() == 0 or ddp.is_sharded(trainer.get_model()):
         writer.save(trainer, epoch_itr, run_key)
+    if wait:
+        writer.wait()
 
 
-def _keep_snapshot(cfg: PretrainConfig, trainer: Trainer, course: Course, out: Path) -> None:
-    """Write the model as it is; every process takes part, since each may keep a share of the weights."""
-    model, data = trainer.get_model(), Path(cfg.data)
+@job.busy("snapshot")
+def _keep_snapshot(
+    cfg: PretrainConfig,
+    trainer: Trainer,
+    course: Course,
+    partial: Path,
+    run: tuple[running.Writer, Any, dict[str, Any]],
+) -> None:
+    """Write the model as it is, and the whole state if it is asked for.
+
+    Every process takes part, since each may keep a share of the weights.
+    """
+    model, data, whole = trainer.get_model(), Path(cfg.data), dict[str, Any]()
+    if cfg.train.snapshot_state:
+        for objective in trainer.task.objectives.values():
+            objective.before_save(model)
+        if ddp.rank() == 0 or ddp.is_sharded(model):
+            writer, epoch_itr, run_key = run
+            whole = writer.state(trainer, epoch_itr, run_key)
     state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
     if ddp.rank() > 0:
         return
+    out = partial / SNAPSHOTS / str(trainer.get_num_updates())
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     vocab.copy(data, out)
     checkpoint.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
+    if whole:
+        marked.write_marked(out / running.STATE, whole)
 
 
 def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
@@ -250,9 +276,7 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
     The tokens read are those of the current epoch times the number of epochs; draws of other epochs differ
     little.
     """
-    before = getattr(epoch_itr, "begins_at", 0)
-    batches_read = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    epochs = epoch_itr.epoch - 1 + batches_read / max(before + len(epoch_itr.frozen_batches), 1)
+    epochs = epoch_itr.epoch - 1 + epoch_itr.used / max(epoch_itr.num_batches, 1)
     mixture = trainer.task.dataset("train").mixture()
     tokens = {
         name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
@@ -262,11 +286,13 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
 
 def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:
     """Yield the batches of the current epoch, grouped by update."""
-    trainer.begin_epoch(epoch_itr.next_epoch_idx)
-    itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
+    with job.busy("next epoch"):
+        trainer.begin_epoch(epoch_itr.next_epoch_idx)
+        itr = epoch_itr.next_epoch_itr()
     yield from batches.grouped(itr, trainer.get_num_updates)
 
 
+@job.busy("next epoch")
 def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
     return trainer.get_train_iterator(epoch_itr.next_epoch_idx, load_dataset=False)
 

@@ -19,12 +19,29 @@ from fairseq.trainer import Trainer
 from xling.core.errors import UserError
 from xling.models.optim import NotFiniteError
 from xling.training import memory
+from xling.training.reading import TrainIterator
 
 _NO_MEMORY = ("out of memory", "can't allocate memory")
 
 
 class SafeTrainer(Trainer):  # type: ignore[misc]
     """fairseq's Trainer without its crash files; checkpoints are written by `xling.models.running.Writer`."""
+
+    def get_train_iterator(self, epoch: int, load_dataset: bool = True, **where: Any) -> TrainIterator:
+        """Return the iterator over an epoch; ``where`` is passed to `TrainIterator`, to begin within it."""
+        if load_dataset:
+            self.task.load_dataset("train")
+        iterator = TrainIterator(
+            self.task.dataset("train"),
+            self.cfg.dataset.max_tokens,
+            epoch,
+            self.data_parallel_world_size,
+            self.data_parallel_rank,
+            self.cfg.dataset.num_workers,
+            **where,
+        )
+        self.reset_dummy_batch(iterator.first_batch)
+        return iterator
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Do nothing: fairseq only calls this when a step fails, and then the last checkpoint is the good one."""

@@ -2,53 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.identify import SURE
+from xling.corpora.parallel.declared import Declared
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 from xling.corpora.stages.langid import identify
-from xling.text.units import runs
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, UInt64
-
-_OK, _OTHER, _LIKE_OPPOSITE = 0, 1, 2
-_SAMPLE = 3000
-_GRAM, _GRAM_UNSPACED, _NUM_SIZES = 4, 2, 6
-_MIN_TEXTS, _MIN_RIGHT, _MIN_SPREAD = 20, 0.05, 0.1
-_TEXTS_A_COUNT = 1000  # of a large sample a run must stand in more texts than one
-_CLOSE, _FAR = 2.5, 1.5  # standard deviations under the mean
+_SAMPLE = 1500
 _FIRST_LOOK = 48  # characters; most lines show their language by then
 _ENGLISH, _GERMAN = "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."
 _FRENCH = "La vieille femme vend du pain frais."
 _MIN_COUNT, _MIN_TRUST, _MIN_SHARE, _MIN_WORDS = 2, 0.98, 0.5, 2
+_MOST_WORDS = 1500
+_FAULT = "langid_fault"
 
 
 @PAIR_FILTERS.register("langid")
 @dataclass(frozen=True)
 class PairLangId(PairFilter):
-    """Drop pairs with a side that is identified as another language.
+    """Drop pairs with a side that is in another language than the declared one.
 
-    Words that stand almost only in lines identified as right, in a sample of the batch, are trusted; a line made
-    mostly of them is not looked at again. That leaves the identifier a third of the lines or fewer.
+    A side is judged against the first batch of the file: a text goes if it stands out there towards another
+    language (`xling.corpora.parallel.declared`). The column ``langid`` holds how many deviations the worse side
+    lies from the middle of the file; it is null where neither side was looked at. In a large batch, words that stand
+    almost only in right lines of a sample are trusted, and so is a line made mostly of them.
 
     Args:
-        threshold: score from which another language than the expected one is believed.
-        max_chars: characters of a line that are read.
+        deviations: standard deviations under the middle of the file from which a text goes; more keeps more.
+        threshold: score from which the identifier is believed where the file has too few texts to compare.
+        max_chars: characters of a line that the identifier reads.
         trust: whether the shortcut through trusted words is taken.
-        adapt: whether a doubted line stays whose runs of characters are at home in the file.
+        adapt: whether texts are judged against the file; false asks the identifier alone.
     """
 
+    deviations: float = 2.5
     threshold: float = 0.5
     max_chars: int = 100
     trust: bool = True
@@ -60,6 +56,9 @@ class PairLangId(PairFilter):
         "other_src": "the source side is in another language",
         "other_tgt": "the target side is in another language",
     }
+    values: ClassVar[dict[str, str]] = {
+        "langid": "standard deviations of the worse side from the middle of the file, negative towards another language"
+    }
     examples = (
         PairExample("", _ENGLISH, _GERMAN),
         PairExample("other_src", _FRENCH, _GERMAN),
@@ -67,43 +66,23 @@ class PairLangId(PairFilter):
         PairExample("swapped", _GERMAN, _ENGLISH),
     )
 
+    def __post_init__(self) -> None:
+        """Check what types cannot say (UserError)."""
+        if not 0 < self.deviations < math.inf:
+            raise UserError(f"settings.langid.deviations={self.deviations}", "a number above 0")
+
+    def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
+        """See `xling.corpora.parallel.filters.PairFilter`."""
+        src = Side(pairs["src"], context.src, self)
+        return Fitted(src, Side(pairs["tgt"], context.tgt, self))
+
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.PairFilter`."""
-        src = self._side(pairs["src"], context.src, context.tgt)
-        tgt = self._side(pairs["tgt"], context.tgt, context.src)
-        swapped = (src == _LIKE_OPPOSITE) & (tgt == _LIKE_OPPOSITE)
-        reasons = np.select([swapped, src != _OK, tgt != _OK], ["swapped", "other_src", "other_tgt"], "")
-        return pl.Series("reason", reasons).replace("", None)
+        item = self.fitted(pairs, context)
+        return item.judge(item.measured(pairs, context), context)
 
-    def _side(self, texts: pl.Series, expected: Language, opposite: Language) -> npt.NDArray[np.int8]:
-        """Return _OK, _OTHER or _LIKE_OPPOSITE for each text, int8 (num_texts,)."""
-        answer = np.zeros(len(texts), np.int8)
-        sample = np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64)
-        seen = self._ask(texts, sample, expected)
-        asked = np.arange(len(texts))
-        if self.trust and expected.spaces and len(texts) > 2 * _SAMPLE:
-            lowered = texts.str.to_lowercase().str.split(" ")
-            right = np.array([not label for label in seen])
-            asked = np.flatnonzero(~_mostly_trusted(lowered, _trusted_words(lowered.gather(sample), right)))
-        # Without the shortcut the sample holds every text, or is small beside what is asked then.
-        labels = seen if len(sample) == len(texts) else self._ask(texts, asked, expected)
-        suspects = np.flatnonzero([bool(label) for label in labels])
-        if len(suspects) and (self.adapt or not expected.fasttext):
-            doubted = texts.gather(asked[suspects]).to_list()
-            at_home = Usage(texts.gather(sample).to_list(), seen, expected)
-            stays = at_home.holds(doubted, [labels[i] for i in suspects])
-            if not (at_home.enough or expected.fasttext):
-                return answer
-            suspects = suspects[~stays]
-        for i in suspects:
-            answer[asked[i]] = _LIKE_OPPOSITE if labels[i] == opposite.base else _OTHER
-        return answer
-
-    def _ask(self, texts: pl.Series, rows: npt.NDArray[np.int64], expected: Language) -> list[str]:
-        """The other language that each text is identified as; "" where it is the expected one or none is sure."""
-        return [self._other(text, expected) for text in texts.gather(rows)]
-
-    def _other(self, text: str, expected: Language) -> str:
+    def other(self, text: str, expected: Language) -> str:
+        """Return the other language that the identifier takes a text for, "" for none or without much confidence."""
         # A language that the identifier does not know is called another, mostly without much confidence.
         threshold = self.threshold if expected.fasttext else max(SURE, self.threshold)
         base, score = _identify(text[:_FIRST_LOOK])
@@ -114,87 +93,65 @@ class PairLangId(PairFilter):
         return "" if base == expected.base or score < threshold else base
 
 
-class Usage:
-    """How the declared language is written in the file itself, by runs of four characters; two without spaces.
+@dataclass(frozen=True)
+class Fitted(PairFilter):
+    """The filter with what it learned of both sides."""
 
-    An identifier condemns languages that it knows badly, and takes close ones for each other. A text whose runs
-    stand in other texts of the file, as many as they do in texts that were not doubted, is in the file's language,
-    whatever it is taken for. Texts that were taken for the same other language do not vouch for each other.
+    src: Side
+    tgt: Side
+
+    name: ClassVar[str] = PairLangId.name
+    reasons: ClassVar[dict[str, str]] = PairLangId.reasons
+    values: ClassVar[dict[str, str]] = PairLangId.values
+
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """See `xling.corpora.parallel.filters.PairFilter`."""
+        (src, src_off), (tgt, tgt_off) = self.src.others(pairs["src"]), self.tgt.others(pairs["tgt"])
+        swapped = (src == context.tgt.base) & (tgt == context.src.base)
+        reasons = np.select([swapped, src != "", tgt != ""], ["swapped", "other_src", "other_tgt"], "")
+        return pairs.with_columns(
+            pl.Series("langid", np.fmin(src_off, tgt_off), pl.Float32).fill_nan(None),
+            pl.Series(_FAULT, reasons, pl.String).replace("", None),
+        )
+
+    def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
+        """See `xling.corpora.parallel.filters.PairFilter`."""
+        return pairs[_FAULT].alias("reason")
+
+
+class Side:
+    """One side of a file: its language, and words that are enough to tell it.
 
     Args:
-        texts: a sample of the file.
-        labels: the other language that each is taken for, "" for none.
-        expected: the declared language.
+        texts: of the side; a sample is read.
+        lang: the declared language.
+        settings: of the filter.
     """
 
-    def __init__(self, texts: Sequence[str], labels: Sequence[str], expected: Language) -> None:
-        self.expected = expected
-        self.length = _GRAM if expected.spaces else _GRAM_UNSPACED
-        self.grams = [grams(text, self.length) for text in texts]
-        self.labels = np.array(labels)
-        flat = np.concatenate([*self.grams, np.zeros(0, np.uint64)])
-        self.known, numbers = np.unique(flat, return_inverse=True)
-        owners = np.repeat(self.labels, [len(each) for each in self.grams])
-        self.counts = {
-            label: np.bincount(numbers[owners == label], minlength=len(self.known))
-            for label in {str(label) for label in labels}
-        }
-        self.total = np.bincount(numbers, minlength=len(self.known))
-        right = [each for each, label in zip(self.grams, labels, strict=True) if not label and len(each)]
-        self.least = 1 + len(texts) // _TEXTS_A_COUNT
-        self.enough = len(right) >= max(_MIN_TEXTS, _MIN_RIGHT * len(texts))
-        self.bins: dict[int, tuple[float, float]] = {}
-        if self.enough:
-            others = self.counts[""] - 1
-            shares = np.array([self._share(each, others) for each in right])
-            sizes = np.array([_size(each) for each in right])
-            whole = float(shares.mean()), float(max(shares.std(), _MIN_SPREAD))
-            for size in range(_NUM_SIZES):
-                own = shares[sizes == size]
-                many = len(own) >= _MIN_TEXTS
-                self.bins[size] = (float(own.mean()), float(max(own.std(), _MIN_SPREAD))) if many else whole
+    def __init__(self, texts: pl.Series, lang: Language, settings: PairLangId) -> None:
+        self.lang, self.settings = lang, settings
+        rows = np.linspace(0, max(len(texts) - 1, 0), min(_SAMPLE, len(texts))).astype(np.int64)
+        sample = texts.gather(rows)
+        read = sample.to_list() if settings.adapt else []
+        self.declared = Declared(read, lang, settings.deviations, lambda text: settings.other(text, lang))
+        self.trusted = pl.Series(dtype=pl.String)
+        if settings.trust and settings.adapt and lang.spaces and len(texts) > 2 * _SAMPLE:
+            words = _trusted_words(_words(sample), self.declared.sample_is_right())
+            # Words that a close language has too say nothing.
+            self.trusted = words.filter(pl.Series(~self.declared.leans(words.to_list())))
 
-    def holds(self, texts: Sequence[str], labels: Sequence[str]) -> Bool[np.ndarray, " texts"]:
-        """Which texts, taken for the languages ``labels``, are in the file's own language; bool (num_texts,)."""
-        answer = np.zeros(len(texts), bool)
-        if not self.enough:
-            return answer
-        for place, (text, label) in enumerate(zip(texts, labels, strict=True)):
-            if not languages.matches_script(text, self.expected):
-                continue
-            hashes = grams(text, self.length)
-            mean, spread = self.bins[_size(hashes)]
-            vouching = self.total - self.counts.get(label, 0)
-            limit = _CLOSE if is_close(self.expected, label) else _FAR
-            answer[place] = self._share(hashes, vouching) >= max(mean - limit * spread, mean / 2)
-        return answer
-
-    def _share(self, hashes: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> float:
-        """Return the share of a text's character runs that other lines of the file have, too."""
-        if not len(hashes):
-            return 1.0
-        places = np.minimum(np.searchsorted(self.known, hashes), len(self.known) - 1)
-        return float(((self.known[places] == hashes) & (counts[places] >= self.least)).mean())
+    def others(self, texts: pl.Series) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+        """Return the other language of each text, "" for none, and its deviations, not a number where not looked at."""
+        asked = np.arange(len(texts))
+        if len(self.trusted):
+            asked = np.flatnonzero(~_mostly_trusted(_words(texts), self.trusted))
+        labels, off = np.zeros(len(texts), "U16"), np.full(len(texts), np.nan)
+        labels[asked], off[asked] = self.declared.others(texts.gather(asked).to_list())
+        return labels, off
 
 
-def grams(text: str, length: int) -> UInt64[np.ndarray, " runs"]:
-    """Return hashes of the different runs of ``length`` characters of a text in lower case, uint64 (num_runs,)."""
-    spaced = f" {' '.join(text.lower().split())} "
-    return np.unique(runs(np.frombuffer(spaced.encode("utf-32-le"), np.uint32).astype(np.uint64), length))
-
-
-def _size(hashes: npt.NDArray[np.uint64]) -> int:
-    return min(int(np.log2(max(len(hashes), 1) / 4 + 1)), _NUM_SIZES - 1)
-
-
-@cache
-def is_close(expected: Language, label: str) -> bool:
-    """Return whether a language is of the branch and script of another, so that the two are taken for each other."""
-    try:
-        other = languages.get(label)
-    except UserError:
-        return False
-    return other.family == expected.family and other.script == expected.script
+def _words(texts: pl.Series) -> pl.Series:
+    return texts.str.to_lowercase().str.split(" ")
 
 
 def _identify(text: str, second_opinion: bool = False) -> tuple[str, float]:
@@ -207,8 +164,8 @@ def _trusted_words(lines: pl.Series, right: npt.NDArray[np.bool_]) -> pl.Series:
     """Return words of a sample of split lines that stand almost only in lines identified as right."""
     table = pl.DataFrame({"word": lines, "right": right}).explode("word").group_by("word")
     counts = table.agg(pl.len().alias("n"), pl.col("right").mean())
-    kept = (pl.col("n") >= _MIN_COUNT) & (pl.col("right") >= _MIN_TRUST)
-    return counts.filter(kept)["word"]
+    kept = (pl.col("n") >= _MIN_COUNT) & (pl.col("right") >= _MIN_TRUST) & (pl.col("word") != "")
+    return counts.filter(kept).sort("n", "word", descending=True).head(_MOST_WORDS)["word"]
 
 
 def _mostly_trusted(lines: pl.Series, trusted: pl.Series) -> npt.NDArray[np.bool_]:

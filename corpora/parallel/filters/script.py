@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import polars as pl
 
+from xling.corpora.parallel.declared import SECOND_SCRIPTS
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 
 _CLASSES = {
@@ -21,13 +22,6 @@ _CLASSES = {
     "Thaa": r"\p{Thaana}", "Tfng": r"\p{Tifinagh}",
 }  # fmt: skip
 
-# Languages that are written in more than one script today.
-_SECOND = {
-    "az": ("Cyrl", "Arab"), "bs": ("Cyrl",), "crh": ("Cyrl",), "ha": ("Arab",), "kk": ("Latn", "Arab"),
-    "ku": ("Arab", "Cyrl"), "ky": ("Arab",), "ms": ("Arab",), "pa": ("Arab",), "ro": ("Cyrl",), "sh": ("Latn", "Cyrl"),
-    "sr": ("Latn", "Cyrl"), "tg": ("Arab", "Latn"), "tk": ("Cyrl",), "tt": ("Latn",), "ug": ("Latn", "Cyrl"),
-    "uz": ("Cyrl", "Latn"), "yue": ("Hans",), "zh": ("Hans", "Hant"),
-}  # fmt: skip
 _NAME = re.compile(r"[A-ZÀ-ÞĀ-ŽΑ-ΩЀ-Я][^\W\d_]*")
 _DENSE = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
 
@@ -69,7 +63,7 @@ class Script(PairFilter):
         for (side, lang), other in zip(context.sides, ("tgt", "src"), strict=True):
             if lang.script in _CLASSES:
                 # Counting the letters that do not belong is fast, since there are few.
-                own_scripts = (lang.script, *_SECOND.get(lang.base, ()))
+                own_scripts = (lang.script, *SECOND_SCRIPTS.get(lang.base, ()))
                 letters = rf"[\p{{L}}--[{''.join(_CLASSES[script] for script in own_scripts)}]]"
                 allowed = (
                     self.max_foreign / (0.25 if lang.script in _DENSE else 1.0) * pl.col(side).str.len_chars()

@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,6 +38,7 @@ from xling.text.document import Ledger, storable
 _NAMES = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
 _DOC = ("doc", "doc_id", "document")
 _MAX_FIELD_CHARS = 1 << 22
+_FIRST_ROWS = 100
 
 
 class _Table(PairReader):
@@ -165,16 +168,16 @@ class Parquet(_Table):
 def _split_rows(
     path: Path, rows: Iterable[Sequence[str]], named: list[str], context: SourceContext, ledger: Ledger
 ) -> Iterator[Row]:
-    places: list[int] | None = None
-    width = 0
     try:
-        for number, fields in enumerate(rows):
-            if places is None:
-                places, is_header = _places(list(fields), named, context, path)
-                width = len(fields)
-                if is_header:
-                    continue
-            # A row with more fields than the first has a tab or a comma inside a text, which would be cut there.
+        rows = iter(rows)
+        first = list(islice(rows, _FIRST_ROWS))
+        if not first:
+            return
+        places, is_header = _places(list(first[0]), named, context, path)
+        # Without a header, most rows say how many fields a row has.
+        width = len(first[0]) if is_header else Counter(map(len, first)).most_common(1)[0][0]
+        for number, fields in enumerate(chain(first[is_header:], rows), int(is_header)):
+            # A row with more fields has a tab or a comma inside a text, which would be cut there.
             if not max(places) < len(fields) <= width:
                 drop_row(ledger, "malformed", f"{path}/{number}", " | ".join(fields))
                 continue

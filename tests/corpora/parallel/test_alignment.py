@@ -217,6 +217,16 @@ def test_stage_publishes_links_words_and_phrases(tmp_path):
     assert manifest.read(out).digest() == first
 
 
+def test_stage_refuses_a_line_that_is_no_sentence(tmp_path):
+    """A line of 30 MB took 3.8 GB."""
+    for lang in ("en", "de"):
+        (tmp_path / lang).write_text(f"a b c\n{'a b ' * 30_000}\n", encoding="utf-8")
+    cfg = AlignConfig("en-de", src=str(tmp_path / "en"), tgt=str(tmp_path / "de"), out=str(tmp_path / "out"))
+    with pytest.raises(UserError, match=r"en line 2: 120,000 characters.*at most 100,000"):
+        run_local("align", cfg)
+    assert not (tmp_path / "out").exists()
+
+
 def test_stage_refuses_unequal_files(tmp_path):
     src, tgt = write_pairs(tmp_path, 5)
     tgt.write_text("moja\nmbili\n")

@@ -413,6 +413,20 @@ def test_a_tab_inside_a_cell_is_counted_not_cut(tmp_path, context):
     assert ledger.dropped == {("read", "malformed"): 1}
 
 
+def test_most_rows_say_how_many_cells_a_row_has(tmp_path, context):
+    """A tab in the first cell of a file without a header made a pair of its two halves."""
+    rest = "".join(f"House {i}\tNyumba {i}\n" for i in range(200))
+    (tmp_path / "a.tsv").write_text("A tab\tis here\tKichupo hapa\n" + rest, encoding="utf-8")
+    ledger = Ledger()
+    read = rows(f"tsv:{tmp_path}/a.tsv", context, ledger)
+    assert (len(read), read[0], read[-1]) == (
+        200,
+        ("House 0", "Nyumba 0", ""),
+        ("House 199", "Nyumba 199", ""),
+    )
+    assert ledger.dropped == {("read", "malformed"): 1}
+
+
 def test_a_damaged_parquet_file_gives_one_line(tmp_path, context):
     table = pa.table({"en": [f"A house {i}" for i in range(200)], "sw": [f"Nyumba {i}" for i in range(200)]})
     pq.write_table(table, tmp_path / "a.parquet")

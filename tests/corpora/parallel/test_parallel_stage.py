@@ -286,3 +286,19 @@ def test_real_news_keeps_most_pairs(tmp_path):
     counts = manifest.verify(cfg.directory).counts
     assert 28_500 < counts["pairs"] < 30_200
     assert counts["dropped"]["overlap/heldout_src"] > 10
+
+
+@pytest.mark.parametrize("kind", ["file", "device", "folder of others"])
+def test_an_output_that_may_not_be_replaced_is_refused_before_anything_is_read(tmp_path, pairs, kind):
+    source, out = write(tmp_path, pairs), tmp_path / "out"
+    if kind == "file":
+        out.write_text("mine", encoding="utf-8")
+    elif kind == "device":
+        out = Path(os.devnull)
+    else:
+        out.mkdir()
+        (out / "mine").touch()
+    cfg = ParallelConfig("en-de", source=(source,), out=str(out))
+    with pytest.raises(UserError, match="was not made by xling"):
+        run_local(NAME, cfg)
+    assert not cfg.workspace().root.exists()

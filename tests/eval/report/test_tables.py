@@ -258,3 +258,19 @@ def test_the_findings_count_no_treebank_of_the_source() -> None:
     rows = [Score("toy_ner", x, "span_f1", 50.0, 10, 1) for x in ("en", "en_ewt", "de", "sw")]
     (said,) = stage.summary(rows)
     assert "on average over the 2 languages other than en" in said
+
+
+def test_a_note_names_at_most_forty_languages_without_a_score() -> None:
+    scores = [Score("sib200", lang, "accuracy", 50.0, 204, 1) for lang in ("en", "de")]
+    (note,) = [n for n in tables.language_table(scores, "t").notes if "not scored" in n]
+    assert note.startswith("sib200: 2 of the suite's 205 languages; not scored: ") and note.endswith(
+        " and 163 more."
+    )
+    assert len(note.split(": ")[-1].split()) == 43
+
+
+def test_a_language_is_scored_even_if_all_of_its_rows_are_exposed() -> None:
+    scores = [Score("pawsx", lang, "accuracy", 50.0, 10, -1, "majority") for lang in ("en", "de")]
+    clean = [dataclasses.replace(scores[0], system="majority, unexposed rows", n=5)]
+    found = tables.language_table([*scores, *clean])
+    assert "pawsx: 2 of the suite's 7 languages; not scored: es fr ja ko zh." in found.notes

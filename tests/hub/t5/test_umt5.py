@@ -82,7 +82,10 @@ def test_umt5_and_byt5(spiece: Callable[[str], Path], tmp_path: Path, kind: str)
     for row, hypotheses in zip(sources, written, strict=True):
         with torch.inference_mode():
             found = theirs.generate(
-                torch.tensor([[*order[row].tolist(), 1]]), max_new_tokens=20, suppress_tokens=barred
+                torch.tensor([[*order[row].tolist(), 1]]),
+                max_new_tokens=20,
+                min_new_tokens=1,
+                suppress_tokens=barred,
             )
         best = order[hypotheses[0].tokens].tolist()
         assert [t for t in found[0].tolist()[1:] if t not in (0, 1)][:19] == best

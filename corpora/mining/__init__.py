@@ -1,0 +1,1 @@
+"""Mining of translations from two monolingual texts: ``xling mine``."""

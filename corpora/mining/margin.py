@@ -1,0 +1,176 @@
+"""Margins of candidate pairs, and which pairs are taken.
+
+Source: Artetxe and Schwenk 2019 (margin-based mining), sections 3.1 (ratio, distance) and 3.2 (retrieval).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from xling.core.progress import Progress
+from xling.corpora.mining.search import nearest
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64
+
+_ROUNDS = 64
+
+
+class Best(NamedTuple):
+    """The best neighbour of each row: its number, and the margin, -inf where there is none."""
+
+    ids: Int64[np.ndarray, " rows"]
+    scores: Float32[np.ndarray, " rows"]
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows, the best first."""
+
+    src: Int64[np.ndarray, " pairs"]
+    tgt: Int64[np.ndarray, " pairs"]
+    scores: Float32[np.ndarray, " pairs"]
+
+
+def mine(
+    src: Float32[np.ndarray, "src dim"],
+    tgt: Float32[np.ndarray, "tgt dim"],
+    k: int = 4,
+    margin: str = "ratio",
+    retrieval: str = "max",
+) -> Pairs:
+    """Return the pairs of vectors in memory that are closer than their neighbours; the search is exact.
+
+    Args:
+        src: (num_src, dim), of length 1.
+        tgt: (num_tgt, dim), of length 1.
+        k: neighbours of the margin.
+        margin: ``ratio``, ``distance`` or ``absolute``.
+        retrieval: ``forward``, ``backward``, ``intersection`` or ``max``.
+
+    Returns:
+        Source numbers, target numbers and margins, best first.
+    """
+    if not len(src) or not len(tgt):
+        return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    with Progress("mine", 2, "directions") as bar:
+        to_tgt, tgt_ids = nearest(src, tgt, k)
+        bar.update()
+        to_src, src_ids = nearest(tgt, src, k)
+        bar.update()
+    src_mean, tgt_mean = mean_cosine(to_tgt, tgt_ids), mean_cosine(to_src, src_ids)
+    forward = best(to_tgt, tgt_ids, src_mean, tgt_mean, margin)
+    return choose(forward, best(to_src, src_ids, tgt_mean, src_mean, margin), retrieval)
+
+
+def mean_cosine(
+    cosines: Float32[np.ndarray, "rows neighbours"], ids: Int64[np.ndarray, "rows neighbours"]
+) -> Float32[np.ndarray, " rows"]:
+    """Return the mean cosine of each row with the neighbours that were found; 0 where there are none."""
+    is_there = ids >= 0
+    sums = np.where(is_there, cosines, np.float32(0)).sum(axis=1, dtype=np.float32)
+    return (sums / np.maximum(is_there.sum(axis=1), 1)).astype(np.float32)
+
+
+def best(
+    cosines: Float32[np.ndarray, "rows neighbours"],
+    ids: Int64[np.ndarray, "rows neighbours"],
+    own: Float32[np.ndarray, " rows"],
+    other: Float32[np.ndarray, " others"],
+    margin: str,
+) -> Best:
+    """Return the neighbour with the largest margin of each row.
+
+    Args:
+        cosines: with each neighbour.
+        ids: numbers of the neighbours among the rows of the other side, -1 for none.
+        own: `mean_cosine` of these rows.
+        other: `mean_cosine` of all rows of the other side.
+        margin: ``ratio``, ``distance`` or ``absolute``.
+    """
+    around = (own[:, None] + other[ids]) / np.float32(2)
+    if margin == "ratio":
+        scores: npt.NDArray[Any] = cosines / np.maximum(around, 1e-9)
+    else:
+        scores = cosines - around if margin == "distance" else cosines
+    scores = np.where(ids < 0, np.float32(-np.inf), scores).astype(np.float32)
+    column = scores.argmax(axis=1)[:, None]
+    return Best(np.take_along_axis(ids, column, 1)[:, 0], np.take_along_axis(scores, column, 1)[:, 0])
+
+
+def choose(forward: Best, backward: Best, retrieval: str, threshold: float = -np.inf) -> Pairs:
+    """Return the pairs of a retrieval with at least this margin, best first.
+
+    Args:
+        forward: the best target of each source.
+        backward: the best source of each target.
+        retrieval: ``forward``, ``backward``, ``intersection`` or ``max``.
+        threshold: lowest margin; a sentence whose neighbours were not found has none.
+    """
+    lowest = max(threshold, float(np.finfo(np.float32).min))
+    rows, columns = (np.flatnonzero(side.scores >= lowest) for side in (forward, backward))
+    ahead = Pairs(rows, forward.ids[rows], forward.scores[rows])
+    behind = Pairs(backward.ids[columns], columns, backward.scores[columns])
+    if retrieval == "forward":
+        return _sorted(ahead)
+    if retrieval == "backward":
+        return _sorted(behind)
+    if retrieval == "intersection":
+        agree = backward.ids[ahead.tgt] == ahead.src
+        return _sorted(Pairs(*(field[agree] for field in ahead)))
+    joined = Pairs(*(np.concatenate(both) for both in zip(ahead, behind, strict=True)))
+    return _each_once(_sorted(joined), len(forward.ids), len(backward.ids))
+
+
+def _sorted(pairs: Pairs) -> Pairs:
+    order = np.lexsort((pairs.tgt, pairs.src, -pairs.scores))
+    return Pairs(*(field[order] for field in pairs))
+
+
+def _each_once(pairs: Pairs, num_src: int, num_tgt: int) -> Pairs:
+    """Return pairs from the best down, leaving out those with a sentence that is taken.
+
+    A pair that comes first among those of both of its sentences is taken whatever else is. So all of these are taken
+    at once, and the pairs that share a sentence with them go; a few rounds leave hardly any pair for the loop.
+    """
+    left = np.arange(len(pairs.src))
+    free = np.ones(num_src, bool), np.ones(num_tgt, bool)
+    taken = np.zeros(len(left), bool)
+    first = np.empty(num_src, np.int64), np.empty(num_tgt, np.int64)
+    for _ in range(_ROUNDS):
+        if not len(left):
+            break
+        src, tgt = pairs.src[left], pairs.tgt[left]
+        for place, side in zip(first, (src, tgt), strict=True):
+            place[side[::-1]] = left[::-1]  # the last write stays: the first pair of each sentence
+        now = (first[0][src] == left) & (first[1][tgt] == left)
+        taken[left[now]] = True
+        free[0][src[now]] = free[1][tgt[now]] = False
+        left = left[free[0][src] & free[1][tgt]]
+    for last in left:
+        i, j = pairs.src[last], pairs.tgt[last]
+        if free[0][i] and free[1][j]:
+            free[0][i] = free[1][j] = False
+            taken[last] = True
+    return Pairs(*(field[taken] for field in pairs))
+
+
+def f1_at_best_threshold(
+    src: Int64[np.ndarray, " pairs"],
+    tgt: Int64[np.ndarray, " pairs"],
+    scores: Float32[np.ndarray, " pairs"],
+    gold: set[tuple[int, int]],
+) -> tuple[float, float, float, float]:
+    """Return precision, recall, F1 and threshold of the cut with the best F1, for pairs sorted best first.
+
+    BUCC chooses the threshold on its training set; on a test set choose it on another half (see the benchmark).
+    """
+    hits = np.cumsum([(int(i), int(j)) in gold for i, j in zip(src, tgt, strict=True)])
+    if not len(hits):
+        return 0.0, 0.0, 0.0, float("inf")
+    sizes = np.arange(1, len(hits) + 1)
+    f1 = 2 * hits / (sizes + len(gold))
+    cut = int(f1.argmax())
+    return float(hits[cut] / sizes[cut]), float(hits[cut] / len(gold)), float(f1[cut]), float(scores[cut])

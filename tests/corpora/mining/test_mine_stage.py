@@ -1,0 +1,259 @@
+"""``xling mine``: what it writes, what it refuses, how much memory it takes, and what a kill leaves."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.corpora.mining.planted import planted, write
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.stage import STAGES, phases_of, run_local
+from xling.corpora.mining import stage
+from xling.corpora.mining.margin import mine
+from xling.corpora.mining.stage import MineConfig
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def mined(folder, cfg):
+    run_local("mine", cfg)
+    rows = [line.split("\t") for line in (Path(cfg.out) / "pairs.tsv").read_text().splitlines()]
+    return {(int(r[1].split()[1]), int(r[2].split()[1])): float(r[0]) for r in rows}
+
+
+def test_stage_writes_scored_pairs(tmp_path):
+    src, tgt, gold = planted(50, 150)
+    files = write(tmp_path, src, tgt)
+    cfg = MineConfig("en-sw", **files, out=str(tmp_path / "out"), threshold=1.1)
+    run_local("mine", cfg)
+    rows = [line.split("\t") for line in (tmp_path / "out" / "pairs.tsv").read_text().splitlines()]
+    results = {(int(r[1].split()[1]), int(r[2].split()[1])) for r in rows}
+    assert len(results & gold) > 35
+    scores = [float(r[0]) for r in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert min(scores) >= 1.1
+    counts = manifest.verify(tmp_path / "out").counts
+    assert counts["pairs"] == len(rows)
+    assert counts["pairs"] + counts["without_pair"] == counts["src_sentences"] == 200
+    assert "up to date" in run_local("mine", cfg)
+
+
+def test_stage_tells_mistakes(tmp_path):
+    src, tgt, _ = planted(5, 5)
+    files = write(tmp_path, src, tgt)
+    (tmp_path / "src.txt").write_text("one\ntwo\n")
+    with pytest.raises(UserError, match="for 2 lines"):
+        run_local("mine", MineConfig("en-sw", **files, out=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "tgt.npy").write_bytes(b"no numbers")
+    with pytest.raises(UserError, match="no vectors"):
+        run_local("mine", MineConfig("en-sw", **(files | {"src": files["tgt"]}), out=str(tmp_path / "out")))
+    files = write(tmp_path, src, tgt)
+    with pytest.raises(UserError, match=r"none\.txt"):
+        run_local("mine", MineConfig("en-sw", **(files | {"src": "none.txt"}), out=str(tmp_path / "out")))
+    with pytest.raises(UserError, match="sees no GPU here"):
+        run_local("mine", MineConfig("en-sw", **files, out=str(tmp_path / "out"), device="gpu"))
+    assert not list(tmp_path.glob("**/pairs.tsv"))
+    unclear = ({"src_vectors": ""}, {"checkpoint": "x"}, {"neighbours": 0}, {"candidates": 3}, {"shard": 0})
+    for changes in unclear:
+        with pytest.raises(UserError):
+            MineConfig("en-sw", **(files | changes))
+
+
+def test_vectors_that_cannot_be_compared_are_refused(tmp_path):
+    src, tgt, _ = planted(5, 5)
+    files = write(tmp_path, src, tgt)
+    with pytest.raises(UserError, match="threshold=nan"):
+        MineConfig("en-sw", **files, threshold=float("nan"))
+    vectors = np.load(files["tgt_vectors"])
+    broken, huge = vectors.copy(), vectors.astype(np.float64)
+    broken[3, 1], huge[4, 0] = np.nan, 1e300
+    wrong = {
+        "line 4 is not finite": broken,
+        "line 5 is not finite": huge,
+        "vectors of width 32 and 31": vectors[:, :-1],
+        r"holds float32 of shape \(10,\)": vectors[:, 0],
+        "holds complex128": vectors.astype(complex),
+        r"has shape \(9, 32\) for 10 lines": vectors[:-1],
+    }
+    for message, given in wrong.items():
+        np.save(files["tgt_vectors"], given)
+        with pytest.raises(UserError, match=message) as refused:
+            run_local("mine", MineConfig("en-sw", **files, out=str(tmp_path / "out")))
+        assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["exact", "clusters"])
+def test_shards_and_blocks_change_nothing_but_the_last_digits(tmp_path, kind):
+    src, tgt, _ = planted(400, 1600)
+    files = write(tmp_path, src, tgt)
+    results = []
+    for number, (shard, block) in enumerate(((1_000_000, 131_072), (700, 131_072), (999, 100))):
+        cfg = MineConfig(
+            "en-sw", **files, out=str(tmp_path / f"o{number}"), index=kind, shard=shard, block=block
+        )
+        results.append(mined(tmp_path, cfg))
+    for other in results[1:]:
+        assert set(other) == set(results[0])
+        assert max(abs(other[pair] - score) for pair, score in results[0].items()) < 2e-5
+
+
+def test_the_trained_index_finds_the_exact_pairs(tmp_path):
+    src, tgt, _ = planted(1000, 5000)
+    files = write(tmp_path, src, tgt)
+    exact, coded = (
+        mined(tmp_path, MineConfig("en-sw", **files, out=str(tmp_path / kind), index=kind, shard=2500))
+        for kind in ("exact", "clusters")
+    )
+    assert len(set(exact) & set(coded)) >= 0.95 * len(exact) > 500
+    phases = manifest.read(tmp_path / "clusters").counts["phases"]
+    assert {name: facts["parts"] for name, facts in phases.items()} == {
+        "read": 2, "vectors": 6, "train": 1, "index": 6, "search": 6
+    }  # fmt: skip
+    assert manifest.read(tmp_path / "clusters").counts["search"] == "a trained index"
+
+
+def test_pairs_are_those_of_vectors_in_memory(tmp_path):
+    src, tgt, _ = planted(50, 150)
+    files = write(tmp_path, src, tgt)
+    for retrieval in ("forward", "backward", "intersection", "max"):
+        cfg = MineConfig("en-sw", **files, out=str(tmp_path / retrieval), retrieval=retrieval, shard=70)
+        i, j, scores = mine(src, tgt, retrieval=retrieval)
+        kept = scores >= cfg.threshold
+        results = mined(tmp_path, cfg)
+        assert set(results) == set(zip(i[kept].tolist(), j[kept].tolist(), strict=True))
+        np.testing.assert_allclose(list(results.values()), scores[kept], atol=2e-3)
+
+
+def test_repeated_lines_and_side_by_side_kinds_of_search(tmp_path, monkeypatch):
+    """Repeated and empty lines have vectors that are not used; with index=auto a small side is searched exactly."""
+    src, tgt, _ = planted(100, 2000)
+    files = write(tmp_path, np.concatenate([src, src[:5], tgt[:3]]), tgt)
+    lines = [f"src {i}" for i in range(len(src))] + [f"src  {i} " for i in range(5)] + ["", " ", ""]
+    Path(files["src"]).write_text("".join(line + "\n" for line in lines))
+    monkeypatch.setattr(stage, "_EXACT_COMPARISONS", 1000)
+    monkeypatch.setattr(stage, "_MIN_CODED", 2100)
+    cfg = MineConfig("en-sw", **files, out=str(tmp_path / "out"), shard=800)
+    assert [stage.Plan(cfg, 2000, 2100).is_coded(side) for side in (0, 1)] == [False, True]
+    results = mined(tmp_path, cfg)
+    counts = manifest.read(tmp_path / "out").counts
+    assert (counts["src_sentences"], counts["src_repeated"], counts["tgt_repeated"]) == (2100, 8, 0)
+    assert max(i for i, _ in results) < 2100 and len(results) > 50
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_nothing_but_empty_lines_gives_no_pair(tmp_path):
+    src, tgt, _ = planted(5, 5)
+    files = write(tmp_path, src, tgt)
+    Path(files["src"]).write_text("\n" * 10)
+    assert mined(tmp_path, MineConfig("en-sw", **files, out=str(tmp_path / "out"))) == {}
+    assert manifest.read(tmp_path / "out").counts["without_pair"] == 0
+
+
+def test_changed_input_is_not_mixed_with_earlier_parts(tmp_path):
+    src, tgt, _ = planted(50, 150)
+    files = write(tmp_path, src, tgt)
+    cfg = MineConfig("en-sw", **files, out=str(tmp_path / "out"), shard=100)
+    for index in (0, 1):
+        stage.run_part(cfg, "read", index)
+    assert [phase.num_parts for phase in phases_of(STAGES["mine"], cfg)] == [2, 4, 4, 1]
+    stage.run_part(cfg, "vectors", 0)
+    np.save(files["src_vectors"], src[::-1])
+    expected = MineConfig("en-sw", **files, out=str(tmp_path / "calm"), shard=100)
+    assert mined(tmp_path, cfg) == mined(tmp_path, expected)
+
+
+# Every attempt is a fork of one process that has imported everything, so that an attempt takes milliseconds.
+KILLED = """
+import os, pathlib, random, signal, sys, time
+import faiss, xxhash
+from xling import cli
+from xling.corpora.mining import stage
+how, words = sys.argv[1], sys.argv[2:]
+draw, deaths, longest = random.Random(1), 0, 0.5
+for attempt in range(1, 200):
+    child = os.fork()
+    if not child:
+        count = 0
+        def deadly(original):
+            def rename(self, target):
+                global count
+                count += 1
+                if how == "renames" and count == attempt % 4 + 1 and attempt % 2: os.kill(os.getpid(), signal.SIGKILL)
+                result = original(self, target)
+                if how == "renames" and count == attempt % 4 + 1: os.kill(os.getpid(), signal.SIGKILL)
+                return result
+            return rename
+        pathlib.Path.rename, pathlib.Path.replace = deadly(pathlib.Path.rename), deadly(pathlib.Path.replace)
+        os._exit(cli.main(words) or 0)
+    if how == "moments":
+        time.sleep(draw.uniform(0, longest))
+        longest *= 1.1  # so that it ends on a slow machine too
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        assert os.WEXITSTATUS(status) == 0, status
+        print(deaths)
+        sys.exit(0)
+    deaths += 1
+sys.exit("it never ended")
+"""
+
+
+@pytest.mark.parametrize("how", ["renames", "moments"])
+@pytest.mark.parametrize("kind", ["exact", "clusters"])
+def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path, how, kind):
+    files = write(tmp_path, *planted(500, 1000)[:2])
+    words = [
+        "mine",
+        "pair=en-sw",
+        f"index={kind}",
+        "shard=600",
+        *(f"{key}={path}" for key, path in files.items()),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", KILLED, how, *words, f"out={tmp_path}/killed"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout.split()[-1]) >= 3, ended.stdout
+    calm = [sys.executable, "-m", "xling.cli", *words, f"out={tmp_path}/calm"]
+    subprocess.run(calm, env=environment, check=True, capture_output=True)
+    first, second = (manifest.verify(tmp_path / name) for name in ("killed", "calm"))
+    assert first.files == second.files
+    without_times = [{k: v for k, v in m.counts.items() if k != "phases"} for m in (first, second)]
+    assert without_times[0] == without_times[1]
+    assert first.counts["pairs"] > 200
+
+
+def peak_mb(folder, num_tgt, block):
+    """The largest memory of mining 100 against so many vectors of 128, in a process of its own."""
+    draw = np.random.default_rng(1)
+    sizes = {"src": 100, "tgt": num_tgt}
+    for name, count in sizes.items():
+        np.save(folder / f"{name}.npy", draw.standard_normal((count, 128), dtype=np.float32))
+        (folder / f"{name}.txt").write_text("".join(f"{name} {i}\n" for i in range(count)))
+    words = [f"{name}={folder}/{name}.txt" for name in sizes]
+    words += [f"{name}_vectors={folder}/{name}.npy" for name in sizes]
+    command = [sys.executable, "-m", "xling.cli", "mine", "pair=en-sw", f"block={block}", *words]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([*command, f"out={folder}/out"], env=environment, check=True, capture_output=True)
+    return json.loads((folder / "out" / "manifest.json").read_text())["peak_memory_mb"]
+
+
+def test_memory_is_bounded_by_the_block(tmp_path):
+    """It was 884 MB for 307 MB of vectors whatever the block; now the vectors stay on disk."""
+    folders = [tmp_path / name for name in ("few", "many", "wide")]
+    for folder in folders:
+        folder.mkdir()
+    few, many, wide = (
+        peak_mb(folder, num, block)
+        for folder, num, block in zip(folders, (60_000, 600_000, 600_000), (8192, 8192, 262_144), strict=True)
+    )
+    assert many < few + 80, (few, many)
+    assert many + 50 < wide < 550, (many, wide)

@@ -1,0 +1,108 @@
+"""The declared language of a side, judged against the file itself."""
+
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora import ngrams
+from xling.corpora.identify import built_in_ngrams
+from xling.corpora.parallel.declared import Declared, FileGrams, own_scripts, script_group
+from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.filters.langid import PairLangId
+from xling.corpora.toyworld import para
+from xling.text.pairs import frame
+
+LATIN = [f"{who} {what} {does}." for who, what, does in product(
+    ("Men", "Sen", "Biz", "Onam", "Ukam", "O'qituvchi", "Do'stim"),
+    ("uyga", "maktabga", "bozorga", "shaharga", "ishga"), ("bordi", "keldi", "kelmaydi"))]  # fmt: skip
+CYRILLIC = [f"{who} {what} {does}." for who, what, does in product(
+    ("Мен", "Биз", "Онам"), ("уйга", "мактабга", "бозорга", "шаҳарга"), ("борди",))]  # fmt: skip
+
+
+def texts(lang, count, seed):
+    return [tgt for _, tgt in para("en", lang, count, seed)]
+
+
+def others(own, foreign, lang):
+    """The other language of each text of a file, by its place."""
+    rows = [*own, *foreign]
+    order = np.random.default_rng(1).permutation(len(rows))
+    declared = Declared([rows[i] for i in order], languages.get(lang), 2.5, lambda text: "")
+    return declared.others(rows)[0]
+
+
+def test_lines_in_another_language_go_and_the_file_stays():
+    labels = others(texts("de", 400, 1), texts("fr", 20, 2), "de")
+    assert sum(map(bool, labels[:400])) <= 8
+    assert [label for label in labels[400:] if label].count("fr") >= 18
+
+
+def test_a_language_that_no_model_knows_is_learned_from_the_file():
+    """Both models take the file for German; French lines stand out of it all the same."""
+    assert not languages.get("swg").fasttext
+    labels = others(texts("de", 400, 1), texts("fr", 20, 2), "swg")
+    assert sum(map(bool, labels[:400])) <= 8
+    assert sum(map(bool, labels[400:])) >= 18
+
+
+def test_a_file_in_another_language_does_not_vouch_for_itself():
+    labels = others(texts("fr", 200, 1), texts("de", 5, 2), "de")
+    assert labels[:200].count("fr") >= 160
+
+
+@pytest.mark.parametrize(("many", "kept"), [(CYRILLIC, len(CYRILLIC)), (CYRILLIC[:3], 3)])
+def test_both_scripts_of_a_language_are_its_own(many, kept):
+    table = frame({"src": ["A house."] * (len(LATIN) + len(many)), "tgt": [*LATIN, *many]}, "t")
+    reasons = PairLangId().judge(table, Context.of_pair("en-uz"))
+    assert reasons[len(LATIN) :].is_null().sum() == kept
+    assert reasons[: len(LATIN)].is_null().sum() >= 0.98 * len(LATIN)
+
+
+def test_few_lines_of_a_language_that_no_model_knows_stay():
+    pairs = para("en", "de", 10, 1)
+    table = frame(dict(zip(("src", "tgt"), map(list, zip(*pairs, strict=True)), strict=True)), "t")
+    assert PairLangId().judge(table, Context.of_pair("en-swg")).is_null().all()
+
+
+def test_scripts_are_grouped_as_languages_write_them():
+    assert {script_group(text) for text in ("水を飲む。", "ミズ", "水")} == {"Hani"}
+    assert own_scripts(languages.get("ja")) == {"Hani"}
+    assert own_scripts(languages.get("sr")) == {"Cyrl", "Latn"}
+
+
+def test_the_gains_of_n_grams_are_what_scores_add_up():
+    model = built_in_ngrams()
+    for text in ("die alte frau", "stara kobieta", "ꙮ"):
+        hashes = np.concatenate([np.zeros(0, np.uint32), *ngrams.grams(text).values()])
+        scores, size = model.scores(text)
+        assert np.allclose(model.gains(hashes).sum(axis=0) / max(size, 1), scores, atol=1e-4)
+
+
+def test_no_text_and_no_copy_of_it_counts_for_itself():
+    read = [ngrams.grams(text) for text in ("abc", "abc", "xyz", "abc")]
+    all_kept = np.ones(4, bool)
+    alone = FileGrams(read, np.array([0, 0, 1, 0]), all_kept).gains(read, np.array([0, 0, 1, 0]))
+    assert alone.max() == 0
+    apart = FileGrams(read, np.array([0, 0, 1, 2]), all_kept).gains(read, np.array([0, 0, 1, 2]))
+    assert apart[3] > 0
+    assert apart[2] == 0
+
+
+def test_the_column_is_lowest_where_the_language_is_wrong():
+    pairs = [*para("en", "de", 300, 1), *para("en", "fr", 15, 2)]
+    table = frame({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "t")
+    context = Context.of_pair("en-de")
+    item = PairLangId().fitted(table, context)
+    measured = item.measured(table, context)
+    assert measured["langid"].dtype == pl.Float32
+    assert measured["langid"][300:].max() < measured["langid"][:300].quantile(0.02)
+
+
+@pytest.mark.parametrize("deviations", [0, -1, float("inf")])
+def test_deviations_are_a_number_above_0(deviations):
+    with pytest.raises(UserError, match=r"settings\.langid\.deviations"):
+        PairLangId(deviations=deviations)

@@ -1,0 +1,242 @@
+"""Datasets whose epochs draw items of many languages or pairs, computed window by window.
+
+An epoch of a billion examples needs no table: the draws, lengths and batches of a window are made when it is read, from
+a keyed order (`xling.data.mixer.Order`). So every process, every loader worker and every resumed run finds the same
+batches.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xling.core.sampling import rng
+from xling.data import mixer
+from xling.objectives.base import ObjectiveDataset, batches_of
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Integer
+
+KEPT = 2  # windows in memory: the loader is one ahead of the training
+
+
+@dataclass
+class Window:
+    """A stretch of an epoch.
+
+    Attributes:
+        start: draws of the epoch before it.
+        draw: its draws.
+        tokens: tokens of each drawn item, int64 (num_draws,).
+        sizes: maximum tokens of each example, int64 (num_draws,).
+        batches: its batches by limits, once made: indices of the epoch.
+        turns: for each draw the share of the window's batches before its own, float64 (num_draws,).
+    """
+
+    start: int
+    draw: mixer.Draw
+    tokens: Integer[np.ndarray, " draws"]
+    sizes: Integer[np.ndarray, " draws"]
+    batches: dict[tuple[int, int], list[Int[np.ndarray, " _"]]] = field(default_factory=dict)
+    turns: Float[np.ndarray, " draws"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+class DrawnDataset(ObjectiveDataset):
+    """Dataset whose training epochs draw items of languages or pairs by alpha; other splits hold each item once.
+
+    Args:
+        cfg: settings.
+        split: ``train``, ``valid`` or another.
+        name: name of the objective, part of its random key.
+        num_items: number of items by language or pair.
+        num_tokens: number of tokens by language or pair, as used by alpha and `mixture`.
+    """
+
+    def __init__(
+        self, cfg: Any, split: str, name: str, num_items: dict[str, int], num_tokens: dict[str, int]
+    ) -> None:
+        self._cfg, self._split, self._name = cfg, split, name
+        self.num_items_of, self.num_tokens_of = num_items, num_tokens
+        self._limits: tuple[int, int] | None = None
+        super().__init__(cfg.seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch; its windows are drawn when they are read."""
+        train = self._split == "train"
+        self.epoch = epoch if train else 0
+        counts = self.epoch_counts() if train else self.num_items_of
+        reading = mixer.Reading(self._cfg.read_chunk, self._cfg.read_buffer)
+        self._order = mixer.Order(self.num_items_of, counts, self.seed, epoch, train, reading)
+        self._windows: dict[int, Window] = {}
+        self._all_sizes: np.ndarray | None = None
+
+    def epoch_counts(self) -> dict[str, int]:
+        """Return the number of items of each language or pair in a training epoch."""
+        return mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
+
+    @abstractmethod
+    def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
+        """Count the tokens of each drawn item as ``num_tokens`` does, int64 (num_draws,)."""
+
+    def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
+        """Return the maximum number of tokens of examples made from items with ``num`` tokens."""
+        return num
+
+    def sort_keys(self, window: Window) -> tuple[Integer[np.ndarray, " draws"], ...]:
+        """Return what the examples of a batch are alike in, the weightiest last, as `numpy.lexsort` takes it."""
+        return (window.sizes,)
+
+    def arranged(self, batches: list[Int[np.ndarray, " _"]]) -> list[Int[np.ndarray, " _"]]:
+        """Return batches in random order as they are trained; a subclass may use some more than once."""
+        return batches
+
+    def read_ahead(self, draw: mixer.Draw) -> None:
+        """Prepare to read the items of a window, if ``read_chunk`` is set."""
+
+    def __len__(self) -> int:
+        return self._order.total
+
+    def window(self, number: int) -> Window:
+        """Return a window of the epoch."""
+        if (window := self._windows.get(number)) is None:
+            draw = self._order.window(number)
+            if self._cfg.read_chunk:
+                self.read_ahead(draw)
+            tokens = self.tokens_of(draw)
+            window = Window(self._order.start(number), draw, tokens, self.example_tokens(tokens))
+            for old in list(self._windows)[: 1 - KEPT]:
+                self._windows.pop(old, None)
+            self._windows[number] = window
+        return window
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Return the window of an example and its number there."""
+        for number, window in tuple(self._windows.items()):
+            if 0 <= index - window.start < len(window):
+                return number, index - window.start
+        number = self._order.window_of(index)
+        return number, index - self._order.start(number)
+
+    def drawn(self, index: int) -> tuple[int, int]:
+        """Return the language or pair of an example, as a number, and its item."""
+        number, at = self.place(int(index))
+        draw = self.window(number).draw
+        return int(draw.langs[at]), int(draw.items[at])
+
+    @property
+    def sizes(self) -> Integer[np.ndarray, " examples"]:
+        """Maximum number of tokens of each example of the whole epoch: a table, which training does without."""
+        if self._all_sizes is None:
+            self._all_sizes = np.concatenate(
+                [self.window(number).sizes for number in range(self._order.num_windows)]
+            )
+        return self._all_sizes
+
+    def size(self, index: int) -> int:
+        """Return the tokens of one example, for filtering."""
+        number, at = self.place(int(index))
+        return int(self.window(number).sizes[at])
+
+    def num_tokens(self, index: int) -> int:
+        """Return the tokens of one example, for batching."""
+        return self.size(index)
+
+    def ordered_indices(self) -> Int[np.ndarray, " examples"]:
+        """Return the indices of each window sorted by length, equal lengths in the epoch's random order."""
+        return np.concatenate([self._sorted(number) for number in range(self._order.num_windows)])
+
+    def _sorted(self, number: int) -> Int[np.ndarray, " draws"]:
+        window = self.window(number)
+        return window.start + np.lexsort(self.sort_keys(window))
+
+    def batches_in(self, number: int, limits: tuple[int, int]) -> list[Int[np.ndarray, " _"]]:
+        """Return the batches of a window within limits of tokens and examples, in random order."""
+        window = self.window(number)
+        if limits not in window.batches:
+            order = self._sorted(number)
+            cut = batches_of(window.sizes[order - window.start], order, *limits)
+            key: tuple[int | str, ...] = (self.seed, "batches", self.epoch, *([number] if number else []))
+            mixed = [cut[i] for i in rng(*key).permutation(len(cut))]
+            turns = np.zeros(len(window))
+            for turn, batch in enumerate(mixed):
+                turns[batch - window.start] = turn / len(mixed)
+            window.batches[limits], window.turns = self.arranged(mixed), turns
+        return window.batches[limits]
+
+    def batch_by_size(
+        self,
+        indices: Int[np.ndarray, " examples"],
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        required_batch_size_multiple: int = 1,
+    ) -> list[Int[np.ndarray, " _"]]:
+        """Return the batches of the epoch, window by window.
+
+        Args:
+            indices: all of the epoch, as `ordered_indices` gives them.
+            max_tokens: most real tokens of a batch.
+            max_sentences: most examples of a batch.
+            required_batch_size_multiple: ignored.
+        """
+        assert len(indices) == len(self), "batches are made of whole windows"
+        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
+
+    def windows(
+        self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
+    ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+        """Yield the batches of each window from number ``state``, with the number."""
+        # Set now, not by the first window: loader workers are copies of what is here before that.
+        self._limits = limits = (max_tokens or 1 << 62, max_sentences or 1 << 62)
+        numbers = range(state or 0, self._order.num_windows)
+        return ((number, self.batches_in(number, limits)) for number in numbers)
+
+    def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
+        """Return the batches of the epoch; of several windows, as many times those of the first."""
+        self._limits = (max_tokens or 1 << 62, max_sentences or 1 << 62)
+        return len(self.batches_in(0, self._limits)) * self._order.num_windows
+
+    def epoch_tokens(self) -> int:
+        """Return the sum of all sizes; of several windows, as many times that of the first."""
+        return int(self.window(0).sizes.sum()) * self._order.num_windows
+
+    def epochs_at(self, index: int) -> float:
+        """Return the (fractional) number of epochs trained when the batch of example ``index`` is used."""
+        if self.epoch == 0:
+            return math.inf
+        if self._limits is None:
+            return self.epoch - 1
+        number, at = self.place(int(index))
+        window = self.window(number)
+        if window.turns is None:
+            self.batches_in(number, self._limits)
+        assert window.turns is not None
+        return self.epoch - 1 + (number + float(window.turns[at])) / self._order.num_windows
+
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """Return (tokens available, tokens in this epoch) by language or pair, of the text alone.
+
+        With several windows the tokens of an epoch are those of items of mean length.
+        """
+        if self._order.num_windows > 1:
+            counts, items = self.epoch_counts(), self.num_items_of
+            return {
+                name: (there, round(counts.get(name, 0) * there / max(items[name], 1)))
+                for name, there in self.num_tokens_of.items()
+            }
+        window = self.window(0)
+        drawn = np.bincount(window.draw.langs, window.tokens, len(self.num_tokens_of))
+        return {
+            name: (there, int(n)) for (name, there), n in zip(self.num_tokens_of.items(), drawn, strict=True)
+        }
+
+    def generator(self, index: int) -> np.random.Generator:
+        """Return the random generator of the example at ``index``."""
+        return rng(self.seed, self.epoch, index, self._name, self._split)

@@ -1,0 +1,152 @@
+"""The training batches of one process, read epoch by epoch from any place.
+
+fairseq's own iterator lists all batches of an epoch. This one keeps the windows that are being read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from fairseq.data.iterators import BufferedIterator
+from torch.utils.data import DataLoader
+
+from xling.objectives.base import ObjectiveDataset, collate_or_empty
+from xling.objectives.stream import Stream
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Int
+
+AHEAD = 10  # batches that a thread makes ready
+
+
+class TrainIterator:
+    """Iterator over the batches of one epoch that belong to one of several processes.
+
+    The processes take the batches of the epoch, or of what is left of it, in turn; one with a batch less than others
+    gets an empty one at the end. So the batches of an update depend only on how many it has in all.
+
+    Args:
+        dataset: the dataset; its epoch is set.
+        max_tokens: most real tokens of a batch.
+        epoch: the epoch, from 1.
+        num_shards: number of processes.
+        shard: number of this process.
+        workers: loader workers, 0 for a thread of this process.
+        done: batches of the epoch that were used before.
+        place: where to begin to look for the next one, see `Stream.place`; empty for the start of the epoch.
+
+    Attributes:
+        epoch: the epoch.
+        begins_at: batches of the epoch that all processes used before.
+        iterations_in_epoch: batches that this process has used since.
+    """
+
+    def __init__(
+        self,
+        dataset: ObjectiveDataset,
+        max_tokens: int,
+        epoch: int,
+        num_shards: int = 1,
+        shard: int = 0,
+        workers: int = 0,
+        done: int = 0,
+        place: dict[str, Any] | None = None,
+    ) -> None:
+        self.dataset, self.epoch, self.num_shards = dataset, epoch, num_shards
+        self.begins_at, self.iterations_in_epoch = done, 0
+        self._max_tokens, self._shard, self._workers = max_tokens, shard, workers
+        self._collate = partial(collate_or_empty, dataset.collater)
+        self._num_rounds: int | None = None  # known once the last one has been asked for
+        dataset.set_epoch(epoch)
+        self._stream = Stream(dataset, max_tokens, done=done, **(place or {}))
+        self._stream.has_next()
+        self._places = deque([self._stream.place()])
+
+    def __len__(self) -> int:
+        """Return the batches of this process in the rest of the epoch, or about that many."""
+        return -(-(self.num_batches - self.begins_at) // self.num_shards)
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of the epoch in all processes, or about that many."""
+        return self.dataset.expected_batches(self._max_tokens)
+
+    @property
+    def first_batch(self) -> dict[str, Any]:
+        """The first batch, as a stand-in for an empty one."""
+        return self._collate([self.dataset[int(i)] for i in self._stream.peek()])
+
+    @property
+    def next_epoch_idx(self) -> int:
+        """The epoch of the next batch."""
+        return self.epoch + self.at_end
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all batches of this process have been used."""
+        return self._num_rounds is not None and self.iterations_in_epoch >= self._num_rounds
+
+    @property
+    def used(self) -> int:
+        """Batches of the epoch that all processes have used."""
+        return self.begins_at + self.iterations_in_epoch * self.num_shards
+
+    def position(self) -> dict[str, Any]:
+        """Return plain values from which any number of processes go on with the next batch."""
+        epoch, done = self.next_epoch_idx, 0 if self.at_end else self.used
+        while len(self._places) > 1 and self._places[1]["before"] <= self.used:
+            self._places.popleft()
+        return {
+            "version": 2,  # fairseq looks for it and for the next: at 0 it resets its meters
+            "iterations_in_epoch": done,
+            "epoch": epoch,
+            "dataset": self.dataset.position(epoch),
+            "place": {} if self.at_end else dict(self._places[0]),
+        }
+
+    def next_epoch_itr(self, shuffle: bool = False, fix_batches_to_gpus: bool = False) -> Iterator[Any]:
+        """Yield the batches; the arguments are fairseq's and change nothing, since the order is random already."""
+        loader: Any = DataLoader(
+            self.dataset,  # type: ignore[arg-type] # fairseq's class has no type
+            batch_sampler=self._mine(),  # type: ignore[arg-type] # it has no length
+            collate_fn=self._collate,
+            num_workers=self._workers,
+            pin_memory=torch.cuda.is_available(),
+        )
+        for batch in BufferedIterator(AHEAD, _Unsized(loader)):
+            self.iterations_in_epoch += 1
+            yield batch
+
+    def _mine(self) -> Iterator[Int[np.ndarray, " _"] | list[int]]:
+        """Yield the indices of each batch of this process."""
+        rounds = 0
+        while self._stream.has_next():
+            group: list[Int[np.ndarray, " _"]] = []
+            while len(group) < self.num_shards and self._stream.has_next():
+                group.append(self._stream.take())
+            rounds += 1
+            if not self._stream.has_next():
+                self._num_rounds = rounds
+            elif self._stream.before != self._places[-1]["before"]:
+                self._places.append(self._stream.place())
+            yield group[self._shard] if self._shard < len(group) else []
+        self._num_rounds = rounds
+
+
+class _Unsized:
+    """An iterable for fairseq's reading thread, which asks how much there is at most."""
+
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        return sys.maxsize
