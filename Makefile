@@ -51,7 +51,7 @@ PARALLEL := --numprocesses auto --dist loadgroup
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .PHONY: help install check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
-    pretrain finetune eval report constraints clean given-lang given-pair
+    pretrain finetune eval report constraints audit clean given-lang given-pair
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name text; do
@@ -100,13 +100,21 @@ $(STAMP): pyproject.toml constraints.txt $(if $(strip $(foreach s,PYTHON TORCH T
 	touch $(STAMP)
 	echo "install: done in $$((SECONDS - started)) s"
 
-constraints: install  ## write constraints.txt anew from what .venv holds
-	@{
+constraints: install  ## resolve pyproject.toml, then write constraints.txt and requirements.lock again
+	@$(PIP) --no-build-isolation --editable '.[dev,docs]'
+	{
 	    sed -n '/^#/p' constraints.txt
 	    $(BIN)/python -m pip freeze --all --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//; /^pip==/d; / @ /d'
 	} >constraints.new
 	mv constraints.new constraints.txt
+	$(BIN)/python .ci/lock.py
 	touch $(STAMP)
+
+AUDIT := build/audit
+audit:  ## look for known vulnerabilities in what requirements.lock names; asks a public database
+	@[[ -x $(AUDIT)/bin/pip-audit ]] || { python3 -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet \
+	    --disable-pip-version-check pip-audit==2.9.0; }
+	$(AUDIT)/bin/pip-audit --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
 
 check: install  ## lint, formatting, types, the direction of imports, plain words and the Dockerfile
 	$(BIN)/ruff check .

@@ -125,14 +125,14 @@ def other_stages(clock: Clock, docs: list[Document], work: Path, evaluation: Pat
     clock.time(
         "near-duplicates: sketch",
         num_bytes,
-        lambda: near_duplicates.sketch_shard(docs, work / "sketch.parquet", cfg),
+        lambda: near_duplicates.sketch_shard(docs, work / "sketch", cfg),
     )
 
     def pairs() -> None:
-        files = [work / f"pairs-{band}.parquet" for band in range(cfg.bands)]
+        files = [work / f"pairs-{band}.u64" for band in range(cfg.bands)]
         for band, file in enumerate(files):
-            near_duplicates.find_pairs([work / "sketch.parquet"], band, file)
-        near_duplicates.choose(files, 1, work / "choice.u64", cfg)
+            near_duplicates.find_pairs([work / "sketch"], band, file)
+        near_duplicates.choose(files, [work / "sketch"], work / "choice.u64", cfg)
 
     clock.time("near-duplicates: pair, choose", num_bytes, pairs)
     clock.time("write Parquet", num_bytes, lambda: write_documents(work / "docs.parquet", docs))

@@ -31,11 +31,39 @@ def write_slices(
     temporary.rename(path)
 
 
+def write_slices_in_blocks(
+    path: Path,
+    blocks: Iterable[tuple[UInt64[np.ndarray, " _"], Int64[np.ndarray, " parts"]]],
+    num_parts: int,
+) -> None:
+    """Write values that come in blocks, each with how many of its values belong to each part; parts are in order.
+
+    Appears whole or not at all.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    counts = np.zeros(num_parts, dtype=np.int64)
+    with temporary.open("wb") as handle:
+        handle.seek(_WORD * (2 + num_parts))
+        for values, of_part in blocks:
+            counts += of_part
+            handle.write(np.ascontiguousarray(values, dtype="<u8").data)
+        handle.seek(0)
+        handle.write(np.array([num_parts, 0, *np.cumsum(counts)], dtype="<u8").data)
+    temporary.rename(path)
+
+
 def read_slice(path: Path, part: int) -> UInt64[np.ndarray, " values"]:
-    """Return the values of one part, reading no other."""
-    num_parts, first, last = (_words(path, at) for at in (0, 1 + part, 2 + part))
+    """Return the values of one part, reading no other; -1 is the last part."""
+    num_parts = _words(path, 0)
+    part = part % num_parts if part < 0 else part
     assert part < num_parts, (path, part, num_parts)
+    first, last = _words(path, 1 + part), _words(path, 2 + part)
     return np.fromfile(path, dtype="<u8", count=last - first, offset=_WORD * (2 + num_parts + first))
+
+
+def slice_start(path: Path, part: int) -> int:
+    """Return the number of the first value of one part among all values."""
+    return _words(path, 1 + part)
 
 
 def read_slices(paths: Iterable[Path], part: int) -> UInt64[np.ndarray, " values"]:

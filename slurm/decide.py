@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from xling.slurm.record import Event, Part, Step
@@ -51,9 +52,27 @@ def _is_hopeless(part: Part, max_attempts: int) -> bool:
     return failures >= max_attempts
 
 
+def bad_nodes(parts: Sequence[Part]) -> list[str]:
+    """Return the nodes on which one of the parts hung, since the user last requeued it."""
+    nodes = set[str]()
+    for part in parts:
+        for event in reversed(part.events()):
+            if event["event"] == "reset":
+                break
+            nodes.update(str(node) for node in event.get("exclude", ()))
+    return sorted(nodes)
+
+
 def reason_of(part: Part) -> str:
     """Return why a part has not succeeded, as far as known."""
     return next((str(e["reason"]) for e in reversed(part.events()) if e.get("reason")), "no record")
+
+
+def cause(step: Step) -> str:
+    """Return the name of the step whose failure kept a step from being started, or its own."""
+    reason = str(step.outcome().get("reason", ""))
+    inherited = reason.removeprefix("not started: step ").removesuffix(" failed")
+    return inherited if inherited != reason else step.name
 
 
 def array_facts(parts: Sequence[Part], round_number: int) -> Event:
@@ -74,6 +93,20 @@ def started_as(step: Step, entry: Event) -> list[str]:
     parts = (step.part(entry["phase"], index) for index in entry["indices"])
     jobs = [str(e["job"]) for p in parts for e in p.events() if e.get("key") == entry["key"] and e.get("job")]
     return jobs[:1]
+
+
+def indices_here(step: Step, entry: Event) -> list[int]:
+    """Return the parts of a submission that the job of this process runs."""
+    each = step.plan.resources.tasks_per_job
+    first = int(os.environ.get("SLURM_ARRAY_TASK_ID", "0")) * each
+    return list(entry["indices"][first : first + each])
+
+
+def ids_of(step: Step, facts: Event, master: str) -> list[str]:
+    """Return the job of each part of a submission, or the job itself for one that is not an array."""
+    indices, each = facts.get("indices", [0]), step.plan.resources.tasks_per_job
+    size = step.plan.resources.num_jobs(len(indices))
+    return [f"{master}_{place // each}" if size > 1 else master for place in range(len(indices))]
 
 
 def has_ended(part: Part, key: str) -> bool:

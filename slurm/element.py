@@ -56,9 +56,11 @@ class Element:
         if rendezvous := init_from_slurm():
             os.environ.update(rendezvous.environment())
         os.environ.setdefault("OMP_NUM_THREADS", str(step.plan.resources.cpus_per_task))
+        os.environ[job.SLACK_VARIABLE] = str(step.plan.resources.hang_slack_s)
         if not leader:
+            os.environ[job.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
             with job.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(job.Stopped):
-                _run(step, self.phase, self.index)
+                self._follow(step, part)
             return
         with _owner(str(part.events_path)), lease.hold(part.lease, str(part), LEASE_WAIT_S):
             if part.is_done() or self._is_superseded(step):
@@ -68,6 +70,16 @@ class Element:
             back = self._lead(step, part, began)
         if back:
             _come_back()
+
+    def _follow(self, step: Step, part: Part) -> None:
+        """Run the part in a process that is not the first; it only records that its node cannot be used."""
+        try:
+            _run(step, self.phase, self.index)
+        except job.BadNodeError as error:
+            part.append(
+                "lost", reason=_one_line(error), saved=part.saved(), key=self.key, exclude=_nodes(error)
+            )
+            raise
 
     def _lead(self, step: Step, part: Part, began: float) -> bool:
         """Run the part and record how it ended; return whether the job should be requeued."""
@@ -83,7 +95,9 @@ class Element:
             return back
         except BaseException as error:
             final = isinstance(error, UserError)
-            part.append("failed", reason=_one_line(error), final=final, saved=part.saved(), key=self.key)
+            if part.last().get("event") != "lost":  # else the watcher has ended the other processes
+                facts = {"saved": part.saved(), "key": self.key, "exclude": _nodes(error)}
+                part.append("failed", reason=_one_line(error), final=final, **facts)
             raise
         part.append("done", text=result[:1000] if isinstance(result, str) else "", key=self.key)
         return False
@@ -185,6 +199,11 @@ def _come_back() -> None:
             done = subprocess.run(command, capture_output=True, timeout=SCONTROL_TIMEOUT_S)
             if done.returncode == 0:
                 time.sleep(60)
+
+
+def _nodes(error: BaseException) -> list[str]:
+    """Return the nodes that an error says not to use again."""
+    return [job.node()] if isinstance(error, job.BadNodeError) and job.node() else []
 
 
 def _one_line(error: BaseException) -> str:

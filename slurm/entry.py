@@ -1,7 +1,8 @@
 """Entry point of Slurm jobs: ``python -m xling.slurm.entry KIND RUN STEP KEY``.
 
 ``KIND`` is ``array``, ``collect`` or ``barrier``. What the job has to do follows from the record of the run,
-where the submission with this key was written down before it was made.
+where the submission with this key was written down before it was made. ``cluster=local`` starts its processes by
+``python -m xling.slurm.entry part RUN STEP PHASE INDEX``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from xling.core import job, lease
 from xling.core.errors import UserError
-from xling.slurm import reconcile
+from xling.slurm import decide, reconcile
 from xling.slurm.element import Element
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Step, open_run
@@ -31,8 +32,12 @@ MAX_LOOKERS = 200
 
 def main(words: Sequence[str]) -> int:
     """Run one job and return its exit code."""
-    kind, run, step_name, key = words
-    step = open_run(Path(run)).steps[step_name]
+    kind, run, step_name, key = words[:4]
+    opened = open_run(Path(run))
+    opened.check_owner()
+    step = opened.steps[step_name]
+    if kind == "part":
+        return _attempt(Element(run, step_name, phase=key, index=int(words[4])))
     if kind == "barrier":
         print(f"step {step.name} of {step.run.name} has ended well", flush=True)
         return 0
@@ -40,8 +45,8 @@ def main(words: Sequence[str]) -> int:
         reconcile.reconcile_patiently(step.run)
         return 0
     entry = _entry(step, key)
-    index = entry["indices"][int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))]
-    return _run([Element(run, step_name, entry["phase"], index, key)], step, entry)
+    indices = decide.indices_here(step, entry)
+    return _run([Element(run, step_name, entry["phase"], index, key) for index in indices], step, entry)
 
 
 def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
@@ -49,19 +54,25 @@ def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
     code = 0
     while parts:
         for part in parts:
-            try:
-                part()
-            except Exception as error:
-                if not isinstance(error, UserError):
-                    traceback.print_exc()
-                print(f"xling: {error}", file=sys.stderr)
-                code = code or (error.exit_code if isinstance(error, UserError) else 1)
+            code = _attempt(part) or code
             if job.stop_requested():
                 return code
         alone = int(os.environ.get("SLURM_NTASKS", "1")) == 1
         # A container has no commands of Slurm: the collector, which runs outside, goes on.
         parts = _next(step, entry) if alone and not code and not step.plan.resources.container else []
     return code
+
+
+def _attempt(part: Element) -> int:
+    """Run a part; return the exit code of its error."""
+    try:
+        part()
+    except Exception as error:
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+        print(f"xling: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, UserError) else 1
+    return 0
 
 
 def _next(step: Step, entry: Event) -> list[Element]:

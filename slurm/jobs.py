@@ -47,10 +47,13 @@ class Resources:
         constraint: required node features.
         array_parallelism: parts of one phase that may run at the same time.
         max_array_size: longest array that the site takes (``MaxArraySize``); more parts become several.
+        tasks_per_job: parts that one job runs, one after the other within its time limit: fewer and longer jobs.
         inline_parts: a phase of at most so many parts runs in the job that ended the phase before, one part
             after the other: it waits in no queue.
         max_attempts: how often a part that fails is tried in all before the step fails.
         signal_delay_s: seconds before the time limit at which a part is told to save.
+        hang_slack_s: a training whose next update is so many seconds late hangs: it is ended, and started again
+            without that node; 0 never ends it.
         setup: shell lines of the site that run before each job, for example ``module load``.
         sbatch: further options of sbatch, for example ``slurm.sbatch.exclude=node7``; ``true`` for a flag.
         srun: further options of srun.
@@ -74,9 +77,11 @@ class Resources:
     constraint: str = ""
     array_parallelism: int = 64
     max_array_size: int = 1000
+    tasks_per_job: int = 1
     inline_parts: int = 4
     max_attempts: int = 3
     signal_delay_s: int = 90
+    hang_slack_s: int = 0
     setup: tuple[str, ...] = ()
     sbatch: dict[str, str] = field(default_factory=dict)
     srun: dict[str, str] = field(default_factory=dict)
@@ -95,7 +100,7 @@ class Resources:
         for item in fields(self):
             value, least = (
                 getattr(self, item.name),
-                0 if item.name in ("gpus_per_node", "inline_parts") else 1,
+                0 if item.name in ("gpus_per_node", "inline_parts", "hang_slack_s") else 1,
             )
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
                 raise UserError(f"{item.name}={value}", f"a whole number from {least}")
@@ -113,6 +118,11 @@ class Resources:
                 f"signal_delay_s={self.signal_delay_s} with timeout_min={self.timeout_min}",
                 "fewer seconds than the time limit has, and than 65,536",
             )
+        if self.tasks_per_job > 1 and self.num_tasks > 1:
+            raise UserError(
+                f"tasks_per_job={self.tasks_per_job} with {self.num_tasks} processes for one part",
+                "tasks_per_job=1, or nodes=1 tasks_per_node=1",
+            )
         check_options("sbatch", self.sbatch)
         check_options("srun", self.srun)
         check_container(self.container, self.container_runtime, self.mounts)
@@ -122,11 +132,18 @@ class Resources:
         """Number of processes of one part: nodes x tasks per node."""
         return self.nodes * self.tasks_per_node
 
+    def num_jobs(self, num_parts: int) -> int:
+        """Return the number of jobs that run ``num_parts`` parts."""
+        return -(-num_parts // self.tasks_per_job)
+
     def node_hours(self, num_parts: int = 1) -> float:
-        """Return the most node-hours that ``num_parts`` parts can take when each runs to its time limit once."""
-        return self.nodes * self.timeout_min / 60 * num_parts
+        """Return the most node-hours that ``num_parts`` parts can take when each job runs to its time limit once."""
+        return self.nodes * self.timeout_min / 60 * self.num_jobs(num_parts)
 
 
+_TRAINING = {
+    "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 35
+}  # fmt: skip
 # What a stage asks for where the site says nothing: enough for the small recipes.
 DEFAULTS: dict[str, dict[str, Any]] = {
     COLLECT: {"mem_gb": 1.0, "timeout_min": 30},
@@ -136,9 +153,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
     "corpus nway": {"mem_gb": 16.0, "timeout_min": 120},
     "pretrain static": {"cpus_per_task": 2, "mem_gb": 16.0, "timeout_min": 24 * 60},
-    "pretrain": {"cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300},
-    "finetune mt": {"cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300},
-    "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480},
+    "pretrain": _TRAINING,
+    "finetune mt": _TRAINING,
+    "umt": _TRAINING,
+    "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480, "hang_slack_s": 35},
     "eval": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 240},
 }
 

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from submitit import LocalExecutor
+from submitit.local.local import start_controller
 
 from xling.core import lease
 from xling.core.answer import Answer
@@ -164,7 +168,8 @@ def start(run: Run) -> None:
 
 
 def run_here(run: Run) -> Answer:
-    """Run the same steps with submitit's own executors: subprocesses (local) or this process (debug)."""
+    """Run the same steps in subprocesses under submitit's controller (local), or in this process (debug)."""
+    run.check_owner()
     for step in run.steps.values():
         if step.outcome().get("state") == "done":
             continue
@@ -200,15 +205,25 @@ def _run_parts(step: Step, elements: Sequence[Element]) -> None:
             with contextlib.suppress(Exception):
                 element()
         return
-    here = LocalExecutor(step.log)
-    here.update_parameters(timeout_min=resources.timeout_min, signal_delay_s=resources.signal_delay_s)
     width = min(resources.array_parallelism, os.cpu_count() or 1)
     for first in range(0, len(elements), width):
-        jobs = [here.submit(element) for element in elements[first : first + width]]
+        processes = [_start_here(step, element) for element in elements[first : first + width]]
         try:
-            for job in jobs:
-                job.wait()
+            for process in processes:
+                process.wait()
         except KeyboardInterrupt:
-            for job in jobs:
-                job.cancel(check=False)
+            for process in processes:
+                process.send_signal(signal.SIGINT)
             raise
+
+
+def _start_here(step: Step, element: Element) -> subprocess.Popen[bytes]:
+    """Start an element under submitit's controller, which knows time limits and logs; nothing is pickled."""
+    asked = step.plan.resources
+    words = ["part", element.run, element.step, element.phase, str(element.index)]
+    process: subprocess.Popen[bytes] = start_controller(
+        step.log, shlex.join([sys.executable, "-u", "-m", "xling.slurm.entry", *words]),
+        timeout_min=asked.timeout_min, signal_delay_s=asked.signal_delay_s,
+        cuda_devices=",".join(map(str, range(asked.gpus_per_node))),
+    )  # fmt: skip
+    return process

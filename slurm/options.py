@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -74,6 +75,13 @@ def sbatch_parameters(options: Mapping[str, str]) -> dict[str, str | bool]:
     return {name: value == "true" or value for name, value in options.items() if value != "false"}
 
 
+def excluding(given: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
+    """Return options of sbatch that also exclude ``nodes``."""
+    if not nodes:
+        return dict(given)
+    return {**given, "exclude": ",".join([*filter(None, [given.get("exclude")]), *nodes])}
+
+
 def srun_words(options: Mapping[str, str]) -> list[str]:
     """Return the options as words of a command line: ``true`` is a flag, ``false`` leaves one out."""
     return [
@@ -123,3 +131,9 @@ def snapshot(target: Path) -> None:
 def snapshot_setup(target: Path) -> str:
     """Return the shell line with which a job imports the copy in ``target``."""
     return f"export PYTHONSAFEPATH=1 PYTHONPATH={shlex.quote(str(target))}${{PYTHONPATH:+:$PYTHONPATH}}"
+
+
+def watch_setup(words: Sequence[str]) -> str:
+    """Return the shell line with which a batch script starts the watcher of its part, and ends it at its own end."""
+    command = shlex.join([sys.executable, "-u", "-m", "xling.slurm.watch", *words])
+    return f"{command} & trap 'kill '$!' 2>/dev/null' EXIT"

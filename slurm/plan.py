@@ -65,6 +65,8 @@ def _line(step: Step, phases: Sequence[Phase]) -> str:
         f"{'s' * (wanted.tasks_per_node > 1)} x {wanted.cpus_per_task} CPUs{gpus}, {wanted.mem_gb:g} GiB,"
         f" {wanted.timeout_min} min"
     )
+    if wanted.tasks_per_job > 1:
+        each += f" for {wanted.tasks_per_job} parts"
     hours = f"{_node_hours(step, phases):,.1f}" if phases else f"{wanted.node_hours():,.1f} per part"
     return f"  {step.name} (xling {step.plan.stage.name}{after}): {parts}; each {each}; node-hours <= {hours}"
 
@@ -82,7 +84,7 @@ def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
         if not phase.num_parts:
             continue  # how many follows from the phase before
         parts = [step.part(phase.name, 0)]
-        size = min(phase.num_parts, step.plan.resources.max_array_size)
+        size = min(step.plan.resources.num_jobs(phase.num_parts), step.plan.resources.max_array_size)
         lines += _titled(f"{base}.{phase.name}", jobs_of(step, "array", KEY, parts=parts), size)
         behind = jobs_of(step, "collect", KEY, f"afterany:<{phase.name} array>")
         lines += _titled(f"{base}.collect (behind {phase.name})", behind)

@@ -81,6 +81,8 @@ def executor(
     dependency: str = "",
     container: Sequence[str] = (),
     code: Path | None = None,
+    watch: bool = False,
+    exclude: Sequence[str] = (),
     **more: Any,
 ) -> Executor:
     """Return an executor for jobs called ``name`` that run ``words``.
@@ -93,8 +95,35 @@ def executor(
         dependency: as sbatch takes it.
         container: as `xling.slurm.options.container_words` returns it; empty for none.
         code: folder with the copy of the package that the jobs import; default: the installed one.
+        watch: start the watcher beside the part.
+        exclude: nodes on which the jobs must not run.
         more: further parameters of submitit.
     """
+    parameters = _asked(resources, name) | more
+    parameters["additional_parameters"] = {
+        "requeue": True, **options.sbatch_parameters(options.excluding(resources.sbatch, exclude)),
+        **more.get("additional_parameters", {}),
+    }  # fmt: skip
+    setup = [*resources.setup, *([options.snapshot_setup(code)] if code else [])]
+    if watch:
+        setup.append(options.watch_setup(words[1:]))
+    if setup:
+        parameters["setup"] = setup
+    if dependency:
+        parameters["dependency"] = dependency
+        parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
+    built = Executor(folder)
+    built.words = words
+    if container:
+        built.python, runs_it = resources.container_python, resources.container_runtime == "pyxis"
+        built.before = () if runs_it else container
+        parameters["srun_args"] += container if runs_it else []
+    built.update_parameters(**parameters)
+    return built
+
+
+def _asked(resources: Resources, name: str) -> dict[str, Any]:
+    """Return what a job asks for as submitit's parameters."""
     parameters: dict[str, Any] = {
         "job_name": name,
         "nodes": resources.nodes,
@@ -109,29 +138,11 @@ def executor(
         "srun_args": [
             f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(resources.srun)
         ],
-        "additional_parameters": {
-            "requeue": True, **options.sbatch_parameters(resources.sbatch), **more.pop("additional_parameters", {})
-        },
-        **more,
     }  # fmt: skip
     if resources.gpus_per_node:
         parameters["gpus_per_node"] = resources.gpus_per_node
-    for key in ("partition", "account", "qos", "gres", "constraint"):
-        if value := getattr(resources, key):
-            parameters[key] = value
-    if setup := [*resources.setup, *([options.snapshot_setup(code)] if code else [])]:
-        parameters["setup"] = setup
-    if dependency:
-        parameters["dependency"] = dependency
-        parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
-    built = Executor(folder)
-    built.words = words
-    if container:
-        built.python, runs_it = resources.container_python, resources.container_runtime == "pyxis"
-        built.before = () if runs_it else container
-        parameters["srun_args"] += container if runs_it else []
-    built.update_parameters(**parameters)
-    return built
+    named = ("partition", "account", "qos", "gres", "constraint")
+    return parameters | {key: value for key in named if (value := getattr(resources, key))}
 
 
 def small(
@@ -157,8 +168,8 @@ def small(
     )
 
 
-def submit(jobs: Executor, num_elements: int = 1) -> list[str]:
-    """Submit one job, or an array of several elements; returns the ids in order.
+def submit(jobs: Executor, num_elements: int = 1) -> str:
+    """Submit one job, or an array of several elements; return its id.
 
     Raises:
         UserError: Slurm is not here, or refused.
@@ -170,12 +181,7 @@ def submit(jobs: Executor, num_elements: int = 1) -> list[str]:
     match = re.search(r"job (\d+)", text)
     if not match:
         raise TransientError(f"sbatch printed {text.strip()!r} and no job id")
-    return ids_of(match[1], num_elements)
-
-
-def ids_of(master: str, num_elements: int) -> list[str]:
-    """Return the ids of the elements of a job: the job's own id if there is one element."""
-    return [f"{master}_{i}" for i in range(num_elements)] if num_elements > 1 else [master]
+    return match[1]
 
 
 def call(*command: str) -> str:

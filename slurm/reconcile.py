@@ -21,7 +21,18 @@ from xling.core import lease
 from xling.core.errors import UserError
 from xling.core.records import DiskError
 from xling.slurm import queue
-from xling.slurm.decide import array_facts, current, decide, has_ended, newest, reason_of, started_as
+from xling.slurm.decide import (
+    array_facts,
+    bad_nodes,
+    cause,
+    current,
+    decide,
+    has_ended,
+    ids_of,
+    newest,
+    reason_of,
+    started_as,
+)
 from xling.slurm.element import job_id
 from xling.slurm.options import container_words
 from xling.slurm.queue import TransientError
@@ -35,7 +46,7 @@ IN_FLIGHT_S = queue.COMMAND_TIMEOUT_S + UNSURE_S
 """The same for a submission whose submitter was killed: its `sbatch` may still be trying."""
 PATIENCE_VARIABLE = "XLING_SLURM_PATIENCE_S"
 PATIENCE_S = 12 * 3600.0
-LONGEST_PAUSE_S = 20.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 CANCEL_S = 60.0
 START_PATIENCE_S = 300.0
 KINDS = ("collect", "array", "barrier")
@@ -57,7 +68,13 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
     """
     if patience_s is None:
         patience_s = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE_S))
-    pause, deadline = 0.5, time.monotonic() + patience_s
+    pause, deadline = SHORTEST_PAUSE_S, time.monotonic() + patience_s
+    # A controller that comes back ends this job within seconds if its time limit has passed meanwhile.
+    hurry = (
+        time.monotonic()
+        + 60.0 * min(step.plan.collect.timeout_min for step in run.steps.values())
+        - LONGEST_PAUSE_S
+    )
     while True:
         try:
             if not reconcile(run, wait_s=CANCEL_S).in_flight:
@@ -69,7 +86,7 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
         if time.monotonic() > deadline:
             raise TransientError(str(why))
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE_S)
+        pause = SHORTEST_PAUSE_S if time.monotonic() > hurry else min(2 * pause, LONGEST_PAUSE_S)
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,7 @@ def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "
     """
     if run.cluster != "slurm":
         return Result()
+    run.check_owner()
     if not Path(run.directory).is_dir():
         raise UserError(
             f"{run.name} was started in {run.directory}, which is not there",
@@ -191,10 +209,10 @@ class _Reconciler:
         for entry in step.jobs():
             if not entry["key"] or entry["jobs"]:
                 continue
-            name, count = step.job_name(entry), len(entry.get("indices", [0]))
+            name = step.job_name(entry)
             named = self.view.named(name) or started_as(step, entry)
             if named and not entry.get("void"):
-                step.accepted(entry["key"], queue.ids_of(named[0].partition("_")[0], count))
+                step.accepted(entry["key"], ids_of(step, entry, named[0].partition("_")[0]))
             elif named:  # it came after all: its parts see that and do nothing
                 queue.cancel([i for i in named if self.view.state(i, name).is_active])
             elif not entry.get("void"):
@@ -213,9 +231,20 @@ class _Reconciler:
     def _submit(self, step: Step, kind: str, dependency: str = "", parts: Sequence[Part] = ()) -> list[str]:
         """Record the submission, make it, and record its ids."""
         facts = array_facts(parts, len(step.arrays())) if parts else {}
+        exclude = bad_nodes(parts)
+        if exclude:
+            with contextlib.suppress(UserError):
+                return self._submit_once(step, kind, facts, dependency, parts, exclude)
+            # Refused: without these nodes the cluster is too small.
+        return self._submit_once(step, kind, facts, dependency, parts)
+
+    def _submit_once(
+        self, step: Step, kind: str, facts: Event, dependency: str, parts: Sequence[Part], exclude: Sequence[str] = ()
+    ) -> list[str]:  # fmt: skip
         key = step.intend(kind, **facts)
         try:
-            ids = queue.submit(jobs_of(step, kind, key, dependency, parts), max(1, len(parts)))
+            size = step.plan.resources.num_jobs(len(parts)) if parts else 1
+            master = queue.submit(jobs_of(step, kind, key, dependency, parts, exclude), size)
         except TransientError as error:
             if error.unsure:
                 step.unsure(key)
@@ -225,6 +254,7 @@ class _Reconciler:
         except UserError as error:
             step.void(key, str(error))
             raise
+        ids = ids_of(step, facts, master)
         step.accepted(key, ids)
         return ids
 
@@ -240,7 +270,7 @@ class _Reconciler:
         """Perform the next action for a step that has not ended."""
         before = [self.run.steps[name] for name in step.plan.after]
         if failed := [b for b in before if b.outcome().get("state") not in (None, "done")]:
-            self._end(step, "failed", f"not started: step {_cause(failed[0])} failed")
+            self._end(step, "failed", f"not started: step {cause(failed[0])} failed")
             return
         if waiting := [b for b in before if not b.outcome()]:
             if all(b.barrier() for b in waiting):
@@ -286,7 +316,8 @@ class _Reconciler:
                 reason = ", ".join(filter(None, [f"the job left no result: {state.state}", state.reason]))
                 facts = {"job": identity, "key": entry["key"], "node": state.node, "saved": part.saved()}
                 began = any(event.get("key") == entry["key"] for event in part.events())
-                is_ours = began or not (entry.get("inline") or state.state == UNKNOWN)
+                may_wait = entry.get("inline") or step.plan.resources.tasks_per_job > 1
+                is_ours = began or not (may_wait or state.state == UNKNOWN)
                 counts = is_ours and state.state not in NOT_THE_JOBS_FAULT
                 part.append("lost", reason=reason, counts=counts, **facts)
         return True
@@ -302,7 +333,8 @@ class _Reconciler:
             self._ensure_collector(step, "afterany:" + job_id().partition("_")[0])
         elif parts:
             masters: list[str] = []
-            for first in range(0, len(parts), size := step.plan.resources.max_array_size):
+            asked = step.plan.resources
+            for first in range(0, len(parts), size := asked.max_array_size * asked.tasks_per_job):
                 chunk = parts[first : first + size]
                 ids = self._submit(step, "array", f"afterany:{masters[-1]}" if masters else "", chunk)
                 masters.append(ids[0].partition("_")[0])
@@ -382,9 +414,14 @@ def start(run: Run) -> None:
 
 
 def jobs_of(
-    step: Step, kind: str, key: str, dependency: str = "", parts: Sequence[Part] = ()
+    step: Step,
+    kind: str,
+    key: str,
+    dependency: str = "",
+    parts: Sequence[Part] = (),
+    exclude: Sequence[str] = (),
 ) -> queue.Executor:
-    """Return the batch script of a submission."""
+    """Return the batch script of a submission that does not run on the nodes in ``exclude``."""
     words = (kind, str(step.run.path), step.name, key)
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
     asked = step.plan.resources
@@ -397,7 +434,8 @@ def jobs_of(
             asked.container_runtime, asked.container, asked.mounts, Path(step.run.directory), step.run.path,
             asked.gpus_per_node > 0,
         )  # fmt: skip
-    return queue.executor(step.log, name, words, asked, dependency, container, code)
+    watch = asked.hang_slack_s > 0
+    return queue.executor(step.log, name, words, asked, dependency, container, code, watch, exclude)
 
 
 def pin(step: Step) -> None:
@@ -417,12 +455,6 @@ def unpin(step: Step) -> None:
     """Release the leases of `pin`."""
     for out in step.outputs():
         lease.unpin(out, step.path / "outcome.json")
-
-
-def _cause(step: Step) -> str:
-    reason = str(step.outcome().get("reason", ""))
-    inherited = reason.removeprefix("not started: step ").removesuffix(" failed")
-    return inherited if inherited != reason else step.name
 
 
 def stop(run: Run) -> tuple[list[str], str]:

@@ -7,7 +7,8 @@
     <folder>/<run>/<step>/jobs.jsonl         every submission before it is made (array, collector, barrier), and its ids
     <folder>/<run>/<step>/outcome.json       done, failed or cancelled, with the reason
     <folder>/<run>/<step>/parts/<phase>.<index>.jsonl   start, stop, done, failed, lost
-    <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json
+    <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json          progress; further processes: .rank1 ...
+    <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json.stack    Python stack, where one is late
     <folder>/<run>/<step>/log/               batch scripts and output
 
 Plain files that are only appended to or replaced whole: a job that is killed at any moment leaves a state that
@@ -21,8 +22,10 @@ started part knows them.
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -32,8 +35,7 @@ from typing import Any
 
 from xling.core import config, job
 from xling.core.errors import UserError, unknown
-from xling.core.manifest import write_atomic
-from xling.core.records import append_line, read_lines, read_object
+from xling.core.records import append_line, read_lines, read_object, write_private
 from xling.core.stage import Phase, Stage, load, phases_of
 from xling.slurm.jobs import COLLECT, Resources
 
@@ -70,6 +72,18 @@ class Part:
         self.events_path = step.path / "parts" / f"{phase}.{index}.jsonl"
         self.heartbeat_path = step.path / "parts" / f"{phase}.{index}.heartbeat.json"
         self.lease = step.path / "parts" / f"{phase}.{index}"
+
+    def heartbeat_of(self, rank: int) -> Path:
+        """Return the heartbeat of one process of the part; rank 0 tells what was saved."""
+        name = f"{self.phase}.{self.index}.rank{rank}.heartbeat.json"
+        return self.heartbeat_path.with_name(name) if rank else self.heartbeat_path
+
+    def heartbeats(self, mark: str = "") -> list[job.Heartbeat]:
+        """Return the heartbeats of all processes of one start, by rank; ``mark`` names it, default: the newest."""
+        ranks = range(self.step.plan.resources.num_tasks)
+        beats = [beat for rank in ranks if (beat := job.read(self.heartbeat_of(rank)))]
+        mark = mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
+        return [beat for beat in beats if beat.job == mark]
 
     def __str__(self) -> str:
         return f"{self.step.name} {self.phase}[{self.index}]"
@@ -202,7 +216,7 @@ class Step:
     def end(self, state: str, reason: str = "") -> None:
         """Record how the step ended."""
         facts = {"state": state, "reason": reason, "time": round(time.time(), 1)}
-        write_atomic(self.path / "outcome.json", json.dumps(facts, ensure_ascii=False) + "\n")
+        write_private(self.path / "outcome.json", json.dumps(facts, ensure_ascii=False) + "\n")
 
 
 class Run:
@@ -248,7 +262,7 @@ class Run:
         return waiting
 
     def create(self) -> None:
-        """Make the directory, with the user's umask.
+        """Make the directory, which only its owner may read.
 
         Raises:
             UserError: the name or the path cannot be used.
@@ -260,7 +274,7 @@ class Run:
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.path.mkdir()
+            self.path.mkdir(mode=0o700)
         except FileExistsError:
             raise UserError(f"there is a run called {self.name}", fix="choose another slurm.run=") from None
         for step in self.steps.values():
@@ -273,7 +287,25 @@ class Run:
             "slurm": self.slurm,
             "steps": {name: asdict(step.plan) for name, step in self.steps.items()},
         }
-        write_atomic(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        write_private(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+    def check_owner(self) -> None:
+        """Check that nobody else could have written the record: a job runs what it names.
+
+        Raises:
+            UserError: others may write to the record or to its folder, or it belongs to somebody else.
+        """
+        for path in (self.path, self.path / "run.json"):
+            seen = path.stat()
+            if seen.st_uid not in (0, os.geteuid()):
+                raise UserError(
+                    f"{path} belongs to another user, and its run would be run as you", fix="submit your own"
+                )
+            if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise UserError(
+                    f"others may write to {path}, and jobs run what it names",
+                    fix=f"read it, then: chmod -R go-w '{self.path}'",
+                )
 
 
 def open_run(path: Path) -> Run:

@@ -117,14 +117,14 @@ def job_states(ids: Iterable[str]) -> dict[str, JobState]:
 
 def cluster_name() -> str:
     """Name of the cluster whose controller answers, "" where none does."""
-    shown = _output(["scontrol", "show", "config"])[0] or ""
+    shown = output(["scontrol", "show", "config"])[0] or ""
     match = re.search(r"^ClusterName\s*=\s*(\S+)", shown, re.MULTILINE)
     return match[1] if match else ""
 
 
 def has_accounting() -> bool:
     """Return whether sacct answers here."""
-    return _output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
+    return output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
 
 
 def parse_sacct(text: str) -> dict[str, JobState]:
@@ -179,24 +179,24 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
 def _from_sacct(masters: list[str]) -> dict[str, JobState]:
     columns = "JobID,State,ExitCode,NodeList,JobName"
     command = ["sacct", "-n", "-X", "-P", "-o", columns, "-j", ",".join(masters)]
-    return parse_sacct(_output(command)[0] or "")
+    return parse_sacct(output(command)[0] or "")
 
 
 def _from_squeue() -> tuple[dict[str, JobState] | None, str]:
     """Return the jobs in the queue; None and the reason if Slurm does not answer."""
     # The reason for waiting and the time left are nowhere else.
     command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L|%j"]
-    text, why = _output(command)
+    text, why = output(command)
     return (None, why) if text is None else (parse_squeue(text), "")
 
 
 def _from_scontrol() -> tuple[dict[str, JobState] | None, str]:
     """Return the jobs that the controller remembers; None and the reason if it does not answer."""
-    text, why = _output(["scontrol", "-o", "show", "job"])
+    text, why = output(["scontrol", "-o", "show", "job"])
     return (None, why) if text is None else (parse_scontrol(text), "")
 
 
-def _output(command: list[str]) -> tuple[str | None, str]:
+def output(command: list[str]) -> tuple[str | None, str]:
     """Return a command's output; None and the reason if it failed or does not exist."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace")

@@ -7,16 +7,21 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 
 from xling.core import job
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.slurm import decide
 from xling.slurm.reconcile import KINDS, view_of
-from xling.slurm.record import Part, Run, Step
+from xling.slurm.record import Event, Part, Run, Step
 from xling.slurm.states import NO_ANSWER, JobState, View
 
 SILENT_AFTER_S = 600
+LATE_AFTER_S = 5.0
+"""The clocks of nodes may differ by so much."""
+SLOW_RATIO, SLOW_LEAST_S = 1.5, 0.02
+"""A process is slow if its own work in an update takes so many times as long as that of others, and so much longer."""
 _MAX_TROUBLES = 20
 
 
@@ -85,7 +90,9 @@ def of_step(step: Step, view: View) -> StepStatus:
     """Return the state of one step from its record and from what Slurm says about its jobs."""
     stage, outcome = step.plan.stage.name, step.outcome()
     newest = decide.newest(step)
-    counted = Counter(_part_state(part, view.state(j, step.job_name(entry))) for part, entry, j in newest)
+    counted = Counter(
+        _part_state(part, view.state(j, step.job_name(entry)), entry) for part, entry, j in newest
+    )
     parts = ", ".join(
         [f"{counted['done']}/{len(newest)}", *(f"{n} {s}" for s, n in counted.items() if s != "done")]
     )
@@ -95,13 +102,18 @@ def of_step(step: Step, view: View) -> StepStatus:
     states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
     running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
     beats = [beat for part in running if (beat := job.read(part.heartbeat_path))]
-    shown = (_progress(beats), _speed(beats), _left(beats))
+    late = [text for part in running for text in _late(part)]
+    shown = (_progress(beats), "" if late else _speed(beats), "" if late else _left(beats))
     if step.run.cluster == "slurm" and not view.answers:
         return StepStatus(
             step.name, stage, NO_ANSWER, parts, *shown, reason=f"Slurm does not answer: {view.why}"
         )
+    if late:
+        return StepStatus(step.name, stage, "HUNG", parts, *shown, reason="; ".join(late))
     if running or (step.run.cluster != "slurm" and newest):
-        return StepStatus(step.name, stage, "RUNNING", parts, *shown, reason=_silence(beats))
+        slow = [text for part in running for text in _slow(part.heartbeats())]
+        reason = "; ".join(filter(None, [_silence(beats), *slow]))
+        return StepStatus(step.name, stage, "RUNNING", parts, *shown, reason=reason)
     waiting = next((state for _, state in states if state.is_active), None)
     if waiting:
         return StepStatus(step.name, stage, waiting.state, parts, *shown, reason=waiting.reason)
@@ -128,9 +140,12 @@ def _between(step: Step, view: View, parts: str) -> StepStatus:
     return StepStatus(step.name, stage, "LOST", parts, reason=reason)
 
 
-def _part_state(part: Part, state: JobState) -> str:
+def _part_state(part: Part, state: JobState, entry: Event) -> str:
     if part.is_done():
         return "done"
+    if state.state == "RUNNING" and part.step.plan.resources.tasks_per_job > 1:
+        began = any(event.get("key") == entry["key"] for event in part.events())
+        return "running" if began else "waiting"
     if state.is_active:
         return state.state.lower()
     last = str(part.last().get("event", "unknown"))
@@ -167,6 +182,30 @@ def _speed(beats: Sequence[job.Heartbeat]) -> str:
 def _left(beats: Sequence[job.Heartbeat]) -> str:
     seconds = [(b.total - b.done) / b.rate for b in beats if b.total and b.rate]
     return duration(max(seconds)) if seconds else ""
+
+
+def _late(part: Part) -> list[str]:
+    """Return which processes of a running part are late with a heartbeat, and by how much."""
+    began = next((float(e["time"]) for e in reversed(part.events()) if e["event"] == "start"), 0.0)
+    now = time.time()
+    late = [beat for beat in part.heartbeats() if beat.time >= began and beat.late_s(now) > LATE_AFTER_S]
+    return [
+        f"rank {beat.rank} on {beat.node or 'this machine'} makes no progress: its heartbeat is"
+        f" {duration(beat.late_s(now))} late"
+        for beat in late
+    ]
+
+
+def _slow(beats: Sequence[job.Heartbeat]) -> list[str]:
+    """Return the processes that the others of a part wait for: their own work in an update takes longer."""
+    texts = []
+    timed = [beat for beat in beats if beat.own_s]
+    for beat in timed if len(timed) > 1 else ():
+        others = median(other.own_s for other in timed if other is not beat)
+        if beat.own_s > SLOW_RATIO * others and beat.own_s - others > SLOW_LEAST_S:
+            where = f"rank {beat.rank} on {beat.node or 'this machine'}"
+            texts.append(f"slow: {where}, {beat.own_s:.2f} s of its own an update, the others {others:.2f} s")
+    return texts
 
 
 def _silence(beats: Sequence[job.Heartbeat]) -> str:

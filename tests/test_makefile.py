@@ -1,7 +1,9 @@
 """The Makefile in a copy of its own, with an `xling` and a Python that only note how they were called."""
 
+import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("Makefile", "pyproject.toml", "constraints.txt")
+FILES = ("Makefile", "pyproject.toml", "constraints.txt", "requirements.lock")
 
 FAKE_XLING = f"""#!{sys.executable}
 import json, os, sys
@@ -315,6 +317,7 @@ def test_clean_keeps_what_a_run_made(installed):
         "Makefile",
         "constraints.txt",
         "pyproject.toml",
+        "requirements.lock",
         "runs",
         "xling",
     ]
@@ -332,3 +335,55 @@ def test_constraints_pin_every_requirement_without_a_build_label():
     for requirement in wanted:
         name = requirement.split("[")[0].split(";")[0].split("=")[0].rstrip("<>! ").split(">")[0].strip()
         assert name.lower().replace("_", "-") in names, name
+
+
+def test_the_lock_holds_every_pin_with_hashes_except_torch():
+    """Torch comes first: which build of it fits depends on the machine."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = {
+        re.sub(r"[-_.]+", "-", line.split("==")[0]).lower(): line.split("==")[1]
+        for line in lines
+        if line and not line.startswith("#")
+    }
+    lock = (ROOT / "requirements.lock").read_text()
+    entries = re.findall(
+        r"^([a-z0-9-]+)==(\S+)(?: ; [^\\]+)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", lock, re.M
+    )
+    assert {name: version for name, version, _ in entries} == {k: v for k, v in pins.items() if k != "torch"}
+    assert len(entries) == len(re.findall(r"^[a-z0-9]", lock, re.M))
+    assert "triton==3.7.1 ; sys_platform == 'linux' \\" in lock
+
+
+def test_the_lock_puts_build_tools_and_their_needs_first():
+    spec = importlib.util.spec_from_file_location("lock", ROOT / ".ci" / "lock.py")
+    lock = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lock)
+    listed = lock.blocks(
+        "# made\nb.c==1 \\\n    --hash=sha256:0 \\\n    --hash=sha256:1\na==2 \\\n    --hash=sha256:2\ntorch==3\n"
+    )
+    assert list(listed) == ["b-c", "a", "torch"]
+    text = lock.lock(listed, {"a": "python_version < '3.12'", "z": "x"}, {"b-c"})
+    assert text.splitlines()[1:] == [
+        "b.c==1 \\",
+        "    --hash=sha256:0 \\",
+        "    --hash=sha256:1",
+        lock.REST,
+        "a==2 ; python_version < '3.12' \\",
+        "    --hash=sha256:2",
+    ]
+    assert {"setuptools-scm", "packaging"} <= lock.with_needs(["setuptools_scm"])
+    project = {
+        "dependencies": ["x>=1"],
+        "optional-dependencies": {"dev": ["Tri_ton>=3; sys_platform == 'linux'"]},
+    }
+    assert lock.markers({"project": project}) == {"tri-ton": "sys_platform == 'linux'"}
+
+
+def test_the_audit_reads_the_lock_and_nothing_of_the_environment(copy):
+    tool = copy / "build/audit/bin/pip-audit"
+    tool.parent.mkdir(parents=True)
+    tool.write_text('#!/bin/sh\necho "$@" >asked\n')
+    tool.chmod(0o755)
+    assert make(copy, "audit").returncode == 0
+    assert (copy / "asked").read_text() == "--disable-pip --require-hashes --requirement requirements.lock\n"
+    assert not (copy / ".venv").exists()

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from xling.core.answer import Answer
 from xling.core.stage import Phase
-from xling.corpora.mono import many, one
+from xling.corpora.mono import estimate, many, one
 from xling.corpora.mono.config import MonoConfig
+from xling.corpora.mono.plan import make_plan
 
 __all__ = ["MonoConfig", "phases", "run_part"]
 
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
     """Return the phases known so far."""
+    if cfg.dry_run:
+        return (Phase("estimate"),)
     return (many if cfg.is_many else one).phases(cfg)
 
 
@@ -23,4 +26,6 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from the last phase, else nothing.
     """
+    if phase == "estimate":
+        return estimate.run(cfg, make_plan(cfg))
     return (many if cfg.is_many else one).run_part(cfg, phase, index)

@@ -19,7 +19,7 @@ from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Per
 STAGE_NAME = "corpus mono"
 ALL = "all"
 # Settings that change how a corpus is made but not what it holds.
-_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb"})
+_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb", "dry_run"})
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ class MonoConfig:
         reject_chars: characters kept of each dropped text for ``xling corpus why``; 0 keeps none.
         export: also write the corpus in CC-100's text format, with this suffix; empty for no export.
         keep_work: keep the intermediate parts.
+        dry_run: only list the files, and say what the build would cost by phase.
     """
 
     lang: str
@@ -106,7 +107,7 @@ class MonoConfig:
     max_docs: int = 0
     max_chars: int = 1_000_000
     seed: int = 1
-    before_dedup: tuple[str, ...] = ("repair", "blocklist", "length")
+    before_dedup: tuple[str, ...] = ("repair", "blocklist", "length", "lines")
     dedup: bool = True
     dedup_scope: Literal["all", "dump", "group"] = "all"
     dedup_group: int = 50
@@ -123,6 +124,7 @@ class MonoConfig:
     reject_chars: int = 2000
     export: Literal["", "txt", "txt.gz", "txt.xz", "txt.zst"] = ""
     keep_work: bool = False
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together.

@@ -6,7 +6,7 @@ Phases, with a barrier between them:
 - ``read`` (map over parts) downloads, reads and hashes.
 - ``dedup`` (map over ranges of keys) finds the paragraphs that occur twice.
 - ``filter`` (map) drops them and runs the other stages.
-- ``near`` (map over bands) pairs near-duplicate documents.
+- ``near`` (map over bands and ranges of hashes) pairs near-duplicate documents.
 - ``fit`` chooses among them and trains the language model.
 - ``score`` (map) scores every document with it.
 - ``cut`` fits the cut-offs.
@@ -69,14 +69,18 @@ def phases(cfg: MonoConfig) -> Sequence[Phase]:
     path = _plan_path(cfg)
     if not path.is_file():
         return (Phase("plan"), Phase("publish")) if _published(cfg) else (Phase("plan"),)
-    plan = read_plan(path)
+    return phases_of_plan(cfg, read_plan(path))
+
+
+def phases_of_plan(cfg: MonoConfig, plan: Plan) -> Sequence[Phase]:
+    """Return the phases of a build with its plan."""
     num_parts = len(plan.parts)
     return (
         Phase("plan"),
         Phase("read", num_parts),
         *([Phase("dedup", plan.num_ranges)] if cfg.dedup else []),
         Phase("filter", num_parts),
-        *([Phase("near", cfg.near.bands)] if cfg.near_dedup else []),
+        *([Phase("near", plan.num_near_parts(cfg))] if cfg.near_dedup else []),
         *([Phase("shingle", num_parts)] if cfg.near_dedup and cfg.near.min_jaccard else []),
         Phase("fit"),
         Phase("score", num_parts),

@@ -35,7 +35,7 @@ from xling.text.document import Document, Ledger
 from xling.text.lm.train import LmConfig, train
 
 DOCS, HASHES = "docs.parquet", "hashes"
-SKETCH, PAIRS, SHINGLES = "sketch.parquet", "pairs.parquet", "shingles.parquet"
+SKETCH, PAIRS, ENDS, SHINGLES = "sketch", "pairs.u64", "ends.u64", "shingles.parquet"
 _TRAINED = (
     "Language model trained on {:,} characters of this corpus; those documents read too well, stand apart on "
     "the left and are left out when the cut-offs are fitted."
@@ -101,39 +101,48 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
             docs = _named(docs, cfg.lang)  # the limits of the filters depend on the language
         docs = _written(chain(cfg.stages(cfg.after_dedup), docs, log), part_folder / DOCS)
         if cfg.near_dedup:
-            near.sketch_shard(docs, part_folder / SKETCH, cfg.near)
+            near.sketch_shard(docs, part_folder / SKETCH, cfg.near, plan.num_near)
         else:
             _exhaust(docs)
     _spare(cfg, read / DOCS)
 
 
 def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
-    """Pair documents of all parts that share the hash of one band."""
+    """Pair documents of all parts that share the hash of one band, in one range of hashes."""
     workspace = cfg.workspace()
     with workspace.making("near", index) as part_folder:
-        near.find_pairs(
-            [workspace.part("filter", i) / SKETCH for i in range(len(plan.parts))], index, part_folder / PAIRS
-        )
+        ends = part_folder / ENDS if cfg.near.min_jaccard else None
+        near.find_pairs(_all(cfg, "filter", SKETCH, len(plan.parts)), index, part_folder / PAIRS, ends)
 
 
 def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Write the shingles of the paired documents of one part, for the exact check."""
     workspace = cfg.workspace()
-    pairs = [workspace.part("near", band) / PAIRS for band in range(cfg.near.bands)]
     with workspace.making("shingle", index) as part_folder:
         docs = read_documents(workspace.part("filter", index) / DOCS)
-        near.shingle_shard(docs, index, pairs, part_folder / SHINGLES, cfg.near)
+        sketches = _all(cfg, "filter", SKETCH, len(plan.parts))
+        ends = _all(cfg, "near", ENDS, plan.num_near_parts(cfg))
+        near.shingle_shard(docs, index, sketches, ends, part_folder / SHINGLES, cfg.near)
+
+
+def _all(cfg: MonoConfig, phase: str, name: str, num_parts: int) -> list[Path]:
+    return [cfg.workspace().part(phase, i) / name for i in range(num_parts)]
 
 
 def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Choose among near-duplicates and train the language model on the reference: the barrier before scoring."""
     workspace = cfg.workspace()
+    num_parts = len(plan.parts)
     with workspace.making("fit", index) as part_folder:
         if cfg.near_dedup:
-            pairs = [workspace.part("near", band) / PAIRS for band in range(cfg.near.bands)]
-            checked = range(len(plan.parts)) if cfg.near.min_jaccard else ()
-            shingles = [workspace.part("shingle", i) / SHINGLES for i in checked]
-            near.choose(pairs, len(plan.parts), part_folder / CHOICE, cfg.near, shingles)
+            near.choose(
+                _all(cfg, "near", PAIRS, plan.num_near_parts(cfg)),
+                _all(cfg, "filter", SKETCH, num_parts),
+                part_folder / CHOICE,
+                cfg.near,
+                _all(cfg, "shingle", SHINGLES, num_parts if cfg.near.min_jaccard else 0),
+                cfg.memory_mb,
+            )
         write_json(part_folder / "lm.json", _train(cfg, plan, part_folder / "lm"))
 
 

@@ -14,6 +14,7 @@ from xling.core.parts import read_json, write_json
 from xling.corpora.mono.config import MonoConfig
 from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names
+from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
 FILE_NAME = "plan.json"
 _MB = 1 << 20
@@ -23,6 +24,7 @@ _USUAL_MB = 75
 _BYTES_PER_PARAGRAPH = 40
 _EXPANSION = 4
 _KEY_BYTES = 8
+_BYTES_PER_DOCUMENT = 2000  # of web text that passes the filters, at the least
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,23 @@ class Plan:
         parts: the shards of each part, in order.
         scopes: which parts are compared with each other.
         stamps: local file -> modification time in ns, to see that the input has changed.
+        num_near: ranges of MinHash values, so that one range of a band of all documents fits into memory.
     """
 
     sources: list[dict[str, Any]]
     parts: list[list[Shard]]
     scopes: list[Scope]
     stamps: dict[str, int]
+    num_near: int = 1
 
     @property
     def num_ranges(self) -> int:
         """Ranges of paragraph keys of all scopes."""
         return sum(scope.num_ranges for scope in self.scopes)
+
+    def num_near_parts(self, cfg: MonoConfig) -> int:
+        """Return the parts of the phase ``near``: every range of every band."""
+        return self.num_near * cfg.near.bands
 
     def scope_of(self, part: int) -> Scope:
         """Return the scope of part number ``part``."""
@@ -125,7 +133,13 @@ def make_plan(cfg: MonoConfig) -> Plan:
         parts=parts,
         scopes=scopes,
         stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
+        num_near=_num_near(shards, cfg),
     )
+
+
+def _num_near(shards: list[Shard], cfg: MonoConfig) -> int:
+    num_docs = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
+    return max(1, math.ceil(num_docs * BYTES_PER_HASH / (cfg.memory_mb * _MB / 2)))
 
 
 def _is_again(shard: Shard, seen: set[Path]) -> bool:
@@ -177,6 +191,19 @@ def _group(scopes: list[list[Shard]], cfg: MonoConfig) -> tuple[list[list[Shard]
         grouped.append(Scope(first, len(parts) - first, num_ranges, ranges))
         num_ranges += ranges
     return parts, grouped
+
+
+def planned_bytes(plan: Plan) -> int:
+    """Return the stored size of all shards; a usual one for files of Common Crawl that are not here."""
+    return sum(_bytes(shard) for part in plan.parts for shard in part)
+
+
+def routed_plan(plan: Plan, cfg: MonoConfig, text: float) -> Plan:
+    """Return the plan of a language of which ``text`` bytes are spread over the routed parts of ``plan``."""
+    size = max(1, int(text / _EXPANSION / len(plan.parts)))
+    shards = [Shard(f"routed-{i:05d}", "", cfg.uris[0], size) for i in range(len(plan.parts))]
+    parts, scopes = _group([shards], cfg)
+    return Plan([], parts, scopes, {}, _num_near(shards, cfg))
 
 
 def still_true(plan: Plan, cfg: MonoConfig) -> bool:

@@ -1,8 +1,8 @@
-"""Documents from blocked sites or full of blocked words, by lists that the user supplies.
+"""Documents from blocked sites or full of blocked words.
 
-Lists are text files with one entry a line; ``#`` starts a comment. No list is built in: what is adult or spam
-differs between languages and users. The UT1 lists of Toulouse university and the LDNOOBW word lists fit as
-they are.
+A list of adult and gambling sites is built in (`xling.corpora.sites`). Others are text files of the user, with one
+entry a line; ``#`` starts a comment. The UT1 lists of Toulouse university and the LDNOOBW word lists fit as they are.
+No list of words is built in: what is adult or spam differs between languages and users.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from xling.core.errors import UserError
+from xling.core.errors import UserError, unknown
+from xling.corpora import sites
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
 from xling.text.units import units
@@ -40,6 +41,7 @@ class Blocklist(Stage):
         words: files of words or phrases of the text.
         min_words: distinct blocked words that must occur before a document is dropped.
         min_word_ratio: occurrences of blocked words per word of the text that drop a document by themselves.
+        builtin: kinds of sites of the built-in list, ``adult`` and ``gambling``; ``[]`` for none.
     """
 
     domains: tuple[Path, ...] = ()
@@ -47,9 +49,11 @@ class Blocklist(Stage):
     words: tuple[Path, ...] = ()
     min_words: int = 3
     min_word_ratio: float = 0.05
+    builtin: tuple[str, ...] = sites.KINDS
 
     name: ClassVar[str] = "blocklist"
     reasons: ClassVar[dict[str, str]] = {
+        "listed_site": "its site is on the built-in list of adult and gambling sites",
         "blocked_domain": "its site or address is on a list of domains",
         "blocked_url_word": "its address holds a blocked word",
         "blocked_words": "its text holds too many blocked words",
@@ -58,6 +62,7 @@ class Blocklist(Stage):
         Example(reason, text, url, settings=_EXAMPLE_SETTINGS, files=_EXAMPLE_LISTS)
         for reason, text, url in (
             ("", "an evening at the casino", "https://ok.example/gambler"),
+            ("listed_site", "fine text", "https://en.22BET.com/news"),
             ("blocked_domain", "fine text", "https://www.BAD.example:8080/x?y"),
             ("blocked_domain", "fine text", "https://ok.example/spam/1"),
             ("blocked_url_word", "fine text", "https://ok.example/poker-night"),
@@ -66,9 +71,16 @@ class Blocklist(Stage):
         )
     )
 
+    def __post_init__(self) -> None:
+        for kind in self.builtin:
+            if kind not in sites.KINDS:
+                raise unknown("kind of sites in settings.blocklist.builtin", kind, sites.KINDS)
+
     def judge(self, doc: Document) -> str | None:
         """Return why a document is blocked, or None."""
         url, text = doc.url, doc.text
+        if url and self.builtin and sites.is_listed(_host(_address(url)), self.builtin):
+            return "listed_site"
         if url and self.domains and self._is_blocked(url):
             return "blocked_domain"
         if url and self.url_words and not _entries(self.url_words).isdisjoint(_URL_WORD.findall(url.lower())):
@@ -79,12 +91,8 @@ class Blocklist(Stage):
 
     def _is_blocked(self, url: str) -> bool:
         blocked = _entries(self.domains)
-        address = url.lower().partition("://")[2] or url.lower()
-        try:
-            host = urlsplit(f"//{address}").hostname or ""
-        except ValueError:  # an unmatched bracket; such addresses are in real crawls
-            host = address.partition("/")[0]
-        labels = host.strip(".").split(".")
+        address = _address(url)
+        labels = _host(address).strip(".").split(".")
         if any(".".join(labels[i:]) in blocked for i in range(len(labels))):
             return True
         parts = address.split("/")
@@ -103,6 +111,18 @@ class Blocklist(Stage):
             distinct += len(counts)
             num_hits += sum(counts)
         return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(text_units), 20)
+
+
+def _address(url: str) -> str:
+    """Return a URL without its scheme, in lower case."""
+    return url.lower().partition("://")[2] or url.lower()
+
+
+def _host(address: str) -> str:
+    try:
+        return urlsplit(f"//{address}").hostname or ""
+    except ValueError:  # an unmatched bracket; such addresses are in real crawls
+        return address.partition("/")[0]
 
 
 @cache

@@ -2,15 +2,16 @@
 
 The steps, each a function over files so that it can be an array element:
 
-1. `sketch_shard` (map over shards) writes the band hashes of every document.
-2. `find_pairs` (map over bands) pairs documents that share a band; memory is about 60 bytes a document.
+1. `sketch_shard` (map over shards) writes the band hashes of every document, sorted by band and range of hashes.
+2. `find_pairs` (map over bands and ranges) pairs documents that share a band; memory is one range of one band.
 3. `shingle_shard` (map over shards, only with ``min_jaccard``) writes the shingles of the paired documents.
 4. `choose` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
-   shards: the result depends neither on workers nor on the order in which parts end.
+   shards: the result depends neither on workers nor on the order in which parts end. What does not fit into memory
+   is sorted on disk (`xling.corpora.disk_sort`).
 5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each
 survivor.
 
-Steps 3 and 5 read the slices of their own shard only.
+Steps 2, 3 and 5 read the slices of their own range or shard only. Documents are numbered over all shards.
 
 Sources: Broder 1997 (shingles, MinHash); Leskovec et al., Mining of Massive Datasets, chapter 3 (banding).
 With ``b`` bands of ``r`` rows a pair of Jaccard similarity ``s`` is found with probability ``1 - (1 -
@@ -20,18 +21,21 @@ s^r)^b``: for 14 x 8, 56 % at 0.7, 92 % at 0.8, 99.95 % at 0.9.
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal
 
 import numpy as np
 import polars as pl
+import xxhash
 from numpy.typing import NDArray
 from rensa import RMinHash
 
 from xling.core.errors import UserError
-from xling.corpora.slices import read_slice, read_slices, write_slices
+from xling.corpora.disk_sort import HALF, LOW, Sorter, counted, halves, merged, packed, stars
+from xling.corpora.slices import read_slice, read_slices, slice_start, write_slices, write_slices_in_blocks
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
 from xling.text.units import hashed_units, runs, unspaced_share
@@ -43,10 +47,13 @@ STAGE = "near_dedup"
 REASONS = {"near_duplicate": "an earlier document is nearly the same"}
 PARTIAL: frozenset[str] = frozenset()
 
-_BATCH_DOCS = 500
+_BATCH_DOCS, _RUN_DOCS = 500, 400_000
 _BATCH_SHINGLES = 8_000_000  # 64 MB
-_HALF, _LOW = np.uint64(32), np.uint64((1 << 32) - 1)  # of a node: shard, position
+_BLOCK_PAIRS, _FILE_BLOCK = 1 << 20, 1 << 14
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
+HASHES, POSITIONS = "hashes.u64", "positions.u32"
+# Bytes of memory while pairs are looked for, for each document of a range; and for each pair while they are joined.
+BYTES_PER_HASH, _BYTES_PER_PAIR = 60, 64
 
 Hashes = NDArray[np.uint64]
 
@@ -61,6 +68,7 @@ class NearDedup:
         shingle_words: words of a shingle.
         shingle_chars: characters of a shingle where most letters are of scripts without spaces.
         min_jaccard: exact Jaccard similarity of shingles from which a pair counts; 0 trusts the bands.
+        scope: documents that are compared: ``all``, or those of one ``dump`` (a source URI).
         seed: of the hash functions.
     """
 
@@ -69,6 +77,7 @@ class NearDedup:
     shingle_words: int = 5
     shingle_chars: int = 10
     min_jaccard: float = 0.0
+    scope: Literal["all", "dump"] = "all"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -84,170 +93,268 @@ def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:
     return np.unique(runs(hashes, max(1, min(size, len(hashes)))))
 
 
-def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup) -> int:
+def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges: int = 1) -> int:
     """Write the band hashes of a shard's documents and return their number.
 
     Args:
-        docs: the shard, in the order in which `drop_near_duplicates` will see it again.
-        out: Parquet file with the columns ``doc`` (position in the shard) and ``band_0`` to ``band_{b-1}``,
-            uint64; documents without any word have no row. Written whole or not at all.
+        docs: the shard, in the order in which `drop_near_duplicates` will see it again. Memory is one band of all of
+            them, or all bands of some 400,000.
+        out: folder; it appears complete or not at all. Documents without any word are in no band.
         cfg: settings.
+        num_ranges: ranges of hashes; `find_pairs` holds one range of a band of all shards in memory.
     """
-    frames, batch, position = [], [], 0
-    for position, doc in enumerate(docs, start=1):
-        hashes = shingles(doc.text, cfg)
-        if len(hashes):
-            batch.append((position - 1, hashes))
-        if len(batch) == _BATCH_DOCS:
-            frames.append(_band_frame(batch, cfg))
-            batch = []
-    frames.append(_band_frame(batch, cfg))
-    _write(pl.concat(frames), out)
-    return position
+    temporary = out.with_name(out.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    numbered, number, runs_written = enumerate(docs), 0, list[Path]()
+    while chunk := list(itertools.islice(numbered, _BATCH_DOCS)):
+        bands, positions = [np.zeros((0, cfg.bands), dtype=np.uint64)], list[int]()
+        num_docs = 0
+        while chunk and num_docs < _RUN_DOCS:
+            sketched = [(i, hashes) for i, doc in chunk if len(hashes := _scoped_shingles(doc, cfg))]
+            bands.append(_band_hashes([hashes for _, hashes in sketched], cfg))
+            positions += [i for i, _ in sketched]
+            number, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
+            chunk = list(itertools.islice(numbered, _BATCH_DOCS)) if num_docs < _RUN_DOCS else []
+        runs_written.append(temporary / f"{len(runs_written)}")
+        _write_run(np.concatenate(bands), np.array(positions, dtype="<u4"), runs_written[-1], num_ranges)
+    _join_runs(runs_written, temporary, cfg.bands * num_ranges, number)
+    shutil.rmtree(out, ignore_errors=True)
+    temporary.rename(out)
+    return number
 
 
-def _band_frame(batch: list[tuple[int, Hashes]], cfg: NearDedup) -> pl.DataFrame:
-    """Return the band hashes of a batch, one column per band."""
-    offsets = np.cumsum([0, *(len(hashes) for _, hashes in batch)], dtype=np.uint64)
-    flat = np.concatenate([np.zeros(0, dtype=np.uint64), *(hashes for _, hashes in batch)])
+def _scoped_shingles(doc: Document, cfg: NearDedup) -> Hashes:
+    """Return the shingles of a document; those of two scopes differ."""
+    salt = xxhash.xxh64_intdigest(doc.source.encode()) if cfg.scope == "dump" else 0
+    return shingles(doc.text, cfg) ^ np.uint64(salt)
+
+
+def _band_hashes(batch: list[Hashes], cfg: NearDedup) -> Hashes:
+    """Return the band hashes of a batch, ``(documents, bands)``."""
+    offsets = np.cumsum([0, *(len(hashes) for hashes in batch)], dtype=np.uint64)
+    flat = np.concatenate([np.zeros(0, dtype=np.uint64), *batch])
     matrix = RMinHash.digest_matrix_from_flat_token_hashes(flat, offsets, cfg.bands * cfg.rows, cfg.seed)
     values = np.array(matrix.to_rows(), dtype=np.uint64).reshape(len(batch), cfg.bands, cfg.rows)
     bands = np.zeros(values.shape[:2], dtype=np.uint64)
     for row in range(cfg.rows):
         bands = (bands ^ values[:, :, row]) * _MIXER
         bands ^= bands >> np.uint64(32)
-    columns = {f"band_{b}": bands[:, b] for b in range(cfg.bands)}
-    return pl.DataFrame({"doc": np.array([p for p, _ in batch], dtype=np.uint32), **columns})
+    return bands
 
 
-def _write(frame: pl.DataFrame, out: Path) -> None:
-    """Write Parquet whole or not at all."""
+def _write_run(bands: Hashes, positions: NDArray[np.uint32], out: Path, num_ranges: int) -> None:
+    """Write the hashes of some documents, and the documents, by band and range."""
+    edges = np.array([(r << 64) // num_ranges for r in range(1, num_ranges)], dtype=np.uint64)
+    hashes, docs, lengths = [], [], list[int]()
+    for band in bands.T:
+        order = np.argsort(band, kind="stable")
+        hashes.append(band[order])
+        docs.append(positions[order])
+        lengths += np.diff([0, *np.searchsorted(hashes[-1], edges), len(order)]).tolist()
+    out.mkdir()
+    write_slices(out / HASHES, np.concatenate(hashes), np.cumsum(lengths))
+    (out / POSITIONS).write_bytes(np.concatenate(docs).data)
+
+
+def _join_runs(run_folders: list[Path], out: Path, num_slices: int, num_docs: int) -> None:
+    """Join the slices of runs, and add the number of documents as a last slice."""
+
+    def blocks(docs: BinaryIO) -> Iterator[tuple[Hashes, NDArray[np.int64]]]:
+        for number in range(num_slices):
+            parts = [_slice(folder, number) for folder in run_folders]
+            hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
+            order = np.argsort(hashes, kind="stable")
+            nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
+            docs.write(nodes[order].astype("<u4").data)
+            yield hashes[order], np.bincount([number] * len(order), minlength=num_slices + 1)
+        yield np.array([num_docs], dtype=np.uint64), np.bincount([num_slices])
+
+    with (out / POSITIONS).open("wb") as docs:
+        write_slices_in_blocks(out / HASHES, blocks(docs), num_slices + 1)
+    for folder in run_folders:
+        shutil.rmtree(folder)
+
+
+def first_documents(sketches: Sequence[Path]) -> list[int]:
+    """Return the number of the first document of each shard, and of all documents.
+
+    Raises:
+        UserError: more than 4 billion documents.
+    """
+    nums = (int(read_slice(sketch / HASHES, -1)[0]) for sketch in sketches)
+    firsts = [0, *itertools.accumulate(nums)]
+    if firsts[-1] >> 32:
+        raise UserError(
+            f"{firsts[-1]:,} documents are too many to compare",
+            "fewer than 4,294,967,296",
+            "build fewer dumps at once",
+        )
+    return firsts
+
+
+def find_pairs(sketches: Sequence[Path], number: int, out: Path, ends: Path | None = None) -> int:
+    """Write the pairs of documents that share the hash of a band within one range of hashes; return their number.
+
+    Every document of a bucket is paired with its first one.
+
+    Args:
+        sketches: what `sketch_shard` wrote, in the order of the shards.
+        number: band * number of ranges + range.
+        out: file of ``first * 2^32 + second``, ascending uint64. Written whole or not at all.
+        ends: file of `xling.corpora.slices` that gets the documents of the pairs by shard, for `shingle_shard`.
+    """
+    firsts = first_documents(sketches)
+    parts = [_slice(sketch, number, first) for sketch, first in zip(sketches, firsts[:-1], strict=True)]
+    hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
+    nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
+    del parts
+    order = np.argsort(hashes, kind="stable")  # documents of a bucket stay in order
+    hashes, nodes = hashes[order], nodes[order]
+    is_start = np.concatenate([np.ones(min(1, len(hashes)), dtype=bool), hashes[1:] != hashes[:-1]])
+    starts = np.maximum.accumulate(np.where(is_start, np.arange(len(hashes)), 0))
+    pairs = np.sort(packed(nodes[starts], nodes)[~is_start])
+    if ends:
+        of_pairs = np.unique(np.concatenate(halves(pairs)))
+        write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(firsts[1:], dtype=np.uint64)))
+    temporary = out.with_name(out.name + ".tmp")
+    temporary.write_bytes(pairs.data)
+    temporary.rename(out)
+    return len(pairs)
+
+
+def _slice(sketch: Path, number: int, first: int = 0) -> tuple[Hashes, Hashes]:
+    """Return the hashes of a slice of a sketch, and their documents, counted from ``first``."""
+    hashes, start = read_slice(sketch / HASHES, number), slice_start(sketch / HASHES, number)
+    places = np.fromfile(sketch / POSITIONS, dtype="<u4", count=len(hashes), offset=4 * start)
+    return hashes, places.astype(np.uint64) + np.uint64(first)
+
+
+def _pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " _"]]:
+    """Yield the pairs of all files in order, each once."""
+    return merged([_blocks(path) for path in pair_files])
+
+
+def _blocks(path: Path) -> Iterator[Hashes]:
+    for offset in range(0, path.stat().st_size, 8 * _FILE_BLOCK):
+        yield np.fromfile(path, dtype="<u8", count=_FILE_BLOCK, offset=offset)
+
+
+def shingle_shard(
+    docs: Iterable[Document],
+    shard: int,
+    sketches: Sequence[Path],
+    ends: Sequence[Path],
+    out: Path,
+    cfg: NearDedup,
+) -> None:
+    """Write the shingles of those documents of a shard that stand in a pair, for the exact check.
+
+    Args:
+        docs: the documents that `sketch_shard` saw, in the same order.
+        shard: their position among the shards.
+        sketches: what `sketch_shard` wrote for all shards.
+        ends: the documents of pairs that `find_pairs` wrote.
+        out: Parquet file. Written whole or not at all.
+        cfg: settings.
+    """
+    first = first_documents(sketches)[shard]
+    wanted = set(read_slices(ends, shard).tolist())
+    rows = [(i, shingles(doc.text, cfg)) for i, doc in enumerate(docs, first) if i in wanted]
+    frame = pl.DataFrame(
+        {"node": [i for i, _ in rows], "shingles": [hashes for _, hashes in rows]},
+        schema={"node": pl.UInt64, "shingles": pl.List(pl.UInt64)},
+    )
     temporary = out.with_name(out.name + ".tmp")
     frame.write_parquet(temporary)
     temporary.rename(out)
 
 
-def _node(shard: int) -> pl.Expr:
-    """Return the document number over all shards: shard in the upper half, position in the lower."""
-    return pl.col("doc").cast(pl.UInt64) + pl.lit(shard << 32, dtype=pl.UInt64)
-
-
-def find_pairs(sketch_files: Sequence[Path], band: int, out: Path) -> int:
-    """Write the pairs of documents that share the hash of ``band``; return their number.
-
-    Every document of a bucket is paired with its first one.
-
-    Args:
-        sketch_files: what `sketch_shard` wrote, in the order of the shards.
-        band: which band.
-        out: Parquet file with columns ``first`` < ``second``, shard * 2^32 + position. Beside it `ends_file`.
-    """
-    scans = [
-        pl.scan_parquet(path).select(node=_node(shard), hash=pl.col(f"band_{band}"))
-        for shard, path in enumerate(sketch_files)
-    ]
-    pairs = (
-        pl.concat(scans)
-        .with_columns(first=pl.col("node").min().over("hash"))
-        .filter(pl.col("first") != pl.col("node"))
-        .select("first", second="node")
-        .sort("first", "second")
-        .collect()
-    )
-    nodes = np.unique(np.concatenate([pairs["first"].to_numpy(), pairs["second"].to_numpy()]))
-    _write_by_shard(nodes, nodes & _LOW, len(sketch_files), ends_file(out))
-    _write(pairs, out)
-    return len(pairs)
-
-
-def ends_file(pair_file: Path) -> Path:
-    """Return the folder to which `find_pairs` writes the documents of its pairs, by shard."""
-    return pair_file.with_suffix(".u64")
-
-
-def _write_by_shard(nodes: Hashes, values: Hashes, num_shards: int, out: Path) -> None:
-    """Write a value a document, by the shard of its node; the nodes are sorted."""
-    ends = np.searchsorted(nodes, np.arange(1, num_shards + 1, dtype=np.uint64) << _HALF)
-    write_slices(out, values, ends.astype(np.int64))
-
-
-def shingle_shard(
-    docs: Iterable[Document], shard: int, pair_files: Sequence[Path], out: Path, cfg: NearDedup
-) -> None:
-    """Write the shingles of those documents of a shard that stand in a pair, for the exact check."""
-    wanted = set(read_slices(map(ends_file, pair_files), shard).tolist())
-    rows = [(i, shingles(doc.text, cfg)) for i, doc in enumerate(docs) if i in wanted]
-    frame = pl.DataFrame(
-        {"doc": [i for i, _ in rows], "shingles": [hashes for _, hashes in rows]},
-        schema={"doc": pl.UInt32, "shingles": pl.List(pl.UInt64)},
-    )
-    _write(frame.select("shingles", node=_node(shard)), out)
-
-
 def choose(
-    pair_files: Sequence[Path], num_shards: int, out: Path, cfg: NearDedup, shingle_files: Sequence[Path] = ()
+    pair_files: Sequence[Path],
+    sketches: Sequence[Path],
+    out: Path,
+    cfg: NearDedup,
+    shingle_files: Sequence[Path] = (),
+    memory_mb: int = 1024,
 ) -> int:
     """Write which documents to drop, and the cluster sizes of those that stay; return how many are dropped.
 
     Documents connected by pairs are one cluster; its first document stays.
 
     Args:
-        pair_files: what `find_pairs` wrote, one file a band.
-        num_shards: of the documents.
+        pair_files: what `find_pairs` wrote.
+        sketches: what `sketch_shard` wrote, in the order of the shards.
         out: file of `xling.corpora.slices`: for each document of a cluster its position in the shard, and in the
             upper half the size of its cluster, or 0 to drop it.
         cfg: settings.
         shingle_files: what `shingle_shard` wrote; needed if ``min_jaccard`` is set.
+        memory_mb: limit of memory; pairs that do not fit are sorted on disk beside ``out``.
     """
     assert bool(shingle_files) or not cfg.min_jaccard, "the exact check needs the shingles"
-    pairs = pl.scan_parquet(list(pair_files)).unique().sort("first", "second").collect()
+    num = max(1, (memory_mb << 20) // _BYTES_PER_PAIR)
+    folder = out.with_name(out.name + ".sort")
+    pairs = _pairs(pair_files)
     if cfg.min_jaccard:
-        pairs = pairs.filter(_exact(pairs, shingle_files, cfg.min_jaccard))
-    ends = np.concatenate([pairs["first"].to_numpy(), pairs["second"].to_numpy()])
-    nodes, numbers = np.unique(ends, return_inverse=True)
-    roots = _roots(numbers[: len(pairs)], numbers[len(pairs) :], len(nodes))
-    sizes = np.bincount(roots, minlength=len(nodes)).astype(np.uint64)  # 0 for all but the roots
-    _write_by_shard(nodes, (nodes & _LOW) | (sizes << _HALF), num_shards, out)
-    return int((sizes == 0).sum())
+        pairs = _exact(pairs, shingle_files, cfg.min_jaccard)
+    leaves = stars(pairs, folder / "stars", num)
+    by_first, chosen = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
+    num_dropped = 0
+    for node, first in map(halves, leaves.blocks()):
+        num_dropped += len(node)
+        by_first.add(packed(first, node))
+        chosen.add(node << HALF)
+    for first, size in counted(block >> HALF for block in by_first.blocks()):
+        chosen.add(packed(first, size + np.uint64(1)))
+    ends = np.array(first_documents(sketches), dtype=np.uint64)
+    write_slices_in_blocks(out, (_of_shards(block, ends) for block in chosen.blocks()), len(sketches))
+    shutil.rmtree(folder, ignore_errors=True)
+    return num_dropped
 
 
-def _roots(first: NDArray[np.int64], second: NDArray[np.int64], num: int) -> NDArray[np.int64]:
-    """Return for each of ``num`` numbers the smallest number that it is connected with."""
-    roots = np.arange(num)
-    while True:
-        before = roots.copy()
-        least = np.minimum(roots[first], roots[second])
-        np.minimum.at(roots, first, least)
-        np.minimum.at(roots, second, least)
-        roots = roots[roots]
-        if np.array_equal(roots, before):
-            return roots
+def _of_shards(block: Hashes, firsts: Hashes) -> tuple[Hashes, NDArray[np.int64]]:
+    """Return ``size * 2^32 + position`` for ``document * 2^32 + size``, and how many are in each shard."""
+    nodes, sizes = halves(block)
+    shard = np.searchsorted(firsts, nodes, side="right") - 1
+    return packed(sizes, nodes - firsts[shard]), np.bincount(shard, minlength=len(firsts) - 1)
 
 
-def _exact(pairs: pl.DataFrame, shingle_files: Sequence[Path], min_jaccard: float) -> pl.Series:
-    """Return which pairs reach the exact Jaccard similarity, with a bounded number of shingles in memory."""
+def _exact(
+    pairs: Iterable[Hashes], shingle_files: Sequence[Path], min_jaccard: float
+) -> Iterator[UInt64[np.ndarray, " _"]]:
+    """Yield the pairs that reach the exact Jaccard similarity, with a bounded number of shingles in memory."""
     stored = pl.scan_parquet(list(shingle_files))
-    sizes = dict(stored.select("node", pl.col("shingles").list.len()).collect().iter_rows())
-    reached: list[bool] = []
-    for batch in _batches(pairs, sizes):
-        needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
-        documents = stored.filter(pl.col("node").is_in(needed.implode())).collect()
-        flat = documents["shingles"].explode().to_numpy()
-        parts = np.split(flat, np.cumsum(documents["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
-        sets = dict(zip(documents["node"].to_list(), parts, strict=True))
-        for first, second in batch:
-            a, b = sets[first], sets[second]
-            shared = len(np.intersect1d(a, b, assume_unique=True))
-            reached.append(shared >= min_jaccard * (len(a) + len(b) - shared))
-    return pl.Series(reached, dtype=pl.Boolean)
+    for whole in pairs:
+        for block in np.array_split(whole, -(-len(whole) // _BLOCK_PAIRS)):
+            first, second = (half.tolist() for half in halves(block))
+            ends = pl.Series(sorted({*first, *second}), dtype=pl.UInt64)
+            of_ends = stored.filter(pl.col("node").is_in(ends.implode()))
+            sizes = dict(of_ends.select("node", pl.col("shingles").list.len()).collect().iter_rows())
+            reached: list[bool] = []
+            for batch in _batches(zip(first, second, strict=True), sizes):
+                reached += _reached(batch, stored, min_jaccard)
+            yield block[np.array(reached, dtype=bool)]
 
 
-def _batches(pairs: pl.DataFrame, sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
+def _reached(batch: list[tuple[int, int]], stored: pl.LazyFrame, min_jaccard: float) -> Iterator[bool]:
+    """Yield for each pair whether its shingles are similar enough."""
+    needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
+    documents = stored.filter(pl.col("node").is_in(needed.implode())).collect()
+    flat = documents["shingles"].explode().to_numpy()
+    parts = np.split(flat, np.cumsum(documents["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
+    sets = dict(zip(documents["node"].to_list(), parts, strict=True))
+    for first, second in batch:
+        a, b = sets[first], sets[second]
+        shared = len(np.intersect1d(a, b, assume_unique=True))
+        yield shared >= min_jaccard * (len(a) + len(b) - shared)
+
+
+def _batches(pairs: Iterable[tuple[int, int]], sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
     """Yield pairs in order, grouped so that a group has `_BATCH_SHINGLES` shingles."""
     batch: list[tuple[int, int]] = []
     seen: set[int] = set()
     num_shingles = 0
-    for first, second in pairs.iter_rows():
+    for first, second in pairs:
         batch.append((first, second))
         num_shingles += sum(sizes[node] for node in {first, second} - seen)
         seen |= {first, second}
@@ -270,7 +377,7 @@ def drop_near_duplicates(
         ledger: gets the others as ``near_duplicate``.
     """
     values = read_slice(choice, shard)
-    sizes = dict(zip((values & _LOW).tolist(), (values >> _HALF).tolist(), strict=True))
+    sizes = dict(zip((values & LOW).tolist(), (values >> HALF).tolist(), strict=True))
     yield from _Drop(sizes)(docs, ledger)
 
 

@@ -127,6 +127,41 @@ def mean(cfg: MeanConfig) -> None:
 
 
 @dataclass(frozen=True)
+class LockstepConfig:
+    """A training in small whose processes wait for each other at every update, over gloo."""
+
+    out: Path
+    updates: int = 60
+    save_every: int = 10
+    seconds: float = 0.1
+
+
+def lockstep(cfg: LockstepConfig) -> None:
+    """Add up what all processes hold; go on from what is saved."""
+    import torch
+    import torch.distributed as dist
+
+    from xling.models import ddp
+
+    cfg.out.mkdir(parents=True, exist_ok=True)
+    state = cfg.out / "state"
+    done, value = (int(word) for word in state.read_text().split()) if state.exists() else (0, 0)
+    with job.watched(), ddp.process_group():
+        for update in range(done + 1, cfg.updates + 1):
+            time.sleep(cfg.seconds)
+            total = torch.tensor([update + ddp.rank()])
+            dist.all_reduce(total)
+            value += int(total)
+            save = update % cfg.save_every == 0 and ddp.rank() == 0
+            if save:
+                write_atomic(state, f"{update} {value}")
+            job.beat(update, cfg.updates, "updates", saved=update if save else None)
+        if ddp.rank() == 0:
+            write_atomic(cfg.out / "result", f"{value}\n")
+        ddp.wait()
+
+
+@dataclass(frozen=True)
 class AskConfig:
     """A stage that the user has set up wrongly, and that meets a secret."""
 
@@ -146,4 +181,5 @@ SHARDS = Stage(
 )
 COUNT = Stage("count", "slurm_stages:CountConfig", run="slurm_stages:count")
 MEAN = Stage("mean", "slurm_stages:MeanConfig", run="slurm_stages:mean")
+LOCKSTEP = Stage("lockstep", "slurm_stages:LockstepConfig", run="slurm_stages:lockstep")
 ASK = Stage("ask", "slurm_stages:AskConfig", run="slurm_stages:ask")

@@ -22,7 +22,7 @@ from xling.core.pipeline import Pipeline
 from xling.core.pipeline import Step as Planned
 from xling.core.records import append_line, read_lines
 from xling.core.stage import STAGES
-from xling.slurm import commands, decide, launch, status
+from xling.slurm import commands, decide, launch, reconcile, status
 from xling.slurm.element import _start
 from xling.slurm.record import Part, Run, Step, open_run
 from xling.slurm.states import JobState, View
@@ -60,6 +60,76 @@ def test_phases_run_here(work: Path, cluster: str) -> None:
     tries = (cfg.out / "tries.clean.2").read_text()
     assert tries == ("xx" if cluster == "local" else "x")  # a part killed by SIGKILL is tried again
     assert opened("here").steps["shards"].outcome()["state"] == "done"
+    run = opened("here").path
+    assert not list(run.rglob("*.pkl")), "what runs is named by the record, not pickled"
+    assert run.stat().st_mode & 0o777 == 0o700
+    records = [path for path in run.rglob("*.json*") if path.is_file()]
+    assert len(records) > 4 and {path.stat().st_mode & 0o777 for path in records} == {0o600}
+
+
+@pytest.mark.parametrize("place", ["", "run.json"])
+def test_a_record_that_others_may_write_is_not_run(work: Path, place: str) -> None:
+    cfg = ShardConfig(work / "corpus", 3, broken=(1,))
+    with pytest.raises(UserError, match="shard 1 is broken"):
+        launch.submit_stage(SHARDS, [cfg], "debug", {"run": "r"})
+    run = opened("r")
+    path = run.path / place
+    path.chmod(path.stat().st_mode | 0o020)
+    told = r"others may write to .*, and jobs run what it names; fix: read it, then: chmod -R go-w '"
+    with pytest.raises(UserError, match=told):
+        commands.requeue(run.path.parent, "r")
+    words = ["-m", "xling.slurm.entry", "part", str(run.path), "shards", "clean", "0"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert done.returncode != 0 and "others may write to" in done.stderr
+    run.slurm, run.cluster = "c", "slurm"
+    with pytest.raises(UserError, match=told):
+        reconcile.reconcile(run)
+    path.chmod(path.stat().st_mode & ~0o020)
+    with pytest.raises(UserError, match="shard 1 is broken"):
+        commands.requeue(run.path.parent, "r")
+
+
+def test_the_record_of_another_user_is_not_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = planned(work)
+    run.check_owner()
+    mine = os.geteuid()
+    os.chown(run.path / "run.json", 4711 if mine == 0 else mine, -1)
+    if mine:
+        monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    with pytest.raises(UserError, match="belongs to another user"):
+        run.check_owner()
+
+
+def test_a_part_that_runs_again_is_not_in_trouble(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = planned(work)
+    part = run.steps["count"].part("run", 0)
+    part.append("lost", reason="the job left no result: NODE_FAIL", counts=False, saved=0)
+    states = {"11": JobState("NODE_FAIL", "", "n1")}
+    monkeypatch.setattr(status, "view_of", lambda run: View(jobs=states))
+    assert "parts in trouble" in status.of_run(run) and "NODE_FAIL" in status.of_run(run)
+    states["11"] = JobState("RUNNING", "", "n2")
+    assert "trouble" not in status.of_run(run)
+    states["11"] = JobState("COMPLETED", "", "n2")
+    part.append("done", text="")
+    assert "trouble" not in status.of_run(run)
+
+
+def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and where a later step of a run is refused."""
+    sbatch = work / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text("#!/bin/sh\necho 'sbatch: error: Invalid partition name specified' >&2\nexit 1\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sbatch.parent}:/usr/bin:/bin")
+    wanted = "refused by Slurm: sbatch: error: Invalid partition name specified"
+    with pytest.raises(UserError, match=wanted):
+        launch.submit_stage(COUNT, [CountConfig(work / "m")], "slurm", {"run": "r"})
+    assert list((work / "runs/jobs").iterdir()) == [] and not list(work.glob(".*.lease"))
+    step = planned(work).steps["count"]
+    step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0)
+    reconcile._Reconciler(step.run, View(), False, False)._go_on(step)
+    assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", f"cannot go on: {wanted}")
+    assert status.of_step(step, View()).state == "FAILED"
 
 
 def test_a_part_that_always_fails_is_named(work: Path) -> None:

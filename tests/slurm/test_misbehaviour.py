@@ -82,12 +82,12 @@ def test_an_answer_that_got_lost_is_found_again(on_cluster: Path, monkeypatch: p
     """``sbatch`` did its work and nobody heard of it: the job is found by its name, not submitted again."""
     real, lost = queue.submit, []
 
-    def deaf(jobs: queue.Executor, num_elements: int = 1) -> list[str]:
-        ids = real(jobs, num_elements)
+    def deaf(jobs: queue.Executor, num_elements: int = 1) -> str:
+        identity = real(jobs, num_elements)
         if not lost and "afterany" not in str(jobs.parameters.get("dependency")) and num_elements == 1:
-            lost.extend(ids)
+            lost.append(identity)
             raise queue.TransientError("sbatch: Socket timed out on send/recv operation")
-        return ids
+        return identity
 
     monkeypatch.setattr(queue, "submit", deaf)
     cfg = CountConfig(on_cluster / "m", updates=5)

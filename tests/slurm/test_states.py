@@ -69,7 +69,7 @@ def test_scontrol() -> None:
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str | None]) -> None:
-    monkeypatch.setattr(states, "_output", lambda command: (answers[command[0]], "it failed"))
+    monkeypatch.setattr(states, "output", lambda command: (answers[command[0]], "it failed"))
 
 
 def test_without_accounting_the_controller_answers(monkeypatch: pytest.MonkeyPatch) -> None:

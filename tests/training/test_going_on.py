@@ -215,7 +215,7 @@ def test_a_heartbeat_never_raises(
     job.reset()
     monkeypatch.setenv(job.VARIABLE, str(tmp_path / "beat.json"))
     with monkeypatch.context() as patch:
-        patch.setattr(job, "write_atomic", full)
+        patch.setattr(job, "write_private", full)
         job.beat(1, 10, "updates", saved=1)
     assert "the progress is not shown: No space left" in capsys.readouterr().err
     job.beat(2, 10, "updates", saved=2)

@@ -135,6 +135,12 @@ COMMANDS: tuple[Stage, ...] = (
         help="train language identification on your own text, for languages that no model covers",
     ),
     Stage(
+        "corpus lines-train",
+        config="xling.corpora.lines_train:LinesTrainConfig",
+        run="xling.corpora.lines_train:run",
+        help="train the model that tells running text from menus, on your own raw crawl",
+    ),
+    Stage(
         "vocab",
         config="xling.text.vocab:VocabConfig",
         run="xling.text.vocab:run",

@@ -1,4 +1,4 @@
-"""Signals between a running stage and its launcher: progress (a heartbeat) and requests to stop.
+"""Signals between a running stage and its launcher: progress (heartbeats) and requests to stop.
 
 A stage that works on a laptop works in a cluster job. Without a launcher the heartbeat is discarded and no
 stop is requested. With one, the variable ``XLING_HEARTBEAT`` names a file that `beat` keeps up to date, and
@@ -12,6 +12,11 @@ stop is requested. With one, the variable ``XLING_HEARTBEAT`` names a file that 
                 save(step + 1)
                 job.beat(step + 1, total, "updates", saved=step + 1)
                 raise job.Stopped
+
+Each process of a distributed training has a heartbeat of its own. Inside `watched` it also says when the next one is
+due: after the longest of the last updates and ``XLING_HANG_SLACK_S`` seconds more. A process that is late writes its
+Python stack to a file beside the heartbeat, and the launcher ends it. Work without updates, for example a validation,
+stands in `busy`.
 """
 
 from __future__ import annotations
@@ -21,18 +26,25 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from xling.core.manifest import write_atomic
-from xling.core.records import report
+from xling.core import stacks
+from xling.core.records import report, write_private
 
 VARIABLE = "XLING_HEARTBEAT"
+SLACK_VARIABLE = "XLING_HANG_SLACK_S"
+"""Environment variable: seconds by which an update may be late before it counts as a hang; 0 or unset: any time."""
 SECONDS_BETWEEN_BEATS = 5.0
+BUSY_S = 1800.0
+"""Work without updates (the start, a validation, a checkpoint) counts as a hang after so many seconds."""
+NUM_TIMED = 64
+"""The longest of so many updates is the time that the next one may take."""
 SIGNALS = {signal.SIGUSR2: "time limit or preemption (SIGUSR2)", signal.SIGTERM: "preemption (SIGTERM)"}
 STOPPED_EXIT_CODE = 128 + signal.SIGTERM
 
@@ -50,6 +62,13 @@ class Heartbeat:
         saved: units that would survive a kill now, for example those in a checkpoint.
         note: a short remark, for example the loss.
         time: time of the heartbeat, seconds since the epoch.
+        rank: rank of the process that wrote it.
+        node: name of the node that it runs on.
+        job: job and restart that it belongs to, as `job_mark` returns it.
+        due_s: seconds after ``time`` until the next heartbeat at the latest; 0: at any time.
+        own_s: seconds of an update, without those in which the process waited for others; 0 if unknown.
+        doing: work that makes no updates, for example ``validation``.
+        pid: process id on its node.
     """
 
     done: int = 0
@@ -60,10 +79,25 @@ class Heartbeat:
     saved: int = 0
     note: str = ""
     time: float = 0.0
+    rank: int = 0
+    node: str = ""
+    job: str = ""
+    due_s: float = 0.0
+    own_s: float = 0.0
+    doing: str = ""
+    pid: int = 0
+
+    def late_s(self, now: float) -> float:
+        """Return the seconds by which the next heartbeat is late at ``now``; 0 if it is not."""
+        return max(now - self.time - self.due_s, 0.0) if self.due_s else 0.0
 
 
 class Stopped(BaseException):
     """Raised when a stage ended early on request; its saved work is valid. Not an error, so not an Exception."""
+
+
+class BadNodeError(Exception):
+    """Raised when this node cannot be used: the launcher starts the part again on another one."""
 
 
 @dataclass
@@ -72,9 +106,22 @@ class _Process:
 
     stop: str = ""
     polls: bool = False
+    begun: bool = False  # whether `beat` was called
     beaten: float = float("-inf")
     first: tuple[float, int] = (0.0, 0)
     last: Heartbeat = Heartbeat()
+    slack_s: float = 0.0  # above 0 inside `watched`
+    doing: str = ""  # set inside `busy`
+    update: tuple[float, int] = (float("-inf"), 0)  # when the last update was reported, and which one
+    untimed: int = 2  # updates after a start that are slow and do not count
+    times: deque[float] = field(
+        default_factory=lambda: deque(maxlen=NUM_TIMED)
+    )  # seconds of the last updates
+    waited: tuple[float, float, int] = (
+        0.0,
+        0.0,
+        0,
+    )  # time, seconds waited for others and updates at the last write
 
 
 _process = _Process()
@@ -87,33 +134,148 @@ def beat(
     tokens_per_s: float | None = None,
     saved: int | None = None,
     note: str | None = None,
+    waited_s: float | None = None,
 ) -> None:
     """Report progress; cheap enough to be called at every step.
 
     Never raises if the file cannot be written. The file is written every few seconds, and at once when
     ``saved`` is given or the work is complete; ``tokens_per_s``, ``saved`` and ``note`` keep their last value
-    if None is given.
+    if None is given. ``waited_s`` is the total time, in seconds, that this process waited for others.
     """
     path = os.environ.get(VARIABLE)
     if not path:
         return
-    now, first = time.monotonic(), _process.beaten == float("-inf")
+    now, first = time.monotonic(), not _process.begun
     if first:
-        _process.last, _process.first = read(Path(path)) or Heartbeat(), (now, done)
+        _process.last, _process.first, _process.begun = _own(Path(path)), (now, done), True
+    _time_update(now, done)
     told: dict[str, Any] = {"tokens_per_s": tokens_per_s, "saved": saved, "note": note}
     _process.last = replace(_process.last, **{k: v for k, v in told.items() if v is not None})
-    if not first and saved is None and done != total and now - _process.beaten < SECONDS_BETWEEN_BEATS:
+    at_once = first or saved is not None or done == total or _knows_pace()
+    if not at_once and now - _process.beaten < SECONDS_BETWEEN_BEATS:
         return
     seconds, start = now - _process.first[0], _process.first[1]
     rate = round((done - start) / seconds, 3) if seconds > 0 and done > start else 0.0
+    if waited_s is not None:
+        _process.last = replace(_process.last, own_s=_own_seconds(now, waited_s, done))
+    _process.last = replace(_process.last, done=done, total=total or 0, unit=unit, rate=rate)
+    _write(Path(path), now)
+
+
+def _own(path: Path) -> Heartbeat:
+    """Return the heartbeat of an earlier start, with the rank, node and job of this process."""
+    return replace(
+        read(path) or Heartbeat(),
+        rank=int(os.environ.get("RANK", "0")),
+        node=node(),
+        job=job_mark(),
+        own_s=0.0,
+        pid=os.getpid(),
+    )
+
+
+def _time_update(now: float, done: int) -> None:
+    """Measure the time of an update, except of the first ones after a start and of the first after `busy`."""
+    since, before = _process.update
+    if done <= before:
+        return
+    _process.update = (now, done)
+    if since > float("-inf"):
+        if _process.untimed:
+            _process.untimed -= 1
+        else:
+            _process.times.append((now - since) / (done - before))
+
+
+def _knows_pace() -> bool:
+    """Return whether the time of updates is known now, and was not at the last write."""
+    return (
+        _process.slack_s > 0
+        and _process.last.due_s == BUSY_S
+        and not _process.doing
+        and len(_process.times) >= 2
+    )
+
+
+def _own_seconds(now: float, waited_s: float, done: int) -> float:
+    """Return the seconds of an update since the last write without those spent waiting; keep the old value if none."""
+    since, waited, before = _process.waited
+    _process.waited = (now, waited_s, done)
+    if not since or done <= before:
+        return _process.last.own_s
+    return round(max(now - since - (waited_s - waited), 0.0) / (done - before), 4)
+
+
+def _write(path: Path, now: float) -> None:
+    """Write the heartbeat, and arrange that this process writes its stack when the next one is late."""
+    due = BUSY_S if _process.slack_s else 0.0
+    # Before two updates were timed, nothing is known about their length.
+    if due and not _process.doing and len(_process.times) >= 2:
+        due = SECONDS_BETWEEN_BEATS + max(_process.times) + _process.slack_s
     _process.beaten = now
     _process.last = replace(
-        _process.last, done=done, total=total or 0, unit=unit, rate=rate, time=round(time.time(), 1)
+        _process.last, time=round(time.time(), 1), due_s=round(due, 1), doing=_process.doing
     )
     try:
-        write_atomic(Path(path), json.dumps(asdict(_process.last)) + "\n")
+        write_private(path, json.dumps(asdict(_process.last)) + "\n")
     except OSError as error:  # a full disk must not stop the work: the next beat tries again
-        report(Path(path), f"the progress is not shown: {error.strerror}")
+        report(path, f"the progress is not shown: {error.strerror}")
+    stacks.arm(path, due)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Declare that the block makes updates and reports each by `beat`: one that is late counts as a hang."""
+    path, slack = os.environ.get(VARIABLE), float(os.environ.get(SLACK_VARIABLE) or 0)
+    if not path or not slack:
+        yield
+        return
+    _process.slack_s = slack
+    if not _process.begun:
+        _process.last = _own(Path(path))
+    _write(Path(path), time.monotonic())
+    try:
+        yield
+    finally:
+        _process.slack_s = 0.0
+        _write(Path(path), time.monotonic())
+
+
+@contextmanager
+def busy(doing: str, other_pace: bool = False) -> Iterator[None]:
+    """Declare that the block works without updates: only after `BUSY_S` does it count as a hang.
+
+    ``other_pace``: updates after it take another time than those before.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path or not _process.slack_s or _process.doing:
+        yield
+        return
+    _process.doing = doing
+    _write(Path(path), time.monotonic())
+    try:
+        yield
+    finally:
+        # The block is not part of an update.
+        _process.doing, _process.update, _process.waited = (
+            "",
+            (float("-inf"), _process.update[1]),
+            (0.0, 0.0, 0),
+        )
+        if other_pace:
+            _process.times.clear()
+            _process.untimed = 2
+        _write(Path(path), time.monotonic())
+
+
+def node() -> str:
+    """Return the name of this node as Slurm knows it, "" outside of Slurm."""
+    return os.environ.get("SLURMD_NODENAME", "")
+
+
+def job_mark() -> str:
+    """Return the job of this process and its restart, which tell its heartbeats from those of an earlier start."""
+    return f"{os.environ.get('SLURM_JOB_ID', '')}.{os.environ.get('SLURM_RESTART_COUNT', '0')}"
 
 
 def read(path: Path) -> Heartbeat | None:

@@ -49,6 +49,19 @@ def append_line(path: Path, facts: dict[str, Any]) -> None:
         )
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a text file as a whole that only its owner may read.
+
+    Raises:
+        OSError: the disk is full, or the folder cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+        handle.write(text)
+    temporary.replace(path)
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read the JSON objects of a file, one per line; [] if the file does not exist. Report and skip damaged lines."""
     try:

@@ -66,16 +66,16 @@ def tokens_of(tokenizer: Tokenizer, settings: Mapping[str, Any], path: Path) -> 
         UserError: a special is missing; a mask alone may be, and the padding stands for it.
     """
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    found = {what: _special(ids, settings, *where) for what, where in SPECIALS.items()}
-    if found["mask"] is None:
-        found["mask"] = found["padding"]
+    special = {what: _special(ids, settings, *where) for what, where in SPECIALS.items()}
+    if special["mask"] is None:
+        special["mask"] = special["padding"]
     for what, (keys, names) in SPECIALS.items():
-        if found[what] is None:
+        if special[what] is None:
             raise UserError(
                 f"{path} has no token for {what}",
                 f"one of {' '.join(names)}, or {keys[0]} in tokenizer_config.json beside it",
             )
-    return in_our_order(tokenizer, *(number for number in found.values() if number is not None))
+    return in_our_order(tokenizer, *(number for number in special.values() if number is not None))
 
 
 def _special(

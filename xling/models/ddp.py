@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -17,11 +18,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from xling.models import health
+
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
     from torch.distributed.tensor import DTensor
 
 BUCKET_BYTES = 64 << 20
+_waited_s = 0.0
 
 
 def is_part(tensor: Any) -> TypeGuard[DTensor]:
@@ -36,14 +40,24 @@ def is_part(tensor: Any) -> TypeGuard[DTensor]:
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Join the process group, with NCCL if every process has a GPU, else with gloo."""
+    """Join the process group, with NCCL if every process has a GPU, else with gloo.
+
+    Raises:
+        BadNodeError: the device of this process computes wrongly.
+        RuntimeError: a process is missing or does not answer.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield
         return
+    device = torch.device("cpu")
     if torch.cuda.is_available():
-        torch.cuda.set_device(_local_rank())
+        device = torch.device("cuda", _local_rank())
+        torch.cuda.set_device(device)
+        health.record_calls()
+    health.check_device(device)
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     try:
+        health.check_group(device)
         yield
     finally:
         dist.destroy_process_group()
@@ -81,6 +95,27 @@ def wait() -> None:
         dist.barrier()
 
 
+def waited_s() -> float:
+    """Return the seconds that this process has waited for the gradients of slower ones, in total.
+
+    Each update ends with a sum over all processes. The one that waits least for it is the slowest. Processes that
+    share a sharded model also wait for each other earlier, which is not counted.
+    """
+    return _waited_s
+
+
+def _any_has(used: Shaped[Tensor, " parameters"]) -> Shaped[Tensor, " parameters"]:
+    """Take the maximum over all processes, and count how long the others took to arrive."""
+    global _waited_s
+    if used.is_cuda:
+        torch.cuda.synchronize()  # the work of this process ends here; reading the result would wait for it anyway
+    began = time.perf_counter()
+    dist.all_reduce(used, dist.ReduceOp.MAX)
+    highest = used.cpu()
+    _waited_s += time.perf_counter() - began
+    return highest
+
+
 @torch.no_grad()
 def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
     """Average the gradients of all processes, in place.
@@ -98,8 +133,7 @@ def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
         return
     device = parameters[0].device
     used = torch.tensor([p.grad is not None for p in parameters], dtype=torch.uint8, device=device)
-    dist.all_reduce(used, dist.ReduceOp.MAX)
-    wanted = [p for p, any_has in zip(parameters, used.tolist(), strict=True) if any_has]
+    wanted = [p for p, any_has in zip(parameters, _any_has(used).tolist(), strict=True) if any_has]
     for parameter in wanted:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)

@@ -56,15 +56,15 @@ def start_tiled(model: EncoderModel, directory: Path, data: Path, noise: float) 
             continue  # the first layer of ModernBERT has no such norm, its copies do
         if source not in theirs:
             raise UserError(f"init={directory}: {source} is missing", "a smaller model of the same kind")
-        made = _tiled(name, theirs[source], model.cfg, small.cfg)
-        if made is None or made.shape != weight.shape:
+        tiled = _tiled(name, theirs[source], model.cfg, small.cfg)
+        if tiled is None or tiled.shape != weight.shape:
             raise UserError(
                 f"init={directory}: {name} of {tuple(theirs[source].shape)} does not become {tuple(weight.shape)}",
                 "the model.* settings of that run, but for layers, dim, heads and ffn_dim",
             )
-        if made.shape != theirs[source].shape and noise:
-            made = made + noise * made.std() * torch.randn(made.shape)
-        filled[name] = made.to(weight.dtype)
+        if tiled.shape != theirs[source].shape and noise:
+            tiled = tiled + noise * tiled.std() * torch.randn(tiled.shape)
+        filled[name] = tiled.to(weight.dtype)
     model.load_state_dict(filled, strict=False)
 
 

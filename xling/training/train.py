@@ -104,7 +104,8 @@ def _train_and_publish(
     trainer, task = build_trainer(parts[0].cfg, partial)
     course = Course(parts, trainer, build_task, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates, seen = _train(cfg, trainer, course, partial, run_key, watch, log)
+    with job.watched():
+        updates, seen = _train(cfg, trainer, course, partial, run_key, watch, log)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
@@ -166,27 +167,27 @@ def _train(
                 done = trainer.get_num_updates()
                 log.count(trainer, samples)
                 clock.count_update(cfg.train.updates - done)
+                speed = log.tokens_per_s * ddp.size() or None
+                job.beat(done, cfg.train.updates, "updates", speed, waited_s=ddp.waited_s())
                 last = done == cfg.train.updates
                 stop = ddp.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
                     progress.update(done - progress.done, log.write_train(trainer, updates))
-                    job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * ddp.size())
                 if done % cfg.train.valid_every == 0 or last or course.ends(done):
-                    losses = validate(trainer, updates)
-                    log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
+                    with job.busy("validation"):
+                        losses = validate(trainer, updates)
+                        log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done in cfg.train.snapshots:
                     _keep_snapshot(cfg, trainer, course, partial, (writer, epoch_itr, run_key))
                 if turns := course.ends(done):
-                    epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
+                    with job.busy("next phase", other_pace=True):
+                        epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
                 if done % cfg.train.save_every == 0 or last or stop or turns:
-                    _save(writer, trainer, epoch_itr, run_key)
-                    if last or stop:
-                        writer.wait()
+                    _save(writer, trainer, epoch_itr, run_key, last or stop)
                 if writer.saved > told:
                     told = writer.saved
                     job.beat(done, cfg.train.updates, "updates", saved=told)
-                if last:
-                    seen = text_seen(trainer, epoch_itr)
+                seen = text_seen(trainer, epoch_itr) if last else seen
                 if stop and not last:
                     ddp.wait()
                     raise job.Stopped
@@ -225,14 +226,20 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     return log, updates
 
 
-def _save(writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+@job.busy("checkpoint")
+def _save(
+    writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any], wait: bool
+) -> None:
     """Write a checkpoint; every process takes part, since each may hold a shard of the weights."""
     for objective in trainer.task.objectives.values():
         objective.before_save(trainer.get_model())
     if ddp.rank() == 0 or ddp.is_sharded(trainer.get_model()):
         writer.save(trainer, epoch_itr, run_key)
+    if wait:
+        writer.wait()
 
 
+@job.busy("snapshot")
 def _keep_snapshot(
     cfg: PretrainConfig,
     trainer: Trainer,
@@ -279,10 +286,13 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
 
 def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:
     """Yield the batches of the current epoch, grouped by update."""
-    trainer.begin_epoch(epoch_itr.next_epoch_idx)
-    yield from batches.grouped(epoch_itr.next_epoch_itr(), trainer.get_num_updates)
+    with job.busy("next epoch"):
+        trainer.begin_epoch(epoch_itr.next_epoch_idx)
+        itr = epoch_itr.next_epoch_itr()
+    yield from batches.grouped(itr, trainer.get_num_updates)
 
 
+@job.busy("next epoch")
 def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
     return trainer.get_train_iterator(epoch_itr.next_epoch_idx, load_dataset=False)
 

@@ -165,6 +165,7 @@ def _learn(
             tell(*event)
     with (
         job.resumable() if saves else contextlib.nullcontext(),
+        job.watched(),
         Progress(what, per_epoch * cfg.epochs, "updates") as progress,
     ):
         progress.update(len(told))

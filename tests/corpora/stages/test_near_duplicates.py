@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from xling.core.errors import UserError
@@ -33,28 +32,32 @@ def edited(units: list[str], num_edits: int, seed: int) -> list[str]:
 
 
 def run(
-    shards: list[list[str]], where: Path, cfg: NearDedup
+    shards: list[list[str]], where: Path, cfg: NearDedup, num_ranges: int = 3, memory_mb: int = 1024
 ) -> tuple[list[list[str]], Ledger, dict[str, int]]:
     def docs(number: int) -> list[Document]:
-        return [Document(id=f"{number}/{i}", text=t) for i, t in enumerate(shards[number])]
+        return [
+            Document(id=f"{number}/{i}", text=t, source=f"s{number}") for i, t in enumerate(shards[number])
+        ]
 
     where.mkdir(parents=True, exist_ok=True)
     numbers = range(len(shards))
-    sketches = [where / f"sketch-{n}.parquet" for n in numbers]
+    sketches = [where / f"sketch-{n}" for n in numbers]
     for n in numbers:
-        assert near.sketch_shard(docs(n), sketches[n], cfg) == len(shards[n])
-    pairs = [where / f"pairs-{band}.parquet" for band in range(cfg.bands)]
-    for band in reversed(range(cfg.bands)):  # any order
-        near.find_pairs(sketches, band, pairs[band])
+        assert near.sketch_shard(docs(n), sketches[n], cfg, num_ranges) == len(shards[n])
+    parts = range(cfg.bands * num_ranges)
+    pairs, ends = ([where / f"{name}-{i}.u64" for i in parts] for name in ("pairs", "ends"))
+    for i in reversed(parts):  # any order
+        near.find_pairs(sketches, i, pairs[i], ends[i])
     exact = []
     if cfg.min_jaccard:
         exact = [where / f"shingles-{n}.parquet" for n in numbers]
         for n in numbers:
-            near.shingle_shard(docs(n), n, pairs, exact[n], cfg)
-    near.choose(pairs, len(shards), where / "choice.u64", cfg, exact)
+            near.shingle_shard(docs(n), n, sketches, ends, exact[n], cfg)
+    near.choose(pairs, sketches, where / "choice.u64", cfg, exact, memory_mb)
     ledger = Ledger()
     kept = [list(near.drop_near_duplicates(docs(n), n, where / "choice.u64", ledger)) for n in numbers]
     sizes = {doc.id: doc.meta["cluster_size"] for shard in kept for doc in shard if doc.meta}
+    assert not list(where.glob("*.sort*")) and not list(where.glob("*.tmp"))
     return [[doc.id for doc in shard] for shard in kept], ledger, sizes
 
 
@@ -102,10 +105,38 @@ def test_bands_estimate_jaccard(tmp_path: Path) -> None:
         other = edited(base, num_edits, num_edits)
         a, b = (set(near.shingles("".join(t), cfg).tolist()) for t in (base, other))
         exact = len(a & b) / len(a | b)
-        out = tmp_path / f"{num_edits}.parquet"
+        out = tmp_path / str(num_edits)
         near.sketch_shard([Document("0", "".join(base)), Document("1", "".join(other))], out, cfg)
-        rows = np.array(pl.read_parquet(out).drop("doc").rows())
-        assert abs((rows[0] == rows[1]).mean() - exact) < 4 * np.sqrt(exact * (1 - exact) / 256)
+        equal = [near.find_pairs([out], band, tmp_path / "pairs.u64") for band in range(cfg.bands)]
+        assert abs(np.mean(equal) - exact) < 4 * np.sqrt(exact * (1 - exact) / 256)
+
+
+def test_a_scope_is_a_source(tmp_path: Path) -> None:
+    base = text(1, 400)
+    shards = [["".join(base), "".join(edited(base, 2, 1))], ["".join(edited(base, 2, 2))]]
+    assert run(shards, tmp_path / "all", NearDedup())[0] == [["0/0"], []]
+    assert run(shards, tmp_path / "dump", NearDedup(scope="dump"))[0] == [["0/0"], ["1/0"]]
+
+
+def test_neither_ranges_nor_memory_nor_runs_change_the_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bases = [text(seed, 200) for seed in range(40)]
+    shards = [
+        ["".join(edited(base, (n + i) % 12, n)) for i, base in enumerate(bases)]
+        + ["".join(text(99 + n, 200)), ""]
+        for n in range(4)
+    ]
+    loose = NearDedup(bands=20, rows=4)
+    first = run(shards, tmp_path / "a", loose, num_ranges=1)
+    assert 40 < sum(map(len, first[0])) < 140
+    assert len(set(first[2].values())) > 1
+    monkeypatch.setattr(near, "_RUN_DOCS", 7)
+    monkeypatch.setattr(near, "_BATCH_DOCS", 3)
+    monkeypatch.setattr(near, "_FILE_BLOCK", 2)
+    monkeypatch.setattr(near, "_BYTES_PER_PAIR", 1 << 17)  # 8 pairs in memory
+    monkeypatch.setattr("xling.corpora.disk_sort._MIN_BLOCK", 2)
+    assert run(shards, tmp_path / "b", loose, num_ranges=5, memory_mb=1) == first
 
 
 def test_shingles_are_equal_in_every_process() -> None:

@@ -117,6 +117,29 @@ def test_blocked_words(text: str, expected: str) -> None:
     assert reason(BLOCK, text) == expected
 
 
+@pytest.mark.parametrize(
+    ("url", "kinds", "expected"),
+    [
+        ("http://www.imagefap.com/gallery.php?type=1", ("adult", "gambling"), "listed_site"),
+        ("http://www.imagefap.com/gallery.php?type=1", ("gambling",), None),
+        ("https://SPORTS.22bet.com:443/x", ("gambling",), "listed_site"),
+        ("https://22bet.com.example/x", ("adult", "gambling"), None),
+        ("http://some-porn-tube.example/", ("adult",), "listed_site"),
+        ("http://some-porn-tube.example/", (), None),
+        ("https://en.wikipedia.org/wiki/Pornography", ("adult", "gambling"), None),
+        ("https://com/", ("adult", "gambling"), None),
+        ("", ("adult", "gambling"), None),
+    ],
+)
+def test_listed_sites(url: str, kinds: tuple[str, ...], expected: str | None) -> None:
+    assert Blocklist(builtin=kinds).judge(Document("0", "fine text", url)) == expected
+
+
+def test_an_unknown_kind_of_sites_is_told() -> None:
+    with pytest.raises(UserError, match=r"casino.*adult, gambling"):
+        Blocklist(builtin=("casino",))
+
+
 def test_blocklist_must_exist(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         reason(Blocklist(domains=(tmp_path / "none",)), "x", "http://a.example")

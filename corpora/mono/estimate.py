@@ -1,0 +1,209 @@
+"""Estimate of the cost of a build by phase: ``xling corpus mono ... dry_run=true``. Only lists of files are read.
+
+Parts, ranges and files come from the plan that the build itself would make. Seconds, bytes and memory are rates of
+builds on real pages (``docs/results.d/corpora-build.md``) times sizes. All text is taken to be in the languages asked
+for, so the phases after identification cost less in truth, unless ``lang=all``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+from xling.core.answer import Answer
+from xling.corpora.mono import one
+from xling.corpora.mono.config import MonoConfig
+from xling.corpora.mono.plan import Plan, planned_bytes, routed_plan
+from xling.corpora.stages.lines import Lines
+from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
+
+MANY_LANGS = 100
+"""Languages that ``lang=all`` is taken to find."""
+_TEXT_PER_STORED = 2.56  # bytes of WET text for a byte of its gzip
+_LEFT = 0.75  # of the text: what paragraph deduplication leaves of pages
+_BYTES_PER_DOC, _BYTES_PER_PARAGRAPH = 3000, 43
+_BASE_MB = 170  # of a process with the libraries that a build needs
+_MB = 1e6
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Cost of a phase.
+
+    Attributes:
+        cpu_s: processor seconds for a megabyte of text.
+        read: bytes read for a byte of text, as stored.
+        written: bytes written for a byte of text, as stored.
+        files: files of each part.
+        part_s: processor seconds of each part, however small.
+    """
+
+    cpu_s: float
+    read: float
+    written: float
+    files: int
+    part_s: float = 0.02
+
+
+# Measured: docs/results.d/corpora-build.md, "Costs of a phase".
+RATES = {
+    "route": Rate(0.125, 0.39, 0.37, 7),
+    "read": Rate(0.085, 0.39, 0.83, 10),
+    "dedup": Rate(0.001, 0.16, 0.02, 2),
+    "filter": Rate(0.13, 0.67, 0.55, 7, 0.05),
+    "near": Rate(0.0015, 0.06, 0.005, 2),
+    "shingle": Rate(0.05, 0.3, 0.1, 2),
+    "fit": Rate(0.001, 0.01, 0.001, 3),
+    "score": Rate(0.004, 0.3, 0.3, 5),
+    "cut": Rate(0.0, 0.001, 0.0, 2),
+    "finish": Rate(0.004, 0.3, 0.3, 5),
+}
+_HASHING_S, _LINES_S = 0.03, 0.056
+_ON_WHAT_IS_LEFT = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Estimated cost of a phase, all parts together, but memory.
+
+    Attributes:
+        phase: its name.
+        parts: independent jobs.
+        core_hours: processor time.
+        read_gb: gigabytes read.
+        written_gb: gigabytes written, the intermediate ones included.
+        files: files written.
+        memory_mb: of one process.
+    """
+
+    phase: str
+    parts: int
+    core_hours: float
+    read_gb: float
+    written_gb: float
+    files: int
+    memory_mb: float
+
+
+def run(cfg: MonoConfig, plan: Plan) -> Answer:
+    """Return the estimated cost of a build as a table."""
+    rows = list(costs(cfg, plan))
+    total = Cost(
+        "together",
+        sum(row.parts for row in rows),
+        sum(row.core_hours for row in rows),
+        sum(row.read_gb for row in rows),
+        sum(row.written_gb for row in rows),
+        sum(row.files for row in rows),
+        max(row.memory_mb for row in rows),
+    )
+    stored = planned_bytes(plan)
+    lines = [
+        f"{cfg.lang}: {sum(map(len, plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "
+        f"{stored * _TEXT_PER_STORED / 1e9:,.0f} GB of text; nothing was read or written",
+        f"{'phase':10}{'parts':>10}{'core-hours':>12}{'GB read':>11}{'GB written':>12}{'files':>12}{'MB memory':>11}",
+    ]
+    lines += [
+        f"{row.phase:10}{row.parts:>10,}{row.core_hours:>12,.1f}{row.read_gb:>11,.1f}{row.written_gb:>12,.1f}"
+        f"{row.files:>12,}{row.memory_mb:>11,.0f}"
+        for row in (*rows, total)
+    ]
+    return Answer("\n".join(lines), {"phases": [asdict(row) for row in rows], "together": asdict(total)})
+
+
+def costs(cfg: MonoConfig, plan: Plan) -> Iterator[Cost]:
+    """Yield the cost of every phase of a build.
+
+    Args:
+        cfg: its settings.
+        plan: of its input.
+    """
+    text = planned_bytes(plan) * _TEXT_PER_STORED
+    if not cfg.is_many:
+        yield from _of_phases(cfg, [(cfg, plan)], text, text)
+        return
+    num_parts = len(plan.parts)
+    yield _cost("route", num_parts, text, _reading_mb(plan), RATES["route"].cpu_s + _judging_s(cfg))
+    langs = cfg.langs or tuple(f"{number}" for number in range(MANY_LANGS))
+    own = cfg.for_lang(cfg.langs[0] if cfg.langs else "en")
+    each = routed_plan(plan, own, text / len(langs))
+    yield from _of_phases(cfg, [(own, each)] * len(langs), 0.0, text)
+
+
+def _of_phases(
+    cfg: MonoConfig, builds: list[tuple[MonoConfig, Plan]], read: float, text: float
+) -> Iterator[Cost]:
+    """Yield the costs of the phases of one or several languages, packed; ``read`` is text parsed in ``read``."""
+    own, plan = builds[0]
+    for phase in one.phases_of_plan(own, plan):
+        if phase.name not in RATES:
+            continue
+        here = text * (_LEFT if phase.name in _ON_WHAT_IS_LEFT else 1.0)
+        cost = _cost(
+            phase.name,
+            phase.num_parts * len(builds),
+            here,
+            _MEMORY[phase.name](own, plan, text / len(builds)),
+        )
+        if phase.name == "read":  # after routing it only hashes
+            seconds = RATES["read"].cpu_s + _judging_s(cfg) if read else _HASHING_S
+            cost = _cost("read", cost.parts, here, cost.memory_mb, seconds)
+        yield cost
+
+
+def _judging_s(cfg: MonoConfig) -> float:
+    """Return processor seconds for a megabyte of text of the stage that drops menus, if it runs."""
+    return _LINES_S if Lines.name in cfg.before_dedup else 0.0
+
+
+def _cost(name: str, parts: int, text: float, memory_mb: float, cpu_s: float | None = None) -> Cost:
+    rate = RATES[name]
+    seconds = text / _MB * (rate.cpu_s if cpu_s is None else cpu_s) + parts * rate.part_s
+    return Cost(
+        name,
+        parts,
+        seconds / 3600,
+        text * rate.read / 1e9,
+        text * rate.written / 1e9,
+        parts * rate.files,
+        memory_mb,
+    )
+
+
+def _reading_mb(plan: Plan) -> float:
+    """Return the memory of reading a part: buffers, and the keys of its paragraphs."""
+    text = planned_bytes(plan) * _TEXT_PER_STORED / len(plan.parts)
+    return _BASE_MB + 90 + 8 * text / _BYTES_PER_PARAGRAPH / _MB
+
+
+def _dedup_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
+    return _BASE_MB + 4 * 8 * text / _BYTES_PER_PARAGRAPH / plan.num_ranges / _MB
+
+
+def _filter_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
+    return _reading_mb(plan) + 200
+
+
+def _near_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
+    return _BASE_MB + BYTES_PER_HASH * text * _LEFT / _BYTES_PER_DOC / plan.num_near / _MB
+
+
+def _fit_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
+    return _BASE_MB + min(cfg.memory_mb, BYTES_PER_HASH * text * _LEFT / _BYTES_PER_DOC / _MB)
+
+
+def _plain_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
+    return _BASE_MB + 60
+
+
+_MEMORY: dict[str, Callable[[MonoConfig, Plan, float], float]] = {
+    "read": lambda cfg, plan, text: _reading_mb(plan),
+    "dedup": _dedup_mb,
+    "filter": _filter_mb,
+    "near": _near_mb,
+    "shingle": _plain_mb,
+    "fit": _fit_mb,
+    "score": _plain_mb,
+    "cut": _plain_mb,
+    "finish": _plain_mb,
+}

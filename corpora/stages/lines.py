@@ -1,0 +1,90 @@
+"""Stage that cuts menus, headers, footers and other boilerplate out of web pages, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from xling.core.errors import UserError
+from xling.corpora import lines
+from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.text.document import Document
+
+_MENU = "Home\nAbout us\nNews | Archive\nContact\nLogin\nBasket (0)"
+_TEXT = (
+    "The council met on Tuesday evening to decide how the old bridge over the river will be repaired.\n"
+    "Several members asked for a second opinion, because the first report was written before the flood, and "
+    "nobody has looked at the pillars since then.\n"
+    "The engineers will start in May. Until the work is done, buses take the road along the northern bank."
+)
+_FOOTER = "Share\nTweet\nPrivacy policy\nTerms of use\n© 2024"
+
+
+@STREAMING.register("lines")
+@dataclass(frozen=True)
+class Lines(Stage):
+    """Keep the running text of web pages. The first line, the title, is never judged.
+
+    Args:
+        sources: beginnings of the source URIs whose documents are judged; others, for example Wikipedia, pass.
+        threshold: probability of running text from which a line is kept.
+        min_chars: a document with fewer characters of running text after the title is dropped.
+        model: file of ``xling corpus lines-train``; empty for the built-in model.
+    """
+
+    sources: tuple[str, ...] = ("wet:", "cc:")
+    threshold: float = 0.55
+    min_chars: int = 200
+    model: Path | None = None
+
+    name: ClassVar[str] = "lines"
+    reasons: ClassVar[dict[str, str]] = {
+        "boilerplate": "these lines look like menus, headers, footers or lists of links",
+        "no_running_text": "hardly any line looks like running text",
+    }
+    partial: ClassVar[frozenset[str]] = frozenset({"boilerplate"})
+    at_once: ClassVar[int] = 64
+    examples = (
+        Example("", f"The old bridge\n{_TEXT}", settings={"sources": ("",)}),
+        Example("", f"The old bridge\n{_MENU}\n{_FOOTER}"),
+        Example("boilerplate", f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}", settings={"sources": ("",)}),
+        Example("no_running_text", f"The old bridge\n{_MENU}\n{_FOOTER}", settings={"sources": ("",)}),
+    )
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1:
+            raise UserError(f"settings.lines.threshold={self.threshold}", "a number between 0 and 1")
+
+    def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
+        """Yield the verdict on each document; those of ``sources`` are judged in one call."""
+        judged = [doc for doc in docs if doc.source.startswith(self.sources) and "\n" in doc.text]
+        keep = iter(())
+        if judged:
+            scores = _model(self.model).scores([doc.text for doc in judged])
+            keep = iter((scores > np.log(self.threshold / (1 - self.threshold))).tolist())
+        names = {id(doc) for doc in judged}
+        for doc in docs:
+            yield self._cut(doc, keep) if id(doc) in names else Verdict()
+
+    def _cut(self, doc: Document, keep: Iterator[bool]) -> Verdict:
+        title, *body = doc.text.split("\n")
+        next(keep)
+        kept, lost = list[str](), list[str]()
+        for line in body:
+            (kept if next(keep) else lost).append(line)
+        if sum(map(len, kept)) < self.min_chars:
+            return Verdict("no_running_text")
+        if not lost:
+            return Verdict()
+        notes = {"boilerplate lines": len(lost)}
+        return Verdict(None, "\n".join([title, *kept]), {"boilerplate": lost}, notes)
+
+
+@cache
+def _model(path: Path | None) -> lines.LineModel:
+    return lines.load(path or Path(lines.__file__).with_suffix(".npz"))

@@ -1,0 +1,168 @@
+"""Heartbeats that say when the next one is due, and the stacks of processes that are late."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xling.core import job, stacks
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A heartbeat file of a launcher that watches."""
+    monkeypatch.setenv(job.VARIABLE, str(tmp_path / "beat.json"))
+    monkeypatch.setenv(job.SLACK_VARIABLE, "7")
+    job.reset()
+    yield tmp_path / "beat.json"
+    job.reset()
+    stacks.arm(tmp_path / "beat.json", 0)
+
+
+def shown(path: Path) -> job.Heartbeat:
+    beat = job.read(path)
+    assert beat is not None
+    return beat
+
+
+class Clock:
+    """Stands for the time module in the heartbeat."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    time = monotonic
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(job, "time", made)
+    return made
+
+
+def beats(clock: Clock, first: int, *seconds: float) -> None:
+    for number, each in enumerate(seconds, first):
+        clock.now += each
+        job.beat(number, 1000, "updates")
+
+
+def test_the_next_heartbeat_is_due_after_the_longest_update_and_the_slack(path: Path, clock: Clock) -> None:
+    with job.watched():
+        assert shown(path).due_s == job.BUSY_S  # nothing is known before updates were timed
+        beats(clock, 1, 0, 300, 300)  # the first ones compile
+        assert shown(path).due_s == job.BUSY_S
+        beats(clock, 4, 6, 8, 6)
+        assert shown(path).due_s == job.SECONDS_BETWEEN_BEATS + 8 + 7
+        beats(clock, 7, *[6] * job.NUM_TIMED)
+        assert shown(path).due_s == job.SECONDS_BETWEEN_BEATS + 6 + 7
+        assert shown(path).late_s(clock.now + 18) == 0
+        assert shown(path).late_s(clock.now + 20) == 2
+    assert shown(path).due_s == 0
+    assert shown(path).late_s(clock.now + 1e6) == 0
+
+
+def test_a_limit_is_written_as_soon_as_the_pace_is_known(path: Path, clock: Clock) -> None:
+    with job.watched():
+        beats(clock, 1, 0, 0.1, 0.1, 0.1)
+        assert shown(path).due_s == job.BUSY_S
+        beats(clock, 5, 0.1)
+        assert (shown(path).due_s, shown(path).done) == (job.SECONDS_BETWEEN_BEATS + 0.1 + 7, 5)
+        beats(clock, 6, 0.1)
+        assert shown(path).done == 5
+
+
+def test_work_without_updates_has_its_own_limit(path: Path, clock: Clock) -> None:
+    with job.watched():
+        beats(clock, 1, 0, 6, 6, 6, 6)
+        with job.busy("validation"):
+            assert (shown(path).doing, shown(path).due_s) == ("validation", job.BUSY_S)
+            clock.now += 500
+            job.beat(5, 1000, "updates", saved=5)  # a checkpoint within it
+            with job.busy("checkpoint"):
+                assert shown(path).doing == "validation"
+            assert (shown(path).doing, shown(path).due_s, shown(path).saved) == ("validation", job.BUSY_S, 5)
+        beats(clock, 6, 6, 6)
+        assert (shown(path).doing, shown(path).due_s) == ("", job.SECONDS_BETWEEN_BEATS + 6 + 7)
+        with job.busy("next phase", other_pace=True):
+            pass
+        assert shown(path).due_s == job.BUSY_S
+
+
+def test_seconds_of_its_own_leave_out_the_waiting(path: Path, clock: Clock) -> None:
+    for number in range(1, 6):
+        clock.now += 10
+        job.beat(number, 100, "updates", waited_s=number * 4.0)
+    assert shown(path).own_s == 6
+
+
+def test_without_a_launcher_that_watches_nothing_is_due(
+    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(job.SLACK_VARIABLE, "0")
+    with job.watched(), job.busy("validation"):
+        beats(clock, 1, 0, 6, 6, 6, 6)
+        assert (shown(path).due_s, shown(path).doing) == (0, "")
+    assert not stacks.stack_path(path).exists()
+
+
+HANGS = """
+import sys, threading, time
+from pathlib import Path
+from xling.core import stacks
+
+def stuck_here(seconds):
+    time.sleep(seconds)
+
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+path = Path(sys.argv[1])
+stacks.arm(path, 60)
+stacks.arm(path, 0.3)  # each heartbeat begins the time again
+print(flush=True)
+stuck_here(30)
+"""
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_late_process_writes_the_stack_of_its_main_thread(tmp_path: Path, stopped: bool) -> None:
+    """A stopped one as soon as it is continued."""
+    path = tmp_path / "beat.json"
+    child = subprocess.Popen([sys.executable, "-c", HANGS, str(path)], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None and child.stdout.readline()
+        if stopped:
+            child.send_signal(signal.SIGSTOP)
+            time.sleep(0.6)
+            assert stacks.read_frames(path) == []
+            child.send_signal(signal.SIGCONT)
+        deadline = time.monotonic() + 20
+        while not stacks.read_frames(path) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert [frame.split()[1] for frame in stacks.read_frames(path)] == ["stuck_here", "<module>"]
+        assert os.stat(stacks.stack_path(path)).st_mode & 0o777 == 0o600  # noqa: PTH116
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_delay_that_ended_leaves_no_stack(path: Path) -> None:
+    stacks.arm(path, 0.05)
+    deadline = time.monotonic() + 20
+    while not stacks.read_frames(path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert any("test_a_delay_that_ended_leaves_no_stack" in frame for frame in stacks.read_frames(path))
+    stacks.arm(path, 60)
+    assert stacks.read_frames(path) == []
+    earlier = stacks.read_frames(path, stacks.EARLIER)
+    assert any("test_a_delay_that_ended_leaves_no_stack" in frame for frame in earlier)
+    stacks.arm(path, 0)
+    assert stacks.read_frames(path) == []

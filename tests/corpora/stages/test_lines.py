@@ -1,0 +1,137 @@
+"""The cleaner of lines: exact whatever it is called with, trained from a raw crawl, asked by `why`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.corpora.crawl import SENTENCES, sentences
+from xling.core.errors import UserError
+from xling.core.stage import run_local
+from xling.corpora import lines, why
+from xling.corpora.lines_train import LinesTrainConfig, Page, run, score
+from xling.corpora.mono import MonoConfig
+from xling.corpora.sources.wet import record_of
+from xling.corpora.stages.lines import _FOOTER, _MENU, _TEXT, Lines
+from xling.text.document import Document, Ledger
+
+LINE = st.text(
+    st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=40
+) | st.sampled_from(
+    [*_MENU.split("\n"), *_TEXT.split("\n"), "你好，世界。", "เด็ก ๆ ไปโรงเรียน", "12.3.2024", "»", "𠀀𠀁"]
+)
+PAGES = st.lists(st.lists(LINE, min_size=1, max_size=12).map("\n".join), min_size=1, max_size=5)
+EVERY: dict[str, Any] = {"sources": ("",), "min_chars": 1}
+ARTICLE = [paragraph for _ in range(3) for paragraph in _TEXT.split("\n")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(pages=PAGES)
+def test_a_page_is_judged_alike_alone_and_among_others(pages: list[str]) -> None:
+    model = lines.load(Path(lines.__file__).with_suffix(".npz"))
+    together = model.scores(pages)
+    assert len(together) == sum(page.count("\n") + 1 for page in pages)
+    apart = np.concatenate([model.scores([page]) for page in pages])
+    assert together.tolist() == apart.tolist()  # to the last bit
+    seen = lines.features(pages)
+    assert np.isfinite(seen).all()
+    assert (seen * 256 == np.rint(seen * 256)).all() and np.abs(seen).max() <= 16
+
+
+@pytest.mark.parametrize("lang", sorted(SENTENCES))
+def test_menus_go_and_text_stays_in_every_script(lang: str) -> None:
+    joint = "" if lang in ("zh", "th") else " "
+    known = sentences(lang)
+    body = [joint.join(known[i : i + 3]) for i in range(0, len(known) - 2, 2)]
+    words = [word for sentence in known for word in (sentence[:5].strip(),)]
+    text = "\n".join(["Title", *words[:8], *body, *words[8:12]])
+    (doc,) = Lines(**EVERY)([Document("0", text)], Ledger())
+    kept = doc.text.split("\n")[1:]
+    assert sum(line in kept for line in body) >= 0.8 * len(body)
+    assert sum(line in kept for line in words[:12]) <= 3
+
+
+def test_only_the_named_sources_are_judged() -> None:
+    text = f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}"
+    docs = [Document(str(i), text, source=uri) for i, uri in enumerate(("wiki:a", "wet:b", "text:c", "cc:d"))]
+    ledger = Ledger()
+    kept = {doc.source: doc.text for doc in Lines()(docs, ledger)}
+    assert kept["wiki:a"] == kept["text:c"] == text
+    assert kept["wet:b"] == kept["cc:d"] == f"The old bridge\n{_TEXT}"
+    assert ledger.dropped == {("lines", "boilerplate"): 2}
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"threshold=1.5.*between 0 and 1"):
+        Lines(threshold=1.5)
+    (tmp_path / "a.npz").write_bytes(b"no")
+    with pytest.raises(UserError, match=r"a\.npz is not a model of lines"):
+        list(Lines(model=tmp_path / "a.npz", **EVERY)([Document("0", "a\nb")], Ledger()))
+    with pytest.raises(UserError, match=r"warc:GLOB.*the teacher needs the HTML"):
+        LinesTrainConfig(source=("wet:x",))
+    (tmp_path / "a.warc").write_bytes(_response("http://a.example/", "<p>x</p>"))
+    with pytest.raises(UserError, match=r"0 pages of HTML.*50 and more"):
+        run(LinesTrainConfig(source=(f"warc:{tmp_path}/*.warc",), out=str(tmp_path / "out")))
+
+
+def test_labels_follow_the_order_of_the_page() -> None:
+    page = "Home\nNews\nThe bridge is old and long.\nHome is where the river is.\nNews"
+    main = "The bridge is old\nand long. Home is where the river is."
+    assert lines.labels(page, main).tolist() == [False, False, True, True, False]
+    assert lines.labels(page, "").tolist() == [False] * 5
+    assert lines.labels("!!!\n你好世界\n菜单", "你好世界").tolist() == [False, True, False]
+
+
+def test_scores_count_letters() -> None:
+    page = Page("a", "abcd\nefgh\nij", np.array([1.0, 0.0, np.nan]))
+    values = score([np.array([True, True, True])], [page])
+    assert values["precision"] == 0.5 == values["precision without cleaning"]
+    assert values["recall"] == values["recall of a page"] == 1.0
+    assert score([np.array([False, True, True])], [page])["recall"] == 0.0
+
+
+def _response(url: str, html: str) -> bytes:
+    answer = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{html}".encode()
+    return record_of("response", answer).replace(b"http://a.example/", url.encode())
+
+
+def _html(number: int) -> str:
+    order = np.random.default_rng(number).permutation(len(ARTICLE))
+    menu = "".join(f"<li><a href='/{i}'>{item}</a></li>" for i, item in enumerate(_MENU.split("\n")))
+    body = "".join(f"<p>{number} {ARTICLE[i]}</p>" for i in order)
+    foot = "".join(f"<li><a href='/x'>{item}</a></li>" for item in _FOOTER.split("\n"))
+    return (
+        f"<html><head><title>T</title></head><body><nav><ul>{menu}</ul></nav><main><article><h1>Bridge {number}</h1>"
+        f"{body}</article></main><footer><ul>{foot}</ul></footer></body></html>"
+    )
+
+
+def test_a_model_is_trained_from_a_raw_crawl_and_a_build_with_it_explains_itself(tmp_path: Path) -> None:
+    pages = [_response(f"http://site{i % 12}.example/{i}", _html(i)) for i in range(30)]
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, pages)))
+    train = LinesTrainConfig((f"warc:{tmp_path}/*.warc.gz",), str(tmp_path / "model"), min_pages=20, epochs=8)
+    made = run(train)
+    assert made.counts["pages"] == 30
+    assert 0 < made.counts["held_out"]["pages"] < 30
+    assert made.counts["held_out"]["precision"] > 0.95 < made.counts["held_out"]["recall"]
+    assert made.counts["held_out"]["precision without cleaning"] < 0.95
+    assert run(train) == made
+    text = f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}"
+    (tmp_path / "a.wet").write_bytes(record_of("conversion", text.encode()))
+    settings = {"lines": {"model": str(tmp_path / "model" / "lines.npz"), "min_chars": 100}}
+    cfg = MonoConfig(
+        "en", str(tmp_path / "en"), source=(f"wet:{tmp_path}/a.wet",), settings=settings, after_dedup=()
+    )
+    run_local("corpus mono", cfg)
+    said = why.run(why.WhyConfig("Privacy policy", str(tmp_path / "en")))
+    assert "lost a part by lines: boilerplate (these lines look like menus" in said
+    assert "kept" in why.run(why.WhyConfig("Several members asked", str(tmp_path / "en")))
+    stats = json.loads((tmp_path / "en" / "stats.json").read_text(encoding="utf-8"))
+    assert stats["ledger"]["notes"]["boilerplate lines"] >= 9

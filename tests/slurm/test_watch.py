@@ -1,0 +1,284 @@
+"""Hangs: the watcher finds the process that the others wait for, ends the job and leaves out its node."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from slurm_helpers import wait_until
+from slurm_stages import COUNT, LOCKSTEP, CountConfig, LockstepConfig
+from test_cluster import opened, outcome_of
+
+from xling.core import job, stacks
+from xling.core.config import to_dict
+from xling.core.errors import UserError
+from xling.slurm import decide, element, launch, queue, reconcile, status, watch
+from xling.slurm.jobs import Resources, Site
+from xling.slurm.record import Part, Run, Step, StepPlan
+from xling.slurm.states import JobState, View
+from xling.slurm.testbed import bed
+
+MARK = "7.0"
+WAITING = [
+    "distributed_c10d.py:2 all_reduce",
+    "c10d_logger.py:8 wrapper",
+    "ddp.py:9 average",
+    "train.py:1 _train",
+]
+WORKING = ["fs.py:2 read", "train.py:1 _train"]
+
+
+@pytest.fixture
+def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Step:
+    """A part of two processes in job 7."""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
+    asked = Resources(tasks_per_node=2, hang_slack_s=5)
+    plan = StepPlan(COUNT, (to_dict(CountConfig(tmp_path / "m")),), (), asked, Resources())
+    run = Run(tmp_path / "r", "slurm", {"count": plan})
+    run.create()
+    run.steps["count"].accepted(run.steps["count"].intend("array", phase="run", indices=[0]), ["7"])
+    return run.steps["count"]
+
+
+@pytest.fixture
+def part(step: Step) -> Part:
+    return step.part("run", 0)
+
+
+def write(part: Part, rank: int, due: float = 20.0, mark: str = MARK, **facts: object) -> None:
+    beat = job.Heartbeat(
+        done=40,
+        total=90,
+        unit="updates",
+        time=time.time(),
+        rank=rank,
+        node=f"n{rank + 1}",
+        job=mark,
+        due_s=due,
+    )
+    part.heartbeat_of(rank).write_text(json.dumps(to_dict(replace(beat, **facts))))  # type: ignore[arg-type]
+
+
+def write_stack(part: Part, rank: int, frames: list[str]) -> None:
+    lines = [
+        f'  File "/x/{f.partition(":")[0]}", line {f.split()[0].partition(":")[2]} in {f.split()[1]}'
+        for f in frames
+    ]
+    text = "main thread 0x1\nTimeout (0:00:09)!\nThread 0x2 (most recent call first):\n"
+    text += '  File "/x/t.py", line 1 in wait\n'
+    text += "\n".join(["Thread 0x1 [python] (most recent call first):", *lines])
+    stacks.stack_path(part.heartbeat_of(rank)).write_text(text + "\n")
+
+
+def test_a_heartbeat_that_does_not_change_is_late(part: Part) -> None:
+    """By the clock of the watcher, whatever time the node wrote."""
+    watcher = watch.Watcher(part)
+    assert watcher.look(0.0) == []
+    write(part, 0, time=time.time() + 900)
+    write(part, 1, due=40.0, time=time.time() - 900)
+    assert watcher.look(100.0) == []
+    assert watcher.look(122.0) == []
+    assert watcher.look(124.0) == [], "the other one may become late, too"
+    assert [beat.rank for beat in watcher.look(130.0)] == [0]
+    write(part, 0, done=41)
+    assert watcher.look(131.0) == []
+    assert [beat.rank for beat in watcher.look(150.0)] == [1]
+    assert [beat.rank for beat in watcher.look(155.0)] == [0, 1]
+    write(part, 0, due=0.0, done=42)  # it has left the loop of updates
+    write(part, 1, mark="7.1")
+    assert [beat.rank for beat in watcher.look(1e6)] == [1]
+
+
+def test_heartbeats_of_an_earlier_start_do_not_count(part: Part) -> None:
+    for rank in (0, 1):
+        write(part, rank, mark="6.0")
+    watcher = watch.Watcher(part)
+    watcher.look(0.0)
+    assert watcher.look(1e6) == []
+
+
+@pytest.mark.parametrize(
+    ("frames", "guilty"),
+    [
+        ({0: WAITING, 1: []}, [1]),  # stopped: it writes nothing
+        ({0: WAITING, 1: WORKING}, [1]),
+        ({0: WORKING, 1: WAITING}, [0]),
+        ({0: WAITING, 1: WAITING}, [0, 1]),
+    ],
+)
+def test_the_one_that_the_others_wait_for(
+    part: Part, frames: dict[int, list[str]], guilty: list[int]
+) -> None:
+    watcher = watch.Watcher(part)
+    for rank, stack in frames.items():
+        write(part, rank)
+        if stack:
+            write_stack(part, rank, stack)
+            assert watcher.frames(job.Heartbeat(rank=rank)) == stack
+    watcher.look(0.0)
+    assert [beat.rank for beat in watcher.guilty(watcher.look(99.0))] == guilty
+
+
+def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
+    part: Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+
+    def answer(command: list[str]) -> tuple[str | None, str]:
+        called.append(" ".join(command))
+        if "--signal=CONT" in command:
+            write_stack(part, 1, WORKING)
+        return None if called.count("scancel --signal=KILL 7.0") == 1 else "", ""
+
+    monkeypatch.setattr(watch, "output", answer)
+    monkeypatch.setattr(watch, "RETRY_S", 0.0)
+    for rank in (0, 1):
+        write(part, rank, doing="validation" if rank else "")
+    write_stack(part, 0, WAITING)
+    os.mkfifo(part.heartbeat_path.with_name(part.heartbeat_path.name + ".ask0.pipe"))  # nobody reads it
+    monkeypatch.setattr(watch, "RECORDERS_S", 0.0)
+    watcher = watch.Watcher(part, "k")
+    watcher.look(time.monotonic() - 40)
+    watcher.end(watcher.look(time.monotonic()))
+    assert called == ["scancel --signal=CONT 7.0", *["scancel --signal=KILL 7.0"] * 2]
+    event = part.last()
+    assert event["reason"] == (
+        "rank 1 on n2 (of 2, 2 are late) hangs after 40 updates during validation: no heartbeat for 40 s, due after"
+        " 20 s; stack: fs.py:2 read in train.py:1 _train"
+    )
+    assert (event["event"], event["exclude"], event["key"], event["counts"]) == ("lost", ["n2"], "k", True)
+    assert decide.has_ended(part, "k")
+    assert decide.bad_nodes([part]) == ["n2"]
+    part.append("reset")
+    assert decide.bad_nodes([part]) == []
+
+
+def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
+    entry = step.jobs()[0]
+    view = View(jobs={"7": JobState("RUNNING", name=step.job_name(entry))})
+    part.append("start", saved=0, job="7", node="n1")
+    write(part, 0, own_s=0.21, rate=2.5, tokens_per_s=300.0)
+    write(part, 1, own_s=0.44)
+    shown = status.of_step(step, view)
+    assert (shown.state, shown.tokens_per_s, shown.left) == ("RUNNING", "300", "0:00:20")
+    assert shown.reason == "slow: rank 1 on n2, 0.44 s of its own an update, the others 0.21 s"
+    write(part, 1, own_s=0.25, time=time.time() + 0.5)
+    assert status.of_step(step, view).reason == ""
+    write(part, 0, rate=2.5, time=time.time() + 1, due=-60.0)
+    shown = status.of_step(step, view)
+    assert (shown.state, shown.tokens_per_s, shown.left) == ("HUNG", "", "")
+    assert shown.reason == "rank 0 on n1 makes no progress: its heartbeat is 0:00:59 late"
+    part.append("start", saved=0, job="7", node="n1")
+    write(part, 0, rate=2.5, time=time.time() - 90)
+    assert status.of_step(step, view).state == "RUNNING", "the heartbeat of an earlier start"
+
+
+def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tmp_path: Path) -> None:
+    parts = [step.part("run", 0)]
+    text = queue.script(reconcile.jobs_of(step, "array", "k", parts=parts, exclude=["n2", "n5"]))
+    lines = text.splitlines()
+    (line,) = [number for number, each in enumerate(lines) if "xling.slurm.watch" in each]
+    assert lines[line].endswith(f"{tmp_path}/r count k & trap 'kill '$!' 2>/dev/null' EXIT")
+    assert any(each.startswith("srun ") for each in lines[line:])
+    assert "#SBATCH --exclude=n2,n5" in lines
+    assert "xling.slurm.watch" not in queue.script(reconcile.jobs_of(step, "collect", "k"))
+    calm = Site().resources("corpus mono", {"sbatch.exclude": "n9"})
+    assert "slurm.watch" not in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
+    assert "--exclude=n9,n2" in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
+    assert Site().resources("pretrain").hang_slack_s == 35
+    assert Site().resources("pretrain", {"hang_slack_s": "0"}).hang_slack_s == 0
+
+
+def test_where_the_cluster_is_too_small_no_node_is_left_out(
+    step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = step.part("run", 0)
+    part.append("lost", reason="hangs", exclude=["n2"], counts=True)
+    submitted: list[bool] = []
+
+    def submit(jobs: queue.Executor, num_elements: int = 1) -> str:
+        submitted.append("--exclude=n2" in queue.script(jobs))
+        if submitted[-1]:
+            raise UserError("refused by Slurm: Requested node configuration is not available")
+        return "9"
+
+    monkeypatch.setattr(queue, "submit", submit)
+    reconciler = reconcile._Reconciler(step.run, View(), False, False)
+    assert reconciler._submit(step, "array", parts=[part]) == ["9"]
+    assert submitted == [True, False]
+    assert [bool(entry.get("void")) for entry in step.jobs()] == [False, True, False]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_node_that_computes_wrongly_is_left_out(
+    part: Part, step: Step, monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    def broken(*_: object) -> None:
+        raise job.BadNodeError("cuda:0 computes wrongly")
+
+    monkeypatch.setattr(element, "_run", broken)
+    names = {
+        "SLURM_PROCID": rank,
+        "SLURM_NTASKS": 2,
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURMD_NODENAME": "n4",
+    }
+    for name, value in names.items():
+        monkeypatch.setenv(name, str(value))
+    for name in (
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        job.VARIABLE,
+        job.SLACK_VARIABLE,
+    ):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    key = step.arrays()[0]["key"]
+    with pytest.raises(job.BadNodeError):
+        element.Element(str(step.run.path), "count", "run", 0, key)()
+    assert part.last()["event"] == ("lost" if rank else "failed")
+    assert decide.bad_nodes([part]) == ["n4"]
+    assert decide.has_ended(part, key)
+
+
+@pytest.mark.slurm
+@pytest.mark.timeout(150)
+def test_a_stopped_process_is_found_and_the_part_goes_on_elsewhere(cluster: Path, on_cluster: Path) -> None:
+    """SIGSTOP for one of two processes: found within 60 s of its next report, started again within 30 s."""
+    cfg = LockstepConfig(on_cluster / "m")
+    settings = {"run": "hang", "tasks_per_node": "2", "hang_slack_s": "3", "mem_gb": "1"}
+    launch.submit_stage(LOCKSTEP, [cfg], "slurm", settings)
+    part = opened("hang").steps["lockstep"].part("run", 0)
+    state = cfg.out / "state"
+    wait_until(lambda: state.exists() and int(state.read_text().split()[0]) >= 20, 60, "twenty updates")
+    (pid,) = [
+        pid
+        for pid in bed.stragglers(cluster)
+        if b"\0SLURM_PROCID=1\0" in bed.process_file(pid, "environ")
+        and b"xling.slurm.entry" in bed.process_file(pid, "cmdline")
+    ]
+    os.kill(pid, signal.SIGSTOP)
+    stopped = time.time()
+    wait_until(lambda: "hangs" in str(part.last().get("reason", "")), 60, "the hang to be found")
+    lost = part.last()
+    assert lost["reason"].startswith(f"rank 1 on {lost['exclude'][0]} (of 2, 2 are late) hangs after ")
+    assert "slurm_stages.py" in lost["reason"] and " lockstep" in lost["reason"]
+    assert outcome_of("hang", "lockstep")["state"] == "done"
+    starts = [event for event in part.events() if event["event"] == "start"]
+    assert [start["node"] for start in starts] == [starts[0]["node"], starts[1]["node"]]
+    assert starts[0]["node"] == lost["exclude"][0] != starts[1]["node"]
+    assert starts[1]["saved"] >= 20
+    expected = sum(2 * update + 1 for update in range(1, cfg.updates + 1))
+    assert (cfg.out / "result").read_text() == f"{expected}\n"
+    found, again = lost["time"] - stopped, starts[1]["time"] - lost["time"]
+    print(f"found after {found:.1f} s, started again after {again:.1f} s")
+    assert found < 60 and again < 30
