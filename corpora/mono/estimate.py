@@ -1,7 +1,8 @@
 """Estimate of the cost of a build by phase: ``xling corpus mono ... dry_run=true``. Only lists of files are read.
 
 Parts, ranges and files come from the plan that the build itself would make. Seconds, bytes and memory are rates of
-builds on real pages (``docs/results.d/corpora-build.md``) times sizes. All text is taken to be in the languages asked
+builds on real pages (``docs/results.d/corpora-build.md``) times sizes; those of ``near``, ``fit``, ``score``, ``cut``
+and ``finish`` are guesses. All text is taken to be in the languages asked
 for, so the phases after identification cost less in truth, unless ``lang=all``.
 """
 
@@ -45,7 +46,7 @@ class Rate:
     part_s: float = 0.02
 
 
-# Measured: docs/results.d/corpora-build.md, "Costs of a phase".
+# read, route, dedup, filter and shingle: measured, docs/results.d/corpora-build.md. The others are guesses on the high side.
 RATES = {
     "route": Rate(0.125, 0.39, 0.37, 7),
     "read": Rate(0.085, 0.39, 0.83, 10),
