@@ -32,7 +32,9 @@ export LC_ALL := C.UTF-8
 VENV := .venv
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Files whose hashes are not those of requirements.lock are refused; the lock names everything, so nothing is resolved.
+LOCKED := $(PIP) --require-hashes --no-deps
 XLING := $(BIN)/xling
 
 # $(call opt,SIZE,size) is the word "size=..." where SIZE is given and nothing where it is not.
@@ -63,7 +65,7 @@ install: $(STAMP)  ## make .venv and install everything (PYTHON=python3.12 TORCH
 
 # Left out unless PYTHON, TORCH or TORCH_INDEX is given: then the stamp is always out of date.
 .PHONY: setting-given
-$(STAMP): pyproject.toml constraints.txt $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX,$(call is_given,$s))),setting-given)
+$(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX,$(call is_given,$s))),setting-given)
 	@rm -f $(STAMP)
 	started=$$SECONDS
 	version='import sys; print(*sys.version_info[:2], sep="."); sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))'
@@ -86,13 +88,14 @@ $(STAMP): pyproject.toml constraints.txt $(if $(strip $(foreach s,PYTHON TORCH T
 	torch=$${XLING_ARG_TORCH:-torch==2.13.0}
 	echo "install: $$torch"
 	$${XLING_ARG_TORCH_INDEX:+env "PIP_INDEX_URL=$$XLING_ARG_TORCH_INDEX"} \
-	    $(PIP) $${XLING_ARG_TORCH_INDEX:+--upgrade} "$$torch"
+	    $(PIP) --constraint constraints.txt $${XLING_ARG_TORCH_INDEX:+--upgrade} "$$torch"
 	echo 'install: build tools'
-	$(PIP) numpy cython 'setuptools<81' wheel setuptools_scm
-	echo 'install: fairseq and seqeval (compiled here unless a wheel fits; about three minutes)'
-	$(PIP) --no-build-isolation fairseq-fixed==0.12.3.1 seqeval==1.2.2
-	echo 'install: xling and its tools'
-	$(PIP) --no-build-isolation --editable '.[dev,docs]'
+	sed '/^# The rest/,$$d' requirements.lock >$(VENV)/build.lock
+	$(LOCKED) --requirement $(VENV)/build.lock
+	echo 'install: what xling needs (fairseq is compiled here unless a wheel fits; about three minutes)'
+	$(LOCKED) --no-build-isolation --requirement requirements.lock
+	echo 'install: xling'
+	$(PIP) --no-deps --no-build-isolation --editable .
 	# fairseq asks for torchaudio and nothing here uses it; one that this torch cannot load would stop transformers.
 	if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
 	    $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
@@ -101,7 +104,7 @@ $(STAMP): pyproject.toml constraints.txt $(if $(strip $(foreach s,PYTHON TORCH T
 	echo "install: done in $$((SECONDS - started)) s"
 
 constraints: install  ## resolve pyproject.toml, then write constraints.txt and requirements.lock again
-	@$(PIP) --no-build-isolation --editable '.[dev,docs]'
+	@$(PIP) --constraint constraints.txt --no-build-isolation --editable '.[dev,docs]'
 	{
 	    sed -n '/^#/p' constraints.txt
 	    $(BIN)/python -m pip freeze --all --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//; /^pip==/d; / @ /d'
