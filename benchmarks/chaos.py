@@ -2,10 +2,11 @@
 
 Run:  python -m benchmarks.chaos [--kills N] [--seed N] [--stages xlco,umt,...] [--dir DIR]
 
-SYNTHETIC text of two languages. Each stage runs twice undisturbed first: what differs between those two (none is known
-but speeds and times, which are left out of the comparison) is named. Then it is killed ``--kills`` times in all, at
-most `MOST` times before it may end, together with the processes that it started. Each start is a fork of this process,
-which has imported torch, fairseq and the stages already, so that a kill hits the work and not the imports. Prints a
+SYNTHETIC text of two languages. Each stage runs twice undisturbed first: what differs between those two is named. Then
+it is killed ``--kills`` times in all, at most `MOST` times before it may end, together with the processes that it
+started. Each start is a fork of this process, which has imported torch, fairseq and the stages already, so that a kill
+hits the work and not the imports. Left out of the comparison are speeds, times and the training losses of
+``log.jsonl``: after a kill its next line is the mean since the checkpoint, not since the line before. Prints a
 Markdown table; exit code 1 when a byte differed or a run did not end well.
 """
 
@@ -147,7 +148,10 @@ def _stable(path: Path) -> Any:
     if path.suffix == ".json":
         return _without_times(json.loads(path.read_bytes()))
     if path.suffix == ".jsonl":
-        return [_without_times(json.loads(line)) for line in path.read_bytes().splitlines()]
+        events = [json.loads(line) for line in path.read_bytes().splitlines()]
+        return [
+            event["update"] if event.get("split") == "train" else _without_times(event) for event in events
+        ]
     return path.read_bytes()
 
 
