@@ -67,7 +67,12 @@ def test_every_stage_has_help(xling: Xling, name: str) -> None:
 
 def test_bare_words_fill_several_settings(xling: Xling) -> None:
     code, text, _ = xling("config", "export", "hf", "runs/a", "runs/b")
-    assert code == 0 and json.loads(text) == {"checkpoint": "runs/a", "out": "runs/b", "scores": []}
+    assert code == 0 and json.loads(text) == {
+        "checkpoint": "runs/a",
+        "out": "runs/b",
+        "scores": [],
+        "pooling": "mean",
+    }
     code, _, err = xling("export", "hf", "runs/a", "runs/b", "runs/c")
     assert code == 2 and "cannot use 'runs/c'" in err and "Traceback" not in err
 

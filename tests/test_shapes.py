@@ -27,8 +27,8 @@ from torch import Tensor
 
 from tests import shape_checks
 from tests.conftest import ROOT
+from xling.corpora import ngrams
 from xling.corpora.parallel import ibm
-from xling.corpora.parallel.filters import langid
 from xling.corpora.stages import paragraphs
 from xling.data import masking, noise
 from xling.data.symbols import Symbols
@@ -212,7 +212,7 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "our_order": lambda: t5.our_order(5, 2, [9, 8]),
     "is_member": lambda: paragraphs.is_member(a_key(3, 9, 4), a_key(1, 4)),
     "keys_of": lambda: paragraphs.keys_of("one\ntwo"),
-    "grams": lambda: langid.grams("one two", 3),
+    "grams": lambda: ngrams.grams("one two"),
     "padded": lambda: ibm.padded(ragged(2, 2), ragged(3, 1), np.arange(2)),
     "optimizer": lambda: optim.XlingAdamW(optim.AdamWConfig(lr=[0.1]), [a_gradient()]).clip_grad_norm(1.0),
 }
@@ -317,7 +317,7 @@ PLANTED = [
     (t5, "our_order", "*sentinels])", "*sentinels])[:, None]"),
     (paragraphs, "is_member", "sorted_keys[places] == keys", "sorted_keys == keys[:, None]"),
     (paragraphs, "keys_of", ".reshape(-1)", ".reshape(-1, 1)"),
-    (langid, "grams", "np.unique(", "np.atleast_2d("),
+    (ngrams, "grams", "np.uint64(32)).astype(np.uint32)", "np.uint64(32)).astype(np.uint32)[:, None]"),
     (ibm, "padded", "f.astype(np.int32)", "f.T.astype(np.int32)"),
     (optim, "XlingAdamW.clip_grad_norm", "return norm", "return norm.expand(1)", "optimizer"),
 ]  # fmt: skip

@@ -46,7 +46,7 @@ class Rate:
     part_s: float = 0.02
 
 
-# read, route, dedup, filter and shingle: measured, docs/results.d/corpora-build.md. The others are guesses on the high side.
+# read, route, dedup, filter and shingle are measured (docs/results.d/corpora-build.md), the others are high guesses.
 RATES = {
     "route": Rate(0.125, 0.39, 0.37, 7),
     "read": Rate(0.085, 0.39, 0.83, 10),

@@ -341,7 +341,7 @@ def other_pieces(folder: Path) -> None:
             set_config(d_model=64, encoder_attention_heads=2, decoder_attention_heads=2),
             "by its configuration",
         ),
-        (set_config(decoder_start_token_id=2), "26 tokens after its pieces, for 52 languages"),
+        (set_config(decoder_start_token_id=2), "25 tokens after its pieces, for 52 languages"),
         (set_config("tokenizer_config.json", tokenizer_class="MBart50Tokenizer"), "for 52 languages"),
         (change_weight("lm_head.weight"), "embeddings of its own"),
         (change_weight(""), r"no weight encoder\.layers\.0\.fc1"),

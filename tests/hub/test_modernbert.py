@@ -142,9 +142,9 @@ def modern(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPat
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     return {
-        file.name: file.read_bytes()
-        for file in folder.iterdir()
-        if file.name not in ("manifest.json", "README.md")
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file() and file.name not in ("manifest.json", "README.md")
     }
 
 

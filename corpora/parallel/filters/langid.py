@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from xling.corpora.identify import SURE
 from xling.corpora.parallel.declared import Declared
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 from xling.corpora.stages.langid import identify
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Shaped
 
 _SAMPLE = 1500
 _FIRST_LOOK = 48  # characters; most lines show their language by then
@@ -140,8 +143,11 @@ class Side:
             # Words that a close language has too say nothing.
             self.trusted = words.filter(pl.Series(~self.declared.leans(words.to_list())))
 
-    def others(self, texts: pl.Series) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
-        """Return the other language of each text, "" for none, and its deviations, not a number where not looked at."""
+    def others(self, texts: pl.Series) -> tuple[Shaped[np.ndarray, " texts"], Float64[np.ndarray, " texts"]]:
+        """Return the other language of each text and its deviations, each ``(num_texts,)``.
+
+        Both say nothing of a text that was not looked at: its language is ``""``, its deviations are NaN.
+        """
         asked = np.arange(len(texts))
         if len(self.trusted):
             asked = np.flatnonzero(~_mostly_trusted(_words(texts), self.trusted))

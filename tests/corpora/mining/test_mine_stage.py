@@ -176,7 +176,7 @@ import faiss, xxhash
 from xling import cli
 from xling.corpora.mining import stage
 how, words = sys.argv[1], sys.argv[2:]
-draw, deaths, longest = random.Random(1), 0, 0.5
+draw, deaths, longest = random.Random(1), 0, 0.2
 for attempt in range(1, 200):
     child = os.fork()
     if not child:
