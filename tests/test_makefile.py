@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("Makefile", "pyproject.toml", "constraints.txt", "requirements.lock")
@@ -356,6 +358,25 @@ def test_the_lock_holds_every_pin_with_hashes_except_torch():
     assert {name: version for name, version, _ in entries} == {k: v for k, v in pins.items() if k != "torch"}
     assert len(entries) == len(re.findall(r"^[a-z0-9]", lock, re.M))
     assert "triton==3.7.1 ; sys_platform == 'linux' \\" in lock
+
+
+def test_the_lock_names_what_its_packages_need():
+    """`pip install --no-deps` brings nothing else."""
+    pins = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), re.M)) | {"torch"}
+    missing = set()
+    for name in pins:
+        try:
+            needs = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # for another machine
+        for need in map(Requirement, needs):
+            if need.marker is None or need.marker.evaluate({"extra": ""}):
+                wanted = re.sub(r"[-_.]+", "-", need.name).lower()
+                missing |= {f"{name} needs {wanted}"} if wanted not in pins else set()
+    # fairseq names torchaudio, which we do not use; what torch brings depends on its build.
+    assert {text for text in missing if not text.startswith("torch needs")} == {
+        "fairseq-fixed needs torchaudio"
+    }
 
 
 def test_the_lock_puts_build_tools_and_their_needs_first():
