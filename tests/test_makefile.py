@@ -373,10 +373,8 @@ def test_the_lock_names_what_its_packages_need():
             if need.marker is None or need.marker.evaluate({"extra": ""}):
                 wanted = re.sub(r"[-_.]+", "-", need.name).lower()
                 missing |= {f"{name} needs {wanted}"} if wanted not in pins else set()
-    # fairseq names torchaudio, which we do not use; what torch brings depends on its build.
-    assert {text for text in missing if not text.startswith("torch needs")} == {
-        "fairseq-fixed needs torchaudio"
-    }
+    # What torch brings depends on its build.
+    assert {text for text in missing if not text.startswith("torch needs")} == set()
 
 
 def test_the_lock_puts_build_tools_and_their_needs_first():
