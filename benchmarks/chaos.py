@@ -136,7 +136,10 @@ def started(words: Sequence[str], log: str = os.devnull) -> Child:
 
 
 def contents(out: Path) -> dict[str, Any]:
-    """Return every published file; of JSON what is no speed and no time. The manifest has the time that it took."""
+    """Return path -> contents of every published file but the manifest, which holds times.
+
+    JSON files come without speeds and times.
+    """
     return {
         str(path.relative_to(out)): _stable(path)
         for path in sorted(out.rglob("*"))

@@ -20,7 +20,7 @@ _ROUNDS = 64
 
 
 class Best(NamedTuple):
-    """The best neighbour of each row: its number, and the margin, -inf where there is none."""
+    """Best neighbour of each row and its margin; the margin is -inf if no neighbour was found."""
 
     ids: Int64[np.ndarray, " rows"]
     scores: Float32[np.ndarray, " rows"]
