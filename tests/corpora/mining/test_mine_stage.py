@@ -176,7 +176,7 @@ import faiss, xxhash
 from xling import cli
 from xling.corpora.mining import stage
 how, words = sys.argv[1], sys.argv[2:]
-draw, deaths, longest = random.Random(1), 0, 0.2
+draw, deaths, longest = random.Random(1), 0, 0.02
 for attempt in range(1, 200):
     child = os.fork()
     if not child:
@@ -194,7 +194,7 @@ for attempt in range(1, 200):
         os._exit(cli.main(words) or 0)
     if how == "moments":
         time.sleep(draw.uniform(0, longest))
-        longest *= 1.1  # so that it ends on a slow machine too
+        longest *= 1.1  # from far too short to long enough, on fast machines and slow ones
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status):
