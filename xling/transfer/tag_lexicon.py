@@ -5,8 +5,8 @@ texts and of texts with projected tags. Spellings are romanised, so a name is fo
 by its Latin letters and once by its consonants.
 
 Sources: tags of word types from projection: Täckström et al. 2013, Token and type constraints for cross-lingual
-part-of-speech tagging; evidence from other occurrences of a name: Ratinov and Roth 2009, Design challenges and
-misconceptions in named entity recognition, section 4.
+part-of-speech tagging. Other occurrences of a name: Ratinov and Roth 2009, Design challenges and misconceptions
+in named entity recognition, section 4.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from xling.text.features import MIN_SKELETON
 from xling.text.romanise import romanise, skeleton
@@ -62,9 +63,8 @@ class TagLexicon:
 
     def of_types(self, probabilities: Float32[np.ndarray, "_ labels"]) -> Float32[np.ndarray, "_ types"]:
         """Return the probabilities of the types from those of the labels, (num_words, types)."""
-        sums = np.zeros((len(probabilities), len(self._types)), np.float32)
-        np.add.at(sums, (slice(None), list(self._index.values())), probabilities)
-        return sums
+        types = np.eye(len(self._types), dtype=np.float32)[list(self._index.values())]
+        return np.asarray(probabilities @ types)
 
     def add(self, texts: Sequence[Sequence[str]], shares: Sequence[Float32[np.ndarray, "_ types"]]) -> None:
         """Count the words of some texts.
@@ -86,7 +86,7 @@ class TagLexicon:
 
     def features(
         self, words: Sequence[str], own: Float32[np.ndarray, "words types"] | None = None
-    ) -> Float32[torch.Tensor, "words features"]:
+    ) -> Float32[Tensor, "words features"]:
         """Return the share of each type among the occurrences of each word's spellings.
 
         Args:
