@@ -90,7 +90,21 @@ def test_answers_score_as_by_the_harness(name: str, tmp_path: Path) -> None:
 def test_masakhapos_is_scored_as_by_its_script(tmp_path: Path) -> None:
     """``accuracy`` and ``f1`` of train_pos.py of masakhane-io/masakhane-pos at a42273e, which are seqeval's."""
     suite = suites()["masakhapos"]
-    tags = ["ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT"]
+    tags = [
+        "ADJ",
+        "ADP",
+        "ADV",
+        "AUX",
+        "CCONJ",
+        "DET",
+        "INTJ",
+        "NOUN",
+        "NUM",
+        "PART",
+        "PRON",
+        "PROPN",
+        "PUNCT",
+    ]
     tags += ["SCONJ", "SYM", "VERB", "X"]
     gold = [[tags[(i * i + 5 * j + 3) % 17] for j in range(i % 9 + 1)] for i in range(60)]
     given = [
@@ -99,9 +113,7 @@ def test_masakhapos_is_scored_as_by_its_script(tmp_path: Path) -> None:
     ]
     path = tmp_path / "masakhane-pos/data/swa/test.txt"
     path.parent.mkdir(parents=True)
-    path.write_text(
-        "".join("".join(f"neno{j} {tag}\n" for j, tag in enumerate(row)) + "\n" for row in gold)
-    )
+    path.write_text("".join("".join(f"neno{j} {tag}\n" for j, tag in enumerate(row)) + "\n" for row in gold))
     rows = load(suite, "sw", "test", tmp_path)
     scores = [evaluate(METRICS[metric], rows, given, "sw")[0] for metric in ("tag_accuracy", "tag_f1")]
     assert scores == [100 * 0.7938144329896907, 100 * 0.7832167832167832]
