@@ -458,6 +458,8 @@ def test_findings_stand_by_their_weight_and_count_in_words() -> None:
     said = stage.summary(scores)
     assert [text.partition(",")[0] for text in said] == ["far", "middle", "near"]
     assert "the 1 language other than en (controls: random 60.0)" in said[0]
+    alone = [Score("xnli", "sw", "accuracy", value, 10, 1, f"system{value}") for value in (50.0, 70.0, 60.0)]
+    assert [re.findall("system(..)", text)[0] for text in stage.summary(alone)] == ["70", "60", "50"]
 
 
 def test_published_columns_say_whether_they_are_comparable(tmp_path: Path) -> None:
