@@ -108,7 +108,7 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     assert "z,original - own-positions,+30.0 ± 0.0,refuted" in said
     with pytest.raises(UserError, match=r"claims\.a=nothing"):
         table(GridConfig(tmp_path, tmp_path / "other", claims={"a": "nothing"}))
-    with pytest.raises(UserError, match="no run in"):
+    with pytest.raises(UserError, match="holds no analysis"):
         table(GridConfig(tmp_path / "grid", tmp_path / "other"))
 
 

@@ -121,7 +121,7 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     sbatch.write_text("#!/bin/sh\necho 'sbatch: error: Invalid partition name specified' >&2\nexit 1\n")
     sbatch.chmod(0o755)
     monkeypatch.setenv("PATH", f"{sbatch.parent}:/usr/bin:/bin")
-    wanted = "refused by Slurm: sbatch: error: Invalid partition name specified"
+    wanted = "Slurm refused the command sbatch: sbatch: error: Invalid partition name specified"
     with pytest.raises(UserError, match=wanted):
         launch.submit_stage(COUNT, [CountConfig(work / "m")], "slurm", {"run": "r"})
     assert list((work / "runs/jobs").iterdir()) == [] and not list(work.glob(".*.lease"))

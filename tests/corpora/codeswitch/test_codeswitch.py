@@ -14,7 +14,7 @@ from xling.corpora.codeswitch.build import CodeswitchConfig, run
 from xling.corpora.codeswitch.documents import alternate, by_document
 from xling.corpora.parallel.align import AlignerSettings
 from xling.corpora.parallel.align_stage import AlignConfig
-from xling.corpora.parallel.config import ParallelConfig
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
 from xling.text.dictionary import Cosda, check_direction, read_dictionary, replacement_rates
 from xling.text.pairs import spans, words
