@@ -257,9 +257,11 @@ def faults_of_names(text: str) -> Iterator[Fault]:
 def faults_of_errors(text: str) -> Iterator[Fault]:
     """Yield the user errors that say neither what is valid nor how to fix it."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "UserError":
-            if len(node.args) + len(node.keywords) < 2:
-                yield Fault(node.lineno, "UserError with one text: add what is valid, or fix=")
+        is_error = (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "UserError"
+        )
+        if is_error and len(node.args) + len(node.keywords) < 2:
+            yield Fault(node.lineno, "UserError with one text: add what is valid, or fix=")
 
 
 def anchors(text: str) -> set[str]:

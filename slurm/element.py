@@ -154,7 +154,8 @@ def _start(part: Part, key: str) -> None:
         stalls += event["event"] == "stopped" and bool(event.get("limit"))
     if stalls >= MAX_STALLS:
         error = UserError(
-            f"came back {stalls} times without progress, each time stopped by its time limit; saved units of work: {saved}",
+            f"came back {stalls} times without progress, each time stopped by its time limit; "
+            f"saved units of work: {saved}",
             fix="raise timeout_min, or save more often",
         )
         part.append("failed", reason=str(error), final=True, saved=saved, key=key)

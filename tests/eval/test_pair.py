@@ -118,6 +118,7 @@ def test_suites_that_cannot_be_altered_are_refused(tmp_path: Path, monkeypatch: 
         tmp_path, tmp_path, tmp_path / "out", suites=("xsid", "panx", "xquad"), data=tmp_path
     )
     with pytest.raises(
-        UserError, match="suites=xsid,xquad; valid: suites of tags, classes or sentence pairs"
+        UserError,
+        match="suites=xsid,xquad: their answers are not labels; valid: suites of tags, classes or sentence pairs",
     ):
         pair.run(cfg)

@@ -22,7 +22,11 @@ from xling.training import train
             "unknown pair in .*'ar-en'; valid: en-ar, en-th; fix: use en-ar",
         ),
         ("tlm", ["objectives.tlm.pairs=en-sw"], "unknown pair in .*'en-sw'; valid: en-ar, en-th"),
-        ("tlm", ["langs=ar,th"], "no pair in .* of the languages ar, th; valid: en-ar, en-th"),
+        (
+            "tlm",
+            ["langs=ar,th"],
+            "no pair in .* of the languages ar, th; valid: pairs that it has: en-ar, en-th",
+        ),
         (
             "alm",
             ["objectives.alm.pairs=en-th"],
@@ -84,7 +88,7 @@ from xling.training import train
         (
             "translation",
             ["langs=en,ar", "objectives.translation.pairs=en-th,en-ar"],
-            "pair en-th with langs=en,ar",
+            "pairs=en-th with langs=en,ar",
         ),
         (
             "translation",

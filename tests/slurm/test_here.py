@@ -128,7 +128,8 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     step = planned(work).steps["count"]
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0)
     reconcile._Reconciler(step.run, View(), False, False)._go_on(step)
-    assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", f"cannot go on: {wanted}")
+    said = f"cannot go on: {wanted}; fix: change the slurm.* setting that it names"
+    assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", said)
     assert status.of_step(step, View()).state == "FAILED"
 
 

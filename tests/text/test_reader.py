@@ -55,7 +55,7 @@ def test_a_corpus_without_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has the columns src, tgt; valid: a column text"):
         list(reader.documents([str(path)]))
     pl.DataFrame({"text": ["a", None]}).write_parquet(path)
-    with pytest.raises(UserError, match="not a string in every row"):
+    with pytest.raises(UserError, match="has rows without text"):
         list(reader.documents([str(path)]))
     path.write_bytes(b"PAR1 cut")
     with pytest.raises(UserError, match="a whole Parquet file"):

@@ -388,7 +388,7 @@ def test_a_model_without_decoder_is_refused(model: Path) -> None:
     ("words", "pattern"),
     [
         (["test.en-ar=nowhere"], r"test\.en-ar: 1 files; valid: two: sources and references"),
-        (["directions=en-de"], "direction en-de; valid: en-ar"),
+        (["directions=en-de"], "directions=en-de: no parallel shards of this pair; valid: en-ar"),
         (["back_share=2"], "back_share=2.0; valid: a share"),
     ],
 )
