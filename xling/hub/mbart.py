@@ -146,7 +146,11 @@ def read_fairseq(
         plain_head=True,
     )
     if int(args.get("decoder_attention_heads", shape.heads)) != shape.heads:
-        raise UserError(f"{path} has other heads in the decoder", f"{shape.heads} as in the encoder")
+        raise UserError(
+            f"{path} has {args['decoder_attention_heads']} heads in its decoder",
+            f"{shape.heads}, as in its encoder",
+            "xling has no such models: choose another",
+        )
     return shape, weights, known
 
 
