@@ -138,7 +138,7 @@ def test_a_language_that_was_answered_twice_is_refused(world: Path) -> None:
     with pytest.raises(
         UserError, match=r"majority, seed -1: two files of answers in sw, to test and test rows"
     ):
-        publish.rescore(RescoreConfig(cfg.out, world))
+        score_tables.rescore(RescoreConfig(cfg.out, world))
 
 
 def test_a_signature_says_how_many_rows_were_trained_on(world: Path) -> None:
