@@ -16,7 +16,9 @@ from xling.text.pairs import frame
 
 MIN_PAIRS = 1000
 CLEAN = "clean"
-_BACKGROUND, _A_KIND, _PAIRS_A_PLANTED = 1500, 40, 250
+# Least and most pairs that stay as they are, and that a kind of noise is planted into; between them, one for so many of
+# the corpus, so that the audit judges about 4 % as many pairs as the build.
+_BACKGROUND, _A_KIND = (200, 1500, 66), (4, 40, 1250)
 _SURE = 0.9
 Counts = dict[str, list[int]]
 
@@ -38,8 +40,7 @@ def audit(chain: Chain, read: pl.DataFrame, kept: pl.DataFrame, seed: int) -> Co
     random = rng(seed, "audit")
     texts = list(kept.select("src", "tgt").iter_rows())
     clean = Clean(texts)
-    number = min(_A_KIND, kept.height // _PAIRS_A_PLANTED)
-    background = min(_BACKGROUND, kept.height // 5)
+    background, number = (_within(kept.height, *limits) for limits in (_BACKGROUND, _A_KIND))
     rows: list[tuple[str, Pair, Pair]] = [("", pair, pair) for pair in texts[:background]]
     for kind, damage in KINDS.items():
         # A copy is noise behind the pair that it copies.
@@ -58,7 +59,11 @@ def audit(chain: Chain, read: pl.DataFrame, kept: pl.DataFrame, seed: int) -> Co
             counts = shares.setdefault(kind, [0, 0])
             counts[0] += name not in texts_left or restored(texts_left[name], whole)
             counts[1] += 1
-    return shares | _clean(chain, read.head(_BACKGROUND))
+    return shares | _clean(chain, read.head(background))
+
+
+def _within(pairs: int, least: int, most: int, one_for: int) -> int:
+    return max(least, min(most, pairs // one_for))
 
 
 def _clean(chain: Chain, read: pl.DataFrame) -> Counts:
