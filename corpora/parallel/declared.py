@@ -46,8 +46,9 @@ _MAX_CHARS, _FOLDS, _MIN_TEXTS = 200, 5, 20
 _LEAST = 1e-3  # probability of a language that lid.176 does not name
 _LENGTH_POWER = 0.25  # how fast the spread of the mean ratio falls with the number of n-grams
 _SURE_NGRAMS, _SURE_FASTTEXT, _WRONG_FILE = -3.0, -3.0, 0.5
-# A text goes if lid.176 prefers another language by so much, or if it lies this many times the limit off.
-_AGREES, _ALONE = -1.0, 1.6
+# A text goes if lid.176, where it knows the language, prefers another by so much, or if it lies so many times the limit
+# off, by whether lid.176 knows the language.
+_AGREES, _ALONE = -1.0, {True: 1.6, False: 1.4}
 _MIN_SPREAD = 0.05
 _BLOCK = 500
 Gains = npt.NDArray[np.float64]
@@ -136,7 +137,7 @@ class Texts:
 
     @staticmethod
     def read(texts: Sequence[str]) -> Texts:
-        """Ask both models."""
+        """Return the n-grams of each text, their scores by language and the languages that lid.176 names."""
         grams, ranked, folds = [], [], []
         for text in texts:
             body = body_of(text[:_MAX_CHARS])
@@ -185,6 +186,7 @@ class OneScript:
         self.own = (bases == lang.base) & (scripts == script)
         self.called = {lang.base}
         self.rivals = bases != lang.base
+        self.is_named = bool(lang.fasttext)
         self.is_known = bool(self.own.any() and lang.fasttext)
         # What the models call most of a file in a language that they do not know stands for that language.
         if not self.own.any():
@@ -255,7 +257,7 @@ class OneScript:
         odds, rival = self._evidence(read)
         off = (odds / read.sizes**0.5 - self.middle) * read.sizes**_LENGTH_POWER / self.spread
         by_fasttext = self._odds(read)[0] - self.odds_shift
-        agreed = (by_fasttext < _AGREES) | (off < -_ALONE * self.deviations)
+        agreed = (by_fasttext < _AGREES) & self.is_named | (off < -_ALONE[self.is_named] * self.deviations)
         gone = (off < -self.deviations) & (odds < 0) & (read.sizes > 1) & agreed
         if self.is_other_file:
             gone |= self._surely_other(read)

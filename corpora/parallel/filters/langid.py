@@ -79,12 +79,12 @@ class PairLangId(PairFilter):
             raise UserError(f"settings.langid.deviations={self.deviations}", "a number above 0")
 
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the filter with what it learned from the first batch of pairs."""
         src = Side(pairs["src"], context.src, self)
         return Fitted(src, Side(pairs["tgt"], context.tgt, self), self.swap)
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         item = self.fitted(pairs, context)
         return item.judge(item.measured(pairs, context), context)
 
@@ -113,7 +113,7 @@ class Fitted(PairFilter):
     values: ClassVar[dict[str, str]] = PairLangId.values
 
     def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with texts put right, and what was changed."""
         if not self.swap:
             return pairs, pl.DataFrame(schema=REPAIRS)
         pairs = self.measured(pairs, context)
@@ -132,7 +132,7 @@ class Fitted(PairFilter):
         return pairs.with_columns(columns), pl.DataFrame(kept, REPAIRS, orient="row")
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         if _FAULT in pairs.columns:  # `repaired` has measured
             return pairs
         (src, src_off), (tgt, tgt_off) = self.src.others(pairs["src"]), self.tgt.others(pairs["tgt"])
@@ -146,7 +146,7 @@ class Fitted(PairFilter):
         )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         return pairs[_FAULT].alias("reason")
 
 

@@ -71,13 +71,13 @@ class Length(PairFilter):
     )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         a, b = (_alphabetic_chars(side, lang) + self.smoothing for side, lang in context.sides)
         ratio = pl.max_horizontal(a, b) / pl.min_horizontal(a, b)
         return pairs.with_columns(ratio.cast(pl.Float32).alias("length_ratio"))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         a, b = (_alphabetic_chars(side, lang) for side, lang in context.sides)
         return first_reason(
             self.measured(pairs, context) if "length_ratio" not in pairs.columns else pairs,

@@ -32,12 +32,12 @@ class LongWords(PairFilter):
     )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         longest = [_longest(side) for side, lang in context.sides if lang.spaces]
         return pairs.with_columns(pl.max_horizontal(pl.lit(0, pl.UInt32), *longest).alias("longest_word"))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         pairs = pairs if "longest_word" in pairs.columns else self.measured(pairs, context)
         return first_reason(pairs, {"long_word": pl.col("longest_word") > self.max_chars})
 

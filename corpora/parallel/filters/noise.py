@@ -87,13 +87,13 @@ class Noise(PairFilter):
     )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         letters = pl.min_horizontal(_letters("src"), _letters("tgt")).cast(pl.Float32)
         marks = (_marks("src") - _marks("tgt")).abs()
         return pairs.with_columns(letters.alias("letters"), marks.alias("marks_off"))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         tests = {
             "invisible": pl.any_horizontal(_invisible(side, lang) for side, lang in context.sides),
             "lost_letters": _lost("src") != _lost("tgt"),

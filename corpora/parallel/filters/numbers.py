@@ -104,7 +104,7 @@ class Numbers(PairFilter):
     )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         unlike = pairs.select((_digits("src") != _digits("tgt")).alias("unlike"))["unlike"].arg_true()
         alone = [missing(src, tgt) for src, tgt in pairs.select("src", "tgt")[unlike].iter_rows()]
         counts = np.zeros(pairs.height, np.int32)
@@ -112,7 +112,7 @@ class Numbers(PairFilter):
         return pairs.with_columns(pl.Series("numbers_alone", counts))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         # Most pairs hold neither digits nor addresses, and most numbers are the same at first sight.
         asked = pairs.select(
             _digits("src").alias("a"), _digits("tgt").alias("b"), "src", "tgt"

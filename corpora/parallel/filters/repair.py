@@ -46,7 +46,7 @@ class Repair(PairFilter):
     )
 
     def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with texts put right, and what was changed."""
         changes: list[Change] = []
         for (side, lang), other in zip(context.sides, reversed(SIDES), strict=True):
             asked = pairs.select(self._looks(side, other).alias("asked"))["asked"].arg_true()
@@ -62,7 +62,7 @@ class Repair(PairFilter):
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("reason")
 
     def _looks(self, side: str, other: str) -> pl.Expr:

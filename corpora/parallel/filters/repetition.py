@@ -50,7 +50,7 @@ class Repetition(PairFilter):
     )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         looks = [_may_repeat(side) if lang.spaces else pl.lit(True) for side, lang in context.sides]
         rows = pairs.with_columns(pl.any_horizontal(looks).alias("asked"))["asked"].arg_true()
         (src, many_src), (tgt, many_tgt) = (
@@ -65,7 +65,7 @@ class Repetition(PairFilter):
         return pairs.with_columns(pl.Series("distinct", distinct), pl.Series(_FAULT, is_repeated))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         pairs = pairs if _FAULT in pairs.columns else self.measured(pairs, context)
         return first_reason(pairs, {"repeated": pl.col(_FAULT)})
 

@@ -55,7 +55,7 @@ class Score(CorpusFilter):
         return pairs.select(pl.col(self.column).cast(pl.Float32).alias("score"))
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.CorpusFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         limit = self.threshold
         if limit == "auto":
             border = mixture.cut(keys["score"].drop_nulls().to_numpy().astype(np.float64))

@@ -62,7 +62,7 @@ class Script(PairFilter):
     )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         shares = [
             _foreign(side, lang) / pl.max_horizontal(pl.col(side).str.len_chars(), 1)
             for side, lang in context.sides
@@ -73,7 +73,7 @@ class Script(PairFilter):
         )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         pairs = pairs if "foreign_letters" in pairs.columns else self.measured(pairs, context)
         reasons = [""] * pairs.height
         asked = pairs.with_row_index().filter(pl.col("foreign_letters") > self.max_foreign)

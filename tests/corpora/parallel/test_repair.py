@@ -7,8 +7,8 @@ import pytest
 
 from xling.core.stage import run_local
 from xling.corpora.parallel import chain
-from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
 from xling.text.document import Ledger
 from xling.text.pairs import frame
