@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,17 @@ def test_a_column_of_two_trainings_or_two_checkpoints_is_refused(world: Path) ->
     other = Epochs(RIGHT, digest="e" * 64)
     run.evaluate_systems(dataclasses.replace(cfg, langs=("sw",), train_rows=6), [other])
     with pytest.raises(UserError, match=r"checkpoint:dddddddddddd; sw by .*checkpoint:eeeeeeeeeeee"):
+        score_tables.rescore(RescoreConfig(cfg.out, world))
+
+
+def test_a_language_that_was_answered_twice_is_refused(world: Path) -> None:
+    cfg = settings(world, langs=("en", "sw"), seeds=(1,))
+    run.evaluate_systems(cfg, [Majority()])
+    path = next(p for p in predictions.files(cfg.out / "predictions") if p.name == "sw.test.parquet")
+    shutil.copy(path, path.with_name("de.test.parquet"))
+    with pytest.raises(
+        UserError, match=r"majority, seed -1: two files of answers in sw, to test and test rows"
+    ):
         score_tables.rescore(RescoreConfig(cfg.out, world))
 
 
