@@ -14,10 +14,11 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from xling.core import extras
 from xling.core.errors import UserError
 from xling.hub import files
 from xling.models import checkpoint
-from xling.models.foreign import FOREIGN, INSTALL, SETTINGS, ForeignModel
+from xling.models.foreign import FOREIGN, SETTINGS, ForeignModel
 from xling.text import foreign, vocab
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def tokens_of(folder: Path) -> Tokens:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         backend = tokenizer.backend_tokenizer
     except ImportError:
-        raise UserError(f"transformers is not installed, and {folder} needs it", fix=INSTALL) from None
+        raise extras.missing("transformers", str(folder), "hub") from None
     except Exception as error:  # tokenizer classes raise all kinds of errors
         problem = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from xling.core import extras
 from xling.core.errors import UserError
 from xling.models.attention import Attention, Runs
 from xling.models.encoder import EncoderConfig
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 FOREIGN = "xling-foreign-1"
 SETTINGS = "transformers"  # key of the ``config.json`` in a model file
-INSTALL = "pip install transformers"
 NAMES = {
     "layers": ("num_hidden_layers", "n_layers"),
     "dim": ("hidden_size", "dim"),
@@ -43,7 +43,7 @@ def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
-        raise UserError("transformers is not installed, and this model needs it", fix=INSTALL) from None
+        raise extras.missing("transformers", "this model", "hub") from None
     told = dict(settings)
     if dropout is not None:
         told |= {name: dropout for name in DROPOUTS if name in told}
