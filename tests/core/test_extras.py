@@ -63,8 +63,12 @@ CASES = [
 @pytest.mark.parametrize(("package", "extra", "words"), CASES)
 def test_an_import_that_fails_is_one_line(tmp_path: Path, package: str, extra: str, words: list[str]) -> None:
     (tmp_path / "x.warc").write_text("")
-    code = f"import sys; sys.modules[{package!r}] = None; from xling.cli import main; sys.exit(main({words!r}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; from xling.cli import main; sys.exit(main({words!r}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith(f"xling: {package} is not installed, and xling ")
     assert done.stderr.endswith(f"fix: pip install 'xling[{extra}]'\n") and done.stderr.count("\n") == 1

@@ -39,7 +39,9 @@ def test_a_converted_model_writes_what_ours_writes(vocab: Path, tmp_path: Path, 
     ctranslate2.converters.TransformersConverter(str(tmp_path / "hf")).convert(str(tmp_path / "ct2"))
     translator = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu", intra_threads=1)
     fast, settings = (c.from_pretrained(tmp_path / "hf") for c in (AutoTokenizer, GenerationConfig))
-    sources = [fast.convert_ids_to_tokens(ids) for ids in fast(list(LINES), ["[en]"] * len(LINES))["input_ids"]]
+    sources = [
+        fast.convert_ids_to_tokens(ids) for ids in fast(list(LINES), ["[en]"] * len(LINES))["input_ids"]
+    ]
     model, symbols = checkpoint.load_seq2seq(folder)
     never = {*settings.suppress_tokens, *(symbols.lang(i) for i in range(len(LANGS)))}
     barred = [[name] for name in fast.convert_ids_to_tokens(sorted(never))]

@@ -27,9 +27,7 @@ def missing(package: str, user: str, extra: str) -> UserError:
         user: the command or the part that needs it.
         extra: the extra that brings it.
     """
-    return UserError(
-        f"{package} is not installed, and {user} needs it", fix=f"pip install 'xling[{extra}]'"
-    )
+    return UserError(f"{package} is not installed, and {user} needs it", fix=f"pip install 'xling[{extra}]'")
 
 
 def require(names: str, user: str) -> None:
