@@ -130,11 +130,11 @@ def hf_weights(
 def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build the ``config.json`` of the class of the model."""
     kind = type_of(shape)
-    # CTranslate2 reads the parts of mBART and BART here, and from the tokenizer's name which token the decoder starts with.
-    fixed = FAMILIES[kind].config | (
-        {"tokenizer_class": _CC50_TOKENIZER} if kind == "mbart" and shape.lang_first else {}
-    )
-    return fixed | {
+    # CTranslate2 reads the parts of mBART here, and takes from the tokenizer's name which token a decoder starts with.
+    fixed = {"tokenizer_class": _CC50_TOKENIZER} if kind == "mbart" and shape.lang_first else {}
+    return {
+        **FAMILIES[kind].config,
+        **fixed,
         "architectures": [f"{FAMILIES[kind].name}ForConditionalGeneration"],
         "model_type": kind,
         "vocab_size": symbols.size,

@@ -46,7 +46,7 @@ result = session.run({outputs}, {{each.name: batch[each.name] for each in sessio
 
 
 class Graph(nn.Module):
-    """What the graph computes: the named outputs of a model of transformers, from inputs by position."""
+    """The named outputs of a model of transformers, from inputs by position."""
 
     def __init__(self, model: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
         super().__init__()
