@@ -25,7 +25,7 @@ FOREIGN = "xling-foreign-1"
 SETTINGS = "transformers"  # key of the ``config.json`` in a model file
 NAMES = {
     "layers": ("num_hidden_layers", "n_layers"),
-    "dim": ("hidden_size", "dim"),
+    "dim": ("hidden_size", "dim", "emb_dim"),
     "heads": ("num_attention_heads", "n_heads"),
     "ffn_dim": ("intermediate_size", "hidden_dim"),
     "max_positions": ("max_position_embeddings",),
@@ -60,6 +60,8 @@ def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
     Raises:
         UserError: its settings lack one of them.
     """
+    if "emb_dim" in settings:  # XLM
+        settings = {**settings, "hidden_dim": 4 * settings["emb_dim"]}
     sizes: dict[str, Any] = {
         ours: next((settings[n] for n in theirs if n in settings), None) for ours, theirs in NAMES.items()
     }

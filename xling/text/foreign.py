@@ -15,8 +15,10 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
+from xling.text import moses
 
 NUM_SPM_SPECIALS = 3
+MOSES = "moses"  # key of the settings of `xling.text.moses.MosesTokenizer` in the place of a tokenizer
 SPACE, WORD_START, INSIDE = "\u0120", "\u2581", "##"
 """Markers of a word's start or inside in byte-level, SentencePiece and WordPiece vocabularies."""
 
@@ -26,10 +28,20 @@ def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
 
     Args:
         path: file to write.
-        tokenizer: the text of its ``tokenizer.json``.
+        tokenizer: the text of its ``tokenizer.json``, or of `MOSES` with its settings.
         order: the tokenizer's id for each of our ids: begin, padding, end, unknown, the pieces, mask.
     """
     path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
+
+
+def _loaded(told: dict[str, Any]) -> tuple[Any, bool]:
+    """Return a stored tokenizer, and whether its pieces are WordPiece's."""
+    if MOSES in told:
+        return moses.MosesTokenizer(told[MOSES]), False
+    tokenizer = Tokenizer.from_str(json.dumps(told))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer, json.loads(tokenizer.to_str())["model"].get("type") == "WordPiece"
 
 
 class ForeignProcessor:
@@ -39,22 +51,20 @@ class ForeignProcessor:
         path: file that `write` wrote.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: the file is damaged, or the tokenizer needs a package that is not installed.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            self._tokenizer = Tokenizer.from_str(json.dumps(told["tokenizer"]))
+            self._tokenizer, self._is_wordpiece = _loaded(told["tokenizer"])
             self._order = [int(number) for number in told["order"]]
+        except UserError:
+            raise
         except Exception as error:  # tokenizers raises nothing narrower
             raise UserError(f"{path} is damaged: {error}", fix="import the model again") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
         self._ours = {theirs: max(0, ours - 1) for ours, theirs in reversed(list(enumerate(self._order)))}
         self._ours[self._order[3]] = 0
-        model = json.loads(self._tokenizer.to_str())["model"]
-        self._is_wordpiece = model.get("type") == "WordPiece"
 
     def encode(self, text: str | Sequence[str], out_type: type = int, return_type: str = "") -> Any:
         """Return the piece ids of one or several texts; see `xling.text.wordpiece.WordPieceProcessor.encode`."""
@@ -81,7 +91,7 @@ class ForeignProcessor:
         name = str(self._tokenizer.id_to_token(self._order[number + 1]))
         if self._is_wordpiece:
             return name.removeprefix(INSIDE) if name.startswith(INSIDE) else WORD_START + name
-        return WORD_START + name[1:] if name.startswith(SPACE) else name
+        return WORD_START + name[1:] if name.startswith(SPACE) else name.removesuffix(moses.END)
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Decode ids to text."""
