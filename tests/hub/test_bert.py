@@ -21,11 +21,11 @@ from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.corpora import binarize
 from xling.data.packing import pack
-from xling.hub.config import QuantizeConfig
 from xling.hub.export import ExportConfig, run_fairseq
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig, run_hf
 from xling.hub.quantize import run as quantize
+from xling.hub.settings import QuantizeConfig
 from xling.hub.trim import TrimConfig
 from xling.hub.trim import run as trim
 from xling.models import checkpoint

@@ -121,14 +121,15 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     sbatch.write_text("#!/bin/sh\necho 'sbatch: error: Invalid partition name specified' >&2\nexit 1\n")
     sbatch.chmod(0o755)
     monkeypatch.setenv("PATH", f"{sbatch.parent}:/usr/bin:/bin")
-    wanted = "refused by Slurm: sbatch: error: Invalid partition name specified"
+    wanted = "Slurm refused the command sbatch: sbatch: error: Invalid partition name specified"
     with pytest.raises(UserError, match=wanted):
         launch.submit_stage(COUNT, [CountConfig(work / "m")], "slurm", {"run": "r"})
     assert list((work / "runs/jobs").iterdir()) == [] and not list(work.glob(".*.lease"))
     step = planned(work).steps["count"]
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0)
     reconcile._Reconciler(step.run, View(), False, False)._go_on(step)
-    assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", f"cannot go on: {wanted}")
+    said = f"cannot go on: {wanted}; fix: change the slurm.* setting that it names"
+    assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", said)
     assert status.of_step(step, View()).state == "FAILED"
 
 

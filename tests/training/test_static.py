@@ -176,7 +176,7 @@ def test_batches_depend_on_their_number_alone_and_hold_translations(corpus: Path
 
 def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_path: Path) -> None:
     encoder = model.random_encoder(SHAPE, {model.word_hash("the"): 0.05})
-    assert encoder.weight("The") == pytest.approx(1e-3 / (1e-3 + 0.05))
+    assert encoder.weight("The") == pytest.approx(SHAPE.smooth / (SHAPE.smooth + 0.05))
     assert encoder.weight("Unheardof") == 1.0
     vectors = encoder.sentences(["The", "the", "", "Unheardof the"])
     assert torch.equal(vectors[0], vectors[1])

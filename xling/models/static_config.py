@@ -29,9 +29,9 @@ class StaticConfig:
 
     dim: int = ranged(192, _whole(1, 4096))
     bits: int = ranged(19, _whole(1, 26))
-    smooth: float = ranged(1e-3, _MORE)
+    smooth: float = ranged(5e-3, _MORE)
     sketch: int = ranged(384, _whole(0, 4096))
-    sketch_weight: float = ranged(0.8, _MORE)
+    sketch_weight: float = ranged(0.4, _MORE)
 
     def __post_init__(self) -> None:
         """Reject settings without a valid table.

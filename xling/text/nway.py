@@ -55,7 +55,7 @@ def open_rows(
     Int64[np.ndarray, " ends"],
     Float32[np.ndarray, " words"],
 ]:
-    """Open a published output.
+    """Open the published rows of aligned text.
 
     Row sets, hashes (uint32), offsets of each word's hashes (int64), frequencies (float32).
 
@@ -79,5 +79,5 @@ def open_rows(
 
 
 def words_of(folder: Path) -> list[str]:
-    """Return the words by id."""
+    """Return the words of published rows, in the order of their ids."""
     return (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
