@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.hub.test_mbart import LANGS, LINES, publish
-from xling.hub.config import ExportConfig
 from xling.hub.export import run_hf
+from xling.hub.settings import ExportConfig
 from xling.models import checkpoint
 from xling.models.generate import generate_all
 from xling.models.search import Search

@@ -14,7 +14,7 @@ from tests.hub.test_vectors_out import LINES, SHAPES, publish
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.hub import onnx
-from xling.hub.config import ExportConfig
+from xling.hub.settings import ExportConfig
 from xling.transfer.backend import EncoderBackend
 
 MISSING = ("onnx", "onnxscript", "onnxruntime")

@@ -12,8 +12,8 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from xling.core.errors import UserError
-from xling.hub.config import ImportConfig
 from xling.hub.imports import run_hf
+from xling.hub.settings import ImportConfig
 from xling.models import checkpoint
 from xling.text import moses, vocab
 from xling.transfer import tune

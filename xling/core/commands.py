@@ -361,7 +361,7 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "export onnx",
-        config="xling.hub.config:ExportConfig",
+        config="xling.hub.settings:ExportConfig",
         run="xling.hub.onnx:run",
         positional="checkpoint out",
         reads="checkpoint",

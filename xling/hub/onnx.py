@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from xling.core import extras, manifest
 from xling.core.errors import UserError
 from xling.hub import export
-from xling.hub.config import ExportConfig
+from xling.hub.settings import ExportConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
