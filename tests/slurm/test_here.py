@@ -212,7 +212,7 @@ def test_sweep_words() -> None:
         ["recipe.yaml", "out=runs/2-3e-4", "lr=3e-4", "seed=2"],
     ]
     for wrong in (["sweep.a="], ["sweep.=1"], ["sweep.a=1", "sweep.a=2"]):
-        with pytest.raises(UserError, match="once per key"):
+        with pytest.raises(UserError, match="once for each key"):
             expand(wrong)
 
 
@@ -305,7 +305,7 @@ def test_unknown_words_and_runs(work: Path) -> None:
         commands.show_logs(folder, "count-1", "cuont")
     with pytest.raises(UserError, match="has ended well"):
         commands.requeue(folder, "count-1")
-    with pytest.raises(UserError, match="too much or too little"):
+    with pytest.raises(UserError, match="too many words or no run"):
         commands.show_logs(folder)
     with pytest.raises(UserError, match="there is a run called"):
         launch.submit_stage(COUNT, [CountConfig(work)], "debug", {"run": "count-1"})

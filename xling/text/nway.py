@@ -18,6 +18,7 @@ import numpy as np
 
 from xling.core import manifest
 from xling.core.errors import UserError
+from xling.text.features import VERSION
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32
@@ -62,8 +63,15 @@ def open_rows(
     Raises:
         UserError: ``folder`` is not a finished output of this stage.
     """
-    if (stage := manifest.verify(folder).stage) != STAGE:
-        raise UserError(f"{folder} was made by {stage!r}", f"an output of xling {STAGE}")
+    published = manifest.verify(folder)
+    if published.stage != STAGE:
+        raise UserError(f"{folder} was made by {published.stage!r}", f"an output of xling {STAGE}")
+    if (rules := published.config.get("features", 1)) != VERSION:
+        raise UserError(
+            f"{folder} has features of words by rules {rules}",
+            f"rules {VERSION}",
+            f"run xling {STAGE} again with another out=",
+        )
     names = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     sets = [
         RowSet(
