@@ -27,6 +27,7 @@ from xling.slurm.decide import (
     cause,
     current,
     decide,
+    has_done,
     has_ended,
     ids_of,
     newest,
@@ -278,7 +279,8 @@ class _Reconciler:
             return
         if self._waits(step, "array"):
             return
-        if live := self._active(step, "array"):
+        live = self._active(step, "array")
+        if not all(has_done(step, identity) for identity in reversed(live)):
             masters = dict.fromkeys(identity.partition("_")[0] for identity in live)
             self._ensure_collector(step, "afterany:" + ":".join(masters))
             return

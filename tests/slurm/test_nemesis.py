@@ -21,7 +21,7 @@ SCHEDULES = 10
 
 
 @pytest.mark.slurm
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_ten_schedules_violate_nothing(tmp_path: Path) -> None:
     require_slurm()
     command = [

@@ -90,7 +90,9 @@ class Queue:
             for number in range(job.size):
                 job.states[number] = "RUNNING"
                 self.start(identity, job, number)
-                job.states[number] = "COMPLETED"
+            job.states = [
+                "COMPLETED"
+            ] * job.size  # Slurm notices some time after an element has ended its part
 
     def may_start(self, identity: str) -> bool:
         job = self.jobs[identity]
