@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from xling.core import manifest
@@ -34,7 +35,7 @@ class LinksConfig:
         out: directory to publish.
         source: language whose words are aligned with those of the others.
         sources: names in `xling.corpora.nway_sources.SOURCES`.
-        pairs: maximum number of texts of each language, the same from every source.
+        pairs: maximum number of texts of each language, the same from every source as far as they go.
         max_words: maximum words of a text; longer ones are dropped.
         aligner: settings of the word aligner.
     """
@@ -81,8 +82,7 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
         counts: dict[str, int] = {}
         with gzip.open(publication.path / FILE, "wt", encoding="utf-8", compresslevel=3) as file:
             for lang, by_source in sorted(texts.items()):
-                share = -(-cfg.pairs // len(by_source))
-                pairs = [pair for drawn in by_source.values() for pair in drawn[:share]]
+                pairs = _mixed(by_source.values(), cfg.pairs)
                 sources = [src for src, _ in pairs]
                 targets = merged([tgt for _, tgt in pairs])
                 links = align(sources, targets, cfg.aligner)
@@ -93,6 +93,14 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
                 shown.update(note=lang)
         publication.counts["pairs"] = counts
     return manifest.read(cfg.out)
+
+
+def _mixed(
+    by_source: Collection[list[tuple[list[str], list[str]]]], num_pairs: int
+) -> list[tuple[list[str], list[str]]]:
+    """Take pairs from each source in turn, up to a number; a source that runs out leaves its share to the others."""
+    turns = zip_longest(*by_source)
+    return list(islice((pair for turn in turns for pair in turn if pair is not None), num_pairs))
 
 
 def _drawn(rows: nway_sources.Rows, lang: str, cfg: LinksConfig) -> Iterator[tuple[list[str], list[str]]]:

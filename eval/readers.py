@@ -75,7 +75,9 @@ def table(
         header = next(rows, (1, [""]))[1]
         for column in (*text.values(), label, *([id_column] if id_column else [])):
             if column not in header:
-                raise UserError(f"{path}:1: no column {column!r}", f"a header with it; found {header}")
+                raise UserError(
+                    f"{path}:1: no column {column!r}", f"a header with it; this one has {', '.join(header)}"
+                )
         for index, (number, cells) in enumerate(rows):
             if len(cells) != len(header):
                 raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(header)} as in the header")
@@ -322,7 +324,7 @@ def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
     except KeyError as error:
         raise UserError(f"{paths[0]}: no key {error}", _SQUAD) from None
     except (TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"{paths[0]}: {type(error).__name__} {error}", _SQUAD) from None
+        raise UserError(f"{paths[0]} does not have the layout of SQuAD: {error}", _SQUAD) from None
 
 
 _SQUAD = "SQuAD 1.1's JSON, in which every question has an answer"
@@ -364,9 +366,17 @@ def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reade
             try:
                 yield path, number, to_example(record, number - 1)
             except KeyError as error:
-                raise UserError(f"{path}:{number}: no key {error}", f"found {sorted(record)}") from None
+                raise UserError(
+                    f"{path}:{number}: no key {error} among {', '.join(sorted(record))}",
+                    "the keys of the official file",
+                    "get the file again",
+                ) from None
             except (TypeError, ValueError, AttributeError) as error:
-                raise UserError(f"{path}:{number}: not a row: {type(error).__name__} {error}") from None
+                raise UserError(
+                    f"{path}:{number}: a value has the wrong type: {error}",
+                    "rows as in the official file",
+                    "get the file again",
+                ) from None
 
     return read
 
@@ -376,6 +386,9 @@ def parse_json(path: Path, number: int, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}") from None
+        raise UserError(
+            f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}",
+            fix="correct the line, or get the file again",
+        ) from None
     except RecursionError:
-        raise UserError(f"{path}:{number}: the JSON is nested too deeply") from None
+        raise UserError(f"{path}:{number}: the JSON is nested too deeply", fix="get the file again") from None

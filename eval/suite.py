@@ -207,7 +207,7 @@ SUITES: Registry[Suite] = Registry("suite", "xling.eval.suites", "suite")
 
 
 def suites() -> Registry[Suite]:
-    """Return every suite."""
+    """Return the registry of all suites."""
     return SUITES
 
 
@@ -273,7 +273,9 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
                 row = Example(record["id"], fields, frozen(record["label"]))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UserError(
-                    f"{paths[0]}:{number}: not a row: {type(error).__name__} {error}", "id, fields and label"
+                    f"{paths[0]}:{number}: not a row: {error}",
+                    '{"id": ..., "fields": {...}, "label": ...}',
+                    "correct the line",
                 ) from None
             if wrong := _misfit(row, kind):
                 raise UserError(

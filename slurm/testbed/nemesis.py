@@ -39,7 +39,7 @@ from xling.core.stage import STAGES
 from xling.slurm import launch, reconcile, status
 from xling.slurm.record import Run, open_run
 from xling.slurm.testbed import bed
-from xling.slurm.testbed.config import Bed
+from xling.slurm.testbed.conf_files import Bed
 from xling.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
 
 HEALED_S = 240.0
@@ -176,6 +176,8 @@ class Schedule:
                 return
             time.sleep(CRON_S)
             _resume_nodes(self)
+            # A killed controller may take a job for running that has ended, and keeps its nodes for minutes.
+            self.command("scancel", "--name=urgent")
             self.look()
         end = time.monotonic() + 40
         while self.left() and time.monotonic() < end:

@@ -56,3 +56,18 @@ def test_what_cannot_be_linked_is_refused(data: Path, tmp_path: Path) -> None:
         links.run(LinksConfig(data, tmp_path / "links", source="sw"))
     with pytest.raises(UserError, match="pairs=0; valid: a whole number from 1"):
         links.run(LinksConfig(data, tmp_path / "links", pairs=0))
+
+
+def test_a_short_source_leaves_its_share_to_the_others() -> None:
+    one, two = ([([f"{name}{i}"], ["x"]) for i in range(size)] for name, size in (("a", 3), ("b", 20)))
+    assert [src for (src,), _ in links._mixed([one, two], 8)] == [
+        "a0",
+        "b0",
+        "a1",
+        "b1",
+        "a2",
+        "b2",
+        "b3",
+        "b4",
+    ]
+    assert len(links._mixed([one, two], 100)) == 23

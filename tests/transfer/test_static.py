@@ -27,7 +27,8 @@ from xling.text.features import hashed
 from xling.text.links import FILE, Linked
 from xling.transfer.project import UNKNOWN, projected
 from xling.transfer.static_heads import logistic, pair_features
-from xling.transfer.static_tagger import _follow, best_path, shapes, without_case
+from xling.transfer.static_tagger import _follow, best_path, shapes, tagger, without_case
+from xling.transfer.tag_lexicon import TagLexicon
 
 NUM_WORDS = 40
 
@@ -213,6 +214,39 @@ def test_tags_carry_over_and_are_iob2(ckpt: Path) -> None:
     )
 
 
+def untold(num_sentences: int, num_words: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
+    """Sentences of words whose vectors say nothing, with a tag by the word's number."""
+    numbers = np.random.default_rng(seed).integers(0, num_words, (num_sentences, 5)).tolist()
+    words = [
+        [f"{chr(97 + n // 676)}{chr(97 + n // 26 % 26)}{chr(97 + n % 26)}" for n in row] for row in numbers
+    ]
+    return words, [["AB"[n * 7919 % 13 % 2] for n in row] for row in numbers]
+
+
+def test_the_lexicon_knows_words_that_vectors_do_not() -> None:
+    cfg = StaticConfig(dim=8, bits=10, sketch=0)
+    encoder = StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {})
+    sentences, tags = untold(600, 800, 1)
+    lexicon = TagLexicon(("A", "B"), list(zip(sentences, tags, strict=True)))
+    head = tagger(encoder, lexicon, sentences, tags, ("A", "B"), 6, 1, False)
+    others, right = untold(100, 800, 2)
+    assert np.mean(np.array(head.predict(others)) == np.array(right)) > 0.9
+    unknown = replace(head, lexicon=TagLexicon(("A", "B"))).predict(others)
+    assert np.mean(np.array(unknown) == np.array(right)) < 0.7
+
+
+def test_a_tagger_does_not_copy_tags_from_the_lexicon() -> None:
+    """Tags are drawn for every occurrence, so the tags of other occurrences say nothing, and each one's own all."""
+    cfg = StaticConfig(dim=8, bits=10, sketch=0)
+    encoder = StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {})
+    sentences, _ = untold(600, 1500, 1)
+    tags = [["AB"[i] for i in row] for row in np.random.default_rng(3).integers(0, 2, (600, 5))]
+    lexicon = TagLexicon(("A", "B"), list(zip(sentences, tags, strict=True)))
+    head = tagger(encoder, lexicon, sentences, tags, ("A", "B"), 6, 1, False)
+    sureness = np.exp(np.concatenate(head.log_probabilities(sentences))).max(1)
+    assert sureness.mean() < 0.65
+
+
 def test_pairs_carry_over(ckpt: Path) -> None:
     def pairs(lang: str, num_rows: int, seed: int) -> list[Example]:
         a, numbers = texts(lang, num_rows, seed)
@@ -319,10 +353,10 @@ def test_tags_go_over_links_where_the_tagger_is_sure() -> None:
     labels = ("NOUN", "VERB", "X")
     pair = Linked("de", ("a", "b", "c", "d"), ("C", "B", "q", "A"), ((0, 3), (1, 1), (2, 0)))
     sure = np.log(np.array([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.01, 0.01, 0.98], [0.4, 0.3, 0.3]]))
-    (words, tags), *more = projected([pair], lambda sentences: [sure], labels)
+    (words, tags), *more = projected([pair], {pair.src: sure}, labels)
     assert (words, tags, more) == (("C", "B", "q", "A"), ("X", "VERB", UNKNOWN, "NOUN"), [])
-    assert projected([pair], lambda sentences: [sure], labels, least=0.8) == []
-    assert projected([pair], lambda sentences: [sure], labels, sure=0.99) == []
+    assert projected([pair], {pair.src: sure}, labels, least=0.8) == []
+    assert projected([pair], {pair.src: sure}, labels, sure=0.99) == []
 
 
 def test_names_go_over_where_their_type_is_likelier_than_not() -> None:
@@ -330,15 +364,15 @@ def test_names_go_over_where_their_type_is_likelier_than_not() -> None:
     labels = ("O", "B-X", "I-X")
     pair = Linked("de", ("a", "b", "c", "d"), ("A", "B", "C", "D"), ((0, 0), (1, 1), (2, 2), (3, 3)))
     torn = np.log(np.array([[0.3, 0.4, 0.3], [0.4, 0.25, 0.35], [0.9, 0.05, 0.05], [0.98, 0.01, 0.01]]))
-    assert projected([pair], lambda sentences: [torn], labels)[0][1] == ("B-X", "I-X", UNKNOWN, "O")
-    assert projected([pair], lambda sentences: [torn], labels, sure_name=0.65)[0][1] == (
+    assert projected([pair], {pair.src: torn}, labels)[0][1] == ("B-X", "I-X", UNKNOWN, "O")
+    assert projected([pair], {pair.src: torn}, labels, sure_name=0.65)[0][1] == (
         "B-X",
         UNKNOWN,
         UNKNOWN,
         "O",
     )
     none = np.log(np.array([[0.98, 0.01, 0.01]] * 4))
-    assert projected([pair], lambda sentences: [none], labels) == []
+    assert projected([pair], {pair.src: none}, labels) == []
 
 
 def test_shapes_without_case_are_those_of_a_script_without_case() -> None:

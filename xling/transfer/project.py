@@ -12,7 +12,7 @@ Agic et al. 2015, If all you have is a bit of the Bible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 UNKNOWN = "?"
 """Tag of a word that is ignored in training."""
+OUTSIDE = "O"
+"""Tag of a word outside of names."""
 
 
 def projected(
     pairs: Sequence[Linked],
-    log_probabilities: Callable[[Sequence[Sequence[str]]], list[Float[np.ndarray, "_ _"]]],
+    scores: Mapping[tuple[str, ...], Float[np.ndarray, "_ _"]],
     labels: Sequence[str],
     sure: float = 0.7,
     sure_name: float = 0.4,
@@ -39,7 +41,7 @@ def projected(
 
     Args:
         pairs: texts with word alignments.
-        log_probabilities: sentences -> log-probabilities of the labels of each word, (num_words, labels).
+        scores: words of each first text -> log-probabilities of the labels of its words, (num_words, labels).
         labels: tags; of those that begin with B- and I- only the type is projected, and each run starts with
             B-.
         sure: least probability of a projected tag, if the labels are not names.
@@ -47,14 +49,11 @@ def projected(
         sure_outside: least probability of the tag of a word outside of names.
         least: share of a text's words with a tag; texts with fewer are dropped.
     """
-    sources = list(dict.fromkeys(pair.src for pair in pairs))
-    kinds = [tag_type(label) or label for label in labels]
-    unique = list(dict.fromkeys(kinds))
-    of_kind = np.array([[kind == each for each in unique] for kind in kinds], np.float32)
+    unique, index = types_of(labels)
+    of_kind = np.eye(len(unique), dtype=np.float32)[[index[label] for label in labels]]
     types = {tag_type(label) for label in labels} - {""}
     needed = np.array([sure_name if kind in types else sure_outside if types else sure for kind in unique])
     names = [f"I-{kind}" if kind in types else kind for kind in unique]
-    scores = dict(zip(sources, log_probabilities(sources), strict=True))
     tagged = []
     for pair in pairs:
         likely = np.exp(scores[pair.src]) @ of_kind
@@ -68,6 +67,12 @@ def projected(
         if has_name and sum(tag != UNKNOWN for tag in tags) >= least * len(tags):
             tagged.append((pair.tgt, tuple(_runs(tags))))
     return tagged
+
+
+def types_of(labels: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    """Return the types of tags, B- and I- of a name as one, and the index of each label's type."""
+    types = list(dict.fromkeys(tag_type(label) or label for label in labels))
+    return types, {label: types.index(tag_type(label) or label) for label in labels}
 
 
 def tag_type(tag: str) -> str:

@@ -32,6 +32,7 @@ from xling.transfer.static_heads import (
     text_features,
 )
 from xling.transfer.static_tagger import Tagged, tagger
+from xling.transfer.tag_lexicon import TagLexicon
 from xling.transfer.task import TASKS, TaskShape
 from xling.transfer.tasks.classify import Classify
 from xling.transfer.tasks.intent_slots import INTENT, IntentSlots
@@ -205,11 +206,17 @@ class Tags:
         """Fit a tagger of words; projected tags may add to the rows."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
         spans, encoder = bool(suite.scheme), backend.encoder
-        first = tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
+        lexicon = TagLexicon(labels, _different(sentences, tags))
+        first = tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
         if not cfg.project:
             return [first]
-        more = projected(backend.linked(cfg.project), first.log_probabilities, labels)
-        return [tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
+        pairs = backend.linked(cfg.project)
+        sources = list(dict.fromkeys(pair.src for pair in pairs))
+        scores = dict(zip(sources, first.log_probabilities(sources), strict=True))
+        more = projected(pairs, scores, labels)
+        lexicon = TagLexicon(labels, [*_different(sentences, tags), *more])
+        lexicon.add(sources, [lexicon.of_types(np.exp(scores[words])) for words in sources])
+        return [tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
@@ -231,7 +238,9 @@ class IntentsSlots:
         features = text_features(backend.encoder, [" ".join(words) for words in sentences])
         intent = logistic(features, [row.label[0] for row in train], intents, INTENT_STRENGTH)
         tags = [row.label[1] for row in train]
-        return [Both(intent, tagger(backend.encoder, sentences, tags, slots, cfg.epochs, cfg.seed, True))]
+        lexicon = TagLexicon(slots, _different(sentences, tags))
+        tag = tagger(backend.encoder, lexicon, sentences, tags, slots, cfg.epochs, cfg.seed, True)
+        return [Both(intent, tag)]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
@@ -251,10 +260,18 @@ HEADS: dict[str, type[Head]] = {
 """Head of each supported task."""
 
 
+def _different(
+    sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return each tagged sentence once: a lexicon leaves one copy of it out while the tagger learns from it."""
+    return list(dict.fromkeys((tuple(w), tuple(t)) for w, t in zip(sentences, tags, strict=True)))
+
+
 def _head_of(suite: TaskShape) -> type[Head]:
     if suite.task not in HEADS:
         raise UserError(
             f"{suite.name} has rows that a static encoder cannot answer",
-            f"suites of the tasks {', '.join(HEADS)}",
+            f"suites of these tasks: {', '.join(HEADS)}",
+            "see xling eval list",
         )
     return HEADS[suite.task]

@@ -1,7 +1,8 @@
 """Tagger on top of a frozen static encoder: it reads word vectors and word shapes and predicts a tag per word.
 
-A convolution over three words and a bidirectional LSTM read the sentence. For names the most likely
-sequence that IOB2 allows is chosen.
+A third input is how often other texts tag each word as what (`xling.transfer.tag_lexicon`). A convolution over
+three words and a bidirectional LSTM read the sentence. For names the most likely sequence that IOB2 allows is
+chosen.
 
 Source: bidirectional LSTM for names: Lample et al. 2016, Neural architectures for named entity recognition.
 """
@@ -22,6 +23,7 @@ from xling.core.sampling import rng
 from xling.models.static import StaticEncoder
 from xling.text.features import is_unspaced
 from xling.transfer.static_heads import Learning
+from xling.transfer.tag_lexicon import TagLexicon
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int64
@@ -32,6 +34,10 @@ MORE, MORE_NAMES = 3, 0.25
 """Number of aligned texts that an epoch reads per labelled text."""
 DROP, SPAN_DROP = 0.15, 0.25
 """Share of the words whose vectors are hidden in training; a higher share reduces reliance on spelling."""
+LEXICON_DROP, LEXICON_WORD_DROP = 0.5, 0.3
+"""Share of the sentences, and of the words of the others, whose tags in the lexicon are hidden in training.
+
+Most names of other languages are not in the lexicon."""
 HIDDEN_DROP = 0.2
 UNCASED = 0.3
 """Share of the sentences with names that are read without case in training, like scripts without case."""
@@ -78,19 +84,22 @@ def without_case(
 
 
 class Tagger(nn.Module):
-    """Tagging network: word vectors and shapes, a convolution over three words, a bidirectional LSTM, and tags.
+    """Tagging network: word vectors, shapes and known tags, a convolution, a bidirectional LSTM, and tags.
 
     Args:
         dim: size of the word vectors.
+        num_known: size of a word's features from the lexicon.
         labels: tags.
         width: width of the hidden layers.
         drop: share of the words whose vectors are hidden in training, and of their single dimensions.
     """
 
-    def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = DROP) -> None:
+    def __init__(
+        self, dim: int, num_known: int, labels: Sequence[str], width: int = 256, drop: float = DROP
+    ) -> None:
         super().__init__()
         self.labels, self.drop = tuple(labels), drop
-        self.enter = nn.Linear(dim + NUM_SHAPES, width)
+        self.enter = nn.Linear(dim + NUM_SHAPES + num_known, width)
         self.before_around, self.around = nn.LayerNorm(width), nn.Linear(3 * width, width)
         self.read = nn.LSTM(width, width // 2, bidirectional=True, batch_first=True)
         self.norm = nn.LayerNorm(width)
@@ -100,14 +109,25 @@ class Tagger(nn.Module):
         self,
         vectors: Float32[Tensor, "batch words dim"],
         written: Float32[Tensor, "batch words shapes"],
+        known: Float32[Tensor, "batch words known"],
         lengths: Int64[Tensor, " batch"],
     ) -> Float32[Tensor, "batch words labels"]:
-        """Compute logits, (B, T, labels), from vectors (B, T, dim), shapes (B, T, 30) and numbers of words (B,)."""
+        """Compute logits, (B, T, labels).
+
+        Args:
+            vectors: (B, T, dim), of the words.
+            written: (B, T, 30), their shapes.
+            known: (B, T, num_known), their tags in the lexicon.
+            lengths: (B,), number of words.
+        """
         if self.training:
+            is_kept = torch.rand(len(known), 1) >= LEXICON_DROP
+            is_kept = is_kept & (torch.rand(known.shape[:2]) >= LEXICON_WORD_DROP)
+            known = known * is_kept[..., None]
             seen = torch.rand(vectors.shape[:2]) >= self.drop
             vectors = F.dropout(vectors * seen[..., None], self.drop)
         is_word = (torch.arange(vectors.shape[1]) < lengths[:, None])[..., None]
-        hidden = F.gelu(self.enter(torch.cat([vectors, written], -1)))
+        hidden = F.gelu(self.enter(torch.cat([vectors, written, known], -1)))
         padded = F.pad(self.before_around(hidden) * is_word, (0, 0, 1, 1))
         three = torch.cat([padded[:, i : i + vectors.shape[1]] for i in range(3)], -1)
         hidden = hidden + self._some(F.gelu(self.around(three)))
@@ -124,9 +144,10 @@ class Tagger(nn.Module):
 
 @dataclass(frozen=True)
 class Tagged:
-    """A trained tagger with its encoder, and the allowed transitions between tags."""
+    """A trained tagger with its encoder and lexicon, and whether its tags are IOB2."""
 
     encoder: StaticEncoder
+    lexicon: TagLexicon
     net: Tagger
     spans: bool
 
@@ -142,7 +163,7 @@ class Tagged:
         """Return log-probabilities of the tags of each word, float32 (num_words, labels) per sentence."""
         by_sentence: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
         self.net.eval()
-        prepared = _Prepared(self.encoder, sentences)
+        prepared = _Prepared(self.encoder, sentences, [self.lexicon.features(words) for words in sentences])
         with torch.inference_mode():
             for batch in _batches([len(s) for s in sentences]):
                 scores = self.net(*prepared.padded(batch)).log_softmax(-1).numpy()
@@ -153,6 +174,7 @@ class Tagged:
 
 def tagger(
     encoder: StaticEncoder,
+    lexicon: TagLexicon,
     sentences: Sequence[Sequence[str]],
     tags: Sequence[Sequence[str]],
     labels: Sequence[str],
@@ -165,6 +187,7 @@ def tagger(
 
     Args:
         encoder: provides the word vectors.
+        lexicon: tags by spelling; each sentence with its tags, also of ``more``, has been counted once.
         sentences: words.
         tags: tags of the words.
         labels: all tags.
@@ -174,10 +197,11 @@ def tagger(
         more: sentences with tags, of which every epoch draws `MORE` (`MORE_NAMES`) for each of ``sentences``.
     """
     torch.manual_seed(seed)
-    net = Tagger(encoder.dim + encoder.cfg.sketch, labels, drop=SPAN_DROP if spans else DROP)
+    net = Tagger(encoder.dim + encoder.cfg.sketch, lexicon.dim, labels, drop=SPAN_DROP if spans else DROP)
     number = {label: i for i, label in enumerate(labels)}
     rows = [*zip(sentences, tags, strict=True), *more]
-    prepared = _Prepared(encoder, [words for words, _ in rows])
+    known = [lexicon.features(words, lexicon.shares(of_words)) for words, of_words in rows]
+    prepared = _Prepared(encoder, [words for words, _ in rows], known)
     learning = None
     for epoch in range(epochs):
         prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < (UNCASED if spans else 0.0))
@@ -193,7 +217,7 @@ def tagger(
             if (target >= 0).any():
                 scores = net.train()(*prepared.padded(batch)).flatten(0, 1)
                 learning.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
-    return Tagged(encoder, net.requires_grad_(False), spans)
+    return Tagged(encoder, lexicon, net.requires_grad_(False), spans)
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
@@ -217,9 +241,12 @@ class _Prepared:
     Args:
         encoder: provides the word vectors.
         sentences: words.
+        known: (num_words, features) of the words of each sentence, from the lexicon.
     """
 
-    def __init__(self, encoder: StaticEncoder, sentences: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self, encoder: StaticEncoder, sentences: Sequence[Sequence[str]], known: Sequence[Tensor]
+    ) -> None:
         number: dict[str, int] = {}
         self._places = [
             torch.tensor([number.setdefault(word, len(number)) for word in words], dtype=torch.int64)
@@ -227,18 +254,19 @@ class _Prepared:
         ]
         self._sentences, self._without_case = sentences, frozenset[int]()
         self._vectors = encoder.spelt_words(list(number))
-        self._shapes = [shapes(words) for words in sentences]
+        self._shapes, self._known = [shapes(words) for words in sentences], known
 
     def hide_case(self, chosen: Bool[np.ndarray, " sentences"]) -> None:
         """Make the chosen sentences read as if their script had no case, and the others normally."""
         self._without_case = frozenset(np.flatnonzero(chosen).tolist())
 
-    def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return vectors (B, T, dim + sketch), shapes (B, T, 30) and lengths (B,), zero-padded."""
+    def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return vectors (B, T, dim + sketch), shapes (B, T, 30), known tags and lengths (B,), zero-padded."""
         pad = nn.utils.rnn.pad_sequence
         vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)
         written = pad([self._written(i) for i in batch], batch_first=True)
-        return vectors, written, torch.tensor([len(self._places[i]) for i in batch])
+        known = pad([self._known[i] for i in batch], batch_first=True)
+        return vectors, written, known, torch.tensor([len(self._places[i]) for i in batch])
 
     def _written(self, index: int) -> Tensor:
         written = self._shapes[index]
