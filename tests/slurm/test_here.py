@@ -21,8 +21,7 @@ from xling.core.errors import UserError
 from xling.core.pipeline import Pipeline
 from xling.core.pipeline import Step as Planned
 from xling.core.records import append_line, read_lines
-from xling.core.stage import STAGES
-from xling.corpora.mono.config import MonoConfig
+from xling.core.stage import STAGES, load
 from xling.slurm import commands, decide, launch, reconcile, status
 from xling.slurm.element import _start
 from xling.slurm.record import Part, Run, Step, open_run
@@ -293,8 +292,9 @@ def test_a_run_whose_folder_has_moved_is_left_as_it_is(work: Path, monkeypatch: 
     ("out", "expected"), [(".", "the folder that the command runs in"), ("/", "the root folder")]
 )
 def test_an_output_that_cannot_be_one_is_refused(work: Path, out: str, expected: str) -> None:
+    stage = STAGES["corpus mono"]
     with pytest.raises(UserError, match=f"is {expected}; valid: a folder of its own"):
-        launch.submit_stage(STAGES["corpus mono"], [MonoConfig("en", out, source=("text:x",))], "plan")
+        launch.submit_stage(stage, [load(stage.config)("en", out, source=("text:x",))], "plan")
 
 
 def test_a_percent_in_the_path_is_refused(work: Path) -> None:

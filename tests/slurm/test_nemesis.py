@@ -15,7 +15,7 @@ from slurm_helpers import ROOT, require_slurm
 
 from xling.core.job import Heartbeat
 from xling.slurm.testbed import nemesis
-from xling.slurm.testbed.config import Bed
+from xling.slurm.testbed.conf_files import Bed
 
 SCHEDULES = 10
 
