@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import socket
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from xling.models import ddp
 from xling.models.optim import XlingAdamW
 from xling.training import train
 from xling.training.assemble import build_trainer
+from xling.training.traffic import Traffic
 from xling.training.update import Updates
 
 MIX = "mmlm+clwr+xlco"
@@ -302,6 +304,106 @@ def test_what_cannot_be_sharded_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         train.run(recipe(bitext, names, tmp_path / "out", "train.sharding=full", *words))
+
+
+def published(out: Path) -> dict[str, torch.Tensor]:
+    made: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["weights"]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("world", "copies", "rule", "words"),
+    [
+        (2, 2, "adamw", ()),
+        (4, 2, "stable_adamw", ()),
+        (4, 2, "muon", ("train.exchange=batch",)),
+    ],
+)
+def test_copies_of_a_sharded_model_learn_what_one_process_does(
+    recipe: Any, bitext: Path, tmp_path: Path, world: int, copies: int, rule: str, words: tuple[str, ...]
+) -> None:
+    same = ("model.dropout=0", "train.updates=4", "train.valid_every=4", "train.lr=1e-3", "train.log_every=1")
+    one = recipe(bitext, "mmlm", tmp_path / "one", *same, f"train.optimizer={rule}", "train.accumulate=8")
+    several = recipe(
+        bitext,
+        "mmlm",
+        tmp_path / "several",
+        *same,
+        f"train.optimizer={rule}",
+        f"train.accumulate={8 // world}",
+        "train.sharding=hybrid",
+        f"train.shard_size={world // copies}",
+        *words,
+    )
+    trained(one, 1)
+    trained(several, world, stop=2)
+    assert not (tmp_path / "several").exists()
+    trained(several, world)
+    wanted = published(tmp_path / "one")
+    for name, tensor in published(tmp_path / "several").items():
+        torch.testing.assert_close(
+            tensor, wanted[name], rtol=1e-4, atol=5e-6, msg=lambda m, n=name: f"{n}: {m}"
+        )
+    norms = [
+        [float(n) for n in (tmp_path / f"{name}.norms-0").read_text().split()] for name in ("one", "several")
+    ]
+    assert norms[1] == pytest.approx(norms[0], rel=1e-4) and len(norms[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        # By kind: gradients summed among the parts, and among the copies, of 1 + the number of layers groups.
+        (("train.sharding=full",), {"reduce_scatter": 1}),
+        (("train.sharding=full", "train.exchange=batch"), {"reduce_scatter": 3}),
+        (("train.sharding=hybrid", "train.shard_size=2"), {"reduce_scatter": 1, "all_reduce": 1}),
+        (
+            ("train.sharding=hybrid", "train.shard_size=2", "train.exchange=batch"),
+            {"reduce_scatter": 3, "all_reduce": 1},
+        ),
+        (("train.sharding=none",), {"all_reduce": 1}),
+    ],
+)
+def test_gradients_are_summed_once_an_update_in_float32(
+    recipe: Any, bitext: Path, tmp_path: Path, words: tuple[str, ...], wanted: dict[str, int]
+) -> None:
+    cfg = recipe(bitext, "mmlm", tmp_path, "train.accumulate=3", "model.precision=bf16", *words)
+
+    def work(rank: int) -> None:
+        with ddp.process_group():
+            trainer, _ = build_trainer(cfg, tmp_path)
+            batches = trainer.get_train_iterator(1, load_dataset=True).next_epoch_itr()
+            trainer.begin_epoch(1)
+            samples = [next(batches) for _ in range(3)]
+            with Traffic() as traffic:
+                trainer.train_step(samples)
+            groups = 1 if cfg.train.sharding == "none" else 1 + len(trainer.get_model().encoder.layers)
+            # What is neither a gradient nor a weight is a few numbers: losses, the norm.
+            calls = [call for call in traffic.calls if call.kind != "all_gather" and call.num_bytes > 4096]
+            assert Counter(call.kind for call in calls) == {k: num * groups for k, num in wanted.items()}
+            assert {call.dtype for call in calls} == {torch.float32}
+            two = cfg.train.sharding == "hybrid"
+            assert {call.size for call in calls} == ({2} if two else {4})
+
+    in_processes(4, work)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train.sharding=hybrid",), "an unknown number of processes on a node and 2 in all"),
+        (("train.sharding=hybrid", "train.shard_size=3"), "3 processes on a node and 2 in all"),
+    ],
+)
+def test_processes_that_make_no_equal_copies_are_refused(
+    recipe: Any, bitext: Path, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    def work(rank: int) -> None:
+        os.environ.pop("LOCAL_WORLD_SIZE", None)
+        with ddp.process_group(), pytest.raises(UserError, match=message):
+            build_trainer(recipe(bitext, "mmlm", tmp_path, *words), tmp_path)
+
+    in_processes(2, work)
 
 
 def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Path, tmp_path: Path) -> None:
