@@ -211,7 +211,8 @@ def shard(
     whole = _Whole(model)
     fully_shard(whole, mesh=mesh, mp_policy=policy)
     model.register_load_state_dict_pre_hook(_shard_state)  # type: ignore[no-untyped-call]
-    exchange = whole.set_requires_all_reduce if every_batch else whole.set_requires_gradient_sync  # type: ignore[operator]
+    root: Any = whole  # fully_shard has made it one of its own modules
+    exchange = root.set_requires_all_reduce if every_batch else root.set_requires_gradient_sync
 
     def around(compute: Callable[..., Any], *given: Any) -> Any:
         exchange(not (given and getattr(given[0], "accumulate_grads", False)))
@@ -272,7 +273,9 @@ def total_norm(gradients: Sequence[Float[Tensor, " ..."]]) -> Float[Tensor, ""]:
     """Return the norm of all gradients over all processes."""
     norm = torch.nn.utils.get_total_norm([local(gradient) for gradient in gradients])
     parts = [gradient for gradient in gradients if is_part(gradient)]
-    return sum_over_parts(norm.square(), parts[0]).sqrt() if parts else norm
+    if parts:
+        return sum_over_parts(norm.square(), parts[0]).sqrt()
+    return norm
 
 
 def configure(distributed_training: Any) -> None:

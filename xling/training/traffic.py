@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributed.distributed_c10d import ProcessGroup, _resolve_process_group
+from torch._C import _distributed_c10d as c10d
 from torch.utils._python_dispatch import TorchDispatchMode
 
 KINDS = {
@@ -90,5 +90,6 @@ def _size(args: Sequence[Any]) -> int:
     """Return the number of processes of the group among the arguments of an operation."""
     for arg in args:
         if isinstance(arg, torch.ScriptObject) and "ProcessGroup" in str(arg._type()):
-            return ProcessGroup.unbox(arg).size()
-    return _resolve_process_group(next(arg for arg in reversed(args) if isinstance(arg, str))).size()
+            return int(c10d.ProcessGroup.unbox(arg).size())
+    name: Any = next(arg for arg in reversed(args) if isinstance(arg, str))
+    return int(c10d._resolve_process_group(name).size())
