@@ -47,7 +47,7 @@ needs = [[ $$XLING_ARG_$1 =~ ^$2$$ ]] || { printf 'make: $1=%q on the command li
 CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
 
 # A process per core; tests/conftest.py says which tests stay together.
-PARALLEL := --numprocesses auto --dist loadgroup
+WORKERS := --numprocesses auto --dist loadgroup
 
 # Notebooks start a kernel of .venv, whatever kernels the machine knows.
 export JUPYTER_PREFER_ENV_PATH := 1
@@ -128,10 +128,10 @@ check: install  ## lint, formatting, types, the direction of imports, plain word
 	$(BIN)/hadolint containers/Dockerfile
 
 test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
-	$(BIN)/python -m pytest $(PARALLEL) $$XLING_ARG_ARGS
+	$(BIN)/python -m pytest $(WORKERS) $$XLING_ARG_ARGS
 
 test-fast: install  ## run the tests that take less than two seconds each
-	$(BIN)/python -m pytest -m 'not slow and not seconds and not slurm and not data and not browser' $(PARALLEL) $$XLING_ARG_ARGS
+	$(BIN)/python -m pytest -m 'not slow and not seconds and not slurm and not data and not browser' $(WORKERS) $$XLING_ARG_ARGS
 
 mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/stats.py' ARGS=)
 	@$(BIN)/python .ci/mutants.py --count "$${XLING_ARG_N:-50}" $${XLING_ARG_PATHS:-xling corpora eval} $$XLING_ARG_ARGS

@@ -38,7 +38,8 @@ def smaller(line: str, tiny: dict[str, list[str]]) -> str:
     match = re.match(r"xling\s+((?:[a-z-]+ )*[a-z-]+)", line)
     named = match[1] if match else ""
     stages = [stage for stage in tiny if f"{named} ".startswith(f"{stage} ")]
-    if not stages or named.split()[:2] in (["eval", "list"], ["eval", "rescore"], ["finetune", "mt"]):
+    command = " ".join(named.split()[:2])
+    if not stages or (command in ("eval list", "eval rescore", "finetune mt") and command not in tiny):
         return line
     words = tiny[max(stages, key=len)]
     keys = {word.partition("=")[0] for word in words}

@@ -141,7 +141,7 @@ class Contexts:
         self.counter.switch_context(nodeid)
 
     def pytest_runtest_logfinish(self) -> None:
-        """Called after them."""
+        """Called after the fixtures of a test; lines run between tests belong to none."""
         self.counter.switch_context("")
 
 

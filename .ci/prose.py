@@ -5,6 +5,7 @@ The rules, each with its limit:
 - sentences: at most 35 words, and a median of at most 18 in every file,
 - phrases: none of `PHRASES`; each comes with the words to use instead,
 - docstrings: the first line names the thing or says what it does (`OPENINGS`),
+- errors: a `UserError` says what is valid or how to fix it,
 - names: no variable is called ``found`` or ``made`` (`NAMES`),
 - spelling: codespell,
 - links: a relative link leads to a file, and its anchor to a heading.
@@ -253,6 +254,16 @@ def faults_of_names(text: str) -> Iterator[Fault]:
             yield Fault(getattr(node, "lineno", 1), f'variable "{name}": say what it holds')
 
 
+def faults_of_errors(text: str) -> Iterator[Fault]:
+    """Yield the user errors that say neither what is valid nor how to fix it."""
+    for node in ast.walk(ast.parse(text)):
+        is_error = (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "UserError"
+        )
+        if is_error and len(node.args) + len(node.keywords) < 2:
+            yield Fault(node.lineno, "UserError with one text: add what is valid, or fix=")
+
+
 def anchors(text: str) -> set[str]:
     """Collect the anchors that GitHub and MkDocs make of a document's headings."""
     names = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
@@ -307,8 +318,9 @@ def faults_of_docstrings(path: Path) -> list[Fault]:
 
 
 def faults_of_variables(path: Path) -> list[Fault]:
-    """Collect the badly named variables of a Python file."""
-    return list(faults_of_names(path.read_text(encoding="utf-8")))
+    """Collect the badly named variables and the bare errors of a Python file."""
+    text = path.read_text(encoding="utf-8")
+    return [*faults_of_names(text), *faults_of_errors(text)]
 
 
 class Kind(NamedTuple):
@@ -341,7 +353,7 @@ class Kind(NamedTuple):
 KINDS = (
     Kind("docs", MARKDOWN, faults_of_document, spelled=True),
     Kind("docstrings", CODE, faults_of_docstrings, spelled=True),
-    Kind("names", CODE, faults_of_variables, spelled=False),
+    Kind("names and errors", CODE, faults_of_variables, spelled=False),
 )
 
 

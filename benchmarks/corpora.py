@@ -75,26 +75,26 @@ def fresh(docs: Iterable[Document]) -> list[Document]:
     return [Document(d.id, d.text, d.url, d.source, d.date, d.lang, dict(d.meta)) for d in docs]
 
 
-def front_end(clock: Clock, path: Path, num_bytes: int, work: Path) -> list[Document]:
+def front_end(clock: Clock, path: Path, num_bytes: int, folder: Path) -> list[Document]:
     """Read, split, hash and deduplicate one file, as `xling.corpora.mono` does with one part."""
     ledger = Ledger()
     source = open_source(f"wet:{path}", Context(lang="en"))
     (shard,) = source.shards()
     docs = clock.time("read and split", num_bytes, lambda: list(Length()(source.read(shard, ledger), ledger)))
     in_bytes = size(docs)
-    clock.time("hash paragraphs", in_bytes, lambda: paragraphs.hash_shard(docs, work / "h", NUM_PARTITIONS))
-    files = [work / f"duplicates-{p}.u64" for p in range(NUM_PARTITIONS)]
+    clock.time("hash paragraphs", in_bytes, lambda: paragraphs.hash_shard(docs, folder / "h", NUM_PARTITIONS))
+    files = [folder / f"duplicates-{p}.u64" for p in range(NUM_PARTITIONS)]
 
     def find() -> None:
         for p, file in enumerate(files):
-            paragraphs.find_duplicates([work / "h"], p, NUM_PARTITIONS, file)
+            paragraphs.find_duplicates([folder / "h"], p, NUM_PARTITIONS, file)
 
     clock.time("find duplicates", in_bytes, find)
     copies = fresh(docs)
     kept = clock.time(
         "drop duplicates",
         in_bytes,
-        lambda: list(paragraphs.drop_duplicates(copies, work / "h", 0, files, ledger)),
+        lambda: list(paragraphs.drop_duplicates(copies, folder / "h", 0, files, ledger)),
     )
     print(
         f"{len(docs):,} documents; paragraph dedup keeps {size(kept) / in_bytes:.1%} of the bytes, "
@@ -115,7 +115,7 @@ def back_end(clock: Clock, docs: list[Document], lm: Path, lang: str) -> list[Do
     return scored
 
 
-def other_stages(clock: Clock, docs: list[Document], work: Path, evaluation: Path) -> None:
+def other_stages(clock: Clock, docs: list[Document], folder: Path, evaluation: Path) -> None:
     """The stages CCNet does not have, each on the same surviving text."""
     num_bytes = size(docs)
     for stage in (Repair(), Filters(), Pii(), Contamination((evaluation,))):
@@ -125,30 +125,32 @@ def other_stages(clock: Clock, docs: list[Document], work: Path, evaluation: Pat
     clock.time(
         "near-duplicates: sketch",
         num_bytes,
-        lambda: near_duplicates.sketch_shard(docs, work / "sketch", cfg),
+        lambda: near_duplicates.sketch_shard(docs, folder / "sketch", cfg),
     )
 
     def pairs() -> None:
-        files = [work / f"pairs-{band}.u64" for band in range(cfg.bands)]
+        files = [folder / f"pairs-{band}.u64" for band in range(cfg.bands)]
         for band, file in enumerate(files):
-            near_duplicates.find_pairs([work / "sketch"], band, file)
-        near_duplicates.choose(files, [work / "sketch"], work / "choice.u64", cfg)
+            near_duplicates.find_pairs([folder / "sketch"], band, file)
+        near_duplicates.choose(files, [folder / "sketch"], folder / "choice.u64", cfg)
 
     clock.time("near-duplicates: pair, choose", num_bytes, pairs)
-    clock.time("write Parquet", num_bytes, lambda: write_documents(work / "docs.parquet", docs))
-    clock.time("read Parquet", num_bytes, lambda: sum(1 for _ in read_documents(work / "docs.parquet")))
+    clock.time("write Parquet", num_bytes, lambda: write_documents(folder / "docs.parquet", docs))
+    clock.time("read Parquet", num_bytes, lambda: sum(1 for _ in read_documents(folder / "docs.parquet")))
 
 
-def datatrove(path: Path, work: Path) -> str:
+def datatrove(path: Path, folder: Path) -> str:
     """Install datatrove into an environment of its own and time the stages it shares."""
-    home = work / "datatrove"
+    home = folder / "datatrove"
     venv.create(home, with_pip=True)
     python = str(home / "bin" / "python")
     quiet = [python, "-m", "pip", "install", "--quiet", "datatrove[io,processing]"]
     quiet += ["spacy", "warcio", "faust-cchardet", "python-magic"]
     subprocess.run(quiet, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     script = str(ROOT / "benchmarks" / "crawl" / "datatrove_stages.py")
-    done = subprocess.run([python, script, str(path), str(work)], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [python, script, str(path), str(folder)], check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 
@@ -164,45 +166,45 @@ def main(arguments: list[str]) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     lines = wet.source_lines(data, lang)
-    with tempfile.TemporaryDirectory() as folder:
-        work, path = Path(folder), Path(folder) / "synthetic.warc.wet.gz"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, path = Path(temporary), Path(temporary) / "synthetic.warc.wet.gz"
         in_bytes, _ = wet.write_wet(path, lines, num_bytes, seed)
         print(
             f"Synthetic WET from {'real lines' if data else 'invented words'} of `{lang}`, seed {seed}: ",
             end="",
         )
         print(f"{in_bytes / 1e6:.1f} MB, {path.stat().st_size / 1e6:.1f} MB packed, ", end="")
-        lm = work / "lm"
+        lm = folder / "lm"
         lm.mkdir()
         train(lines, lm, LmConfig(lang, ("-",), estimator="builtin"))
         model = LanguageModel(lm)
         identify("warm up the language identifiers, which are read when first asked")
         Perplexity(str(lm)).bucket(None)
         clock = Clock()
-        compare(clock, path, in_bytes, work, lm, model, lang)
-        evaluation = work / "evaluation.txt"
+        compare(clock, path, in_bytes, folder, lm, model, lang)
+        evaluation = folder / "evaluation.txt"
         evaluation.write_text("\n".join(f"{line} {line}" for line in lines[:2000]), encoding="utf-8")
-        (work / "h2").mkdir()
-        survivors = list(read_documents(work / "survivors.parquet"))
-        other_stages(clock, survivors, work, evaluation)
+        (folder / "h2").mkdir()
+        survivors = list(read_documents(folder / "survivors.parquet"))
+        other_stages(clock, survivors, folder, evaluation)
         print(clock.table())
         if given.get("datatrove") == "yes":
-            print("\ndatatrove on the same file and core:\n\n" + datatrove(path, work))
+            print("\ndatatrove on the same file and core:\n\n" + datatrove(path, folder))
 
 
 def compare(
-    clock: Clock, path: Path, in_bytes: int, work: Path, lm: Path, model: LanguageModel, lang: str
+    clock: Clock, path: Path, in_bytes: int, folder: Path, lm: Path, model: LanguageModel, lang: str
 ) -> None:
     """Ours against CCNet's order, end to end, with the same models; print the three figures asked for."""
     from xling.text.lm.model import load
 
     load(lm)  # the stage reads its model once a process; reading is not timed, as for CCNet's
-    kept = front_end(clock, path, in_bytes, work)
+    kept = front_end(clock, path, in_bytes, folder)
     scored = back_end(clock, kept, lm, lang)
     out_bytes = size(scored)
     front = clock.seconds("read and split", "hash paragraphs", "find duplicates", "drop duplicates")
     back = clock.seconds("language identification", "perplexity")
-    write_documents(work / "survivors.parquet", scored)
+    write_documents(folder / "survivors.parquet", scored)
     kenlm_model, pieces, lid = model.kenlm, model.pieces.model, lid176().model
     num_docs, _, _ = clock.time(
         "CCNet's order, plain Python, all of the above",

@@ -31,8 +31,8 @@ from xling.eval.compare import FALSE_ALARMS
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import with_count
 from xling.eval.predictions import Origin
-from xling.eval.publish import RescoreConfig, TableConfig, rescore, score_files
 from xling.eval.run import evaluate_systems
+from xling.eval.score_tables import RescoreConfig, TableConfig, rescore, score_files
 from xling.eval.settings import EvalConfig
 from xling.eval.stats import Paired
 from xling.eval.suite import Example, Suite, languages_at, load, scored_split, suites
@@ -75,13 +75,13 @@ def retrieval_with_model(
             [rows[i % len(rows)].fields[side] for i in range(NUM_ROWS)] for side in ("text_a", "text_b")
         ]
 
-    def work() -> None:
+    def embed_and_search() -> None:
         system = build("pretrained", cfg)
         for lang, (source, target) in texts.items():
             a, b = (system.embed(part, lang, -1, "mean") for part in (source, target))
             retrieval.nearest(a, b, "cosine")
 
-    print(json.dumps({"languages": len(chosen), "precision": precision, **_timed(work)}))
+    print(json.dumps({"languages": len(chosen), "precision": precision, **_timed(embed_and_search)}))
     return 0
 
 
@@ -204,10 +204,10 @@ def _pair(draw: np.random.Generator, n: int, drop: float) -> Paired:
     return Paired("xx", with_count(a.astype(float)), with_count(b.astype(float)))
 
 
-def _timed(work: Callable[[], object]) -> dict[str, float]:
+def _timed(function: Callable[[], object]) -> dict[str, float]:
     """Return seconds on the clock and of processor time, children included."""
     before, start = _cpu(), time.perf_counter()
-    work()
+    function()
     return {"seconds": round(time.perf_counter() - start, 2), "cpu_seconds": round(_cpu() - before, 2)}
 
 

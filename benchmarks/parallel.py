@@ -63,10 +63,10 @@ def cpu_seconds() -> float:
     return sum(use.ru_utime + use.ru_stime for use in both)
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """Return the result of ``work`` with its wall and processor time and the load of the machine."""
+def timed(function: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """Return the result of ``function`` with its wall and processor time and the load of the machine."""
     wall, cpu = time.perf_counter(), cpu_seconds()
-    result = work()
+    result = function()
     spent = {"wall_s": time.perf_counter() - wall, "cpu_s": cpu_seconds() - cpu}
     return result, {k: round(v, 2) for k, v in spent.items()} | {"load": round(os.getloadavg()[0], 1)}
 

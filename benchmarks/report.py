@@ -15,11 +15,11 @@ import numpy as np
 
 from xling.core.languages import LANGUAGES
 from xling.core.sampling import rng
-from xling.eval import predictions, publish
+from xling.eval import predictions, score_tables
 from xling.eval.predictions import Origin
-from xling.eval.publish import RescoreConfig
 from xling.eval.report import stage
 from xling.eval.report.stage import ReportConfig
+from xling.eval.score_tables import RescoreConfig
 from xling.eval.suite import Suite, data_digest, load, suites
 
 
@@ -32,7 +32,7 @@ def main(folder: str, systems: str = "50", langs: str = "100", rows: str = "204"
         write_answers(out, suite, codes, number)
     said: dict[str, object] = {"systems": int(systems), "languages": len(codes), "rows": int(rows)}
     start = time.process_time()
-    publish.rescore(RescoreConfig(out / "run", out / "data"))
+    score_tables.rescore(RescoreConfig(out / "run", out / "data"))
     said["seconds_of_scores"] = round(time.process_time() - start, 1)
     start = time.process_time()
     stage.run(ReportConfig((str(out / "run"),), out / "report", data=out / "data"))

@@ -59,7 +59,7 @@ def main(rounds: str = "4") -> int:
     for _ in range(int(rounds)):
         for name, model in models.items():
             both = (lambda m=model: step(m, batch), lambda m=model: write(m, sources))
-            first, second = (cpu_seconds(work) for work in both)
+            first, second = (cpu_seconds(function) for function in both)
             seconds[name].append((first, second))
     print("| | million parameters | a step | generating |\n| --- | ---: | ---: | ---: |")
     for name, model in models.items():
@@ -81,10 +81,10 @@ def write(model: Seq2SeqModel, sources: list[np.ndarray]) -> None:
     generate_all(model, sources, *langs, SYMBOLS, SEARCH)
 
 
-def cpu_seconds(work: Callable[[], None]) -> float:
-    """Return processor seconds of ``work``."""
+def cpu_seconds(function: Callable[[], None]) -> float:
+    """Return processor seconds of ``function``."""
     begin = time.process_time()
-    work()
+    function()
     return time.process_time() - begin
 
 

@@ -71,9 +71,17 @@ def run(cfg: AlteredConfig) -> manifest.Manifest:
     for lang in (cfg.lang, cfg.second_lang):
         languages.get(lang)
     if cfg.lang == cfg.second_lang:
-        raise UserError(f"lang and second_lang are {cfg.lang}", "two languages", f"a copy has {CODE}")
+        raise UserError(
+            f"lang={cfg.lang} and second_lang={cfg.second_lang} are the same language",
+            "two different codes",
+            f"name the altered copy second_lang={CODE}",
+        )
     if cfg.second and cfg.domain:
-        raise UserError("second= and domain=", "one of them", "domain= is text of the first language")
+        raise UserError(
+            "second= and domain= are both given",
+            "one of them",
+            "leave domain= out: it is other text of the first language",
+        )
     if cfg.test < 1 or cfg.rows < 0 or cfg.common < 0:
         raise UserError(
             f"test={cfg.test} rows={cfg.rows} common={cfg.common}", "test from 1, rows and common from 0"

@@ -170,7 +170,11 @@ def _binarize_switched(
     cfg: BinarizeConfig, processor: Any, pair: str, files: list[Path], out: Path
 ) -> dict[str, Any]:
     if len(files) > 2:
-        raise UserError(f"switched {pair}: {len(files)} files", "sentences, and their words' languages")
+        raise UserError(
+            f"switched.{pair}: {len(files)} files",
+            "a file of sentences, and a file with the language of each word",
+            f"switched.{pair}=SENTENCES,LANGUAGES",
+        )
     sides = {lang: index for index, lang in enumerate(split_pair(pair))}
     total = sum(1 for _ in reader.lines(files[0]))
     chosen = _held_out(total, cfg, f"{pair}.switched")

@@ -41,7 +41,7 @@ class Sorter:
         self._runs: list[Path] = []
 
     def add(self, values: UInt64[np.ndarray, " values"]) -> None:
-        """Add numbers."""
+        """Add numbers to those that will be sorted."""
         for first in range(0, len(values), self._max):
             part = values[first : first + self._max]
             if self._num_waiting + len(part) > self._max:
@@ -81,7 +81,7 @@ class Sorter:
         yield from merged(inputs)
 
     def close(self) -> None:
-        """Forget the numbers and delete the files."""
+        """Delete the temporary files and all numbers that were added."""
         self._waiting, self._num_waiting, self._runs = [], 0, []
         shutil.rmtree(self._folder, ignore_errors=True)
 

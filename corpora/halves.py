@@ -109,7 +109,11 @@ def halves(
         UserError: the sides differ in length, or nothing is left of one.
     """
     if len(first) != len(second):
-        raise UserError(f"{len(first)} lines on one side, {len(second)} on the other", "line-aligned files")
+        raise UserError(
+            f"files= have {len(first):,} and {len(second):,} lines",
+            "files with equal line counts, line n of one translating line n of the other",
+            "check that both belong together",
+        )
     usable = np.array([i for i in range(len(first)) if first[i] and second[i]], dtype=np.int64)
     if seed is not None:
         usable = rng(seed, "halves").permutation(usable)
@@ -120,7 +124,9 @@ def halves(
     theirs = theirs[[second[i] not in barred for i in theirs]]
     if not len(mine) or not len(theirs):
         raise UserError(
-            f"{len(mine)} and {len(theirs)} lines are left of {len(first)}", "lines on both sides"
+            f"of {len(first):,} lines, {len(mine):,} are left on the first side and {len(theirs):,} on the second",
+            "at least one on each",
+            "give more text, or text with fewer repeated sentences",
         )
     return mine, theirs
 

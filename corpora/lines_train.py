@@ -69,7 +69,7 @@ class LinesTrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject counts below 1 and sources without HTML.
 
         Raises:
             UserError: no raw crawl, or a number out of range.

@@ -17,7 +17,7 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.corpora import nway_sources
-from xling.text.features import hashed, tokens
+from xling.text.features import VERSION, hashed, tokens
 from xling.text.nway import STAGE, RowSet
 
 MIN_TEXT = 1000
@@ -35,6 +35,7 @@ class NwayConfig:
             ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them.
         min_count: minimum occurrences of a word; rarer ones are removed from the rows.
         max_words: maximum words of a text; longer ones are dropped.
+        features: number of the rules that give words their features, `xling.text.features.VERSION`.
     """
 
     data: Path
@@ -44,6 +45,7 @@ class NwayConfig:
     )  # fmt: skip
     min_count: int = 2
     max_words: int = 400
+    features: int = VERSION
 
 
 def run(cfg: NwayConfig) -> manifest.Manifest:
@@ -55,6 +57,8 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     for name in ("min_count", "max_words"):
         if getattr(cfg, name) < 1:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    if cfg.features != VERSION:
+        raise UserError(f"features={cfg.features}", f"only {VERSION}", "leave it out")
     if not cfg.data.is_dir():
         raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
     inputs = nway_sources.files_of(cfg.data, cfg.sources)

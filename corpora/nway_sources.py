@@ -54,7 +54,11 @@ def read(data: Path, names: Sequence[str]) -> Iterator[Rows]:
         for rows in SOURCES[name].read(data):
             if len({len(texts) for texts in rows.texts.values()}) > 1:
                 sizes = ", ".join(f"{lang} {len(texts)}" for lang, texts in rows.texts.items())
-                raise UserError(f"{data / name}: aligned files differ in length: {sizes}", "equal lines")
+                raise UserError(
+                    f"{data / name}: aligned files differ in length: {sizes} lines",
+                    "as many lines in every language",
+                    "get the files again",
+                )
             yield rows
 
 

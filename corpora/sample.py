@@ -149,7 +149,10 @@ def _check(cfg: SampleConfig) -> None:
     if not 0 <= cfg.alpha <= 1:
         raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
     if cfg.num_chars < 0 or cfg.shard_mb < 1 or cfg.max_epochs <= 0:
-        raise UserError("num_chars, shard_mb or max_epochs is out of range", "numbers above 0")
+        raise UserError(
+            f"num_chars={cfg.num_chars} shard_mb={cfg.shard_mb} max_epochs={cfg.max_epochs:g}",
+            "num_chars from 0, shard_mb from 1, max_epochs above 0",
+        )
     for path in cfg.corpora.values():
         corpus_shards(Path(path))
 

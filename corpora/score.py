@@ -13,7 +13,7 @@ from typing import Literal
 from xling.core import languages
 from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError
-from xling.corpora.mono.config import MonoConfig
+from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.source import SOURCES, Context, open_source
 from xling.corpora.stages import Stage
 from xling.corpora.stages.perplexity import Perplexity

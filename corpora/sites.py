@@ -32,7 +32,7 @@ def _number(domain: str) -> int:
 
 
 def save(path: Path, domains: Mapping[str, list[str]]) -> None:
-    """Write a table.
+    """Write a table of hashed domains.
 
     Args:
         path: file to write; equal domains give equal bytes.

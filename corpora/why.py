@@ -46,7 +46,11 @@ def run(cfg: WhyConfig) -> Answer:
     shards = corpus_shards(corpus)
     query = cfg.query.strip()
     if len(query) < _MIN_CHARS:
-        raise UserError(f"{query!r} is too short to look for", f"an id, or {_MIN_CHARS} characters of text")
+        raise UserError(
+            f"{query!r} is too short to look for",
+            f"an id, or at least {_MIN_CHARS} characters of text",
+            "give more of the text",
+        )
     rejects = sorted((corpus / "rejects").glob("*.parquet"))
     by_id = pl.col("id") == query
     by_text = pl.col("text").str.contains(query, literal=True)

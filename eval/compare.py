@@ -116,7 +116,11 @@ class FileDiff:
 def diff(cfg: DiffConfig) -> Answer:
     """Describe what changed between two runs."""
     if len(cfg.runs) != 2:
-        raise UserError(f"{len(cfg.runs)} runs", "two: the older and the newer", "xling eval diff A B")
+        raise UserError(
+            f"xling eval diff was given {len(cfg.runs)} runs",
+            "two: the older and the newer",
+            "xling eval diff OLDER NEWER",
+        )
     data = data_folder(cfg.data)
     lines, told = [], []
     for file_diff in differences(*cfg.runs, data):
@@ -149,7 +153,8 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
     if not common:
         raise UserError(
             f"{before} and {after} have no suite, system, protocol and language in common",
-            f"for example {min(old)} and {min(new)}",
+            f"runs that share one; these hold for example {min(old)} and {min(new)}",
+            "evaluate both on the same suites",
         )
     for name in common:
         a, b = (main_score(path, data) for path in (old[name], new[name]))
@@ -178,7 +183,11 @@ def gate(cfg: GateConfig) -> Answer:
     """
     data = data_folder(cfg.data)
     if cfg.baseline.is_dir():
-        raise UserError(f"baseline={cfg.baseline} is a folder", "a file of row statistics")
+        raise UserError(
+            f"baseline={cfg.baseline} is a folder",
+            "a file",
+            f"for example baseline={cfg.baseline / 'baseline.parquet'}",
+        )
     rows = _row_stats(cfg, data)
     if cfg.write:
         _write_baseline(cfg.baseline, rows)
@@ -285,7 +294,10 @@ def _read_baseline(path: Path) -> pl.DataFrame:
     try:
         facts = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}") from None
+        raise UserError(
+            f"{path} is not a Parquet file: {str(error).splitlines()[0]}",
+            fix="record it again with write=true",
+        ) from None
     if facts.get("format") != BASELINE_FORMAT:
         raise UserError(f"{path} is not a baseline", f"a file with format {BASELINE_FORMAT!r}")
     return pl.read_parquet(path)

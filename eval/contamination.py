@@ -227,7 +227,9 @@ def _text_of(path: Path, number: int, line: str) -> str:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} line {number}: not JSON: {error}") from None
+        raise UserError(
+            f"{path} line {number}: not JSON: {error}", "one JSON object per line", "correct the line"
+        ) from None
     text = record.get("text") if isinstance(record, dict) else None
     if not isinstance(text, str):
         raise UserError(f"{path} line {number}: not a JSON object with a text", '{"text": "..."}')

@@ -100,7 +100,11 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
     table = by_column(scores)
     systems = list(dict.fromkeys(c.system for c in table if c.suite in group.here()))
     if not systems:
-        raise UserError(f"no scores of {group.name}", f"scores of {', '.join(group.here())}")
+        raise UserError(
+            f"no scores of a suite of {group.name}",
+            f"scores of {', '.join(group.here())}",
+            "evaluate one of them first",
+        )
     results = []
     for system in systems:
         tasks: dict[str, float] = {}

@@ -60,7 +60,11 @@ def fetch(
     """
     if suite.online is None:
         have = sorted(other.name for other in suites().values() if other.online)
-        raise UserError(f"suite {suite.name!r} has no online source", ", ".join(have), "bring its files")
+        raise UserError(
+            f"suite {suite.name!r} has no online source",
+            f"online sources: {', '.join(have)}",
+            "put its files into data=",
+        )
     import datasets
 
     source = suite.online

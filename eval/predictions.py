@@ -99,7 +99,9 @@ def read_origin(path: Path) -> Origin:
     try:
         facts = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}") from None
+        raise UserError(
+            f"{path} is not a Parquet file: {str(error).splitlines()[0]}", fix="predict again"
+        ) from None
     if facts.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
@@ -142,7 +144,10 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
         raise UserError(f"{path}: id {twice!r} is there twice", "one prediction per id")
     for position, example in enumerate(examples):
         if example.id not in text_of:
-            raise UserError(f"{path} has no prediction for id {example.id!r}, row {position} of the suite")
+            raise UserError(
+                f"{path} has no prediction for id {example.id!r}, row {position} of the suite",
+                fix="predict again, or check that it is the file of this suite, language and split",
+            )
     # Decoding one document is three times as fast as decoding its rows one by one.
     texts = [text_of[example.id] for example in examples]
     try:

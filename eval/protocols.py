@@ -29,7 +29,7 @@ LEAST_OF_OTHERS = 3
 
 @dataclass(frozen=True)
 class TransferProtocol:
-    """A protocol of cross-lingual transfer.
+    """A protocol of cross-lingual transfer: which rows a system learns from, and in which language it is scored.
 
     Args:
         name: registry name.

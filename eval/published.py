@@ -72,7 +72,9 @@ def published(path: Path = FILE) -> tuple[Published, ...]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise UserError(
+            f"{path} is not YAML: {' '.join(str(error).split())}", fix="correct the file"
+        ) from None
     return tuple(row for position, entry in enumerate(document, 1) for row in _rows(path, position, entry))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -75,7 +77,9 @@ def table(
         header = next(rows, (1, [""]))[1]
         for column in (*text.values(), label, *([id_column] if id_column else [])):
             if column not in header:
-                raise UserError(f"{path}:1: no column {column!r}", f"a header with it; found {header}")
+                raise UserError(
+                    f"{path}:1: no column {column!r}", f"a header with it; this one has {', '.join(header)}"
+                )
         for index, (number, cells) in enumerate(rows):
             if len(cells) != len(header):
                 raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(header)} as in the header")
@@ -93,6 +97,7 @@ def columns(
     separator: str | None = "\t",
     rename: Mapping[str, str] | None = None,
     iob1: bool = False,
+    short_ends: bool = False,
 ) -> Reader:
     """Return a reader of one token per line with a blank line after each sentence.
 
@@ -105,6 +110,8 @@ def columns(
         separator: between columns; None is any white space.
         rename: tag -> tag, for tags outside the suite's set.
         iob1: a span starts with ``I-`` in the file; it is turned into IOB2.
+        short_ends: a line of one character ends the sentence too, as in Masakhane's own readers; it is a tag
+            that has lost its token.
     """
     renamed = rename or {}
     least = max(2, form + 1, -form, tag + 1, -tag)
@@ -119,7 +126,8 @@ def columns(
         tags: list[str] = []
         start, sentence, number = 1, 0, 0
         for number, line in lines(path):
-            if not line or line.isspace() or line.startswith("-DOCSTART-"):
+            is_end = not line or line.isspace() or (short_ends and len(line.strip()) < 2)
+            if is_end or line.startswith("-DOCSTART-"):
                 if tokens:
                     yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
                     sentence += 1
@@ -322,7 +330,7 @@ def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
     except KeyError as error:
         raise UserError(f"{paths[0]}: no key {error}", _SQUAD) from None
     except (TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"{paths[0]}: {type(error).__name__} {error}", _SQUAD) from None
+        raise UserError(f"{paths[0]} does not have the layout of SQuAD: {error}", _SQUAD) from None
 
 
 _SQUAD = "SQuAD 1.1's JSON, in which every question has an answer"
@@ -364,9 +372,29 @@ def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reade
             try:
                 yield path, number, to_example(record, number - 1)
             except KeyError as error:
-                raise UserError(f"{path}:{number}: no key {error}", f"found {sorted(record)}") from None
+                raise UserError(
+                    f"{path}:{number}: no key {error} among {', '.join(sorted(record))}",
+                    "the keys of the official file",
+                    "get the file again",
+                ) from None
             except (TypeError, ValueError, AttributeError) as error:
-                raise UserError(f"{path}:{number}: not a row: {type(error).__name__} {error}") from None
+                raise UserError(
+                    f"{path}:{number}: a value has the wrong type: {error}",
+                    "rows as in the official file",
+                    "get the file again",
+                ) from None
+
+    return read
+
+
+def with_repeated_ids(reader: Reader) -> Reader:
+    """Return a reader of an official file whose ids are not all different: later rows of one become ``ID#2``."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        seen: Counter[str] = Counter()
+        for path, number, row in reader(paths):
+            seen[row.id] += 1
+            yield path, number, row if seen[row.id] == 1 else replace(row, id=f"{row.id}#{seen[row.id]}")
 
     return read
 
@@ -376,6 +404,9 @@ def parse_json(path: Path, number: int, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}") from None
+        raise UserError(
+            f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}",
+            fix="correct the line, or get the file again",
+        ) from None
     except RecursionError:
-        raise UserError(f"{path}:{number}: the JSON is nested too deeply") from None
+        raise UserError(f"{path}:{number}: the JSON is nested too deeply", fix="get the file again") from None

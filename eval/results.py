@@ -173,11 +173,15 @@ def _score(path: Path, position: int, row: Any) -> Score:
     # One score a line after the line with the format.
     where = f"{path}:{position + 2}"
     if not isinstance(row, dict):
-        raise UserError(f"{where}: {row!r} is not a score", "an object")
+        raise UserError(f"{where}: {row!r} is not a score", "a JSON object", "run the evaluation again")
     try:
         score = Score(**row)
     except TypeError as error:
-        raise UserError(f"{where}: {str(error).replace('Score.__init__() ', '')}") from None
+        raise UserError(
+            f"{where}: not a score: {str(error).replace('Score.__init__() ', '')}",
+            "the fields that xling eval writes",
+            "run the evaluation again",
+        ) from None
     for field in dataclasses.fields(Score):
         value = getattr(score, field.name)
         if not isinstance(value, _TYPES[str(field.type)]) or (

@@ -35,8 +35,8 @@ from xling.eval.protocols import (
     training_rows,
     training_suite,
 )
-from xling.eval.publish import check_workers, publish
 from xling.eval.results import CONTROLS
+from xling.eval.score_tables import check_workers, publish
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import (
     Example,

@@ -23,7 +23,7 @@ from typing import Any
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.eval import predictions, publish
+from xling.eval import predictions, score_tables
 from xling.eval.predictions import Origin
 from xling.eval.suite import data_folder, load, suites
 
@@ -160,11 +160,11 @@ def _gold(origin: Origin, data: Path) -> str:
 
 def _recomputed(files: list[Path], data: Path) -> dict[str, Any]:
     """Return scores and averages of files of predictions, as JSON holds them."""
-    publish.check_columns([predictions.read_origin(path) for path in files])
-    answered = publish.score_files(files, data)
-    averages = publish.Averages(answered)
+    score_tables.check_columns([predictions.read_origin(path) for path in files])
+    answered = score_tables.score_files(files, data)
+    averages = score_tables.Averages(answered)
     scores = [score for score, _ in answered]
-    publish.table_of(publish.TableConfig(), (), scores, averages, data)  # asks for the averages
+    score_tables.table_of(score_tables.TableConfig(), (), scores, averages, data)  # asks for the averages
     return {
         "scores": [asdict(s) for s in scores],
         "averages": [asdict(a) for a in averages.intervals.values()],

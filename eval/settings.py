@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from xling.eval.backend import FitConfig, SearchConfig
-from xling.eval.publish import TableConfig
 from xling.eval.retrieval import Distance
+from xling.eval.score_tables import TableConfig
 
 
 @dataclass(frozen=True)

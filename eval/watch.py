@@ -85,7 +85,7 @@ def run(cfg: WatchConfig) -> Answer:
 
 
 def snapshots_of(checkpoints: Sequence[Path]) -> dict[int, Path]:
-    """Updates -> model, in order.
+    """Map the number of updates to the model that was published then, in order.
 
     Raises:
         UserError: see `run`.

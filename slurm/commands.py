@@ -66,14 +66,15 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
     if step and step not in run.steps:
         raise unknown("step", step, run.steps)
     if index and not index.isdecimal():
-        raise UserError(f"part {index!r}", "a whole number from 0")
+        raise UserError(f"{index!r} is not the number of a part", "a whole number from 0")
     steps = [run.steps[step]] if step else list(run.steps.values())
     parts = [(s, *item) for s in steps for item in status.submitted_parts(s)]
     if index:
         parts = [item for item in parts if item[1].index == int(index)]
     if not parts:
         raise UserError(
-            f"no part {index} of {name} {step} was submitted".replace("  ", " "), fix="see its status"
+            f"no part {index} of {name} {step} was submitted".replace("  ", " "),
+            fix=f"xling slurm status {name} lists the parts",
         )
     # What is in trouble is what the user wants to see; else the newest.
     trouble = [item for item in parts if not item[1].is_done() and item[1].last().get("reason")]
@@ -156,7 +157,7 @@ def _end_active(run: Run, steps: Sequence[Step]) -> None:
     try:
         active = reconcile.active_jobs(run, reconcile.ask(run))
     except queue.TransientError as error:
-        raise UserError(str(error), fix="try again when it does") from None
+        raise UserError(str(error), fix="try again when Slurm answers") from None
     if active and not all(step.outcome() for step in steps):
         raise UserError(
             f"{run.name} is under way: {len(active)} job(s) queued",
@@ -196,5 +197,5 @@ def _log_text(step: Step, part: Part, identity: str) -> Answer:
 def _no_more(usage: str, more: Sequence[str], name: str = "-") -> None:
     if more or not name:
         raise UserError(
-            "xling slurm " + usage.split()[0] + " was given too much or too little", f"xling slurm {usage}"
+            f"xling slurm {usage.split()[0]} was given too many words or no run", f"xling slurm {usage}"
         )

@@ -38,7 +38,7 @@ class Rendezvous:
 
     @property
     def init_method(self) -> str:
-        """Init method for ``torch.distributed.init_process_group``."""
+        """Return the ``init_method`` of torch's process group: the address of the first process."""
         return f"tcp://{self.address}:{self.port}"
 
     def environment(self) -> dict[str, str]:

@@ -153,12 +153,13 @@ def _start(part: Part, key: str) -> None:
             break  # what fails is counted by its attempts, and the user may ask for a new beginning
         stalls += event["event"] == "stopped" and bool(event.get("limit"))
     if stalls >= MAX_STALLS:
-        reason = (
-            f"came back {stalls} times without progress, each time stopped by its time limit; saved units of work:"
-            f" {saved}; fix: raise timeout_min, or save more often"
+        error = UserError(
+            f"came back {stalls} times without progress, each time stopped by its time limit; "
+            f"saved units of work: {saved}",
+            fix="raise timeout_min, or save more often",
         )
-        part.append("failed", reason=reason, final=True, saved=saved, key=key)
-        raise UserError(reason)
+        part.append("failed", reason=str(error), final=True, saved=saved, key=key)
+        raise error
     env = os.environ
     restart, node = env.get("SLURM_RESTART_COUNT", "0"), env.get("SLURMD_NODENAME", "")
     part.append("start", saved=saved, job=job_id(), restart=int(restart), node=node, key=key)

@@ -108,7 +108,10 @@ def _entry(step: Step, key: str) -> Event:
     deadline = time.monotonic() + RECORD_DELAY_S
     while not (entries := [entry for entry in step.jobs() if entry["key"] == key]):
         if time.monotonic() > deadline:
-            raise UserError(f"{step.path}/jobs.jsonl has no submission {key}", fix="see its damaged lines")
+            raise UserError(
+                f"{step.path}/jobs.jsonl has no submission {key}",
+                fix="look for a damaged line in it, then: xling slurm reconcile RUN",
+            )
         time.sleep(1)
     return entries[0]
 

@@ -122,7 +122,7 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
     check_names(name)
     run = Run(site.folder.absolute() / name, cluster, plans)
     if cluster == "plan":
-        from xling.slurm.plan import describe
+        from xling.slurm.preview import describe
 
         return describe(run)
     run.slurm = cluster_name() if cluster == "slurm" else ""

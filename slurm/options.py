@@ -43,9 +43,14 @@ def check_options(setting: str, options: Mapping[str, str]) -> None:
     """
     for name, value in options.items():
         if not _NAME.fullmatch(name):
-            raise UserError(f"{setting}.{name}", "a long option without its dashes, for example exclude")
+            raise UserError(
+                f"{setting}.{name}: {name!r} is not an option",
+                "the long name of an option without its dashes, for example exclude",
+            )
         if name in _OURS:
-            raise UserError(f"{setting}.{name}={value}", f"slurm.{_OURS[name]}=", "use that setting")
+            raise UserError(
+                f"{setting}.{name}={value}: xling has a setting for --{name}", fix=f"use slurm.{_OURS[name]}="
+            )
         if name in _RESERVED:
             raise UserError(f"{setting}.{name}={value}: xling sets --{name} itself", fix="leave it out")
         if len(value) > MAX_LENGTH or not value.isprintable():

@@ -210,7 +210,9 @@ def call(*command: str) -> str:
     why = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
     if done.returncode == 124 or _TRANSIENT.search(why):
         raise TransientError(f"{command[0]}: {why}", unsure=not _NEVER_SENT.search(why))
-    raise UserError(f"refused by Slurm: {why}")
+    raise UserError(
+        f"Slurm refused the command {command[0]}: {why}", fix="change the slurm.* setting that it names"
+    )
 
 
 def cancel(ids: Sequence[str]) -> None:

@@ -91,7 +91,7 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a reconciliation.
+    """Result of a reconciliation: whether anything is pending, and the parts that the calling job has to run.
 
     Attributes:
         in_flight: something is pending, and a further call is needed soon.

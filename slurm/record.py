@@ -214,7 +214,7 @@ class Step:
         return event if isinstance(event.get("state"), str) and "reason" in event else {}
 
     def end(self, state: str, reason: str = "") -> None:
-        """Record how the step ended."""
+        """Record the state in which a step ended, with its reason."""
         facts = {"state": state, "reason": reason, "time": round(time.time(), 1)}
         write_private(self.path / "outcome.json", json.dumps(facts, ensure_ascii=False) + "\n")
 

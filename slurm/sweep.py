@@ -28,7 +28,10 @@ def expand(words: Sequence[str], usual: Mapping[str, Sequence[str]] | None = Non
         if word.startswith(PREFIX):
             key, _, text = word.removeprefix(PREFIX).partition("=")
             if not key or not text or key in axes:
-                raise UserError(f"{word!r}", "sweep.key=value,value,... once per key")
+                raise UserError(
+                    f"{word!r} has no key, has no values, or repeats a key",
+                    "sweep.KEY=VALUE,VALUE,... once for each key",
+                )
             axes[key] = text.split(",")
     others = [word for word in words if not word.startswith(PREFIX)]
     given = {*axes, *(word.partition("=")[0] for word in others)}

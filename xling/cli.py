@@ -156,7 +156,8 @@ def dispatch(arguments: list[str]) -> Any:
         return Answer(f"xling {metadata.version('xling')}", {"xling": metadata.version("xling")})
     if only_why and (word in ("", *OTHER_WORDS) or word == "eval"):
         raise UserError(
-            f"xling why-rerun {word}".rstrip(), "one stage that publishes a directory, for example pretrain"
+            f"xling why-rerun {word}".rstrip() + " names no stage that it can explain",
+            "one stage that publishes a directory, for example pretrain",
         )
     if word == "slurm" and rest[:1] != ["plan"]:
         return load("xling.slurm.commands:main")(rest)
@@ -198,7 +199,9 @@ def run_stage(words: list[str], as_json: bool) -> Any:
         settings = config.to_dict(cfg)
         return Answer(json.dumps(settings, indent=1, ensure_ascii=False), settings)
     if as_json and stage.run and get_type_hints(load(stage.run))["return"] is type(None):
-        raise UserError(f"xling {stage.name} --json", "without --json: it prints lines of text, not a table")
+        raise UserError(
+            f"xling {stage.name} has no answer for --json: it prints lines of text", fix="leave --json out"
+        )
     return execute(stage.name, cfg, launch)
 
 
@@ -256,7 +259,9 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
             not stage.positional and (RECIPES / f"{word}.yaml").is_file()
         ):
             if recipe is not None:
-                raise UserError(f"{recipe} and {word}", "one recipe", "leave one of them out")
+                raise UserError(
+                    f"two recipes are given: {recipe} and {word}", "one recipe", "leave one of them out"
+                )
             recipe = recipe_path(word)
         elif word.startswith("--"):
             name = word[2:].replace("-", "_")

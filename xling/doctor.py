@@ -48,7 +48,7 @@ class DoctorConfig:
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding of a check.
+    """Finding of one check of `xling doctor`: its state, and what to do.
 
     Attributes:
         what: what was looked at.

@@ -24,7 +24,7 @@ from loguru import logger
 MAX_MB = 2.0
 
 
-def main(path: str, work: str) -> None:
+def main(path: str, folder: str) -> None:
     """Read ``path``, then run each stage on fresh copies of the documents."""
     logger.remove()
     folder, _, name = path.rpartition("/")
@@ -44,7 +44,7 @@ def main(path: str, work: str) -> None:
         "FineWebQualityFilter": FineWebQualityFilter(),
         "PIIFormatter": PIIFormatter(),
         "MinhashDedupSignature (14 x 8)": MinhashDedupSignature(
-            work + "/signatures", MinhashConfig(num_buckets=14, hashes_per_bucket=8)
+            folder + "/signatures", MinhashConfig(num_buckets=14, hashes_per_bucket=8)
         ),
     }
     for stage, step in stages.items():

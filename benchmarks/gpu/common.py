@@ -34,13 +34,13 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-def seconds(work: Callable[[], Any], times: int = 5, warm: int = 2) -> float:
+def seconds(function: Callable[[], Any], times: int = 5, warm: int = 2) -> float:
     """Return the median of ``times`` calls, after ``warm`` others."""
     times_s = []
     for number in range(warm + times):
         wait()
         begin = time.perf_counter()
-        work()
+        function()
         wait()
         if number >= warm:
             times_s.append(time.perf_counter() - begin)
@@ -65,12 +65,12 @@ def free() -> None:
         torch.cuda.empty_cache()
 
 
-def profile(work: Callable[[], Any], times: int) -> None:
+def profile(function: Callable[[], Any], times: int) -> None:
     """Print where the time of some calls goes: wall seconds, and by kernel."""
     wait()
     begin = time.perf_counter()
     for _ in range(times):
-        work()
+        function()
     handed = time.perf_counter()
     wait()
     print(
@@ -80,7 +80,7 @@ def profile(work: Callable[[], Any], times: int) -> None:
     on_gpu = device().type == "cuda"
     with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if on_gpu else [])]) as profiled:
         for _ in range(times):
-            work()
+            function()
         wait()
     averages = profiled.key_averages()
     on_device = sum(each.self_device_time_total for each in averages)

@@ -34,7 +34,7 @@ def _measure(table: Table, rows: int, vocab: int, dim: int, how: str, tokens: in
     target = torch.randint(vocab, (rows,), device=device())
     was, loss._fused = loss._fused, lambda _: how == "fused"
 
-    def work() -> None:
+    def forward_and_backward() -> None:
         hidden.grad = weight.grad = bias.grad = None
         if how == "F.cross_entropy":
             total = F.cross_entropy(F.linear(hidden, weight, bias), target, reduction="sum")
@@ -43,19 +43,19 @@ def _measure(table: Table, rows: int, vocab: int, dim: int, how: str, tokens: in
         total.backward()
 
     try:
-        work()
-        work()
+        forward_and_backward()
+        forward_and_backward()
         hidden.grad = weight.grad = bias.grad = None
         free()
         more = {}
         if device().type == "cuda":
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
-            work()
+            forward_and_backward()
             gradients = weight.nbytes + hidden.nbytes + bias.nbytes
             extra = torch.cuda.max_memory_allocated() - before
             more = {"peak_mib": extra / 2**20, "without_gradients_mib": (extra - gradients) / 2**20}
-        elapsed = seconds(work, 10)
+        elapsed = seconds(forward_and_backward, 10)
         rate = 6 * rows * dim * vocab / elapsed / 1e12
         table.add(tokens=tokens, how=how, chunk_mib=chunk, ms=1000 * elapsed, tflops=rate, **more)
     except torch.OutOfMemoryError:

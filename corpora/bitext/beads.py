@@ -70,7 +70,7 @@ class Side:
     vectors: Any = None
 
     def part(self, start: int, end: int) -> Side:
-        """Sentences ``start`` to ``end``."""
+        """Return the side with its sentences ``start`` to ``end`` alone."""
         return Side(self.lengths[start:end], None if self.vectors is None else self.vectors[start:end])
 
 

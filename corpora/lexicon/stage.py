@@ -73,7 +73,11 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     for lang in langs:
         languages.get(lang)
         if lang not in cfg.corpora:
-            raise UserError(f"no text in {lang}", f"corpora.{lang}=FILE,...")
+            raise UserError(
+                f"no text in {lang} for pair={cfg.pair}",
+                "text of both languages",
+                f"corpora.{lang}=FILE,...",
+            )
     for name in ("size", "dim", "window", "min_count", "rounds"):
         if getattr(cfg, name) < 1:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")

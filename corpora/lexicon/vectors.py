@@ -64,14 +64,22 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
     counted = Counter(word for sentence in sentences for word in sentence)
     kept = sorted((w for w, n in counted.items() if n >= min_count), key=lambda w: (-counted[w], w))[:size]
     if len(kept) < 3:
-        raise UserError(f"{len(kept)} words occur {min_count} times or more", "three words", "give more text")
+        raise UserError(
+            f"only {len(kept)} words occur {min_count} times or more",
+            "at least three",
+            "give more text, or a lower min_count=",
+        )
     index = {word: i for i, word in enumerate(kept)}
     # Dropped words keep their place, so that contexts do not move closer.
     rows = [np.array([index.get(word, -1) for word in sentence]) for sentence in sentences if sentence]
     stream = np.concatenate([np.append(row, np.full(max(window, REACH), -1)) for row in rows])
     counts = np.array([counted[word] for word in kept])
     if not any(len(row) > 1 and (row >= 0).sum() > 1 for row in rows):
-        raise UserError("no two frequent words stand in one sentence", "a sentence a line")
+        raise UserError(
+            "no sentence has two frequent words",
+            "text with one sentence of several words per line",
+            "give other text",
+        )
     pairs = [_pairs(stream, len(kept), distance) for distance in range(1, max(window, REACH) + 1)]
     contexts = sum((a + a.T for a in pairs[1:REACH]), pairs[0] + pairs[0].T).tocsr()[:, :NUM_CONTEXTS]
     return Words(

@@ -125,7 +125,7 @@ class MineConfig(OfPair):
 
     @property
     def texts(self) -> tuple[Path, Path]:
-        """The two text files."""
+        """The text files of source and target."""
         return Path(self.src), Path(self.tgt)
 
     @property
@@ -135,7 +135,7 @@ class MineConfig(OfPair):
 
     @property
     def inputs(self) -> list[Path]:
-        """All that is read."""
+        """Return the paths of all inputs: texts, vectors, checkpoint."""
         return [*self.texts, *(self.vector_files or [Path(self.checkpoint)])]
 
     def workspace(self) -> Workspace:
@@ -207,7 +207,7 @@ class Plan:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Sentences of both sides."""
+        """Return the number of sentences of each side."""
         return self.num_src, self.num_tgt
 
     def shards(self, side: int) -> range:
@@ -217,7 +217,7 @@ class Plan:
 
     @property
     def num_shards(self) -> int:
-        """Shards of both sides."""
+        """Return the number of shards of both sides together."""
         return len(self.shards(0)) + len(self.shards(1))
 
     def span(self, part: int) -> tuple[int, int, int]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xling.core.answer import Answer
 from xling.core.stage import Phase
 from xling.corpora.mono import estimate, many, one
-from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.plan import make_plan
+from xling.corpora.mono.settings import MonoConfig
 
 __all__ = ["MonoConfig", "phases", "run_part"]
 

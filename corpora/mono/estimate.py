@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 
 from xling.core.answer import Answer
 from xling.corpora.mono import one
-from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.plan import Plan, planned_bytes, routed_plan
+from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.stages.lines import Lines
 from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
@@ -29,7 +29,7 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class Rate:
-    """Cost of a phase.
+    """Cost of a phase of a build, for a megabyte of text and for a part.
 
     Attributes:
         cpu_s: processor seconds for a megabyte of text.

@@ -18,10 +18,10 @@ from xling.core.parts import Workspace, read_json, write_json
 from xling.core.stage import Phase
 from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.mono import one, overview, route
-from xling.corpora.mono.config import ALL, MonoConfig
 from xling.corpora.mono.plan import FILE_NAME as PLAN
 from xling.corpora.mono.plan import announce, announce_default, make_plan, read_plan, save_plan, still_true
-from xling.corpora.mono.publish import NothingLeftError
+from xling.corpora.mono.publish_phase import NothingLeftError
+from xling.corpora.mono.settings import ALL, MonoConfig
 from xling.corpora.sources.routed import INDEX
 
 _PACKED, _EMPTY = "packed.json", "empty"

@@ -27,7 +27,6 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.parts import run_unless_published
 from xling.core.stage import Phase
-from xling.corpora.mono.config import STAGE_NAME, MonoConfig
 from xling.corpora.mono.parts import (
     run_cut,
     run_dedup,
@@ -49,7 +48,8 @@ from xling.corpora.mono.plan import (
     save_plan,
     still_true,
 )
-from xling.corpora.mono.publish import run_publish, summary
+from xling.corpora.mono.publish_phase import run_publish, summary
+from xling.corpora.mono.settings import STAGE_NAME, MonoConfig
 
 _STEPS = {
     "read": run_read,

@@ -16,9 +16,9 @@ from xling.corpora import card
 from xling.corpora.counters import Counters
 from xling.corpora.ledgers import ledger_from_json
 from xling.corpora.mono import route
-from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
+from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.routed import INDEX, PLAN
 from xling.corpora.stages.filters import is_ended
 from xling.pages import charts, page

@@ -19,8 +19,8 @@ from xling.core.parts import read_json, write_json
 from xling.corpora.counters import SourceCounters
 from xling.corpora.fetch import fetch_all
 from xling.corpora.ledgers import RejectLog
-from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.plan import Plan
+from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.shards import SCHEMA, TableWriter, read_documents, to_row
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import SOURCES, Context, Shard, open_source

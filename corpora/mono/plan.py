@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.parts import read_json, write_json
-from xling.corpora.mono.config import MonoConfig
+from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names
 from xling.corpora.stages.near_duplicates import BYTES_PER_HASH

@@ -23,10 +23,10 @@ from xling.core.parts import Workspace, read_json, write_json
 from xling.corpora.counters import Counters
 from xling.corpora.fetch import fetch_all
 from xling.corpora.ledgers import ledger_to_json, merged_ledger
-from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.parts import chain, documents, input_of, open_log
 from xling.corpora.mono.plan import Plan, save_plan
-from xling.corpora.mono.publish import link
+from xling.corpora.mono.publish_phase import link
+from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.shards import SCHEMA, to_row
 from xling.corpora.sources.routed import INDEX, PARTS, PLAN
 from xling.text.document import Document

@@ -78,15 +78,21 @@ class AlignConfig(OfPair):
         """
         super().__post_init__()
         if bool(self.corpus) == bool(self.src and self.tgt):
-            raise UserError("nothing to align", "corpus=DIRECTORY, or src=FILE tgt=FILE", "give one of them")
+            raise UserError(
+                "no text to align is named, or it is named twice",
+                "corpus=DIRECTORY, or src=FILE tgt=FILE",
+                "give one of the two",
+            )
         if self.method == "embedding" and not self.checkpoint:
             raise UserError(
-                "method=embedding", "checkpoint=DIRECTORY beside it", "pre-train an encoder first"
+                "method=embedding without checkpoint=",
+                "checkpoint=DIRECTORY of an encoder",
+                "pre-train one with `xling pretrain`, or take method=own",
             )
 
     @property
     def files(self) -> tuple[Path, Path]:
-        """The two text files."""
+        """The text files of source and target."""
         if self.corpus:
             manifest.read(Path(self.corpus))
             return tuple(Path(self.corpus) / f"train.{lang}" for lang in self.langs)  # type: ignore[return-value]
@@ -176,7 +182,7 @@ def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
 
 def _load_direction(part: Path) -> list[Ints]:
     if not part.is_dir():
-        raise UserError(f"{part} is not there", fix="run the phase direction first")
+        raise UserError(f"{part} is missing", fix="run the phase direction first")
     flat, lengths = np.load(part / "links.npy"), np.load(part / "lengths.npy")
     return np.split(flat, np.cumsum(lengths)[:-1])
 

@@ -92,7 +92,7 @@ def interval(dropped: int, total: int) -> tuple[float, float]:
 
 
 def rows(counts: Mapping[str, list[int]]) -> list[list[str]]:
-    """A row a kind for the data card: pairs, share dropped and its interval."""
+    """Return a row of the data card for each kind of planted noise: pairs, share dropped and its interval."""
     shares = []
     for kind, (dropped, total) in counts.items():
         if total:

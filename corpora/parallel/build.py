@@ -15,9 +15,9 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.parts import read_json, run_unless_published
 from xling.core.stage import Phase
-from xling.corpora.parallel.config import STAGE_NAME, ParallelConfig
-from xling.corpora.parallel.publish import run_publish, summary
+from xling.corpora.parallel.publish_phase import run_publish, summary
 from xling.corpora.parallel.read import INPUTS, inputs_of, run_read
+from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
 
 __all__ = ["ParallelConfig", "phases", "run_part"]
 

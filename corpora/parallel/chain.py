@@ -165,7 +165,7 @@ def count_dropped(dropped: pl.DataFrame, ledger: Ledger) -> None:
 
 
 def num_chars(pairs: pl.DataFrame) -> int:
-    """Code points of both sides together."""
+    """Count the code points of all pairs, both sides together."""
     return (
         int(pairs.select(pl.col("src", "tgt").str.len_chars().sum()).sum_horizontal().item())
         if pairs.height

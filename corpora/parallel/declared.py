@@ -133,7 +133,7 @@ class Texts:
 
     @staticmethod
     def read(texts: Sequence[str]) -> Texts:
-        """Ask both models."""
+        """Return the n-grams of each text, their scores by language and the languages that lid.176 names."""
         grams, ranked, folds = [], [], []
         for text in texts:
             body = body_of(text[:_MAX_CHARS])

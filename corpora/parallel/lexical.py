@@ -166,7 +166,7 @@ class Lexicon:
     sizes: tuple[int, int]
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """The lexicon as the arrays `ARRAYS`."""
+        """Return the lexicon as numpy arrays by name, as they are stored."""
         stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes)}
         for name in _COUNTS:
             counts: Counts = getattr(self, name)

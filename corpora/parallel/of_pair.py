@@ -23,7 +23,7 @@ class OfPair:
     out: str
 
     def __post_init__(self) -> None:
-        """Check the pair.
+        """Reject a pair that is not two known languages.
 
         Raises:
             UserError: no pair, or a language that is not known.

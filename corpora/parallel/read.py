@@ -16,9 +16,9 @@ from xling.core.progress import Progress
 from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.parallel.audit import audit
 from xling.corpora.parallel.chain import Chain, count_entered
-from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.parallel.pair_counters import PairCounters
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.parallel.sources import READ, PairSource, open_sources
 from xling.text.document import Ledger
 from xling.text.encoders import encoder_of

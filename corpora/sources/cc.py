@@ -62,10 +62,16 @@ class CommonCrawl(Source):
         local = self.context.cache / f"{self._dump}.wet.paths.gz"
         path = fetch(Download(location, local)) if is_url(location) else Path(location)
         if not path.is_file():
-            raise UserError(f"no {path}", fix="give the folder that holds crawl-data/ as base_urls.cc")
+            raise UserError(
+                f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc"
+            )
         paths = [line.decode().strip() for line in lines(path, ledger) if line.strip()]
         if strange := next((p for p in paths if p.startswith("/") or ".." in p.split("/")), ""):
-            raise UserError(f"{location} names {strange!r}", "paths below it", "use another mirror")
+            raise UserError(
+                f"{location} lists {strange!r}, which leads out of the crawl",
+                "relative paths without ..",
+                "use another mirror",
+            )
         if ledger.notes or not paths:
             path.unlink(missing_ok=True) if is_url(location) else None
             raise UserError(f"{location} is empty or damaged", fix="run the same command again")

@@ -41,7 +41,9 @@ class CC100(Source):
         if is_url(location):
             return [Shard(f"cc100.{self._name}", location, self.uri)]
         if not Path(location).is_file():
-            raise UserError(f"no {location}", fix="give the folder of the CC-100 files as base_urls.cc100")
+            raise UserError(
+                f"no file at {location}", fix="give the folder of the CC-100 files as base_urls.cc100"
+            )
         return [Shard(f"cc100.{self._name}", location, self.uri, Path(location).stat().st_size)]
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:

@@ -101,7 +101,7 @@ class _Buffer:
                 return False
 
     def until_start(self, limit: int, most: int = 1 << 62) -> tuple[bytes, int]:
-        """Move to the next record, by ``most`` bytes at most.
+        """Skip to the start of the next record, reading at most ``most`` bytes.
 
         Returns:
             The first ``limit`` bytes of what was passed over, and how many bytes that was.

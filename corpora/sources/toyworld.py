@@ -21,7 +21,9 @@ class Toyworld(Source):
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         if rest and not rest.isdecimal():
-            raise UserError(f"{uri!r}", "toyworld or toyworld:NUMBER_OF_DOCUMENTS")
+            raise UserError(
+                f"source {uri!r}: {rest!r} is not a number", "toyworld or toyworld:NUMBER_OF_DOCUMENTS"
+            )
         if context.lang not in LANGS:
             raise unknown("toyworld language", context.lang, LANGS)
         super().__init__(uri, rest, context)

@@ -64,7 +64,7 @@ class Contamination(Stage):
         return next(iter(self.edits([doc])))
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
-        """See `edit`."""
+        """Yield for each document whether it is dropped, and notes on the test rows in it."""
         texts = [doc.text for doc in docs]
         index = read_leaks(self.leaks) if self.leaks else None
         rows_of = [rows.tolist() for rows in index.find_each(texts)] if index else [[] for _ in docs]

@@ -397,7 +397,7 @@ class _Drop(Stage):
     reasons: ClassVar[dict[str, str]] = REASONS
 
     def judge(self, doc: Document) -> str | None:
-        """See `Stage`."""
+        """Return why a document is dropped: of a cluster, only the first stays, and gets the cluster's size."""
         self.position += 1
         size = self.sizes.get(self.position, 1)
         if size > 1:

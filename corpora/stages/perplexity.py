@@ -76,9 +76,14 @@ class Perplexity(Stage):
             UserError: cut-offs in the wrong order, or an unknown bucket.
         """
         if not 0 <= self.head <= self.tail:
-            raise UserError(f"cut-offs head={self.head}, tail={self.tail}", "0 <= head <= tail")
+            raise UserError(
+                f"settings.perplexity.head={self.head} settings.perplexity.tail={self.tail}",
+                "0 <= head <= tail",
+            )
         if wrong := sorted(set(self.keep) - {HEAD, MIDDLE, TAIL}):
-            raise UserError(f"unknown bucket {wrong[0]!r}", f"{HEAD}, {MIDDLE}, {TAIL}")
+            raise UserError(
+                f"settings.perplexity.keep has an unknown bucket {wrong[0]!r}", f"{HEAD}, {MIDDLE}, {TAIL}"
+            )
 
     def judge(self, doc: Document) -> str | None:
         """Return why a document is dropped, storing perplexity and bucket in ``meta``."""

@@ -78,12 +78,17 @@ def calibration_error(
     return float(np.abs(apart).sum() / len(labels))
 
 
-def control_labels(texts: Sequence[str], num_classes: int) -> Int64[np.ndarray, " texts"]:
-    """Assign each text a class by its hash, as a control task (Hewitt and Liang 2019)."""
-    return np.array(
-        [int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % num_classes for text in texts],
-        dtype=np.int64,
-    )
+def control_labels(texts: Sequence[str], classes: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " texts"]:
+    """Draw a class for each text by its hash, as frequently as it occurs: a control task (Hewitt and Liang 2019).
+
+    Args:
+        texts: what is hashed.
+        classes: the classes drawn from.
+    """
+    hashes = [int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) for text in texts]
+    places = np.array(hashes, dtype=np.int64) * len(classes) // (1 << 32)
+    drawn: Int64[np.ndarray, " texts"] = np.sort(classes)[places]
+    return drawn
 
 
 def identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], centred: bool) -> float:

@@ -95,7 +95,11 @@ def run(cfg: PairConfig) -> Answer:
     chosen = [suites()[name] for name in cfg.suites]
     # Closed labels with one metric: tags, classes and sentence pairs.
     if wrong := [s.name for s in chosen if not s.shape.closed or len(s.shape.metrics) > 1]:
-        raise UserError(f"suites={','.join(wrong)}", "suites of tags, classes or sentence pairs")
+        raise UserError(
+            f"suites={','.join(wrong)}: their answers are not labels",
+            "suites of tags, classes or sentence pairs",
+            "see xling eval list",
+        )
     if not manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint, cfg.text]):
         result = [item for system in SYSTEMS for item in _measured(cfg, text, system)]
         for suite in chosen:
@@ -274,7 +278,11 @@ def table(cfg: GridConfig) -> Answer:
         name = folder.parent.name.rpartition("-")[0]
         cells.setdefault(name, []).append(json.loads((folder / "pair.json").read_text(encoding="utf-8")))
     if not cells:
-        raise UserError(f"no run in {cfg.runs}", "CELL-SEED/pair of xling analyse pair")
+        raise UserError(
+            f"runs={cfg.runs} holds no analysis",
+            "a folder with CELL-SEED/pair, each written by xling analyse pair",
+            "run xling analyse pair first, or check the path",
+        )
     if not manifest.up_to_date(cfg.out, TABLE_STAGE, cfg, inputs, replaceable=True):
         tables = [_grid(cells), _claims(cfg, cells)]
         with manifest.publish(cfg.out, TABLE_STAGE, cfg, inputs) as output:
@@ -343,7 +351,11 @@ def _claims(cfg: GridConfig, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -
         kind, _, text = rest.partition("|")
         cell, _, other = (part.strip() for part in which.partition(","))
         if kind.strip() not in JUDGE or not text:
-            raise UserError(f"claims.{name}={said}", "CELL|lower, higher or same|what is claimed")
+            raise UserError(
+                f"claims.{name}={said}",
+                "CELL|KIND|CLAIM, where KIND is lower, higher or same and CLAIM is a sentence",
+                f"for example claims.{name}='no-positions|lower|positions matter'",
+            )
         if missing := [x for x in (cell, other or cfg.base) if x not in cells]:
             table.append((text.strip(), ", ".join((cell, other or cfg.base)), None, f"not run: {missing[0]}"))
             continue

@@ -180,15 +180,17 @@ def _measured(
 
 
 def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, str, float]]:
-    """Train a probe on every second row of the source and test it on the other rows of a language.
+    """Train a probe on every second row of the source, and test it on a language: on other rows, and on the same.
 
-    The control task is tried on the items that it was learned on, in the other language: nothing else is known of it.
+    Nothing is known of the control task but the items that it was learned on. So both tasks are tried on these, in
+    another language: a difference of the two then comes from the classes alone.
     """
     names = sorted(set(t.classes))
     classes = np.array([names.index(x) for x in t.classes], dtype=np.int64)
-    control = measures.control_labels(t.source, len(names))
-    answers = measures.probe(other[::2], classes[::2], own[1::2])
-    yield t.lang, "probe" + where, float((answers == classes[1::2]).mean())
+    control = measures.control_labels(t.source, classes)
+    answers = measures.probe(other[::2], classes[::2], own)
+    yield t.lang, "probe" + where, float((answers == classes)[1::2].mean())
+    yield t.lang, "probe, learned items" + where, float((answers == classes)[::2].mean())
     answers = measures.probe(other[::2], control[::2], own[::2])
     yield t.lang, "control task" + where, float((answers == control[::2]).mean())
 
@@ -240,7 +242,7 @@ def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
 
 
 def _layers(rows: Sequence[Row]) -> Table:
-    """Return means over languages; selectivity is the probe's gain over the control task."""
+    """Return means over languages; selectivity is the probe's gain over the control task on the same items."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
         values = [mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
@@ -254,9 +256,10 @@ def _layers(rows: Sequence[Row]) -> Table:
     )
     notes = (
         "Percent, means over the languages other than the source; random: the same shape with fresh weights.",
-        "probe: a linear classifier learned on every second row of the source, tried on the others of a language. "
-        "control task: the same with a class that a hash of the item decides, tried on the items learned, in the other "
-        "language: what is right there was learned by heart. selectivity: the one less the other.",
+        "probe: a linear classifier learned on every second row of the source, tried on the others of a language; "
+        "learned items: on the same ones, in the other language. control task: the same items with classes drawn by a "
+        "hash, as frequent as the true ones: what is right there was learned by heart. selectivity: the probe on "
+        "learned items less the control task.",
         "calibration error: mean distance of confidence and accuracy of a logistic regression learned like the probe, "
         "in ten bins of confidence; the lower the better.",
     )

@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 1000
 def chrf_stats(
     metric: Any, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Float64[np.ndarray, "rows stats"]:
-    """Compute ``CHRF._extract_corpus_statistics`` for one reference.
+    """Return sacreBLEU's chrF counts of each hypothesis against its one reference.
 
     Args:
         metric: sacrebleu's CHRF, whose orders and splitting into words are taken.
@@ -43,7 +43,7 @@ def chrf_stats(
 def bleu_stats(
     metric: Any, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Float64[np.ndarray, "rows stats"]:
-    """Compute ``BLEU._extract_corpus_statistics`` for one reference.
+    """Return sacreBLEU's BLEU counts of each hypothesis against its one reference.
 
     Args:
         metric: sacrebleu's BLEU, whose order and splitting into words are taken.

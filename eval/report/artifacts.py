@@ -41,7 +41,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a report.
+    """One run of a report: its folder, name and the outputs of its stages.
 
     Attributes:
         name: unique within the report.

@@ -20,7 +20,7 @@ KINDS = ("the first is better", "the second is better", "both are wrong")
 
 
 def rows(systems: Sequence[System], most: int) -> Section:
-    """Return one table per suite.
+    """Return the section that shows wrongly answered test rows, a table per suite.
 
     Its first system beside its second, or beside the first control if there is one system.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.eval import compare, predictions, stats
 from xling.eval.metrics import METRICS
@@ -66,7 +67,7 @@ class Test:
         before: the reference system.
         suite: the suite.
         metric: its main metric.
-        lang: a language, or `AVERAGE` over ``langs`` and seeds.
+        lang: a language, or `AVERAGE` over ``langs`` and seeds: those of the first table of a report.
         langs: languages of the average.
         scores: scores of ``before`` and of ``after``.
         comparison: difference, interval and p.
@@ -186,8 +187,7 @@ def average_scores(before: System, after: System) -> tuple[float, float]:
     Raises:
         ValueError: as `average_of`.
     """
-    pairs, scores, metric = _paired(before, after)
-    averaged = published_of(after.suite, list(dict.fromkeys(key[0] for key in pairs)), metric.name)
+    pairs, scores, metric, averaged = _paired(before, after)
     chosen = [scores[key] for key in pairs if key[0] in averaged]
     sign = 1.0 if metric.higher_is_better else -1.0
     first, second = (sign * sum(score[side] for score in chosen) / len(chosen) for side in (0, 1))
@@ -196,9 +196,8 @@ def average_scores(before: System, after: System) -> tuple[float, float]:
 
 def _versus(before: System, after: System, with_languages: bool = True) -> list[Test]:
     suite = after.suite
-    pairs, scores, metric = _paired(before, after)
+    pairs, scores, metric, averaged = _paired(before, after)
     langs = tuple(dict.fromkeys(key[0] for key in pairs))
-    averaged = tuple(published_of(suite, langs, metric.name))
 
     def test(lang: str, chosen: Sequence[Key]) -> Test:
         name = f"{suite}/{before.name}/{after.name}/{lang}"
@@ -215,8 +214,8 @@ def _versus(before: System, after: System, with_languages: bool = True) -> list[
 
 def _paired(
     before: System, after: System
-) -> tuple[dict[Key, Paired], dict[Key, tuple[float, float]], Metric]:
-    """Return the answers of both systems, their scores, and the metric."""
+) -> tuple[dict[Key, Paired], dict[Key, tuple[float, float]], Metric, tuple[str, ...]]:
+    """Return the answers of both systems, their scores, the metric, and the languages of the average."""
     suite = after.suite
     keys = _common(before, after)
     if not keys:
@@ -234,7 +233,15 @@ def _paired(
         pairs[key] = Paired(key[0], a.stats, b.stats, items, a.blocks, seed)
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
-    return pairs, scores, a.metric
+    return pairs, scores, a.metric, _averaged(suite, keys, a.metric)
+
+
+def _averaged(suite: str, keys: Sequence[tuple[Key, Key]], metric: Metric) -> tuple[str, ...]:
+    """Return the languages of an average as the first table shows it: without those that a system was trained in."""
+    langs = published_of(suite, list(dict.fromkeys(key[0] for key, _ in keys)), metric.name)
+    sources = {key[4] for pair in keys for key in pair if len(key) > 4}
+    others = [lang for lang in langs if not any(languages.is_same(lang, source) for source in sources)]
+    return tuple(others or langs)
 
 
 def _common(before: System, after: System) -> list[tuple[Key, Key]]:

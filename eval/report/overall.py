@@ -87,9 +87,12 @@ def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def by_weight(findings: Sequence[tuple[float, str]]) -> list[str]:
-    """Return the findings, those farthest from their controls first."""
-    return [text for _, text in sorted(findings, key=lambda finding: -abs(finding[0]))]
+def by_weight(findings: Sequence[tuple[float, float, str]]) -> list[str]:
+    """Return the findings (lead over the controls, score, text), those farthest from their controls first.
+
+    Those that are equally far, as without controls, follow in order of their scores.
+    """
+    return [text for *_, text in sorted(findings, key=lambda finding: (-abs(finding[0]), -finding[1]))]
 
 
 def counted(number: int, noun: str) -> str:

@@ -335,7 +335,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
     Its average without the source beside the controls', largest lead first.
     """
     table = tables.by_column(scores)
-    sentences: list[tuple[float, str]] = []
+    sentences: list[tuple[float, float, str]] = []
     for column in tables.sorted_columns(table):
         langs = tables.transferred(column, tables.averaged_of(table, column))
         if column.system in CONTROLS or not langs:
@@ -356,7 +356,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
             else counted(len(langs), "pair" if all("-" in x for x in langs) else "language")
         )
         said = f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
-        sentences.append((min(margins, key=abs, default=0.0), said))
+        sentences.append((min(margins, key=abs, default=0.0), mine, said))
     return by_weight(sentences)
 
 

@@ -26,6 +26,7 @@ BY_LAYER = (
     "units shared",
     "calibration error",
     "probe",
+    "probe, learned items",
     "control task",
 )
 """Measures of a layer, in percent."""

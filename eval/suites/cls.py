@@ -24,7 +24,11 @@ def reviews(paths: tuple[Path, ...]) -> Iterator[Row]:
         try:
             items = ElementTree.parse(path).getroot().iter("item")
         except ElementTree.ParseError as error:
-            raise UserError(f"{path}: not XML: {error}", "a file .review of cls-acl10-unprocessed") from None
+            raise UserError(
+                f"{path}: not XML: {error}",
+                "a file NAME.review of cls-acl10-unprocessed",
+                "get the file again",
+            ) from None
         for number, item in enumerate(items):
             rating = item.findtext("rating", "").strip()
             if rating.removesuffix(".0") not in ("1", "2", "4", "5"):

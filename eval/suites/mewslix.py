@@ -29,7 +29,11 @@ def mentions(paths: tuple[Path, ...]) -> Iterator[Row]:
                 rows = list(read(record))
             except (KeyError, TypeError, IndexError) as error:
                 told = f"{path}:{number}: {type(error).__name__} {error}"
-                raise UserError(told, "a line of Mewsli-X", "see get-mewsli-x.sh of its repository") from None
+                raise UserError(
+                    f"{told}: not a line of Mewsli-X",
+                    "files as get-mewsli-x.sh of its repository writes them",
+                    "make them again with that script",
+                ) from None
             for row in rows:
                 if not row.fields["text"]:
                     raise UserError(

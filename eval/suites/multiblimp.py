@@ -19,7 +19,9 @@ def pairs(paths: tuple[Path, ...]) -> Iterator[Row]:
     rows = csv.reader((text + "\n" for _, text in lines(path)), delimiter="\t")
     header = next(rows, [])
     if not {"sen", "wrong_sen"} <= set(header):
-        raise UserError(f"{path}:1: no columns sen and wrong_sen", f"a header with both; found {header}")
+        raise UserError(
+            f"{path}:1: no columns sen and wrong_sen", f"a header with both; this one has {', '.join(header)}"
+        )
     places = [header.index(name) for name in ("sen", "wrong_sen")]
     for number, cells in enumerate(rows):
         if len(cells) != len(header):

@@ -29,7 +29,11 @@ def parallel_parts(paths: tuple[Path, ...]) -> Iterator[Row]:
     counts = {name: len(side) for name, side in sides.items()}
     if len(set(counts.values())) > 1:
         told = " and ".join(f"{name} {count}" for name, count in counts.items())
-        raise UserError(f"lines of the parts below {paths[0].parent}: {told}", "line-aligned texts")
+        raise UserError(
+            f"the parts below {paths[0].parent} differ in length: {told} lines",
+            "as many lines in every language",
+            "get the parts again",
+        )
     for index, (own, other) in enumerate(zip(*sides.values(), strict=True)):
         path, number, text = own
         yield path, number, Example(str(index), {"text_a": text, "text_b": other[2]}, index)
@@ -42,7 +46,11 @@ def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
     names = [text for _, text in lines(listing)] if listing else []
     for path, number, row in parallel(paths) if len(paths) == 2 else parallel_parts(paths):
         if listing and row.label >= len(names):
-            raise UserError(f"{listing} has {len(names)} lines", f"one for each line of {path}")
+            raise UserError(
+                f"{listing} has only {len(names)} lines",
+                f"one for each line of {path}",
+                "get both files again",
+            )
         document = {"document": names[row.label]} if listing else {}
         yield path, number, replace(row, fields={**row.fields, **document})
 

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.slurm.testbed.config import Bed, slurm_conf, slurmdbd_conf
+from xling.slurm.testbed.conf_files import Bed, slurm_conf, slurmdbd_conf
 
 PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 ACCOUNTING_PROGRAMS = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "sacct": "slurm-client"}
@@ -233,7 +233,10 @@ def _call(command: list[str], bed: Bed | None = None) -> str:
     env = _daemon_environment(bed) if bed else os.environ | {"PATH": _PATH}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
-        raise UserError(f"{Path(command[0]).name} failed: {' '.join((done.stderr or done.stdout).split())}")
+        raise UserError(
+            f"{Path(command[0]).name} failed: {' '.join((done.stderr or done.stdout).split())}",
+            fix="look at the logs of the bed",
+        )
     return done.stdout
 
 
@@ -249,7 +252,10 @@ def _wait(what: str, ready: Callable[[], bool], bed: Bed) -> None:
             tail = " | ".join(
                 line for out in outs for line in out.read_text(errors="replace").splitlines()[-4:]
             )
-            raise UserError(f"{name} did not come up within {START_TIMEOUT_S:.0f} s: {tail}")
+            raise UserError(
+                f"{name} did not come up within {START_TIMEOUT_S:.0f} s: {tail}",
+                fix="look at the logs of the bed",
+            )
         time.sleep(0.1)
 
 

@@ -38,7 +38,7 @@ from xling.core.stage import STAGES
 from xling.slurm import launch, reconcile, status
 from xling.slurm.record import Run, open_run
 from xling.slurm.testbed import bed
-from xling.slurm.testbed.config import Bed
+from xling.slurm.testbed.conf_files import Bed
 from xling.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
 
 NUM_DISTURBANCES = (4, 10)

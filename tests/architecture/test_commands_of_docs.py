@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -82,3 +84,25 @@ def test_a_command_that_does_not_exist_is_an_error(line: str, monkeypatch: pytes
     (words,) = commands(f"```sh\nxling {line}\n```\n")
     with pytest.raises((AssertionError, UserError)):
         check(words)
+
+
+def imports(text: str) -> Iterator[tuple[str, str]]:
+    """Module and name of each import in the Python blocks of a document; no name for ``import module``."""
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom):
+                yield from ((node.module or "", name.name) for name in node.names)
+            elif isinstance(node, ast.Import):
+                yield from ((name.name, "") for name in node.names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_the_imports_of_a_page_are_those_of_the_wheel(page: Path) -> None:
+    """The folders ``corpora`` and so on lie at the top of a checkout, which is on the path of these tests."""
+    for module, name in imports(page.read_text(encoding="utf-8")):
+        top = module.partition(".")[0]
+        assert top not in ("corpora", "eval", "slurm"), (
+            f"{page.name}: {module} is installed as xling.{module}"
+        )
+        if top == "xling" and name and not hasattr(importlib.import_module(module), name):
+            assert importlib.util.find_spec(f"{module}.{name}"), f"{page.name}: no {name} in {module}"

@@ -29,6 +29,8 @@ def test_settings_are_replaced_and_added(guides: ModuleType) -> None:
     assert guides.smaller(line, tiny) == "xling pretrain data=d 'a=b c' train.updates=4 model.dim=32"
     for kept in ("xling eval list data=raw", "xling finetune mt data=d", "ls pretrain", "xling vocab size=9"):
         assert guides.smaller(kept, tiny | {"finetune": ["x=1"]}) == kept
+    own = guides.smaller("xling finetune mt data=d", {"finetune": ["x=1"], "finetune mt": ["y=2"]})
+    assert own == "xling finetune mt data=d y=2"
 
 
 def test_blocks_of_sh_and_python_run_and_others_do_not(guides: ModuleType) -> None:

@@ -76,6 +76,14 @@ def f(a):
     assert texts(prose.faults_of_names(text)).count("variable") == 2
 
 
+def test_a_user_error_says_what_is_valid_or_how_to_fix_it(prose: ModuleType) -> None:
+    whole = ['UserError("a=1", "2")', 'UserError("a=1", fix="a=2")', 'UserError("a=1", "2", "a=2")']
+    assert not list(prose.faults_of_errors("\n".join(whole)))
+    bare = 'def f():\n    raise UserError(f"a={a}") from None\n'
+    (fault,) = prose.faults_of_errors(bare)
+    assert fault.line == 2 and "valid" in fault.text
+
+
 def test_code_and_tables_in_a_docstring_have_no_length(prose: ModuleType) -> None:
     long = "word " * 36
     code = '''

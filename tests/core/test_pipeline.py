@@ -88,7 +88,7 @@ def test_an_unknown_override_is_a_user_error(path: Path, override: str) -> None:
         ('vars: {a: "${b}", b: x}', r"unknown variable in .*: 'b'"),
         (
             'vars: {a: x}\nsteps: {a: {stage: vocab, config: {x: 1, "${a}": 2}}}',
-            r"a key is given twice among x, x",
+            r"two of the keys .* become the same name",
         ),
         ("base: none.yaml", r"no recipe at .*none.yaml"),
     ],

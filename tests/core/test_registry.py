@@ -140,7 +140,7 @@ def test_another_package_adds_a_thing(folder: Registry[type], install: Callable[
         (
             {"thing.new": "trial_plugin"},
             "",
-            "'new' of package trial-plugin: trial_plugin does not register it",
+            "'new' of package trial-plugin: trial_plugin does not register the name",
         ),
         ({"thing.new": "trial_plugin"}, "1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
         ({"thing.new": "trial_plugin:No"}, "", "cannot be loaded: AttributeError"),

@@ -108,7 +108,7 @@ def test_simple_lines_have_common_words_only() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"second_lang": "en"}, "lang and second_lang are en"),
+        ({"second_lang": "en"}, "lang=en and second_lang=en are the same language"),
         ({"rows": 51}, "60 lines in common, of which 50 are left"),
         ({"test": 0}, "test=0"),
         ({"second": "x", "domain": "y"}, "second= and domain="),

@@ -60,7 +60,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="two different languages"):
         run(HalvesConfig("en-en", files, f"{tmp_path}/out"))
     (tmp_path / "fr").write_text("c\n")
-    with pytest.raises(UserError, match="2 lines on one side, 1 on the other"):
+    with pytest.raises(UserError, match="files= have 2 and 1 lines"):
         run(HalvesConfig("en-fr", files, f"{tmp_path}/out"))
     assert not (tmp_path / "out").exists()
 

@@ -42,7 +42,7 @@ def test_words_of_like_use_have_like_vectors() -> None:
     assert np.allclose(np.linalg.norm(words.vectors, axis=1), 1)
     with pytest.raises(UserError, match="words occur 9 times"):
         learn(["a b"], 50, 6, 2, 9)
-    with pytest.raises(UserError, match="no two frequent words stand in one sentence"):
+    with pytest.raises(UserError, match="no sentence has two frequent words"):
         learn(["a", "b", "c", "d"], 50, 6, 2, 1)
 
 

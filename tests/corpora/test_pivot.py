@@ -7,8 +7,8 @@ from xling.core.stage import run_local
 from xling.corpora.lexicon.from_links import DictionaryConfig
 from xling.corpora.parallel.align import AlignerSettings
 from xling.corpora.parallel.align_stage import AlignConfig
-from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.parallel.pivot import PivotConfig
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
 from xling.text.dictionary import read_dictionary
 

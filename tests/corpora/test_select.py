@@ -10,7 +10,7 @@ import pytest
 
 from xling.core.errors import UserError
 from xling.core.stage import run_local
-from xling.corpora.parallel.config import ParallelConfig
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.select import SelectConfig, run
 from xling.corpora.shards import read_corpus, write_documents
 from xling.text.document import Document

@@ -46,9 +46,11 @@ def test_a_probe_finds_what_is_there_and_control_tasks_say_what_is_learned_by_he
     answers = measures.probe(vectors[:200], labels[:200], vectors[200:])
     assert (answers == labels[200:]).mean() > 0.9
     texts = [f"text {i}" for i in range(400)]
-    control = measures.control_labels(texts, 3)
-    assert control.tolist() == measures.control_labels(texts, 3).tolist()
+    control = measures.control_labels(texts, labels)
+    assert control.tolist() == measures.control_labels(texts, labels).tolist()
     assert np.bincount(control).min() > 100
+    rare = measures.control_labels(texts, np.arange(400) // 360)
+    assert rare.mean() == pytest.approx(0.1, abs=0.05), "as frequent as the classes"
     answers = measures.probe(vectors[:200], control[:200], vectors[200:])
     assert (answers == control[200:]).mean() < 0.5
 
@@ -122,10 +124,25 @@ def test_probes_of_a_sorted_file_see_every_class() -> None:
     texts = Texts("de", [f"a {i}" for i in range(60)], [f"b {i}" for i in range(60)], names)
     vectors = np.eye(3)[np.arange(60) // 20] + DRAW.normal(scale=0.1, size=(60, 3))
     found = {measure: value for _, measure, value in run._probed(texts, vectors, vectors, "")}
-    assert found["probe"] == 1 and found["control task"] < 0.75
+    assert found["probe"] == found["probe, learned items"] == 1 and found["control task"] < 0.75
     rows = [Example(str(i), {}, "") for i in range(60)]
     assert [row.id for row in run._spread(rows, 6)] == ["0", "10", "20", "30", "40", "50"]
     assert run._spread(rows, 100) == rows
+
+
+def test_a_probe_is_as_good_as_its_control_task_where_classes_are_drawn_by_chance() -> None:
+    """Translations have nearly the vector of their source, so the items that were learned are found again."""
+    vectors = DRAW.normal(size=(400, 300))
+    names = [LABELS[i] for i in DRAW.integers(3, size=400)]
+    texts = Texts("de", [f"a {i}" for i in range(400)], [f"b {i}" for i in range(400)], names)
+    near = vectors + DRAW.normal(scale=0.1, size=vectors.shape)
+    found = {measure: value for _, measure, value in run._probed(texts, near, vectors, "")}
+    assert found["probe"] < 0.45, "nothing to learn"
+    assert found["control task"] > 0.9, "but to learn by heart"
+    rows = [("pretrained", "sib200", 0, "de", measure, 100 * value) for measure, value in found.items()]
+    table = run._layers(rows)
+    shown = dict(zip([name for name, _ in table.columns], table.rows[0], strict=True))
+    assert shown["selectivity"] == pytest.approx(0, abs=5)
 
 
 def _data(root: Path) -> Path:

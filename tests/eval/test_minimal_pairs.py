@@ -95,8 +95,11 @@ def test_a_model_that_fills_no_masks_is_refused(
     copy = tmp_path / "model"
     shutil.copytree(model, copy)
     (copy / TASK_FILE).write_text("{}")
-    with pytest.raises(UserError, match="model is fine-tuned; valid: a pre-trained encoder with its LM head"):
+    with pytest.raises(
+        UserError,
+        match="model is fine-tuned and can fill no masks; valid: a pre-trained encoder with its LM head",
+    ):
         EncoderBackend(copy, "pretrained").predict(None, suites()["multiblimp"], rows, "en")
     monkeypatch.setattr(checkpoint, "has_decoder", lambda directory: True)
-    with pytest.raises(UserError, match="fills no masks: it has a decoder, or no LM head"):
+    with pytest.raises(UserError, match="can fill no masks: it has a decoder, or no LM head"):
         EncoderBackend(model, "pretrained").predict(None, suites()["multiblimp"], rows, "en")

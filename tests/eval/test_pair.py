@@ -108,7 +108,7 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     assert "z,original - own-positions,+30.0 ± 0.0,refuted" in said
     with pytest.raises(UserError, match=r"claims\.a=nothing"):
         table(GridConfig(tmp_path, tmp_path / "other", claims={"a": "nothing"}))
-    with pytest.raises(UserError, match="no run in"):
+    with pytest.raises(UserError, match="holds no analysis"):
         table(GridConfig(tmp_path / "grid", tmp_path / "other"))
 
 
@@ -118,6 +118,7 @@ def test_suites_that_cannot_be_altered_are_refused(tmp_path: Path, monkeypatch: 
         tmp_path, tmp_path, tmp_path / "out", suites=("xsid", "panx", "xquad"), data=tmp_path
     )
     with pytest.raises(
-        UserError, match="suites=xsid,xquad; valid: suites of tags, classes or sentence pairs"
+        UserError,
+        match="suites=xsid,xquad: their answers are not labels; valid: suites of tags, classes or sentence pairs",
     ):
         pair.run(cfg)

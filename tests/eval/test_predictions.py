@@ -256,9 +256,9 @@ def test_gate_refuses_other_rows_and_files(world: Path, tmp_path: Path) -> None:
         compare.gate(GateConfig(tmp_path / "other", baseline, data=world))
     with pytest.raises(UserError, match="has no predictions of system 'random'"):
         compare.gate(GateConfig(tmp_path / "run", baseline, data=world, system="random"))
-    with pytest.raises(UserError, match="run is a folder; valid: a file of row statistics"):
+    with pytest.raises(UserError, match="run is a folder; valid: a file; fix: for example baseline="):
         compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", data=world))
-    with pytest.raises(UserError, match="run is a folder; valid: a file of row statistics"):
+    with pytest.raises(UserError, match="run is a folder; valid: a file; fix: for example baseline="):
         compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", True, data=world))
     path = saved(world, tmp_path / "run", 12)
     with pytest.raises(UserError, match="is not a baseline"):

@@ -17,16 +17,16 @@ from xling.core.errors import UserError
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.overlap import Overlap
 from xling.corpora.stages.contamination import Contamination
-from xling.eval import contamination, leaks, publish, results, run
+from xling.eval import contamination, leaks, results, run, score_tables
 from xling.eval.contamination import ContaminationConfig
 from xling.eval.groups import GROUPS, group_notes, group_scores
 from xling.eval.kinds.base import KINDS
 from xling.eval.metrics import METRICS
 from xling.eval.protocols import PROTOCOLS
-from xling.eval.publish import RescoreConfig, TableConfig
 from xling.eval.published import FILE, audit, beside, differences, published, trained_rows
 from xling.eval.report.tables import language_table
 from xling.eval.results import AVERAGE, Score
+from xling.eval.score_tables import RescoreConfig, TableConfig
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, suites
 from xling.text.document import Document, Ledger
@@ -192,7 +192,7 @@ def test_a_group_with_a_hole_has_no_average() -> None:
     assert "MLQA" not in half.tasks, "a task counts with all of its metrics or not at all"
     (xglue,) = group_scores(GROUPS["xglue"], scores)
     assert {"NC", "QADSM", "WPR", "QAM"} <= set(xglue.missing)
-    with pytest.raises(UserError, match="no scores of xtreme"):
+    with pytest.raises(UserError, match="no scores of a suite of xtreme"):
         group_scores(GROUPS["xtreme"], [Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
     assert run.expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
 
@@ -245,7 +245,7 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "| toy_xnli | en | any | 4 | 2 (50.0 %) |" in text
     assert "| toy_xnli | de | translation | 4 | 2 (50.0 %) |" in text
     assert "| toy_xnli | en | pretrained source-dev seed 1 | 100.0 | 100.0 (2 rows) |" in text
-    table = publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+    table = score_tables.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
     assert "pretrained, unexposed rows" in table
     scores = {(s.lang, s.system): (s.value, s.n) for s in results.read_scores(cfg.out / "tables/scores.json")}
     assert scores["en", "pretrained, unexposed rows"] == (100.0, 2)
@@ -254,10 +254,10 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     document["exposed"] = document["exposed"][:1]
     file.write_text(json.dumps(document))
     with pytest.raises(UserError, match="exposure does not say which test rows of toy_xnli in en"):
-        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+        score_tables.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
     file.write_text("{}")
     with pytest.raises(UserError, match="lists no exposed rows"):
-        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+        score_tables.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
 
 
 def test_every_side_of_every_kind_is_looked_for() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from eval_helpers import Epochs
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.eval import embedding, predictions, publish, results, run
+from xling.eval import embedding, predictions, results, run, score_tables
 from xling.eval.controls import Majority, Ngram
-from xling.eval.publish import RescoreConfig, TableConfig
 from xling.eval.report import stage
 from xling.eval.results import read_scores
+from xling.eval.score_tables import RescoreConfig, TableConfig
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import suites
 
@@ -120,13 +121,24 @@ def test_a_column_of_two_trainings_or_two_checkpoints_is_refused(world: Path) ->
         UserError,
         match=r"toy_xnli, majority, seed -1: one column of several models: de en by .*; sw by .*rows:6",
     ):
-        publish.rescore(RescoreConfig(cfg.out, world))
+        score_tables.rescore(RescoreConfig(cfg.out, world))
     run.evaluate_systems(dataclasses.replace(cfg, langs=("sw",)), [Majority()])
-    assert "majority" in publish.rescore(RescoreConfig(cfg.out, world))
+    assert "majority" in score_tables.rescore(RescoreConfig(cfg.out, world))
     other = Epochs(RIGHT, digest="e" * 64)
     run.evaluate_systems(dataclasses.replace(cfg, langs=("sw",), train_rows=6), [other])
     with pytest.raises(UserError, match=r"checkpoint:dddddddddddd; sw by .*checkpoint:eeeeeeeeeeee"):
-        publish.rescore(RescoreConfig(cfg.out, world))
+        score_tables.rescore(RescoreConfig(cfg.out, world))
+
+
+def test_a_language_that_was_answered_twice_is_refused(world: Path) -> None:
+    cfg = settings(world, langs=("en", "sw"), seeds=(1,))
+    run.evaluate_systems(cfg, [Majority()])
+    path = next(p for p in predictions.files(cfg.out / "predictions") if p.name == "sw.test.parquet")
+    shutil.copy(path, path.with_name("de.test.parquet"))
+    with pytest.raises(
+        UserError, match=r"majority, seed -1: two files of answers in sw, to test and test rows"
+    ):
+        score_tables.rescore(RescoreConfig(cfg.out, world))
 
 
 def test_a_signature_says_how_many_rows_were_trained_on(world: Path) -> None:
@@ -145,7 +157,7 @@ def test_a_signature_says_how_many_rows_were_trained_on(world: Path) -> None:
 def test_models_of_one_language_each_are_one_column(world: Path) -> None:
     cfg = settings(world, protocol="few_shot", shots=1, seeds=(1,), langs=("sw", "de"))
     run.evaluate_systems(cfg, [Epochs(RIGHT)])
-    assert "pretrained" in publish.rescore(RescoreConfig(cfg.out, world))
+    assert "pretrained" in score_tables.rescore(RescoreConfig(cfg.out, world))
 
 
 def test_gold_that_changed_after_the_prediction_is_refused(world: Path) -> None:
@@ -155,13 +167,13 @@ def test_gold_that_changed_after_the_prediction_is_refused(world: Path) -> None:
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([head, *reversed(rows)]) + "\n")
     with pytest.raises(UserError) as caught:
-        publish.rescore(RescoreConfig(cfg.out, world))
+        score_tables.rescore(RescoreConfig(cfg.out, world))
     told = str(caught.value)
     now = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     assert now in told and len(set(re.findall(r"[0-9a-f]{12}", told))) == 2
     assert f"xling eval toy_xnli langs=sw systems=pretrained out={cfg.out}" in told
     run.evaluate_systems(cfg, [Epochs(RIGHT)])
-    assert "pretrained" in publish.rescore(RescoreConfig(cfg.out, world)), "predicted anew"
+    assert "pretrained" in score_tables.rescore(RescoreConfig(cfg.out, world)), "predicted anew"
 
 
 def test_named_languages_must_be_there(world: Path) -> None:
@@ -268,11 +280,11 @@ def test_rescoring_needs_no_model_and_no_order(world: Path) -> None:
     cfg = settings(world)
     first = run.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
     before = digest(cfg.out)
-    assert publish.rescore(RescoreConfig(cfg.out, world, cfg.table)) == first
+    assert score_tables.rescore(RescoreConfig(cfg.out, world, cfg.table)) == first
     table = TableConfig("Again")
-    text = publish.rescore(RescoreConfig(cfg.out, world, table, num_workers=2))
+    text = score_tables.rescore(RescoreConfig(cfg.out, world, table, num_workers=2))
     assert text == first.replace("Cross-lingual transfer", "Again")
-    publish.rescore(RescoreConfig(cfg.out, world, cfg.table))
+    score_tables.rescore(RescoreConfig(cfg.out, world, cfg.table))
     assert digest(cfg.out) == before
 
 
@@ -347,7 +359,7 @@ def test_rescoring_asks_for_at_least_one_process(world: Path) -> None:
     cfg = settings(world)
     run.evaluate_systems(cfg, [Majority()])
     with pytest.raises(UserError, match="num_workers=0; valid: a whole number from 1"):
-        publish.rescore(RescoreConfig(cfg.out, world, cfg.table, num_workers=0))
+        score_tables.rescore(RescoreConfig(cfg.out, world, cfg.table, num_workers=0))
 
 
 def test_averages_have_intervals_in_the_table_the_scores_and_the_report(world: Path) -> None:

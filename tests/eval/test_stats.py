@@ -12,9 +12,9 @@ from xling.eval import stats
 from xling.eval.compare import FALSE_ALARMS
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import with_count
-from xling.eval.publish import Averages
 from xling.eval.report.tables import column_of
 from xling.eval.results import Score
+from xling.eval.score_tables import Averages
 from xling.eval.stats import Answered, Paired
 from xling.eval.suite import suites
 

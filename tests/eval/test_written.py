@@ -14,10 +14,10 @@ from eval_helpers import write_nli
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.eval import predictions, publish, run
+from xling.eval import predictions, run, score_tables
 from xling.eval.backend import FitConfig, SearchConfig
-from xling.eval.publish import RescoreConfig
 from xling.eval.results import read_scores
+from xling.eval.score_tables import RescoreConfig
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, load, suites
 from xling.eval.translations import Translations
@@ -92,7 +92,7 @@ def test_translation_by_our_own_model_with_controls(writer: Path, folder: Path, 
     assert made == own([row.fields["text"] for row in rows], "en", "th")
     assert made[0] and made[1] == "" and made[2]
     before = {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()}
-    assert publish.rescore(RescoreConfig(tmp_path, folder)) == text
+    assert score_tables.rescore(RescoreConfig(tmp_path, folder)) == text
     assert run.run(cfg) == text
     assert {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()} == before
     greedy = dataclasses.replace(cfg, search=SearchConfig(beam=1))

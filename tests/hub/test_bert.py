@@ -21,11 +21,11 @@ from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.corpora import binarize
 from xling.data.packing import pack
-from xling.hub.config import QuantizeConfig
 from xling.hub.export import ExportConfig, run_fairseq
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig, run_hf
 from xling.hub.quantize import run as quantize
+from xling.hub.settings import QuantizeConfig
 from xling.hub.trim import TrimConfig
 from xling.hub.trim import run as trim
 from xling.models import checkpoint
@@ -257,7 +257,7 @@ def more_pieces(folder: Path) -> None:
         (set_config(hidden_act="relu"), "hidden_act='relu'"),
         (set_config(position_embedding_type="relative_key"), "position_embedding_type='relative_key'"),
         (set_config(num_hidden_layers=3), "has no encoder.layers.2"),
-        (set_config(num_attention_heads=5), "width 32 with 5 heads"),
+        (set_config(num_attention_heads=5), "width 32 and 5 heads"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "no vocabulary"),
         (lambda folder: (folder / "vocab.txt").write_text("\n".join(NAMES[::-1])), "vocab.txt differ"),
     ],

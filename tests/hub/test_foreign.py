@@ -14,9 +14,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from xling.core import inputs
 from xling.core.errors import UserError
 from xling.core.stage import load
-from xling.hub.config import ExportConfig, ImportConfig
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
+from xling.hub.settings import ExportConfig, ImportConfig
 from xling.models import checkpoint
 from xling.text import vocab
 from xling.transfer import tune

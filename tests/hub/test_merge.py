@@ -10,8 +10,8 @@ import torch
 
 from xling import cli
 from xling.core.errors import UserError
-from xling.hub.config import MergeConfig
 from xling.hub.merge import run, ties
+from xling.hub.settings import MergeConfig
 from xling.models import checkpoint
 
 

@@ -14,9 +14,9 @@ from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack, runs_of
 from xling.hub import files, modernbert
-from xling.hub.config import ExportConfig, ImportConfig
 from xling.hub.export import run_hf
 from xling.hub.imports import run_hf as import_hf
+from xling.hub.settings import ExportConfig, ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel
 from xling.training.settings import PretrainConfig

@@ -11,8 +11,8 @@ import torch
 
 from xling import cli
 from xling.core.errors import UserError
-from xling.hub.config import QuantizeConfig
 from xling.hub.quantize import run
+from xling.hub.settings import QuantizeConfig
 from xling.models import checkpoint
 from xling.models.int8 import Int8Linear, rounded
 from xling.transfer import tune

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from xling.core.errors import UserError
-from xling.hub.config import ExportConfig, ImportConfig
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
+from xling.hub.settings import ExportConfig, ImportConfig
 from xling.models import checkpoint
 from xling.text import vocab
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.hub.test_mbart import shake
 from xling.core import manifest
-from xling.hub.config import ExportConfig
 from xling.hub.export import run_hf
+from xling.hub.settings import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.text import vocab as vocabulary

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.hub import imports, vocabulary
-from xling.hub.config import ImportConfig, TokenizerConfig
+from xling.hub.settings import ImportConfig, TokenizerConfig
 from xling.models.checkpoint import load_model
 from xling.text import vocab
 

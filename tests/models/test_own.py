@@ -61,5 +61,7 @@ def test_a_copy_reads_its_own_weights(name: str) -> None:
 
 
 def test_there_are_no_tables_of_angles() -> None:
-    with pytest.raises(UserError, match=r"model\.own_positions=2 with model\.positions=rope; valid: learnt"):
+    with pytest.raises(
+        UserError, match=r"model\.own_positions=2 with model\.positions=rope; valid: model.positions=learnt"
+    ):
         EncoderModel(EncoderConfig(**SHAPE, own_positions=2, positions="rope"), 30)

@@ -22,14 +22,18 @@ from xling.training import train
             "unknown pair in .*'ar-en'; valid: en-ar, en-th; fix: use en-ar",
         ),
         ("tlm", ["objectives.tlm.pairs=en-sw"], "unknown pair in .*'en-sw'; valid: en-ar, en-th"),
-        ("tlm", ["langs=ar,th"], "no pair in .* of the languages ar, th; valid: en-ar, en-th"),
+        (
+            "tlm",
+            ["langs=ar,th"],
+            "no pair in .* of the languages ar, th; valid: pairs that it has: en-ar, en-th",
+        ),
         (
             "alm",
             ["objectives.alm.pairs=en-th"],
             "no code-switched text for en-th in .*; valid: en-ar; fix: give switched",
         ),
         ("alm", ["objectives.alm.switched=1.5"], "switched=1.5; valid: a share"),
-        ("btmlm", ["langs=en"], "btmlm with en alone; valid: two languages or more"),
+        ("btmlm", ["langs=en"], "objectives.btmlm with langs=en; valid: two languages or more"),
         ("mmlm", ["objectives.mmlm.mask_unit=wrod"], "unknown mask_unit 'wrod'; valid: span, token, word"),
         ("xlco", ["objectives.xlco.pooling=bos"], "unknown pooling 'bos'; valid: cls, max, mean"),
         ("hictl", ["objectives.hictl.pooling=bos"], "unknown pooling 'bos'"),
@@ -76,11 +80,15 @@ from xling.training import train
         ("mmlm", ["model.heads=0"], r"model\.heads=0; valid: a whole number from 1"),
         ("dae", ["model.decoder_layers=-1"], r"model\.decoder_layers=-1"),
         ("mmlm+tlm", ["objectives.tlm.weight=abc"], r"objectives\.tlm\.weight=abc; valid: a number above 0"),
-        ("mmlm+tlm", ["objectives.tlm.langs=en,ar"], r"objectives\.tlm\.langs in a mix; valid: langs="),
+        (
+            "mmlm+tlm",
+            ["objectives.tlm.langs=en,ar"],
+            r"objectives\.tlm\.langs is given, and a mix has one list of languages; valid: langs=",
+        ),
         (
             "translation",
             ["langs=en,ar", "objectives.translation.pairs=en-th,en-ar"],
-            "pair en-th with langs=en,ar",
+            "pairs=en-th with langs=en,ar",
         ),
         (
             "translation",

@@ -165,10 +165,10 @@ def test_what_cannot_teach_is_refused(bitext: Path, recipe: Any, tmp_path: Path,
     assert "one of the first three above it" in refused(*zero)
     assert "weights from 0" in refused("objectives.distill.soft=-1")
     wrong = [f"init={teacher}", "model.dim=48", "model.heads=4", "model.ffn_dim=64"]
-    assert "init_layers=0; valid: 2 of 0 to 2" in refused(*wrong, "init_layers=[0]").replace(
+    assert "init_layers=0; valid: 2 of its layers, 0 to 2" in refused(*wrong, "init_layers=[0]").replace(
         f" of init={teacher}", ""
     )
-    assert "valid: 2 of 0 to 2" in refused(*wrong, "init_layers=[1,3]")
+    assert "valid: 2 of its layers, 0 to 2" in refused(*wrong, "init_layers=[1,3]")
     with manifest.publish(tmp_path / "other", "pretrain", {}) as made:
         (made.path / "spm.model").write_bytes((bitext / "spm.model").read_bytes())
         lines = (bitext / "dict.txt").read_text(encoding="utf-8").splitlines(keepends=True)

@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_refused(steps: Path, bitext: Path, recipe: Any, tm
 
     with pytest.raises(UserError, match=r"body has 2 layers of 32, no language adapter.*; valid: .* width 6"):
         swapped(steps / "task", steps / "body")
-    with pytest.raises(UserError, match="nothing to swap in"):
+    with pytest.raises(UserError, match="neither embeddings= nor adapters= is given"):
         swap.run(swap.SwapConfig(str(steps / "task"), str(tmp_path / "out")))
     torch.manual_seed(5)
     with manifest.publish(tmp_path / "other", "pretrain", {}) as made:
@@ -170,4 +170,4 @@ def test_adapters_of_a_model_with_a_decoder_are_refused(
 ) -> None:
     words = [f"data={bitext}", f"out={tmp_path}/out", "objectives={dae: {}}", "model.lang_adapter=4"]
     assert cli.main(["pretrain", *words]) == 2
-    assert "model.lang_adapter with dae, which has a decoder" in capsys.readouterr().err
+    assert "model.lang_adapter with objectives.dae, which has a decoder" in capsys.readouterr().err

@@ -296,7 +296,11 @@ def test_the_first_process_alone_translates_the_tests(recipe: Any, bitext: Path,
     ("names", "words", "message"),
     [
         ("xlco", (), "train.sharding=full with objectives.xlco; valid: .*mmlm"),
-        ("mmlm+tlm", (), "train.sharding=full with mix=alternate; valid: one objective, or mix=sum"),
+        (
+            "mmlm+tlm",
+            (),
+            "train.sharding=full with mix=alternate; valid: train.sharding=full with one objective, or with mix=sum",
+        ),
     ],
 )
 def test_what_cannot_be_sharded_is_refused(

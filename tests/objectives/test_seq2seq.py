@@ -294,7 +294,7 @@ def test_a_frozen_part_that_changes_is_noticed(recipe: Any, bitext: Path, tmp_pa
         (
             "mmlm",
             ["model.decoder_layers=2"],
-            "model.decoder_layers without an objective that has a decoder; valid: dae",
+            "model.decoder_layers without an objective that has a decoder; valid: one of dae",
         ),
         (
             "mmlm",
@@ -315,7 +315,11 @@ def test_a_frozen_part_that_changes_is_noticed(recipe: Any, bitext: Path, tmp_pa
             ["objectives.span_corruption.span_mean=0"],
             "span_mean=0.0; valid: a number of tokens",
         ),
-        ("translation", ["objectives.translation.directions=en-sw"], "direction en-sw; valid: en-ar, en-th"),
+        (
+            "translation",
+            ["objectives.translation.directions=en-sw"],
+            "directions=en-sw: no parallel shards of this pair; valid: en-ar, en-th",
+        ),
         ("translation", ["objectives.translation.pooling=cls"], "unknown pooling 'cls'"),
         ("translation", ["objectives.translation.label_smoothing=1"], "label_smoothing=1.0; valid: a share"),
     ],

@@ -121,14 +121,15 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     sbatch.write_text("#!/bin/sh\necho 'sbatch: error: Invalid partition name specified' >&2\nexit 1\n")
     sbatch.chmod(0o755)
     monkeypatch.setenv("PATH", f"{sbatch.parent}:/usr/bin:/bin")
-    wanted = "refused by Slurm: sbatch: error: Invalid partition name specified"
+    wanted = "Slurm refused the command sbatch: sbatch: error: Invalid partition name specified"
     with pytest.raises(UserError, match=wanted):
         launch.submit_stage(COUNT, [CountConfig(work / "m")], "slurm", {"run": "r"})
     assert list((work / "runs/jobs").iterdir()) == [] and not list(work.glob(".*.lease"))
     step = planned(work).steps["count"]
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0)
     reconcile._Reconciler(step.run, View(), False, False)._go_on(step)
-    assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", f"cannot go on: {wanted}")
+    said = f"cannot go on: {wanted}; fix: change the slurm.* setting that it names"
+    assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", said)
     assert status.of_step(step, View()).state == "FAILED"
 
 
@@ -211,7 +212,7 @@ def test_sweep_words() -> None:
         ["recipe.yaml", "out=runs/2-3e-4", "lr=3e-4", "seed=2"],
     ]
     for wrong in (["sweep.a="], ["sweep.=1"], ["sweep.a=1", "sweep.a=2"]):
-        with pytest.raises(UserError, match="once per key"):
+        with pytest.raises(UserError, match="once for each key"):
             expand(wrong)
 
 
@@ -304,7 +305,7 @@ def test_unknown_words_and_runs(work: Path) -> None:
         commands.show_logs(folder, "count-1", "cuont")
     with pytest.raises(UserError, match="has ended well"):
         commands.requeue(folder, "count-1")
-    with pytest.raises(UserError, match="too much or too little"):
+    with pytest.raises(UserError, match="too many words or no run"):
         commands.show_logs(folder)
     with pytest.raises(UserError, match="there is a run called"):
         launch.submit_stage(COUNT, [CountConfig(work)], "debug", {"run": "count-1"})

@@ -27,7 +27,7 @@ from xling.slurm import commands, launch, queue, reconcile
 from xling.slurm.record import Step
 from xling.slurm.states import job_states, look
 from xling.slurm.testbed import bed
-from xling.slurm.testbed.config import Bed
+from xling.slurm.testbed.conf_files import Bed
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 

@@ -14,7 +14,7 @@ from slurm_helpers import ROOT, require_slurm, start_bed, stop_bed, wait_until
 
 from xling.core.errors import UserError
 from xling.slurm.testbed import bed
-from xling.slurm.testbed.config import Bed, slurm_conf, slurmdbd_conf
+from xling.slurm.testbed.conf_files import Bed, slurm_conf, slurmdbd_conf
 
 
 def test_conf_has_no_secret_and_quotes_its_paths() -> None:

@@ -205,7 +205,7 @@ def test_where_the_cluster_is_too_small_no_node_is_left_out(
     def submit(jobs: queue.Executor, num_elements: int = 1) -> str:
         submitted.append("--exclude=n2" in queue.script(jobs))
         if submitted[-1]:
-            raise UserError("refused by Slurm: Requested node configuration is not available")
+            raise UserError("Slurm refused the command sbatch: Requested node configuration is not available")
         return "9"
 
     monkeypatch.setattr(queue, "submit", submit)

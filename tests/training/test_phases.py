@@ -62,7 +62,7 @@ def test_lengths_languages_and_settings_of_each_phase(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("phases.a.langs=en",), "one of both"), (("phases.a.updates=3", "phases.a.tokens=9"), "one of both"),
+    [(("phases.a.langs=en",), "one of the two"), (("phases.a.updates=3", "phases.a.tokens=9"), "one of the two"),
      (("phases.a.updates=3", "phases.a.part=decay"), "train.schedule=wsd"),
      (("train.schedule=wsd", "phases.a.updates=3", "phases.a.part=decay", "phases.b.updates=3"), "no stable phase"),
      (("phases.a.updates=3", "phases.a.langs=./none.txt"), "no such file"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -228,8 +230,28 @@ def test_settings_out_of_range_are_refused(corpus: Path, changes: dict[str, obje
 
 
 def test_what_is_no_model_or_no_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
-    (tmp_path / "static.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "static.json").write_text('{"features": 2}', encoding="utf-8")
     with pytest.raises(UserError, match=r"not a static encoder.*run it again"):
         model.load(tmp_path)
     with pytest.raises(UserError, match="a share above 0"):
         static.run(training(corpus, tmp_path / "out", shares={"seed": 0.0}))
+
+
+def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> None:
+    """Hashes of older rules would look up other rows of the table: no error, but vectors that say nothing."""
+    model.save(model.random_encoder(SHAPE, {}), tmp_path)
+    settings = json.loads((tmp_path / "static.json").read_text())
+    (tmp_path / "static.json").write_text(json.dumps({k: v for k, v in settings.items() if k != "features"}))
+    with pytest.raises(
+        UserError, match=r"rules 1; valid: rules 2; fix: run xling corpus nway and xling pretrain"
+    ):
+        model.load(tmp_path)
+    older = tmp_path / "older"
+    shutil.copytree(corpus, older)
+    record = json.loads((older / "manifest.json").read_text())
+    del record["config"]["features"]
+    (older / "manifest.json").write_text(json.dumps(record))
+    with pytest.raises(
+        UserError, match=r"features of words by rules 1; valid: rules 2; fix: run xling corpus nway"
+    ):
+        open_rows(older)

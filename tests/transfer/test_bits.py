@@ -47,7 +47,7 @@ def test_bits_are_those_of_the_losses_by_hand(shards: Path, tiny: tuple[str, ...
 
 
 def test_another_model_is_refused(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"learned mmlm; valid: bilm"):
+    with pytest.raises(UserError, match=r"was not trained with the objective bilm"):
         run(BitsConfig(model, {"en": (f"{model}/dict.txt",)}, tmp_path / "bits"))
     with pytest.raises(UserError, match="no text is named"):
         run(BitsConfig(model, {}, tmp_path / "bits"))

@@ -387,8 +387,8 @@ def test_a_model_without_decoder_is_refused(model: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "pattern"),
     [
-        (["test.en-ar=nowhere"], r"test\.en-ar: 1 files; valid: source and reference"),
-        (["directions=en-de"], "direction en-de; valid: en-ar"),
+        (["test.en-ar=nowhere"], r"test\.en-ar: 1 files; valid: two: sources and references"),
+        (["directions=en-de"], "directions=en-de: no parallel shards of this pair; valid: en-ar"),
         (["back_share=2"], "back_share=2.0; valid: a share"),
     ],
 )
@@ -405,7 +405,10 @@ def test_test_sets_of_unequal_length_or_other_languages_are_refused(pairs: Path,
     (tmp_path / "short").write_text("one line\n", encoding="utf-8")
     for word, pattern in (
         (f"test.en-ar={pairs}/en,{tmp_path}/short", "test en-ar: 40 lines in .*, 1 in"),
-        (f"test.en-th={pairs}/en,{pairs}/ar", "test.en-th: th is not trained; valid: ar, en"),
+        (
+            f"test.en-th={pairs}/en,{pairs}/ar",
+            "test.en-th: th is not among the languages of the training; valid: ar, en",
+        ),
         (f"test.en-ar={pairs}/en,{tmp_path}/none", "no file"),
     ):
         cfg = config.load(

@@ -155,7 +155,7 @@ def test_tokenised_bleu_ignores_case_and_spacing() -> None:
         (["pairs=[]"], "no pair is named"),
         (["select=oracle"], "select=oracle without parallel text"),
         (["test.en-ar=a"], r"test\.en-ar: 1 files"),
-        (["oracle.en-ar=a", "test.en-ar=a,b"], r"oracle\.en-ar: 1 files; valid: source and reference"),
+        (["oracle.en-ar=a", "test.en-ar=a,b"], r"oracle\.en-ar: 1 files; valid: two: sources and references"),
     ],
 )
 def test_mistakes_are_named(text: Path, tmp_path: Path, words: list[str], what: str) -> None:

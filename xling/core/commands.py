@@ -20,7 +20,7 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "corpus parallel",
-        config="xling.corpora.parallel.config:ParallelConfig",
+        config="xling.corpora.parallel.settings:ParallelConfig",
         phases="xling.corpora.parallel.build:phases",
         run_part="xling.corpora.parallel.build:run_part",
         help="turn parallel text from OPUS, archives or files into clean sentence pairs",
@@ -313,8 +313,8 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "eval rescore",
-        config="xling.eval.publish:RescoreConfig",
-        run="xling.eval.publish:rescore",
+        config="xling.eval.score_tables:RescoreConfig",
+        run="xling.eval.score_tables:rescore",
         positional="run",
         help="score the saved predictions of a run again; needs no model",
     ),
@@ -347,7 +347,7 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "export hf",
-        config="xling.hub.config:ExportConfig",
+        config="xling.hub.settings:ExportConfig",
         run="xling.hub.export:run_hf",
         positional="checkpoint out",
         reads="checkpoint",
@@ -355,7 +355,7 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "export fairseq",
-        config="xling.hub.config:ExportConfig",
+        config="xling.hub.settings:ExportConfig",
         run="xling.hub.export:run_fairseq",
         positional="checkpoint out",
         reads="checkpoint",
@@ -363,7 +363,7 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "push",
-        config="xling.hub.config:PushConfig",
+        config="xling.hub.settings:PushConfig",
         run="xling.hub.push:run",
         positional="source repo",
         reads="source",
@@ -371,7 +371,7 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "trim",
-        config="xling.hub.config:TrimConfig",
+        config="xling.hub.settings:TrimConfig",
         run="xling.hub.trim:run",
         positional="checkpoint out",
         reads="checkpoint",
@@ -379,21 +379,21 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "merge",
-        config="xling.hub.config:MergeConfig",
+        config="xling.hub.settings:MergeConfig",
         run="xling.hub.merge:run",
         positional="out",
         help="average or TIES-merge models that started from the same checkpoint",
     ),
     Stage(
         "measure",
-        config="xling.hub.config:MeasureConfig",
+        config="xling.hub.settings:MeasureConfig",
         run="xling.hub.measure:run",
         positional="checkpoints",
         help="measure size and latency of models on one core, for the Pareto plot of a report",
     ),
     Stage(
         "quantize",
-        config="xling.hub.config:QuantizeConfig",
+        config="xling.hub.settings:QuantizeConfig",
         run="xling.hub.quantize:run",
         positional="checkpoint out",
         reads="checkpoint",
@@ -401,14 +401,14 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "import hf",
-        config="xling.hub.config:ImportConfig",
+        config="xling.hub.settings:ImportConfig",
         run="xling.hub.imports:run_hf",
         positional="source out",
         help="import a Hugging Face model (XLM-R, BERT, or one of BART's or T5's families) as a checkpoint",
     ),
     Stage(
         "import fairseq",
-        config="xling.hub.config:ImportConfig",
+        config="xling.hub.settings:ImportConfig",
         run="xling.hub.imports:run_fairseq",
         positional="source out",
         reads="source",
@@ -416,7 +416,7 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "import tokenizer",
-        config="xling.hub.config:TokenizerConfig",
+        config="xling.hub.settings:TokenizerConfig",
         run="xling.hub.vocabulary:run",
         positional="source out",
         reads="source",

@@ -137,7 +137,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise UserError(
+            f"{path} is not YAML: {' '.join(str(error).split())}",
+            fix="correct the line",
+        ) from None
     if not isinstance(data, dict):
         raise UserError(f"{path} holds no settings", "a YAML mapping of keys to values")
     return data
@@ -156,7 +159,10 @@ def nested(key: str, text: str) -> dict[str, Any]:
     try:
         value: Any = yaml.load(text, Loader=_Loader) if text.startswith(("[", "{")) else text
     except (yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{key}={text[:200]} is not YAML: {' '.join(str(error).split())}") from None
+        raise UserError(
+            f"{key}={text[:200]} is not YAML: {' '.join(str(error).split())}",
+            fix="close its brackets and quotes",
+        ) from None
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
@@ -260,7 +266,8 @@ def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
     ]
     if missing := [n for n in required if n not in data]:
         raise UserError(
-            f"{where}: {', '.join(f'{key}.{n}'.lstrip('.') for n in missing)} not given", fix="set it"
+            f"{where}: {', '.join(f'{key}.{n}'.lstrip('.') for n in missing)} not given",
+            fix="give it as KEY=VALUE" if len(missing) == 1 else "give each as KEY=VALUE",
         )
     values = {n: _convert(hints[n], v, f"{key}.{n}".lstrip("."), where) for n, v in data.items()}
     return cls(**values)

@@ -162,7 +162,10 @@ def get_pair(pair: str) -> tuple[Language, Language]:
     if not known and len(sides) == 1:
         for side in sides[0]:
             get(side)
-    raise UserError(f"language pair {pair!r}", "two different languages with a dash, for example en-sw")
+    raise UserError(
+        f"{pair!r} is not a language pair",
+        "two different languages with a dash, for example en-sw",
+    )
 
 
 def code_for(lang: Language | str, scheme: str) -> str:

@@ -120,7 +120,7 @@ def run_unless_published(
     is_published: Callable[[], object],
     done: Callable[[], Answer | None],
 ) -> Answer | None:
-    """Run ``make`` and return its result; return ``done`` if a concurrent identical build has already published."""
+    """Run a build and return its result, unless another process has published the same output meanwhile."""
     try:
         return make()
     except FileNotFoundError:

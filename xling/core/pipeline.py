@@ -114,7 +114,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         else:
             raise unknown("variable or step", name, [*variables, *steps])
     if file.steps_at_once < 1:
-        raise UserError(f"{path}: {STEPS_AT_ONCE} is not a number of steps", "a whole number from 1")
+        raise UserError(f"{path}: {STEPS_AT_ONCE}={file.steps_at_once}", "a whole number from 1")
     known = {"scale": scale}
     for name, text in variables.items():
         known[name] = _substitute(text, known, path)
@@ -179,7 +179,11 @@ def _with_base(path: Path) -> dict[str, Any]:
         return data
     below = config.read_yaml(path.with_name(str(base)))
     if "base" in below:
-        raise UserError(f"{path}: base {base} has a base itself", "one file over one other")
+        raise UserError(
+            f"{path}: base {base} has a base itself",
+            "a base that has no base",
+            f"copy what {path.name} needs from both",
+        )
     return config.merge(below, data)
 
 
@@ -187,7 +191,11 @@ def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
     if isinstance(value, Mapping):
         pairs = [(_substitute(k, variables, path), _substitute(v, variables, path)) for k, v in value.items()]
         if len(substituted := dict(pairs)) < len(pairs):
-            raise UserError(f"{path}: a key is given twice among {', '.join(k for k, _ in pairs)}")
+            raise UserError(
+                f"{path}: two of the keys {', '.join(k for k, _ in value.items())} become the same name",
+                "different names",
+                "give the variables in them different values",
+            )
         return substituted
     if isinstance(value, list):
         return [_substitute(v, variables, path) for v in value]

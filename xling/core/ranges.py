@@ -53,7 +53,7 @@ def ranged(default: Any, valid: Range, metadata: Mapping[str, Any] | None = None
 
 
 def check(cfg: Any, prefix: str = "") -> None:
-    """Reject settings outside their range.
+    """Reject settings of a dataclass that are outside of the range that their field declares.
 
     Args:
         cfg: a dataclass with fields of `ranged`.

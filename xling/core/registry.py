@@ -48,7 +48,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._discovered = not folder
 
     def add(self, name: str, thing: T) -> T:
-        """Register ``thing`` and return it.
+        """Register a thing under a name and return it.
 
         Raises:
             ValueError: the name is taken, which is a bug in the program.
@@ -81,7 +81,7 @@ class Registry(Mapping[str, T], Generic[T]):
             importlib.import_module(f"{self.folder}.{name}")
 
     def __getitem__(self, name: str) -> T:
-        """Return the entry called ``name``.
+        """Return the registered thing called ``name``, importing it if needed.
 
         Raises:
             UserError: the name does not exist (the message lists the valid and the nearest names), or another
@@ -158,7 +158,11 @@ class Registry(Mapping[str, T], Generic[T]):
         if point.attr:
             self._things.setdefault(name, loaded)
         if name not in self._things:
-            raise UserError(f"{added}: {point.value} does not register it", f'@REGISTRY.register("{name}")')
+            raise UserError(
+                f"{added}: {point.value} does not register the name {name!r}",
+                f'a class or function with @REGISTRY.register("{name}")',
+                "correct the entry point or the name",
+            )
         del self._find_plugins()[name]
 
 

@@ -39,7 +39,7 @@ _SAME = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_d
 
 @dataclass(frozen=True)
 class Family:
-    """A class of transformers.
+    """A class of transformers of BART's family, and what its configuration and weights are called.
 
     Attributes:
         label: name in messages.
@@ -180,7 +180,9 @@ def read_hf(
     for ours, theirs in _SAME:
         if config[ours] != config[theirs]:
             raise UserError(
-                f"{folder}/config.json: {ours}={config[ours]}, {theirs}={config[theirs]}", "equal ones"
+                f"{folder}/config.json: {ours}={config[ours]}, {theirs}={config[theirs]}",
+                "equal numbers",
+                "xling has no such models: choose another",
             )
     state = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")

@@ -52,7 +52,11 @@ def read(
     tokens = state.get(f"{layouts.BERT.tokens}.weight")
     tied = state.get("cls.predictions.decoder.weight", tokens)
     if tokens is not None and tied is not None and not torch.equal(tied, tokens):
-        raise UserError(f"{folder} has an LM head with its own matrix", "one tied to the embeddings")
+        raise UserError(
+            f"the output layer of {folder} has a matrix of its own",
+            "one that shares its matrix with the embeddings",
+            "xling has no such models: choose another",
+        )
     weights = layouts.inwards(state, layouts.BERT, str(folder))
     vocabulary, order = vocabulary_of(folder, len(weights["encoder.tokens.weight"]))
     for name in ("encoder.tokens.weight", "lm_head.bias"):
@@ -80,17 +84,24 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Int[Tensor
     needed = (*wordpiece.SPECIALS, wordpiece.MASK)
     if missing := [name for name in needed if name not in listed]:
         raise UserError(
-            f"{folder}: its vocabulary has no {', '.join(missing)}", "BERT's WordPiece vocabulary"
+            f"{folder}: its vocabulary has no {', '.join(missing)}",
+            "BERT's special pieces in the vocabulary",
+            "give the vocabulary of this model",
         )
     if len(listed) != rows or len(set(listed)) != len(listed):
         raise UserError(
             f"{folder} has {rows} embeddings, and its vocabulary {len(set(listed))} different pieces",
             "weights and vocabulary of one model",
+            "give the vocabulary that the weights were trained with",
         )
     ids = {name: number for number, name in enumerate(listed)}
     pieces = [name for name in listed if name not in needed]
     if odd := [piece for piece in pieces if not piece or piece.split() != [piece]]:
-        raise UserError(f"{folder}: piece {odd[0]!r} has a space", "pieces of a WordPiece vocabulary")
+        raise UserError(
+            f"{folder}: piece {odd[0]!r} of the vocabulary is empty or has a space",
+            "pieces without spaces",
+            "check that vocab.txt has one piece per line",
+        )
     lowercase, accents, chinese = _normaliser(folder, pieces)
     tokenizer = wordpiece.build(pieces, lowercase, accents, chinese)
 

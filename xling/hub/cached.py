@@ -8,8 +8,8 @@ from pathlib import Path
 
 from xling.core import manifest
 from xling.hub import files
-from xling.hub.config import ImportConfig
 from xling.hub.imports import run_hf
+from xling.hub.settings import ImportConfig
 
 PREFIX, CACHE = "hf:", "XLING_CACHE"
 

@@ -18,7 +18,7 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import bart, card, files, layouts, mbart, modernbert, sentence, t5, tokenizer
-from xling.hub.config import ExportConfig
+from xling.hub.settings import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
 from xling.models.generate import BOS, EOS, allowed_tokens
@@ -102,9 +102,15 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
         return done
     model = _read(cfg.checkpoint)
     if "classifier.weight" in model.state:
-        raise UserError(f"{cfg.checkpoint} is fine-tuned", "a directory of `xling pretrain`", "export hf it")
+        raise UserError(
+            f"{cfg.checkpoint} is fine-tuned", "a directory of `xling pretrain`", "use xling export hf"
+        )
     if not (cfg.checkpoint / vocab.SPM).is_file():
-        raise UserError(f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "export hf it")
+        raise UserError(
+            f"{cfg.checkpoint} has a WordPiece vocabulary",
+            "a SentencePiece vocabulary",
+            "use xling export hf",
+        )
     odd = layouts.unusual(model.shape)
     if isinstance(model.shape, Seq2SeqConfig) and not model.shape.pre_norm:
         odd.append("layer norms after the blocks (model.pre_norm=false)")
@@ -113,13 +119,14 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
     if odd:
         raise UserError(
             f"{cfg.checkpoint} has {' and '.join(odd)}, which fairseq's classes cannot express",
-            "a model without",
+            "a model without these",
+            "use xling export hf",
         )
     if model.shape.segment_embeddings:
         raise UserError(
             f"{cfg.checkpoint} has segment embeddings (model.segment_embeddings), which RoBERTa lacks",
-            "a model without",
-            "export hf it",
+            "a model without them",
+            "use xling export hf",
         )
     if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
         name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
@@ -168,8 +175,8 @@ def _read(directory: Path) -> Model:
     if odd:
         raise UserError(
             f"{directory} has {' and '.join(odd)}, which {family}'s classes cannot express",
-            "a model without",
-            "train one without, or keep using it here",
+            "a model without these",
+            "train one without them, or keep using this one with xling",
         )
     return model
 
@@ -336,7 +343,7 @@ def _mbart_state(
         raise UserError(
             f"{directory} has a bias at its output, which stock fairseq's mBART lacks",
             "a model trained with model.unbiased_head=true",
-            "export hf it",
+            "use xling export hf",
         )
     args = mbart.fairseq_args(shape, symbols.langs)
     return _fairseq_state(args, mbart.fairseq_weights(state, symbols), "CrossEntropyCriterion")

@@ -37,7 +37,7 @@ def extended(
     Args:
         vocabulary: vocabulary of the model.
         more: a SentencePiece model, or a directory with ``spm.model``.
-        init: ``mean``, ``fvt`` or ``overlap``; see `xling.hub.config.ImportConfig`.
+        init: ``mean``, ``fvt`` or ``overlap``; see `xling.hub.settings.ImportConfig`.
         what: name of the model, for messages.
 
     Returns:

@@ -82,7 +82,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}", fix="copy it again") from None
     if not isinstance(content, dict):
-        raise UserError(f"{path} holds no settings")
+        raise UserError(f"{path} holds no settings", "a JSON object", "copy it again")
     return content
 
 
@@ -134,7 +134,9 @@ def unpickle(path: Path) -> dict[str, Any]:
             "ask its authors for safetensors",
         ) from None
     if not isinstance(content, dict):
-        raise UserError(f"{path} holds no weights by name")
+        raise UserError(
+            f"{path} holds no weights by name", "a file that maps names to tensors", "copy it again"
+        )
     return content
 
 
@@ -167,7 +169,7 @@ def refuse_odd(
                 f"{where}/config.json: {name}={config[name]!r}", repr(value), "choose a model of that shape"
             )
     if missing := [name for name in sizes if not isinstance(config.get(name), int)]:
-        raise UserError(f"{where}/config.json does not say {', '.join(missing)}")
+        raise UserError(f"{where}/config.json does not say {', '.join(missing)}", fix="copy it again")
 
 
 def sentencepiece(folder: Path) -> Vocabulary:
@@ -282,7 +284,9 @@ def one_table(tables: Sequence[Float[Tensor, "vocab dim"]], what: Path) -> Float
         raise UserError(f"{what} has no embeddings", "the weights of a ...ForConditionalGeneration")
     if any(not torch.equal(tables[0], other) for other in tables[1:]):
         raise UserError(
-            f"{what} has embeddings of its own for source, target or output", "one matrix for all of them"
+            f"{what} has different embeddings for source, target or output",
+            "one matrix for all of them",
+            "xling has no such models: choose another",
         )
     return tables[0].float()
 

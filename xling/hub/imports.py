@@ -15,7 +15,7 @@ from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.hub import bart, bert, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
-from xling.hub.config import ImportConfig
+from xling.hub.settings import ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
@@ -73,7 +73,11 @@ def run_hf(cfg: ImportConfig) -> manifest.Manifest:
 def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) -> manifest.Manifest:
     """Publish an encoder computed by transformers."""
     if cfg.extend_vocab:
-        raise UserError("--extend-vocab with a model computed by transformers", ", ".join(READERS))
+        raise UserError(
+            "extend_vocab= is given, and this model is computed by transformers",
+            f"extend_vocab= with a model of type {', '.join(READERS)}",
+            "leave extend_vocab out",
+        )
     langs = [languages.get(lang).code for lang in cfg.langs]
     tokens = foreign.tokens_of(folder)
     model = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, tokens, folder)
@@ -98,7 +102,9 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     args = _settings(content)
     if not isinstance(content.get("model"), Mapping) or "encoder_attention_heads" not in args:
         raise UserError(
-            f"{path} is not a RoBERTa or mBART of fairseq", "a checkpoint with `cfg` or `args` and `model`"
+            f"{path} is not a RoBERTa or mBART of fairseq",
+            "a checkpoint with `cfg` or `args` and `model`",
+            "for other files use xling import hf",
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
     vocabulary = files.sentencepiece(cfg.source)
@@ -117,7 +123,11 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
         max_positions=len(weights["encoder.positions.weight"]),
     )
     if args.get("encoder_normalize_before") or args.get("activation_fn", "gelu") != "gelu":
-        raise UserError(f"{path} has layer norms before the blocks or no gelu", "XLM-R's own settings")
+        raise UserError(
+            f"{path} has layer norms before its blocks, or another activation than gelu",
+            "layer norms after the blocks and gelu, as XLM-R",
+            "choose another checkpoint",
+        )
     return _publish(cfg, "import fairseq", cfg.source, Foreign(encoder, weights, vocabulary, langs))
 
 
@@ -142,7 +152,11 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
     tied = state.get("lm_head.decoder.weight")
     if tied is not None and not torch.equal(tied, state.get(f"{layouts.XLMR.tokens}.weight", tied)):
-        raise UserError(f"{folder} has an LM head with its own matrix", "one tied to the embeddings")
+        raise UserError(
+            f"the output layer of {folder} has a matrix of its own",
+            "one that shares its matrix with the embeddings",
+            "xling has no such models: choose another",
+        )
     vocabulary = files.sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
     weights = layouts.inwards(state, layouts.XLMR, str(folder))
@@ -196,7 +210,11 @@ READERS = {
 
 def _same_languages(given: list[str], known: list[str], what: Path) -> None:
     if given and given != known:
-        raise UserError(f"{what} has tokens for {', '.join(known)}, not {', '.join(given)}", "no langs=")
+        raise UserError(
+            f"langs={','.join(given)}, and {what} has tokens for {', '.join(known)}",
+            "the languages of the model",
+            "leave langs out",
+        )
 
 
 def _publish(cfg: ImportConfig, stage: str, folder: Path, foreign_model: Foreign) -> manifest.Manifest:
@@ -244,28 +262,43 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
         UserError: a weight is missing or has another shape than the settings say.
     """
     if shape.heads < 1 or shape.head_dim < 0 or (not shape.head_dim and shape.dim % shape.heads):
-        raise UserError(f"{what}: width {shape.dim} with {shape.heads} heads", "a multiple of the heads")
+        raise UserError(
+            f"{what}: its configuration has width {shape.dim} and {shape.heads} heads",
+            "a width that is a multiple of the heads",
+            "copy its config.json again",
+        )
     for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
         if layers and (present := layouts.num_layers(weights, side)) != layers:
             seen = f"no {side}.layers.{present}" if present < layers else f"{present} layers in its {side}"
-            raise UserError(f"{what} has {seen}", f"{layers} layers by its configuration")
+            raise UserError(
+                f"{what} has {seen}",
+                f"{layers} layers, as its configuration says",
+                "copy weights and configuration of one model",
+            )
     try:
         with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
             ours = _empty(shape, rows).state_dict()
     except RuntimeError as error:
-        raise UserError(f"{what}: sizes in its configuration that no tensor has: {error}") from None
+        raise UserError(
+            f"{what}: no model can have the sizes of its configuration: {error}",
+            fix="copy its config.json again",
+        ) from None
     for name, tensor in weights.items():
         if name not in ours or ours[name].shape != tensor.shape:
             wanted = tuple(ours[name].shape) if name in ours else "nothing"
             raise UserError(
                 f"{what}: {name} is {tuple(tensor.shape)}",
-                f"{wanted} by its configuration",
-                "the file is of another model",
+                f"{wanted}, by its configuration",
+                "copy weights and configuration of one model",
             )
     model = _empty(shape, rows)
     missing, _ = model.load_state_dict(weights, strict=False)
     if lost := sorted(set(missing) - checkpoint.tied_of(shape)):
-        raise UserError(f"{what} has no {lost[0]}", "as many layers as its configuration says")
+        raise UserError(
+            f"{what} has no weight {lost[0]}",
+            "as many layers as its configuration says",
+            "copy the complete model",
+        )
     return model
 
 

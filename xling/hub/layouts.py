@@ -63,7 +63,7 @@ class Layout:
     kinds: tuple[str, ...] = ("weight", "bias")
 
     def parts(self) -> dict[str, tuple[str, ...]]:
-        """Map each of our parts of a layer to the parts of theirs that it is composed of."""
+        """Map each part of an xling layer to the parts of the other library's layer that it is composed of."""
         up = (self.up,) if isinstance(self.up, str) else self.up
         named = {
             "qkv": (self.query, self.key, self.value),

@@ -31,6 +31,16 @@ CC25 = (
 """The language tokens of mbart.cc25, in their order (fairseq, examples/mbart)."""
 VERSION = 3.0
 """Version with which fairseq marks encoders and decoders with a norm after their layers."""
+FAIRSEQ = {
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "layernorm_embedding": True,
+    "encoder_learned_pos": True,
+    "decoder_learned_pos": True,
+    "activation_fn": "gelu",
+    "share_all_embeddings": True,
+}
+"""Settings that a checkpoint of stock fairseq must have to be an mBART."""
 _SENTINEL = re.compile(r"<extra_id_(\d+)>")
 
 
@@ -106,16 +116,7 @@ def read_fairseq(
     Raises:
         UserError: as `read_hf`.
     """
-    wanted = {
-        "encoder_normalize_before": True,
-        "decoder_normalize_before": True,
-        "layernorm_embedding": True,
-        "encoder_learned_pos": True,
-        "decoder_learned_pos": True,
-        "activation_fn": "gelu",
-        "share_all_embeddings": True,
-    }
-    for name, value in wanted.items():
+    for name, value in FAIRSEQ.items():
         if args.get(name, value) != value:
             raise UserError(f"{path}: {name}={args[name]!r}", f"{value!r}, as in mBART")
     if "langs" not in args or not args["langs"]:
@@ -146,7 +147,11 @@ def read_fairseq(
         plain_head=True,
     )
     if int(args.get("decoder_attention_heads", shape.heads)) != shape.heads:
-        raise UserError(f"{path} has other heads in the decoder", f"{shape.heads} as in the encoder")
+        raise UserError(
+            f"{path} has {args['decoder_attention_heads']} heads in its decoder",
+            f"{shape.heads}, as in its encoder",
+            "xling has no such models: choose another",
+        )
     return shape, weights, known
 
 

@@ -21,7 +21,7 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.data.packing import pack
-from xling.hub.config import MeasureConfig
+from xling.hub.settings import MeasureConfig
 from xling.models import checkpoint
 from xling.models.int8 import num_bytes, quantised
 from xling.text import reader, vocab
@@ -61,7 +61,7 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
     if not cfg.checkpoints or len(places) < len(named):
         raise UserError(
             f"checkpoints={','.join(cfg.checkpoints)} int8={','.join(cfg.int8)}",
-            "at least one model, each of a name of its own",
+            "at least one model, and a different name for each",
             "NAME=DIRECTORY,NAME=DIRECTORY",
         )
     texts = reader.resolve(cfg.text)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.hub.config import MergeConfig
+from xling.hub.settings import MergeConfig
 from xling.models import checkpoint
 from xling.text import vocab
 
@@ -40,10 +40,14 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
         for name in ("format", "shape", "langs", "vocab_digest"):
             if state[name] != states[0][name] and not (name == "shape" and _alike(state, states[0])):
                 raise UserError(
-                    f"{path} and {sources[0]} differ in {name}", "models of one run, or of one start"
+                    f"{path} and {sources[0]} differ in {name}",
+                    "models of one run, or of one start",
+                    "leave one of them out",
                 )
         if checkpoint.INT8 in state:
-            raise UserError(f"{path} is in 8 bits", "checkpoints in float32")
+            raise UserError(
+                f"{path} is in 8 bits", "checkpoints in float32", "give the model that it was made from"
+            )
     weights = [state["weights"] for state in states]
     num = len(cfg.checkpoints)
     shares = torch.tensor(cfg.weights or [1.0] * num, dtype=torch.float64)

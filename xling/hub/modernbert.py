@@ -112,7 +112,9 @@ def _theta(config: Mapping[str, Any], kind: str, folder: Path) -> float:
     types = {told.get("rope_type", "default"), scaling.get("rope_type", scaling.get("type", "default"))}
     if types != {"default"}:
         raise UserError(
-            f"{folder}/config.json: rotary positions of type {max(types - {'default'})}", "default"
+            f"{folder}/config.json: rotary positions of type {max(types - {'default'})}",
+            "rope_type default, which xling computes",
+            "choose another model",
         )
     theta = told.get("rope_theta", config.get(old))
     return usual if theta is None else float(theta)
@@ -133,7 +135,8 @@ def _attention(config: Mapping[str, Any], folder: Path) -> str:
     if [FULL if window == 0 else SLIDING for window in windows.of(spelling, layers)] != list(kinds):
         raise UserError(
             f"{folder}/config.json: layer_types={', '.join(kinds)}",
-            f"{FULL} at every K-th layer from the first",
+            f"{FULL} at every K-th layer from the first, {SLIDING} elsewhere",
+            "choose another model",
         )
     return spelling
 
@@ -153,7 +156,11 @@ def inwards(
         }
     tied = state.get("decoder.weight", state.get(TOKENS))
     if TOKENS in state and tied is not None and not tied.equal(state[TOKENS]):
-        raise UserError(f"{what} has an LM head with its own matrix", "one tied to the embeddings")
+        raise UserError(
+            f"the output layer of {what} has a matrix of its own",
+            "one that shares its matrix with the embeddings",
+            "xling has no such models: choose another",
+        )
     renamed = {}
     for ours, theirs in names(shape.layers).items():
         if theirs in state:

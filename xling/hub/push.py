@@ -9,7 +9,7 @@ from pathlib import Path
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.hub.config import PushConfig
+from xling.hub.settings import PushConfig
 
 STAGES = ("export hf", "export fairseq")
 LEFT_OUT = (manifest.FILE_NAME,)  # it names paths of this machine

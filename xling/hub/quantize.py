@@ -10,7 +10,7 @@ import torch
 
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.hub.config import QuantizeConfig
+from xling.hub.settings import QuantizeConfig
 from xling.models import checkpoint
 from xling.models.int8 import rounded
 from xling.text import vocab

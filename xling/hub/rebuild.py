@@ -53,7 +53,7 @@ def sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
 
 
 def _normalise(rules: Any, settings: Mapping[str, Any], path: Path) -> None:
-    """Set SentencePiece's normalisation rules."""
+    """Set the normalisation rules of a SentencePiece model as ``tokenizer.json`` has them."""
     steps = list(_steps(settings.get("normalizer"), "normalizers"))
     cuts = list(_steps(settings.get("pre_tokenizer"), "pretokenizers"))
     known = {"Precompiled", "Replace", "NFKC", "Metaspace", "WhitespaceSplit"}

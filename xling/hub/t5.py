@@ -116,7 +116,7 @@ def hf_weights(
 
 
 class Ids(NamedTuple):
-    """Meaning of a model's ids.
+    """Vocabulary of a T5, the order of its ids, and its language tokens.
 
     Attributes:
         order: their id for each of our ids, int64 (V,).

@@ -37,7 +37,10 @@ def read_model(path: Path) -> Any:
             f"{path} is not a SentencePiece model: {error}", fix="use the file of the run"
         ) from None
     if len(model.pieces) <= NUM_SPM_SPECIALS:
-        raise UserError(f"{path} is not a SentencePiece model: it has {len(model.pieces)} pieces")
+        raise UserError(
+            f"{path} is not a SentencePiece model: it has only {len(model.pieces)} pieces",
+            fix="use the file of the run",
+        )
     return model
 
 

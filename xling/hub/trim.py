@@ -21,7 +21,7 @@ from torch import nn
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.hub import tokenizer
-from xling.hub.config import TrimConfig
+from xling.hub.settings import TrimConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderModel
 from xling.text import reader, vocab

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.hub import files
-from xling.hub.config import TokenizerConfig
 from xling.hub.foreign import Tokens, in_our_order, write_vocabulary
+from xling.hub.settings import TokenizerConfig
 from xling.text.vocab import vocab_digest
 
 SPECIALS = {

@@ -95,7 +95,7 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: Tensor, back: Tensor, empty: Tensor | None) -> Tensor:
-        """Gather ``rows`` of x.
+        """Return the chosen rows of x; the backward pass adds each gradient to its row.
 
         ``back`` are the rows of the result that x consists of, except rows ``empty`` of x.
         """

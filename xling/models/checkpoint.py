@@ -79,7 +79,7 @@ def shape_of(cfg: Any, kind: str = ENCODER) -> dict[str, Any]:
 def write_published(
     path: Path, kind: str, facts: dict[str, Any], weights: dict[str, Shaped[Tensor, " ..."]], vocab_dir: Path
 ) -> None:
-    """Write a file for `read_published`.
+    """Write a model file of tensors and plain values, without pickled code.
 
     ``kind``, plain ``facts``, float32 ``weights``, the vocabulary's digest.
     """
@@ -231,8 +231,8 @@ def start_from(
     if model.encoder.langs is not None and old_langs != langs:
         raise UserError(
             f"init={directory} has language embeddings for {', '.join(old_langs)}",
-            ", ".join(langs),
-            "set langs=",
+            f"the languages of this training: {', '.join(langs)}",
+            f"set langs={','.join(old_langs)}",
         )
     _check_settings(model, old, both, directory)
     tied = tied_of(model.cfg)
@@ -282,7 +282,8 @@ def _with_layers(
     num = 1 + max(int(number) for (number, _, _), _ in numbered)
     if len(layers) != wanted or not all(0 <= layer < num for layer in layers):
         raise UserError(
-            f"init_layers={','.join(map(str, layers))} of init={directory}", f"{wanted} of 0 to {num - 1}"
+            f"init_layers={','.join(map(str, layers))} of init={directory}",
+            f"{wanted} of its layers, 0 to {num - 1}, as model.layers={wanted} says",
         )
     kept = {name: weight for name, weight in weights.items() if not name.startswith(prefix)}
     for place, layer in enumerate(layers):

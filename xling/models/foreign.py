@@ -51,7 +51,9 @@ def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
         config = AutoConfig.for_model(told.pop("model_type"), **told)
         return AutoModel.from_config(config)
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"transformers cannot build an encoder from its settings: {error}") from None
+        raise UserError(
+            f"transformers cannot build an encoder from its settings: {error}", fix="copy config.json again"
+        ) from None
 
 
 def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
@@ -64,7 +66,9 @@ def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
         ours: next((settings[n] for n in theirs if n in settings), None) for ours, theirs in NAMES.items()
     }
     if lost := [name for name, value in sizes.items() if not isinstance(value, int)]:
-        raise UserError(f"config.json of {settings.get('model_type')} does not say {', '.join(lost)}")
+        raise UserError(
+            f"config.json of {settings.get('model_type')} does not say {', '.join(lost)}", fix="copy it again"
+        )
     return EncoderConfig(**sizes)
 
 

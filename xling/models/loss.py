@@ -116,7 +116,7 @@ def _fused(device: str) -> bool:
 def _losses_fused(
     logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
 ) -> Tensor:
-    """Compute `_losses` with `xling.models.gpu.kernels`."""
+    """Compute the losses and their gradient in one Triton kernel."""
     from xling.models.gpu import kernels
 
     gradients = grad_bias is not None

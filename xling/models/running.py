@@ -96,7 +96,7 @@ class Writer:
         self._thread.start()
 
     def state(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of the whole state on the CPU; all processes must call this if the model is sharded."""
+        """Return a copy of the whole state on the CPU. If the model is sharded, all processes must call this."""
         trainer.consolidate_optimizer()  # fairseq sets a field there that state_dict reads
         state = trainer.state_dict()
         state["extra_state"] |= {

@@ -16,7 +16,6 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
 NAMES = ("linear", "cosine", "wsd", "inverse_sqrt")
-DECAYS = ("sqrt", "linear")
 
 
 @dataclass

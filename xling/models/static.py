@@ -25,7 +25,7 @@ from torch import Tensor
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.models.static_config import StaticConfig
-from xling.text.features import hashed, tokens
+from xling.text.features import VERSION, hashed, tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -156,7 +156,14 @@ def load(folder: Path, random_init: bool = False) -> StaticEncoder:
     """
     path = folder / WEIGHTS_FILE
     try:
-        cfg = from_dict(StaticConfig, json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
+        settings = {"features": 1} | json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        if settings["features"] != VERSION:
+            raise UserError(
+                f"{folder} was trained on features of words by rules {settings['features']}",
+                f"rules {VERSION}",
+                "run xling corpus nway and xling pretrain static again",
+            )
+        cfg = from_dict(StaticConfig, settings)
         tensors = load_file(path)
         share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
         if random_init:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xling.core import ranges
 from xling.core.ranges import Range, ranged
+from xling.text import features
 
 _MORE = Range(above=0, words="more than 0")
 
@@ -25,6 +26,7 @@ class StaticConfig:
         sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
             numbers that no training text contains. 0 for none.
         sketch_weight: length of the sketch relative to the learned vector.
+        features: number of the rules that give words their features, `xling.text.features.VERSION`.
     """
 
     dim: int = ranged(192, _whole(1, 4096))
@@ -32,6 +34,9 @@ class StaticConfig:
     smooth: float = ranged(5e-3, _MORE)
     sketch: int = ranged(384, _whole(0, 4096))
     sketch_weight: float = ranged(0.4, _MORE)
+    features: int = ranged(
+        features.VERSION, Range(features.VERSION, features.VERSION, words=f"only {features.VERSION}")
+    )
 
     def __post_init__(self) -> None:
         """Reject settings without a valid table.

@@ -55,7 +55,11 @@ def start_tiled(model: EncoderModel, directory: Path, data: Path, noise: float) 
         if source not in theirs and name.endswith("attn_norm.weight"):
             continue  # the first layer of ModernBERT has no such norm, its copies do
         if source not in theirs:
-            raise UserError(f"init={directory}: {source} is missing", "a smaller model of the same kind")
+            raise UserError(
+                f"init={directory} has no weight {source}",
+                "a smaller model of the same kind",
+                "give the model.* settings of that run, but for its sizes",
+            )
         tiled = _tiled(name, theirs[source], model.cfg, small.cfg)
         if tiled is None or tiled.shape != weight.shape:
             raise UserError(

@@ -184,7 +184,11 @@ def other_langs(langs: list[str], pairs: list[str]) -> list[list[int]]:
         UserError: there is only one language.
     """
     if len(langs) < 2:
-        raise UserError(f"btmlm with {', '.join(langs)} alone", "two languages or more", "set langs=")
+        raise UserError(
+            f"objectives.btmlm with langs={','.join(langs)}",
+            "two languages or more",
+            "name another in langs=",
+        )
     others = []
     for lang in langs:
         partners = {side for pair in pairs if lang in split_pair(pair) for side in split_pair(pair)} - {lang}

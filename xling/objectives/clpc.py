@@ -86,7 +86,7 @@ class Clpc(Objective):
         return PartnerDataset(self.cfg, data, split, self.langs, "clpc", two_sides, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
-        """Create the classifier."""
+        """Create the classifier that tells translations from other pairs."""
         layer = nn.Linear(model.cfg.dim, 2)
         nn.init.normal_(layer.weight, std=0.02)
         nn.init.zeros_(layer.bias)

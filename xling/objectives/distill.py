@@ -158,7 +158,7 @@ def load_teacher(directory: Path, data: Path, langs: list[str]) -> EncoderModel:
         UserError: it does not exist, has a decoder, another vocabulary, or embeddings of other languages.
     """
     if directory == Path():
-        raise UserError("no teacher to distill", "objectives.distill.teacher=DIR", "name a published model")
+        raise UserError("no teacher to distill", "a published encoder", "objectives.distill.teacher=DIR")
     if checkpoint.has_decoder(directory):
         raise UserError(f"objectives.distill.teacher={directory} has a decoder", "an encoder alone")
     checkpoint.check_vocabulary(vocab_digest(directory), data, directory)
@@ -166,8 +166,8 @@ def load_teacher(directory: Path, data: Path, langs: list[str]) -> EncoderModel:
     if teacher.encoder.langs is not None and known != langs:
         raise UserError(
             f"objectives.distill.teacher={directory} has language embeddings for {', '.join(known)}",
-            ", ".join(langs),
-            "set langs=",
+            f"the languages of this training: {', '.join(langs)}",
+            f"set langs={','.join(known)}",
         )
     return teacher
 

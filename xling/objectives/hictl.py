@@ -123,7 +123,7 @@ class Hictl(Objective):
         return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
-        """Create the projections."""
+        """Create the projections of sentences and words that the contrast compares."""
         return Projections(model.cfg.dim).to(model.lm_head.bias.dtype)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:

@@ -358,7 +358,11 @@ class XlingMultiTask(XlingTask):
         self.weights = {name: weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()}
         for name, settings in mix.items():
             if "langs" in settings:
-                raise UserError(f"objectives.{name}.langs in a mix", "langs= for all of them")
+                raise UserError(
+                    f"objectives.{name}.langs is given, and a mix has one list of languages",
+                    "langs= for all objectives",
+                    f"leave objectives.{name}.langs out",
+                )
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")

@@ -159,7 +159,9 @@ def pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
     there = shards.pairs_in(data)
     if not there:
         raise UserError(
-            f"no parallel shards in {data}", "SRC-TGT/train.SRC-TGT.{SRC,TGT}.bin", "binarize with pairs."
+            f"no parallel shards in {data}",
+            "SRC-TGT/train.SRC-TGT.{SRC,TGT}.bin",
+            "run xling binarize with pairs.SRC-TGT=SRC,TGT",
         )
     named = [pair for pair in cfg.pairs.split(",") if pair]
     for pair in named:
@@ -169,11 +171,15 @@ def pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
             raise UserError(error.given, error.valid, f"use {swapped}") if swapped in there else error
         if not set(split_pair(pair)) <= set(langs):
             raise UserError(
-                f"pair {pair} with langs={','.join(langs)}", "pairs of these languages", "name them in langs="
+                f"pairs={pair} with langs={','.join(langs)}",
+                "pairs of these languages",
+                f"name {' and '.join(split_pair(pair))} in langs=",
             )
     chosen = [pair for pair in named or there if set(split_pair(pair)) <= set(langs)]
     if not chosen:
         raise UserError(
-            f"no pair in {data} of the languages {', '.join(langs)}", ", ".join(there), "set langs="
+            f"no pair in {data} of the languages {', '.join(langs)}",
+            f"pairs that it has: {', '.join(there)}",
+            "name the languages of one in langs=",
         )
     return chosen

@@ -122,7 +122,10 @@ class TextDataset(DrawnDataset):
         self._room = room or cfg.tokens_per_sample - 1
         there = [lang for lang in shards.languages_in(data) if lang in langs]
         if not there:
-            raise UserError(f"no monolingual text in {data} for {', '.join(langs)}", fix="binarize corpora.")
+            raise UserError(
+                f"no monolingual text in {data} for {', '.join(langs)}",
+                fix="run xling binarize with corpora.LANG=FILE",
+            )
         self._codes = [langs.index(lang) for lang in there]
         self._streams = {lang: shards.open_shard(data / lang / split) for lang in there}
         cut = {lang: texts_of(shard, self._room, cfg.join) for lang, shard in self._streams.items()}
@@ -279,7 +282,11 @@ def pairs_of_directions(directions: str, there: list[str]) -> str:
     for direction in [d for d in directions.split(",") if d]:
         pair = direction if direction in there else "-".join(reversed(split_pair(direction)))
         if pair not in there:
-            raise UserError(f"direction {direction}", ", ".join(there), "binarize that pair")
+            raise UserError(
+                f"directions={direction}: no parallel shards of this pair",
+                ", ".join(there),
+                f"run xling binarize with pairs.{direction}=SRC,TGT",
+            )
         pairs.append(pair)
     return ",".join(dict.fromkeys(pairs))
 

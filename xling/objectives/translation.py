@@ -97,7 +97,9 @@ class Translation(Seq2SeqObjective):
             check_vocabulary(vocab_digest(data), Path(cfg.back_translated), data)
             if not shards.pairs_in(Path(cfg.back_translated)):
                 raise UserError(
-                    f"no parallel shards in back_translated={cfg.back_translated}", "pairs SRC-TGT"
+                    f"no parallel shards in back_translated={cfg.back_translated}",
+                    "a directory of xling binarize with pairs",
+                    "run xling binarize on the output of xling backtranslate",
                 )
         if cfg.directions:
             asked = pairs_of_directions(cfg.directions, shards.pairs_in(data))

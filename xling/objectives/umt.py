@@ -187,10 +187,10 @@ class Umt(Seq2SeqObjective):
         self.seconds = {"generate": 0.0, "data": 0.0}  # for benchmarks
         for name in ("reuse", "pool"):
             if getattr(cfg, name) < 1:
-                raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+                raise UserError(f"objectives.umt.{name}={getattr(cfg, name)}", "a whole number from 1")
         for name in ("own_pieces", "word_by_word"):
             if getattr(cfg, name) < 0:
-                raise UserError(f"{name}={getattr(cfg, name)}", "updates from 0")
+                raise UserError(f"objectives.umt.{name}={getattr(cfg, name)}", "a number of updates from 0")
         noise.check_share("own_share", cfg.own_share)
         if cfg.join:
             raise UserError(
@@ -392,7 +392,11 @@ def partners_of(pairs: str, langs: list[str], there: list[str]) -> dict[int, lis
     for pair in named:
         for lang in pair:
             if lang not in mine:
-                raise UserError(f"pair {'-'.join(pair)}: no text in {lang}", ", ".join(mine), "binarize it")
+                raise UserError(
+                    f"pair {'-'.join(pair)}: no text in {lang}",
+                    ", ".join(mine),
+                    f"run xling binarize with corpora.{lang}=FILE",
+                )
         for lang, other in (pair, pair[::-1]):
             if langs.index(other) not in (others := partners.setdefault(langs.index(lang), [])):
                 others.append(langs.index(other))

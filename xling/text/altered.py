@@ -32,7 +32,7 @@ _LAST = 0xFFFD
 
 @dataclass(frozen=True)
 class Alteration:
-    """A change of a text.
+    """A change of text that makes an artificial language of it: its letters, or its order.
 
     Attributes:
         letters: ``own``: every character but blanks is moved to a private plane, so that no piece is shared.

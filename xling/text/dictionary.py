@@ -190,17 +190,3 @@ def _longest(
         if offers and (tags is None or keeps_entities(tags, start, end)):
             return end, (start, end, entry, offers)
     return start + 1, None
-
-
-def replacement_rates(sentences: Iterable[Switched], base: str) -> dict[str, float]:
-    """Return the share of the old words that were replaced by each language; ``all`` is their sum."""
-    counts: dict[str, int] = {}
-    total = 0
-    for sentence in sentences:
-        total += sentence.origins[-1][1] if sentence.origins else 0
-        spans = dict.fromkeys(zip(sentence.origins, sentence.langs, strict=True))
-        for (start, end), lang in spans:
-            if lang != base:
-                counts[lang] = counts.get(lang, 0) + end - start
-    rates = {lang: count / max(total, 1) for lang, count in sorted(counts.items())}
-    return {**rates, "all": sum(counts.values()) / max(total, 1)}

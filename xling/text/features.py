@@ -22,6 +22,8 @@ from xling.text.romanise import romanise, skeleton
 if TYPE_CHECKING:
     from jaxtyping import UInt32
 
+VERSION = 2
+"""Number of the rules below; vectors and hashes of one number cannot be used with those of another."""
 MIN_GRAM, MAX_GRAM = 3, 5
 ROMAN_GRAMS = (3, 4)
 MIN_SKELETON = 3

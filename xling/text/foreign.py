@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
+from xling.text.wordpiece import WORD_START, WordPieceProcessor
 
-NUM_SPM_SPECIALS = 3
-SPACE, WORD_START, INSIDE = "\u0120", "\u2581", "##"
-"""Markers of a word's start or inside in byte-level, SentencePiece and WordPiece vocabularies."""
+SPACE = "\u0120"
+"""Marker of a word's start in byte-level vocabularies."""
 
 
 def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
@@ -32,7 +31,7 @@ def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
     path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
 
 
-class ForeignProcessor:
+class ForeignProcessor(WordPieceProcessor):
     """A stored tokenizer with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
 
     Args:
@@ -56,38 +55,17 @@ class ForeignProcessor:
         model = json.loads(self._tokenizer.to_str())["model"]
         self._is_wordpiece = model.get("type") == "WordPiece"
 
-    def encode(self, text: str | Sequence[str], out_type: type = int, return_type: str = "") -> Any:
-        """Return the piece ids of one or several texts; see `xling.text.wordpiece.WordPieceProcessor.encode`."""
-        if not isinstance(text, str):
-            encodings = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
-            return [self._shown(one.ids, out_type) for one in encodings]
-        one = self._tokenizer.encode(text, add_special_tokens=False)
-        if return_type == "offset_mapping":
-            return {"ids": self._shown(one.ids, int), "offsets": one.offsets}
-        return self._shown(one.ids, out_type)
+    def _number_of(self, stored: int) -> int:
+        return self._ours.get(stored, 0)
 
-    def _shown(self, ids: list[int], out_type: type) -> list[Any]:
-        numbers = [self._ours.get(number, 0) for number in ids]
-        return [self.id_to_piece(number) for number in numbers] if out_type is str else numbers
+    def _stored_id(self, number: int) -> int:
+        return self._order[number + 1]
 
     def get_piece_size(self) -> int:
         """Return the number of ids, including the three specials."""
         return len(self._order) - 2
 
-    def id_to_piece(self, number: int) -> str:
-        """Return the piece, with SentencePiece's word-start marker if it begins a word."""
-        if number < NUM_SPM_SPECIALS:
-            return ("<unk>", "<s>", "</s>")[number]
-        name = str(self._tokenizer.id_to_token(self._order[number + 1]))
+    def _marked(self, name: str) -> str:
         if self._is_wordpiece:
-            return name.removeprefix(INSIDE) if name.startswith(INSIDE) else WORD_START + name
+            return super()._marked(name)
         return WORD_START + name[1:] if name.startswith(SPACE) else name
-
-    def decode(self, numbers: Sequence[int]) -> str:
-        """Decode ids to text."""
-        return str(self._tokenizer.decode([self._order[n + 1] for n in numbers], skip_special_tokens=False))
-
-    def normalize(self, text: str) -> str:
-        """Return the text as it is before it is cut into pieces."""
-        rules = self._tokenizer.normalizer
-        return text if rules is None else str(rules.normalize_str(text))

@@ -18,6 +18,7 @@ import numpy as np
 
 from xling.core import manifest
 from xling.core.errors import UserError
+from xling.text.features import VERSION
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32
@@ -55,15 +56,22 @@ def open_rows(
     Int64[np.ndarray, " ends"],
     Float32[np.ndarray, " words"],
 ]:
-    """Open a published output.
+    """Open the published rows of aligned text.
 
     Row sets, hashes (uint32), offsets of each word's hashes (int64), frequencies (float32).
 
     Raises:
         UserError: ``folder`` is not a finished output of this stage.
     """
-    if (stage := manifest.verify(folder).stage) != STAGE:
-        raise UserError(f"{folder} was made by {stage!r}", f"an output of xling {STAGE}")
+    published = manifest.verify(folder)
+    if published.stage != STAGE:
+        raise UserError(f"{folder} was made by {published.stage!r}", f"an output of xling {STAGE}")
+    if (rules := published.config.get("features", 1)) != VERSION:
+        raise UserError(
+            f"{folder} has features of words by rules {rules}",
+            f"rules {VERSION}",
+            f"run xling {STAGE} again with another out=",
+        )
     names = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     sets = [
         RowSet(
@@ -79,5 +87,5 @@ def open_rows(
 
 
 def words_of(folder: Path) -> list[str]:
-    """Return the words by id."""
+    """Return the words of published rows, in the order of their ids."""
     return (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]

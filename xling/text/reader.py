@@ -95,9 +95,15 @@ def _texts(path: Path) -> Iterable[str]:
         texts = pl.read_parquet(path, columns=["text"])["text"]
     except pl.exceptions.ColumnNotFoundError:
         columns = ", ".join(pl.read_parquet_schema(path))
-        raise UserError(f"{path} has no column text but {columns}", "a corpus of xling corpus mono") from None
+        raise UserError(
+            f"{path} has the columns {columns}", "a column text, as in a corpus of xling corpus mono"
+        ) from None
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
+        raise UserError(
+            f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file", "get the file again"
+        ) from None
     if texts.dtype != pl.String or texts.null_count():
-        raise UserError(f"{path}: text is not a string in every row", "a document a row")
+        raise UserError(
+            f"{path}: the column text has rows without text", "a document in each row", "take these rows out"
+        )
     return texts

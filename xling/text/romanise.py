@@ -11,6 +11,7 @@ Source: names of the Unicode Character Database as Python's `unicodedata` has th
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
@@ -29,12 +30,12 @@ _LETTERS: Mapping[str, Mapping[str, str]] = {
             "be:b ve:v ghe:g de:d zhe:zh ze:z ka:k el:l em:m en:n pe:p er:r es:s te:t ef:f ha:h tse:ts che:ch sha:sh "
             "shcha:shch sign: ie:e io:yo yeru:y dje:dj gje:gj dze:dz je:j lje:lj nje:nj tshe:c kje:kj dzhe:dz yi:yi"
         ),
-        "GREEK": "eta:i theta:th phi:f chi:ch psi:ps upsilon:y omega:o xi:x epsilon:e",
+        "GREEK": "beta:v eta:i theta:th phi:f chi:ch psi:ps upsilon:y omega:o xi:x epsilon:e",
         "ARABIC": (
             "alef:a ain:a hamza: sheen:sh thal:dh theh:th khah:kh ghain:gh dad:d tcheh:ch waw:w yeh:y keheh:k kaf:k "
             "qaf:q teh:t tah:t peh:p gaf:g jeh:zh noon:n heh:h hah:h"
         ),
-        "HEBREW": "alef:a ayin:a shin:sh tsadi:ts het:h vav:v yod:y kaf:k qof:q tav:t tet:t pe:p samekh:s he:h maqaf:",
+        "HEBREW": "alef:a ayin:a shin:sh tsadi:ts het:h vav:w yod:y kaf:k qof:q tav:t tet:t pe:p samekh:s he:h maqaf:",
         "SYRIAC": "alaph:a e:a shin:sh sadhe:s heth:h waw:w yudh:y kaph:k qaph:q taw:t teth:t pe:p he:h",
         "ARMENIAN": (
             "ech:e et:y to:t zhe:zh ini:i xeh:kh ca:ts ho:h ja:dz ghad:gh cheh:ch yi:y sha:sh vo:o cha:ch jheh:j "
@@ -49,10 +50,19 @@ _BY_FIRST = frozenset(("GREEK", "ARABIC", "HEBREW", "SYRIAC", "ARMENIAN", "GEORG
 _NAMED = frozenset(("LETTER", "SIGN", "SYLLABLE", "CHARACTER"))
 _SILENT = ("VIRAMA", "NUKTA", "VISARGA", "COMBINING")
 _INDIC_CONSONANT = {
-    "nn": "n", "tt": "t", "dd": "d", "tth": "t", "ddh": "d", "ll": "l", "ss": "s", "nnn": "n", "rr": "r",
+    "c": "ch", "nn": "n", "tt": "t", "dd": "d", "tth": "t", "ddh": "d", "ll": "l", "ss": "s", "nnn": "n", "rr": "r",
     "lll": "l", "th": "t", "dh": "d", "bh": "b", "gh": "g", "kh": "k", "jh": "j", "nny": "n",
 }  # fmt: skip
-_SOUNDS = str.maketrans({"c": "k", "q": "k", "w": "v", "z": "s", "x": "k", "j": "", "h": "", "y": ""})
+_GREEK_STARTS = {"μπ": "b", "ντ": "d", "γκ": "g"}
+"""Two letters that spell a voiced sound at the start of a Greek word."""
+_ONE_SOUND = (("ph", "f"), ("tsh", "s"), ("tch", "s"), ("ch", "s"), ("sh", "s"), ("zh", "s"), ("x", "ks"))
+_SOFT_C = re.compile("c(?=[eiy])")
+_GLIDES = "hjwy"
+"""Sounds that many scripts do not write, or write as vowels."""
+_SOUNDS = str.maketrans(
+    {**dict.fromkeys("cqg", "k"), "d": "t", "b": "p", "v": "f", "z": "s"}
+    | dict.fromkeys(VOWELS + _GLIDES, "")
+)
 
 
 def romanise(word: str) -> str:
@@ -60,22 +70,29 @@ def romanise(word: str) -> str:
 
     Indic consonants lose their inherent vowel; Arabic and Hebrew letters have none.
     """
-    return word if word.isascii() else "".join(map(_letter, word))
+    if word.isascii():
+        return word
+    if word[:2] in _GREEK_STARTS:
+        word = _GREEK_STARTS[word[:2]] + word[2:]
+    return "".join(map(_letter, word))
 
 
 def skeleton(roman: str) -> str:
     """Reduce a romanised word to its consonants, similar sounds merged: ``mrkl`` for ``merkel``.
 
-    A first vowel is ``a``.
+    Voiced and voiceless sounds are one, since Tamil and Arabic lack some of them. What follows an apostrophe is
+    left out. A vowel or glide at the start is ``a``; others are left out, and so is ``w``, which Arabic and
+    Hebrew write for vowels too.
     """
-    for pair, one in (("ph", "f"), ("sh", "s"), ("ch", "k"), ("th", "t")):
-        roman = roman.replace(pair, one)
-    consonants = ""
-    for place, char in enumerate(roman.translate(_SOUNDS)):
-        sound = "a" if char in VOWELS else char
-        if (place and sound == "a") or consonants.endswith(sound):
-            continue
-        consonants += sound
+    roman = roman.partition("'")[0]
+    for letters, sound in _ONE_SOUND:
+        roman = roman.replace(letters, sound)
+    roman = _SOFT_C.sub("s", roman)
+    roman = roman[:1] + roman[1:].replace("ww", "v")
+    consonants = "a" if roman[:1] and roman[0] in VOWELS + _GLIDES else ""
+    for sound in roman.translate(_SOUNDS):
+        if not consonants.endswith(sound):
+            consonants += sound
     return consonants
 
 

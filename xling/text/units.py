@@ -38,7 +38,7 @@ _MAX_REMEMBERED = 500_000  # 8 MB
 
 @cache
 def _classes() -> NDArray[np.uint8]:
-    """Classify each code point.
+    """Return a table with the class of each code point, by which text is cut into words.
 
     Separator, letter of a spaced script, letter of an unspaced one, or mark on the last.
     """

@@ -65,7 +65,7 @@ class WordByWord:
         self._choose = lru_cache(_REMEMBERED)(self._search if model else self._best)
 
     def __call__(self, text: str) -> str:
-        """Translate a text."""
+        """Translate a text word by word."""
         matches = list(WORD.finditer(text))
         ends = [0, *(match.end() for match in matches)]
         between = [text[end : match.start()] for end, match in zip(ends, matches, strict=False)]
@@ -137,7 +137,7 @@ def _prune(hypotheses: list[_Hypothesis]) -> list[_Hypothesis]:
 
 
 def read(spec: str) -> dict[tuple[str, str], WordByWord]:
-    """Load the translators by direction.
+    """Load the dictionaries and n-gram models of each direction as word-by-word translators.
 
     Args:
         spec: a directory of `xling bli`; or dictionaries ``en-fr=PATH,fr-en=PATH`` in MUSE's format. Of these

@@ -128,11 +128,15 @@ def _check_sharding(cfg: PretrainConfig) -> None:
     """Reject settings under which the processes of a sharded model would wait for different layers."""
     given = f"train.sharding={cfg.train.sharding}"
     if cfg.mix == "alternate" and len(cfg.objectives) > 1:
-        raise UserError(f"{given} with mix=alternate", "one objective, or mix=sum")
+        raise UserError(f"{given} with mix=alternate", f"{given} with one objective, or with mix=sum")
     for name in cfg.objectives:
         if not OBJECTIVES[name].shardable:
             others = [other for other, entry in OBJECTIVES.items() if entry.shardable]
-            raise UserError(f"{given} with objectives.{name}", ", ".join(others))
+            raise UserError(
+                f"{given} with objectives.{name}",
+                f"{given} with {', '.join(others)}",
+                "leave train.sharding out",
+            )
 
 
 def _shard_size(train: TrainConfig) -> int:
@@ -230,10 +234,18 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
     shape = asdict(cfg.model)
     if with_decoder := [name for name in cfg.objectives if OBJECTIVES[name].decoder]:
         if name := wrong_side(shape, ENCODER):
-            raise UserError(f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone")
+            raise UserError(
+                f"model.{name} with objectives.{with_decoder[0]}, which has a decoder",
+                f"model.{name} for encoders alone",
+                f"leave model.{name} out",
+            )
         return "xling_seq2seq", OmegaConf.create(shape)
     if name := wrong_side(shape, DECODER):
-        raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
+        raise UserError(
+            f"model.{name} without an objective that has a decoder",
+            f"one of {', '.join(WITH_DECODER)}",
+            f"leave model.{name} out",
+        )
     kept = names(ModelConfig, only=(None, ENCODER))
     return "xling_encoder", OmegaConf.create({name: shape[name] for name in kept})
 

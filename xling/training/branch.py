@@ -26,7 +26,9 @@ def checked(cfg: PretrainConfig) -> list[Path]:
         return []
     given = cfg.branch
     if cfg.phases or cfg.init:
-        raise UserError(f"branch={given} with {'phases' if cfg.phases else 'init'}", "one of both")
+        raise UserError(
+            f"branch={given} and {'phases' if cfg.phases else 'init'}= are both given", "one of the two"
+        )
     if not path.is_file():
         raise UserError(
             f"branch={given}: there is no {path.name} of a training",

@@ -60,7 +60,8 @@ def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, li
     for name, phase in cfg.phases.items():
         if (phase.updates > 0) == (phase.tokens > 0):
             raise UserError(
-                f"phases.{name}: updates={phase.updates}, tokens={phase.tokens}", "one of both, above 0"
+                f"phases.{name}.updates={phase.updates} phases.{name}.tokens={phase.tokens}",
+                "one of the two above 0",
             )
         lengths.append(phase.updates or batches.updates(phase.tokens, sum(lengths)))
     total = sum(lengths)
@@ -112,7 +113,8 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
         known = {item.name for item in fields(OBJECTIVES[objective].config)}
         if odd := [key for key in given if key not in known and len(chosen) == 1]:
             raise UserError(
-                f"phases.{name}.{odd[0]} with objectives.{objective}", ", ".join(sorted(known & {*_SHORT}))
+                f"phases.{name}.{odd[0]} with objectives.{objective}, which has no such setting",
+                ", ".join(sorted(known & {*_SHORT})),
             )
         short = {key: value for key, value in given.items() if key in known}
         objectives[objective] = {**cfg.objectives.get(objective, {}), **short, **settings}

@@ -53,7 +53,7 @@ def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) 
     if not len(ids):
         raise UserError(
             f"init_pieces={encoder} can read none of the {len(words)} pieces of {data}",
-            "a vocabulary of words",
+            "a vocabulary whose pieces are words that the encoder knows",
         )
     rows = vectors[ids] - vectors[ids].mean(0)
     width = min(rows.shape[1], table.shape[1], len(rows))

@@ -93,7 +93,10 @@ class TrainConfig:
         """
         ranges.check(self, "train.")
         if self.schedule == "linear" and self.final_lr:
-            raise UserError(f"train.final_lr={self.final_lr} with train.schedule=linear", "cosine or wsd")
+            raise UserError(
+                f"train.final_lr={self.final_lr} with train.schedule=linear, which ends at 0",
+                "train.schedule=cosine or wsd",
+            )
         if any(not 0 < number <= self.updates for number in self.snapshots):
             given = ",".join(map(str, self.snapshots))
             raise UserError(f"train.snapshots={given}", f"updates from 1 to train.updates={self.updates}")
@@ -202,4 +205,4 @@ class PretrainConfig:
             given = (
                 f"init={self.init} init_layers={','.join(map(str, self.init_layers))} freeze={self.freeze}"
             )
-            raise UserError(f"init_tiled=true with {given}", "init=MODEL alone")
+            raise UserError(f"init_tiled=true with {given}", "init=MODEL without init_layers= and freeze=")

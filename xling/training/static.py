@@ -67,7 +67,11 @@ class Batches:
         self._lengths = [np.diff(each.ends, axis=1) for each in self.sets]
         self._usable = [np.flatnonzero((lengths > 0).sum(0) > 1) for lengths in self._lengths]
         if not any(len(rows) for rows in self._usable):
-            raise UserError(f"{cfg.data} has no row in two languages", "aligned text of two languages")
+            raise UserError(
+                f"data={cfg.data} has no row in two languages",
+                "text of xling corpus links in at least two of the languages",
+                "check langs=",
+            )
         self._shares = self._row_shares()
 
     def _row_shares(self) -> np.ndarray:
@@ -81,7 +85,10 @@ class Batches:
                 given = self.cfg.shares.get(name, 1 / max(1, len(set(names.tolist()))))
                 shares[here] = given * sizes[here] / total
         if not (total := shares.sum()):
-            raise UserError(f"shares={self.cfg.shares}", "a share above 0 for a source that has rows")
+            raise UserError(
+                f"shares={self.cfg.shares}",
+                f"a share above 0 for one of {', '.join(sorted(set(names.tolist())))}",
+            )
         return np.asarray(shares / total)
 
     def draw(self, update: int) -> Sides:
@@ -321,7 +328,7 @@ class _State:
             self.save()
 
     def save(self) -> None:
-        """Write the state atomically."""
+        """Write the state of the training; a killed process leaves the old file or the new one."""
         path = _state_path(self.cfg)
         temporary = path.with_suffix(".tmp")
         torch.save(

@@ -91,7 +91,7 @@ class StaticTraining:
             raise UserError(f"minutes={self.minutes} updates={self.updates}", "numbers from 0")
         if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):
             raise UserError(
-                "minutes=0 updates=0 would learn nothing", "one of them above 0, or latent vectors"
+                "minutes=0 updates=0 would learn nothing", "one of them above 0, or start.rounds above 0"
             )
         for name, low, high in (("english", 0, 1), ("drop", 0, 0.9)):
             if not low <= getattr(self, name) <= high:
@@ -100,4 +100,4 @@ class StaticTraining:
             if not getattr(self, name) > 0:
                 raise UserError(f"{name}={getattr(self, name)}", "more than 0")
         if self.rows < 2:
-            raise UserError(f"rows={self.rows}", "at least 2: the others are the negatives")
+            raise UserError(f"rows={self.rows}", "at least 2: the other rows are the negatives")

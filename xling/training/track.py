@@ -52,7 +52,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def show(self, event: Event) -> None:
-        """Add the numbers of an event."""
+        """Send the numbers of a log event to the tracker."""
 
     @abstractmethod
     def close(self) -> None:
@@ -129,7 +129,7 @@ class TensorBoard(Tracker):
         self._writer.add_text("settings", f"```\n{text}\n```", num_updates)
 
     def show(self, event: Event) -> None:
-        """Add the numbers of an event."""
+        """Send the numbers of a log event to the tracker."""
         for name, value in numbers(event).items():
             self._writer.add_scalar(name, value, event["update"])
 
@@ -172,7 +172,7 @@ class WeightsAndBiases(Tracker):
         self._run.define_metric("*", step_metric="update")
 
     def show(self, event: Event) -> None:
-        """Add the numbers of an event."""
+        """Send the numbers of a log event to the tracker."""
         self._run.log({"update": event["update"], **numbers(event)})
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class Losses:
             self._held.clear()
 
     def write(self, split: str, update: int, **values: float) -> None:
-        """Add an event."""
+        """Add an event to the log, and show it."""
         self.events.append({"update": update, "split": split, **values})
         self._show(self.events[-1])
 

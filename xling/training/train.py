@@ -28,7 +28,7 @@ from xling.core.stage import STAGES
 from xling.models import checkpoint, ddp, marked, running
 from xling.models.encoder import chosen_dtype, num_parameters
 from xling.text import vocab, wordbyword
-from xling.training import branch, memory, phases, plan, track
+from xling.training import branch, cost, memory, phases, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
 from xling.training.batches import Batches
 from xling.training.log import Clock, Log
@@ -87,7 +87,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         with tempfile.TemporaryDirectory() as folder:
             trainer, _ = build_trainer(parts[0].cfg, Path(folder))
             with memory.kept():
-                return plan.describe(trainer, whole.train, parts, build_task)
+                return cost.describe(trainer, whole.train, parts, build_task)
     with ddp.process_group(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
         ddp.wait()

@@ -164,7 +164,11 @@ class EncoderBackend:
             UserError: it has none, or is fine-tuned.
         """
         if not self.seeded:
-            raise UserError(f"{self.ckpt} is fine-tuned", "a pre-trained encoder with its LM head")
+            raise UserError(
+                f"{self.ckpt} is fine-tuned and can fill no masks",
+                "a pre-trained encoder with its LM head",
+                "give the checkpoint that it was fine-tuned from",
+            )
         masked_lm = MaskedLM(self.ckpt, self.random_init)
         if self.int8:
             quantised(masked_lm.model.encoder)
@@ -242,7 +246,11 @@ def _task_of(suite: TaskShape) -> Task:
         UserError: its rows are answered without fine-tuning.
     """
     if not suite.task:
-        raise UserError(f"{suite.name} has rows for which there is no fine-tuning", ", ".join(TASKS))
+        raise UserError(
+            f"nothing can be fine-tuned on the rows of {suite.name}",
+            f"suites of these tasks: {', '.join(TASKS)}",
+            "see xling eval list",
+        )
     return TASKS[suite.task]
 
 

@@ -36,12 +36,16 @@ def run(cfg: BitsConfig) -> Answer:
         UserError: no text is named, a file has none, or the model is not one of this objective.
     """
     if not cfg.text:
-        raise UserError("no text is named", "text.LANG=FILE")
+        raise UserError("no text is named", "a file of each language", "text.LANG=FILE")
     inputs = [cfg.checkpoint, *(path for paths in cfg.text.values() for path in reader.resolve(paths))]
     if not manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         trained = manifest.read(cfg.checkpoint).config.get("objectives", {})
         if "bilm" not in trained:
-            raise UserError(f"{cfg.checkpoint} learned {', '.join(trained) or 'something else'}", "bilm")
+            raise UserError(
+                f"{cfg.checkpoint} was not trained with the objective bilm",
+                "a checkpoint of xling pretrain objectives.bilm",
+                "train one",
+            )
         bits = {lang: _bits(cfg, lang, paths) for lang, paths in cfg.text.items()}
         with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
             (publication.path / "bits.json").write_text(json.dumps(bits, indent=1) + "\n", encoding="utf-8")

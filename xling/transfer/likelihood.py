@@ -43,7 +43,11 @@ class MaskedLM:
         torch.manual_seed(1)
         model, self.langs = checkpoint.load_model(ckpt, random_init=random_init)
         if getattr(model, "lm_head", None) is None or checkpoint.has_decoder(ckpt):
-            raise UserError(f"{ckpt} fills no masks: it has a decoder, or no LM head", wanted)
+            raise UserError(
+                f"{ckpt} can fill no masks: it has a decoder, or no LM head",
+                wanted,
+                "give another checkpoint",
+            )
         self.model, self.processor = model.eval(), vocab.load(ckpt)
         self.mask = checkpoint.mask_of(ckpt)
 

@@ -131,7 +131,7 @@ def scores_of_tests(
 
 
 def report(scores: dict[str, Any]) -> str:
-    """Format the scores in lines."""
+    """Format the scores of the test sets, one per line."""
     return "\n".join(
         f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f} ({result['signature']})"
         for pair, result in scores.items()

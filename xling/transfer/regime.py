@@ -77,11 +77,13 @@ def check_head(cfg: TuneConfig, model: TaskModel) -> None:
     """
     if cfg.task_adapter and model.features == "align":
         raise UserError(
-            "fit.task_adapter with fit.pair_features=align", "cls or match", "align reads no layer"
+            "fit.task_adapter with fit.pair_features=align, which reads no layer",
+            "fit.pair_features=cls or match",
         )
     if cfg.label_smoothing and model.task.pointers:
         raise UserError(
-            f"fit.label_smoothing={cfg.label_smoothing} for {model.task.name}, whose answers are places", "0"
+            f"fit.label_smoothing={cfg.label_smoothing} for {model.task.name}, whose answers are places",
+            "fit.label_smoothing=0",
         )
 
 
@@ -93,7 +95,11 @@ def with_task_adapter(encoder: Encoder, width: int) -> Encoder:
     """
     if width:
         if encoder.cfg.task_adapter:
-            raise UserError("the checkpoint has a task adapter already", "one without")
+            raise UserError(
+                "the checkpoint has a task adapter already",
+                "a pre-trained checkpoint",
+                "leave fit.task_adapter out, or give the checkpoint that this one was fine-tuned from",
+            )
         encoder.cfg = replace(encoder.cfg, task_adapter=width)
         encoder.requires_grad_(False)
         adapters.add(encoder, adapters.TASK, width)

@@ -95,12 +95,16 @@ def read_rows(path: Path) -> list[tuple[str, str]]:
         UserError: the file does not exist or is empty, or a row does not have exactly one tab.
     """
     if not path.is_file():
-        raise UserError(f"no file at {path}", "rows of SOURCE<TAB>TARGET")
+        raise UserError(f"no file at {path}", "a text file with lines SOURCE<TAB>TARGET", "check the path")
     rows = []
     for number, line in enumerate(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"), 1):
         source, tab, target = line.partition("\t")
         if not tab or "\t" in target or not source.strip() or not target.strip():
-            raise UserError(f"{path} line {number} is {line[:40]!r}", "SOURCE<TAB>TARGET, both with text")
+            raise UserError(
+                f"{path} line {number}: {line[:40]!r}",
+                "SOURCE<TAB>TARGET, both with text",
+                "correct the line",
+            )
         rows.append((source, target))
     return rows
 
@@ -115,7 +119,7 @@ def fit(
     epoch_done: Callable[[], None] = lambda: None,
     told: Callable[[int, int, float], None] = lambda update, epoch, loss: None,
 ) -> None:
-    """Train the translator's model.
+    """Train the model of a translator on rows of source and target text.
 
     Args:
         translator: its model is trained.
@@ -203,7 +207,7 @@ def write_and_score(
 
 
 class _Words:
-    """Tokeniser for ROUGE."""
+    """Tokeniser for ROUGE: lower-cased words between spaces, or characters."""
 
     def __init__(self, characters: bool) -> None:
         self._characters = characters

@@ -320,7 +320,7 @@ class BackTranslateConfig:
     threads: int = 0
 
     def __post_init__(self) -> None:
-        """Check constraints that types cannot express.
+        """Reject unknown or equal languages, and counts out of range.
 
         Raises:
             UserError: an unknown language, the same twice, or a number out of range.

@@ -271,6 +271,7 @@ def _head_of(suite: TaskShape) -> type[Head]:
     if suite.task not in HEADS:
         raise UserError(
             f"{suite.name} has rows that a static encoder cannot answer",
-            f"suites of the tasks {', '.join(HEADS)}",
+            f"suites of these tasks: {', '.join(HEADS)}",
+            "see xling eval list",
         )
     return HEADS[suite.task]

@@ -42,7 +42,11 @@ def run(cfg: SwapConfig) -> manifest.Manifest:
     task, out = Path(cfg.task), Path(cfg.out)
     sources = [Path(name) for name in (cfg.embeddings, cfg.adapters) if name]
     if not sources:
-        raise UserError("nothing to swap in", "embeddings=DIR, adapters=DIR or both", "name one")
+        raise UserError(
+            "neither embeddings= nor adapters= is given",
+            "a checkpoint whose embeddings or adapters the task model takes over",
+            "embeddings=DIR, adapters=DIR or both",
+        )
     inputs = list(dict.fromkeys([task, *sources]))
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done

@@ -59,7 +59,11 @@ class Switcher:
     ) -> None:
         if not task.switched:
             fit = ", ".join(name for name, other in TASKS.items() if other.switched)
-            raise UserError(f"switch: rows of kind {task.name!r}", fit, "leave switch out")
+            raise UserError(
+                f"switch= with rows of kind {task.name!r}, in which no word can be replaced",
+                f"rows of kind {fit}",
+                "leave switch out",
+            )
         self._task, self._fields = task, task.switched
         self._spaced = frozenset(code for code in (lang, *dictionaries) if languages.get(code).spaces)
         tables = {other: read_dictionary(Path(path), lang) for other, path in dictionaries.items()}

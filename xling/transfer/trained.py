@@ -58,7 +58,7 @@ def run(stage: Stage[Cfg], cfg: Cfg) -> manifest.Manifest:
     for kind, pair, names in named:
         if len(names) != 2:
             given = f"{kind}.{pair}: {len(names)} files"
-            raise UserError(given, "source and reference", f"{kind}.{pair}=SRC,REF")
+            raise UserError(given, "two: sources and references", f"{kind}.{pair}=SRC,REF")
     inputs = [Path(name) for name in stage.inputs(cfg) if name]
     if done := manifest.up_to_date(out, stage.name, cfg, inputs):
         return done
@@ -67,7 +67,11 @@ def run(stage: Stage[Cfg], cfg: Cfg) -> manifest.Manifest:
     settings = replace(stage.pretraining(cfg, trained), log=log)
     for kind, pair, _ in named:
         if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
-            raise UserError(f"{kind}.{pair}: {missing[0]} is not trained", ", ".join(settings.langs))
+            raise UserError(
+                f"{kind}.{pair}: {missing[0]} is not among the languages of the training",
+                ", ".join(settings.langs),
+                f"leave {kind}.{pair} out",
+            )
     model = train.run(settings, stage.watch(cfg, settings) if stage.watch else None)
     if not ddp.is_first():
         assert isinstance(model, manifest.Manifest)
@@ -103,6 +107,7 @@ def aligned(pair: str, source: Path, reference: Path) -> Sides:
     if len(sides[0]) != len(sides[1]):
         raise UserError(
             f"test {pair}: {len(sides[0])} lines in {source}, {len(sides[1])} in {reference}",
-            "equally many lines",
+            "as many lines in both",
+            "check that both belong together",
         )
     return sides[0], sides[1]

@@ -55,12 +55,16 @@ def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
     """
     there = shards.languages_in(Path(cfg.data))
     if not cfg.pairs:
-        raise UserError("no pair is named", "pairs=SRC-TGT,...", "for example pairs=en-fr")
+        raise UserError("no pair is named", "pairs=SRC-TGT,SRC-TGT", "for example pairs=en-fr")
     spoken = sorted({lang for pair in cfg.pairs for lang in split_pair(pair)})
     for lang in spoken:
         languages.get(lang)
         if lang not in there:
-            raise UserError(f"no text in {lang} in {cfg.data}", ", ".join(there), "binarize corpora of it")
+            raise UserError(
+                f"no text in {lang} in {cfg.data}",
+                ", ".join(there),
+                f"run xling binarize with corpora.{lang}=FILE",
+            )
     model, langs = cfg.model, spoken
     if cfg.checkpoint:
         model, langs = start_of(Path(cfg.checkpoint), cfg.model)
@@ -120,7 +124,11 @@ class Watcher:
         self.directions = [f"{a}-{b}" for pair in pairs for a, b in (pair, pair[::-1])]
         self.oracle = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.oracle.items()}
         if cfg.select == "oracle" and not self.oracle:
-            raise UserError("select=oracle without parallel text", "oracle.SRC-TGT=SRC,REF")
+            raise UserError(
+                "select=oracle without parallel text to select by",
+                "a pair of files",
+                "oracle.SRC-TGT=SRC,REF",
+            )
         held = {lang: self.held(data, self.langs[lang]) for pair in codes for lang in pair}
         self.examine = Examiner(held, codes, symbols, self.processor, Search(beam=1))
 
@@ -223,7 +231,7 @@ def tokenised_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
 
 
 def report(scores: dict[str, Any]) -> str:
-    """Format the scores in lines."""
+    """Format the scores of the test sets, one per line."""
     lines = [f"selected update {scores['update']} by {scores['selection']}"]
     if "behind_oracle" in scores:
         lines.append(

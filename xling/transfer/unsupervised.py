@@ -150,7 +150,7 @@ class Examiner:
         return translate(model, cut, [src] * len(cut), [tgt] * len(cut), self.symbols, self.search)
 
     def texts(self, tokens: Sequence[Int[np.ndarray, " _"]]) -> list[str]:
-        """Decode pieces to text."""
+        """Decode rows of pieces to texts."""
         return [str(self.processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])) for text in tokens]
 
 

@@ -83,14 +83,14 @@ class Align(PairFilter):
             _load(self.tables)
 
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the filter with what it learned from the first batch of pairs."""
         return Fitted(
             _load(self.tables) if self.tables else judge.train(pairs),
             tuple(getattr(self, kind) for kind in GROUPS),
         )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         item = self.fitted(pairs, context)
         return item.judge(item.measured(pairs, context), context)
 
@@ -107,7 +107,7 @@ class Fitted(PairFilter):
     values: ClassVar[dict[str, str]] = Align.values
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         if self.judge_of_pairs is None or not pairs.height:
             empty = [pl.lit(None, pl.Float32).alias("align"), pl.lit(None, pl.String).alias("align_fault")]
             return pairs.with_columns(empty)
@@ -120,5 +120,5 @@ class Fitted(PairFilter):
         )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         return pairs["align_fault"].alias("reason")

@@ -72,7 +72,7 @@ class Duplicates(CorpusFilter):
         return hashes.with_columns(columns)
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.CorpusFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         kind = "near" if self.near else "exact"
         answer = pl.lit(None, dtype=pl.String)
         for side in SIDES:

@@ -40,7 +40,7 @@ class Empty(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         tests = {f"empty_{side}": ~pl.col(side).str.contains(r"[\p{L}\p{N}]") for side, _ in context.sides}
         if self.identical:
             # Few pairs begin alike, and only for those the whole texts are compared.

@@ -75,12 +75,12 @@ class PairLangId(PairFilter):
             raise UserError(f"settings.langid.deviations={self.deviations}", "a number above 0")
 
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the filter with what it learned from the first batch of pairs."""
         src = Side(pairs["src"], context.src, self)
         return Fitted(src, Side(pairs["tgt"], context.tgt, self))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         item = self.fitted(pairs, context)
         return item.judge(item.measured(pairs, context), context)
 
@@ -108,7 +108,7 @@ class Fitted(PairFilter):
     values: ClassVar[dict[str, str]] = PairLangId.values
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the pairs with the columns that this filter measures."""
         (src, src_off), (tgt, tgt_off) = self.src.others(pairs["src"]), self.tgt.others(pairs["tgt"])
         swapped = (src == context.tgt.base) & (tgt == context.src.base)
         reasons = np.select([swapped, src != "", tgt != ""], ["swapped", "other_src", "other_tgt"], "")
@@ -118,7 +118,7 @@ class Fitted(PairFilter):
         )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         return pairs[_FAULT].alias("reason")
 
 

@@ -68,7 +68,7 @@ class Length(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         a, b = (_alphabetic_chars(side, lang) for side, lang in context.sides)
         ratio = (a + self.smoothing) / (b + self.smoothing)
         return first_reason(

@@ -29,7 +29,7 @@ class LongWords(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         test = pl.lit(False)
         for side, lang in context.sides:
             if lang.spaces:

@@ -84,7 +84,7 @@ class Noise(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         tests = {
             "invisible": pl.any_horizontal(_invisible(side, lang) for side, lang in context.sides),
             "lost_letters": _lost("src") != _lost("tgt"),

@@ -102,7 +102,7 @@ class Numbers(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         # Most pairs hold neither digits nor addresses, and most numbers are the same at first sight.
         asked = pairs.select(
             _digits("src").alias("a"), _digits("tgt").alias("b"), "src", "tgt"

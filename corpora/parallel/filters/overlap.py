@@ -61,7 +61,7 @@ class Overlap(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         tests: dict[str, pl.Expr] = {}
         for side in ("src", "tgt"):
             is_heldout = pl.col(side).is_null()  # never

@@ -47,7 +47,7 @@ class Repetition(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         looks = [_may_repeat(side) if lang.spaces else pl.lit(True) for side, lang in context.sides]
         rows = pairs.with_columns(pl.any_horizontal(looks).alias("asked"))["asked"].arg_true()
         (src, many_src), (tgt, many_tgt) = (

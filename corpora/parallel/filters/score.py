@@ -44,7 +44,7 @@ class Score(CorpusFilter):
         return pairs.select("score")
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.CorpusFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         low = (pl.col("score") < self.threshold).fill_null(False)
         tests = {"low_score": low}
         if self.top_k:

@@ -58,7 +58,7 @@ class Script(PairFilter):
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.PairFilter`."""
+        """Return the reason to drop each pair, null for pairs that stay."""
         reasons = [""] * pairs.height
         for (side, lang), other in zip(context.sides, ("tgt", "src"), strict=True):
             if lang.script in _CLASSES:

@@ -98,7 +98,11 @@ def _joined(known: _Known, split: str, context: SourceContext, uri: str) -> Iter
     ]
     for number, (left, right) in enumerate(zip_longest(*sides)):
         if left is None or right is None:
-            raise UserError(f"{uri}: the languages have different numbers of rows (one ends after {number})")
+            raise UserError(
+                f"{uri}: one language ends after {number:,} rows and the other goes on",
+                "as many rows in both",
+                "use another split or another source",
+            )
         yield left[known.field], right[known.field], str(left.get("url") or "")
 
 

@@ -44,7 +44,10 @@ class Moses(PairReader):
             return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context, ledger))]
         given = rest.split("+")
         if len(given) > 2 or not rest:
-            raise UserError(f"{uri!r}", "moses:SRC+TGT or moses:STEM or moses:FILE.zip")
+            raise UserError(
+                f"source {uri!r} names {len(given)} files" if rest else f"source {uri!r} names no file",
+                "moses:SRC+TGT or moses:STEM or moses:FILE.zip",
+            )
         if len(given) == 2:
             src, tgt = (existing(path) for path in given)
         else:
@@ -87,6 +90,7 @@ def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
             raise UserError(
                 f"{path} has no two members of one name for {context.pair}: {names}",
                 f"STEM.{context.src.code} and STEM.{context.tgt.code}",
+                "check pair=, or unpack the archive and give its files as moses:SRC+TGT",
             )
         for side, other in (sides, reversed(sides)):
             for stem, name in side.items():
@@ -119,7 +123,9 @@ def _beside(stem: str, lang: Language) -> Path:
     for name in names:
         if Path(name).is_file():
             return Path(name)
-    raise UserError(f"no file {names[0]} (or .gz)", "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC+TGT")
+    raise UserError(
+        f"no file at {names[0]} or {names[0]}.gz", "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC+TGT"
+    )
 
 
 def _members(path: Path, names: list[str], lang: Language) -> dict[str, str]:
@@ -135,11 +141,15 @@ def _members(path: Path, names: list[str], lang: Language) -> dict[str, str]:
             continue
         if stem in members:
             raise UserError(
-                f"{path} has {members[stem]} and {name}, both {lang.code}", "one member of a name"
+                f"{path} has {members[stem]} and {name}, which are both {lang.code}",
+                f"one file of each name in {lang.code}",
+                "unpack the archive and give the files that you mean as moses:SRC+TGT",
             )
         members[stem] = name
     if not members:
         raise UserError(
-            f"{path} has no member for {lang.code}: {', '.join(names[:8])}", f"a member *.{lang.code}"
+            f"{path} has no file in {lang.code}, only {', '.join(names[:8])}",
+            f"a file whose name ends in .{lang.code}",
+            "check pair=",
         )
     return members

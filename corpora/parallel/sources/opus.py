@@ -41,7 +41,7 @@ class Opus(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """Return one source a corpus, downloaded."""
+        """Download the chosen corpora of OPUS and return a source for each."""
         name, _, version = rest.partition(":")
         entries = list_corpora(context, name, version)
         sources = []
@@ -88,7 +88,10 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
             raise unknown(f"OPUS corpus for {context.pair}", name, [entry["corpus"] for entry in entries])
         return chosen[:1]
     if not entries:
-        raise UserError(f"OPUS has no corpus for {context.pair}", fix="give other sources")
+        raise UserError(
+            f"OPUS has no corpus for {context.pair}",
+            fix="check pair=, or give other sources: moses:, tmx:, tsv:",
+        )
     kept: list[dict[str, Any]] = []
     total = 0
     for entry in sorted(entries, key=lambda e: (e["alignment_pairs"], e["corpus"])):

@@ -53,7 +53,10 @@ class _Table(PairReader):
         given, _, columns = rest.partition("#")
         named = [c for c in columns.split("+") if c]
         if len(named) not in (0, 2, 3):
-            raise UserError(uri, f"{cls.kind}:FILE#SRC+TGT or #SRC+TGT+DOC")
+            raise UserError(
+                f"source {uri!r} names {len(named)} columns",
+                f"two or three: {cls.kind}:FILE#SRC+TGT or {cls.kind}:FILE#SRC+TGT+DOC",
+            )
         path = existing(given)
         return [PairSource(uri, (path,), lambda ledger: cls.rows(path, named, context, ledger))]
 
@@ -82,7 +85,7 @@ class Tsv(_Table):
 
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-        """See `_Table`."""
+        """Yield the pairs of a file."""
         fields = (line.split("\t") for line in reader.lines(path))
         yield from _split_rows(path, fields, named, context, ledger)
 
@@ -95,14 +98,14 @@ class Csv(_Table):
 
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-        """See `_Table`."""
+        """Yield the pairs of a file."""
         csv.field_size_limit(_MAX_FIELD_CHARS)
         fields = csv.reader(line + "\n" for line in reader.lines(path))
         yield from _split_rows(path, fields, named, context, ledger)
 
     @classmethod
     def content(cls) -> bytes:
-        """See `_Table`."""
+        """Return the example of this format as the bytes of a file."""
         return super().content().replace(b"\t", b",")
 
 
@@ -114,7 +117,7 @@ class Jsonl(_Table):
 
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-        """See `_Table`."""
+        """Yield the pairs of a file."""
         for number, line in enumerate(reader.lines(path)):
             try:
                 record = json.loads(line)
@@ -128,7 +131,7 @@ class Jsonl(_Table):
 
     @classmethod
     def content(cls) -> bytes:
-        """See `_Table`."""
+        """Return the example of this format as the bytes of a file."""
         return "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in EXAMPLE_ROWS).encode()
 
 
@@ -140,7 +143,7 @@ class Parquet(_Table):
 
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-        """See `_Table`."""
+        """Yield the pairs of a file."""
         number = 0
         try:
             with pq.ParquetFile(path) as table:
@@ -153,12 +156,13 @@ class Parquet(_Table):
                         number += 1
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise UserError(
-                f"{path} is not a complete Parquet file: {' '.join(str(error).split())[:200]}"
+                f"{path} is not a complete Parquet file: {' '.join(str(error).split())[:200]}",
+                fix="get the file again",
             ) from None
 
     @classmethod
     def content(cls) -> bytes:
-        """See `_Table`."""
+        """Return the example of this format as the bytes of a file."""
         file = io.BytesIO()
         src, tgt, _ = zip(*EXAMPLE_ROWS, strict=True)
         pq.write_table(pa.table({"en": src, "sw": tgt}), file)
@@ -184,7 +188,11 @@ def _split_rows(
             src, tgt, *doc = (fields[place] for place in places)
             yield src, tgt, doc[0] if doc else ""
     except csv.Error as error:
-        raise UserError(f"{path}: {error}", "a CSV file", "check its quotes") from None
+        raise UserError(
+            f"{path} cannot be read as CSV: {error}",
+            "cells in closed quotes",
+            "close the quotes, or give a tab-separated file as tsv:",
+        ) from None
 
 
 def _places(
@@ -193,7 +201,7 @@ def _places(
     """Return where the columns are, and whether the first row is a header."""
     if named and all(name.isdecimal() and name not in header for name in named):
         if min(map(int, named)) < 1:
-            raise UserError(f"column numbers {','.join(named)}", "numbers from 1")
+            raise UserError(f"{path}: column numbers {', '.join(named)}", "whole numbers from 1")
         return [int(name) - 1 for name in named], False
     columns = _columns([name.strip().lower() for name in header], [name.lower() for name in named], context)
     if columns:

@@ -91,7 +91,9 @@ def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
                     chars += len(value)
                     if chars > MAX_TEXT_CHARS:
                         raise UserError(
-                            f"{name}: unit {num_units + 1} is longer than {MAX_TEXT_CHARS:,} characters"
+                            f"{name}: unit {num_units + 1:,} is longer than {MAX_TEXT_CHARS:,} characters",
+                            "translation units of sentences or paragraphs",
+                            "take the unit out, or give the text as documents to `xling corpus bitext`",
                         )
                     parts.append(value)
             elif kind == "start":

@@ -27,7 +27,9 @@ class Toyworld(PairReader):
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of seeded pairs."""
         if rest and not rest.isdecimal():
-            raise UserError(f"toyworld:{rest}", "toyworld or toyworld:NUMBER_OF_PAIRS")
+            raise UserError(
+                f"source 'toyworld:{rest}': {rest!r} is not a number", "toyworld or toyworld:NUMBER_OF_PAIRS"
+            )
         for lang in (context.src, context.tgt):
             if lang.code not in toyworld.LANGS:
                 raise unknown("toyworld language", lang.code, toyworld.LANGS)

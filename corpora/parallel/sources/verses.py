@@ -35,7 +35,7 @@ class Verses(PairReader):
         """Return one source of two files."""
         given = rest.split("+")
         if len(given) != 2:
-            raise UserError(f"verses:{rest}", "verses:SRC+TGT")
+            raise UserError(f"source 'verses:{rest}' names {len(given)} files", "two: verses:SRC+TGT")
         src, tgt = existing(given[0]), existing(given[1])
         return [PairSource(f"verses:{rest}", (src, tgt), lambda ledger: verse_rows(src, tgt, ledger))]
 

@@ -239,7 +239,7 @@ def test_stage_refuses_unequal_files(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"src": ""}, "nothing to align"),
+        ({"src": ""}, "no text to align is named"),
         ({"method": "embedding"}, "checkpoint"),
         ({"pair": "en-qx"}, "qx"),
     ],

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from xling.core.stage import run_local
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.parallel.planted import KINDS
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
 from xling.eval.stats import wilson
 

@@ -15,8 +15,8 @@ from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
 from xling.corpora.parallel.build import run_part
-from xling.corpora.parallel.config import ParallelConfig
-from xling.corpora.parallel.publish import split_of
+from xling.corpora.parallel.publish_phase import split_of
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
 from xling.corpora.why import WhyConfig
 from xling.corpora.why import run as why

@@ -135,13 +135,15 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_the_comparison_by_hand(both: Path) -> None:
     averages = {row["test"]: row for row in rows(both / "comparison.csv")}
     nli = averages["toy_xnli"]
-    assert (nli["system"], nli["against"], nli["over"]) == ("two", "one", "3 languages")
-    # 12, 9 and 6 of 12 rows against 12, 10 and 12; two seeds that answer alike.
-    assert float(nli["before"]) == pytest.approx(100 * 27 / 36) and float(nli["after"]) == pytest.approx(
-        100 * 34 / 36
+    assert (nli["system"], nli["against"], nli["over"]) == ("two", "one", "2 languages")
+    # Without the source language, 9 and 6 of 12 rows against 10 and 12; two seeds that answer alike.
+    assert float(nli["before"]) == pytest.approx(100 * 15 / 24) and float(nli["after"]) == pytest.approx(
+        100 * 22 / 24
     )
-    assert float(nli["difference"]) == pytest.approx(100 * 7 / 36)
-    assert float(nli["low"]) > 0 and float(nli["p"]) < 0.05 and int(nli["rows"]) == 72
+    assert float(nli["difference"]) == pytest.approx(100 * 7 / 24)
+    assert float(nli["low"]) > 0 and float(nli["p"]) < 0.05 and int(nli["rows"]) == 48
+    (first,) = [row for row in rows(both / "overall.csv") if row["system"] == "two"]
+    assert first["toy_xnli (accuracy)"].startswith(f"{float(nli['after']):.1f} "), "the number that is tested"
     single = {row["over"]: row for row in rows(both / "comparison_languages.csv")}
     assert float(single["en"]["difference"]) == 0 and float(single["en"]["p"]) == 1
     assert float(single["sw"]["difference"]) == pytest.approx(50) and single["sw"]["p (Holm)"] == ""
@@ -456,6 +458,8 @@ def test_findings_stand_by_their_weight_and_count_in_words() -> None:
     said = stage.summary(scores)
     assert [text.partition(",")[0] for text in said] == ["far", "middle", "near"]
     assert "the 1 language other than en (controls: random 60.0)" in said[0]
+    alone = [Score("xnli", "sw", "accuracy", value, 10, 1, f"system{value}") for value in (50.0, 70.0, 60.0)]
+    assert [re.findall("system(..)", text)[0] for text in stage.summary(alone)] == ["70", "60", "50"]
 
 
 def test_published_columns_say_whether_they_are_comparable(tmp_path: Path) -> None:

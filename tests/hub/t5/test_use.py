@@ -14,11 +14,11 @@ from xling import cli
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.corpora import binarize
-from xling.hub.config import TrimConfig
 from xling.hub.export import ExportConfig
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
+from xling.hub.settings import TrimConfig
 from xling.hub.trim import run as trim
 from xling.models import checkpoint
 from xling.models.search import Search

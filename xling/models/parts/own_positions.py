@@ -34,7 +34,8 @@ class OwnPositions(Part):
 
         if side.cfg.positions != "learnt":
             raise UserError(
-                f"model.own_positions={value} with model.positions={side.cfg.positions}", "learnt"
+                f"model.own_positions={value} with model.positions={side.cfg.positions}",
+                "model.positions=learnt",
             )
         room, side.positions = side.cfg.max_positions, None
 

@@ -34,13 +34,14 @@ class TwoWay(Part):
         cfg = side.cfg
         if any(size % 2 for size in (cfg.dim, cfg.heads, cfg.ffn_dim)):
             raise UserError(
-                f"model.two_way with dim={cfg.dim}, heads={cfg.heads}, ffn_dim={cfg.ffn_dim}", "even numbers"
+                f"model.two_way with dim={cfg.dim}, heads={cfg.heads}, ffn_dim={cfg.ffn_dim}",
+                "even numbers, half for each direction",
             )
         if cfg.positions != "learnt" or cfg.lang_adapter or cfg.attention != "global":
             raise UserError(
                 f"model.two_way with positions={cfg.positions}, attention={cfg.attention}, "
                 f"lang_adapter={cfg.lang_adapter}",
-                "learnt, global and 0",
+                "positions=learnt, attention=global, lang_adapter=0",
             )
         output = type(side.layers[0])
         side.layers = nn.ModuleList(_pair(output, _Half(cfg), index) for index in range(cfg.layers))

@@ -45,7 +45,7 @@ class Estimates:
 
 
 def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates]:
-    """Estimate every order.
+    """Estimate the probabilities and back-off weights of every order by modified Kneser-Ney.
 
     Args:
         orders: tables of `xling.text.lm.ngrams.count_ngrams`.

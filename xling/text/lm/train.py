@@ -61,7 +61,7 @@ class LmConfig:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check constraints that types cannot express.
+        """Reject an order, a pruning or an estimator that cannot work.
 
         Raises:
             UserError: a value out of range.
@@ -69,7 +69,11 @@ class LmConfig:
         if not 2 <= self.order <= 6:
             raise UserError(f"order={self.order}", "2 to 6, the orders that KenLM reads")
         if any(a > b for a, b in zip(self.prune, self.prune[1:], strict=False)) or self.prune[:1] > (0,):
-            raise UserError(f"prune={','.join(map(str, self.prune))}", "0 first, then never falling")
+            raise UserError(
+                f"prune={','.join(map(str, self.prune))}",
+                "numbers that never fall, the first of them 0",
+                "for example prune=0,0,1",
+            )
         if self.estimator == "lmplz" and not shutil.which("lmplz"):
             raise UserError("lmplz is not on PATH", fix="install KenLM, or leave estimator=auto")
 

@@ -174,7 +174,7 @@ class MonoConfig:
 
     @property
     def root(self) -> Path:
-        """The folder of several languages."""
+        """The output folder that holds a folder for each language."""
         return Path(self.out or "runs/mono")
 
     def for_lang(self, code: str) -> MonoConfig:

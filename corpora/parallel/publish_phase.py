@@ -23,9 +23,9 @@ from xling.corpora.counters import Counters
 from xling.corpora.ledgers import ledger_from_json, ledger_to_json
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import Chain, count_dropped, num_chars
-from xling.corpora.parallel.config import STAGE_NAME, ParallelConfig
 from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.read import AUDIT, COUNTERS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
+from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
 from xling.corpora.parallel.sources import READ, READ_REASONS
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
@@ -260,7 +260,7 @@ def summary(out: Path) -> Answer:
 def nothing_left(cfg: ParallelConfig, ledger: Ledger) -> UserError:
     """The error for an empty result, with the commonest reasons."""
     if not ledger.seen[READ]:
-        return UserError(f"no sentence pair in {', '.join(cfg.uris)}", fix="check the source")
+        return UserError(f"no sentence pair in {', '.join(cfg.uris)}", fix="check source= and pair=")
     worst = sorted(((n, key) for key, n in ledger.dropped.items()), reverse=True)[:3]
     reasons = ", ".join(f"{stage}/{reason} {n:,}" for n, (stage, reason) in worst)
     return UserError(

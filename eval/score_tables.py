@@ -101,10 +101,10 @@ def publish(
 
 
 def check_columns(origins: Sequence[Origin]) -> None:
-    """Refuse a column whose languages were answered by models of several trainings or checkpoints.
+    """Refuse a column whose languages were answered by several models, or one of them twice.
 
     Raises:
-        UserError: naming the two and their languages.
+        UserError: naming the two models and their languages, or the language with two files of answers.
     """
     models_of: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
     for origin in origins:
@@ -121,6 +121,16 @@ def check_columns(origins: Sequence[Origin]) -> None:
                 f"predict all of them with the same settings: xling eval {suite} systems={system} "
                 f"langs={','.join(o.lang for part in models.values() for o in part)}, or use another out=",
             )
+        splits: dict[str, str] = {}
+        for origin in (o for part in models.values() for o in part):
+            if origin.lang in splits:
+                raise UserError(
+                    f"{suite}, {system}, seed {seed}: two files of answers in {origin.lang}, to {splits[origin.lang]} "
+                    f"and {origin.split} rows",
+                    "one file for each language of a column",
+                    "remove one of them, or use another out= for another test set",
+                )
+            splits[origin.lang] = origin.split
 
 
 def _model_of(origin: Origin) -> str:

@@ -18,10 +18,10 @@ from xling.core.parts import Workspace, read_json, write_json
 from xling.corpora import card
 from xling.corpora.counters import Counters
 from xling.corpora.ledgers import ledger_to_json, merged_ledger
-from xling.corpora.mono.config import STAGE_NAME, MonoConfig
 from xling.corpora.mono.parts import CUTOFFS, meanings, partial_reasons
 from xling.corpora.mono.plan import FILE_NAME as PLAN
 from xling.corpora.mono.plan import Plan, save_plan
+from xling.corpora.mono.settings import STAGE_NAME, MonoConfig
 from xling.corpora.stages import near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
@@ -167,7 +167,8 @@ def _nothing_left(cfg: MonoConfig, ledger: Ledger) -> NothingLeftError:
     if not ledger.seen["read"]:
         notes = ", ".join(f"{name}: {count}" for name, count in ledger.notes.most_common(3))
         error = NothingLeftError(
-            f"no document in {', '.join(cfg.uris)}" + (f" ({notes})" if notes else ""), fix="check the source"
+            f"no document in {', '.join(cfg.uris)}" + (f" ({notes})" if notes else ""),
+            fix="check source=, lang= and what the notes say about unread files",
         )
         error.ledger = ledger
         return error
