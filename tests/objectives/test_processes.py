@@ -9,20 +9,21 @@ import shutil
 import socket
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from benchmarks.traffic import Traffic
 from xling import compat
 from xling.core import job
 from xling.core.errors import UserError
 from xling.models import ddp
-from xling.models.optim import XlingAdamW
+from xling.models.optim import NotFiniteError, XlingAdamW
 from xling.training import train
 from xling.training.assemble import build_trainer
-from xling.training.traffic import Traffic
 from xling.training.update import Updates
 
 MIX = "mmlm+clwr+xlco"
@@ -356,6 +357,8 @@ def test_copies_of_a_sharded_model_learn_what_one_process_does(
 
 def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Path, tmp_path: Path) -> None:
     """How often each group of weights is summed in an update of three batches, by kind and processes."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
     hybrid, batch = ("train.sharding=hybrid", "train.shard_size=2"), "train.exchange=batch"
     cases: list[tuple[tuple[str, ...], dict[tuple[str, int], int]]] = [
         (("train.sharding=none",), {("all_reduce", 4): 1}),
@@ -371,7 +374,7 @@ def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Pat
         batches = trainer.get_train_iterator(1, load_dataset=True).next_epoch_itr()
         trainer.begin_epoch(1)
         samples = [next(batches) for _ in range(3)]
-        with Traffic() as traffic:
+        with Traffic() as traffic, suppress(NotFiniteError):  # weights of processes that are not there
             trainer.train_step(samples)
         # What is neither a gradient nor a weight is a few numbers: losses, the norm.
         calls = [call for call in traffic.calls if call.kind != "all_gather" and call.num_bytes > 4096]
@@ -381,11 +384,11 @@ def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Pat
         return Counter({key: num // groups for key, num in counts.items()}), {call.dtype for call in calls}
 
     def work(rank: int) -> None:
-        with ddp.process_group():
-            for words, wanted in cases:
-                assert summed(*words) == (Counter(wanted), {torch.float32}), words
+        torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+        for words, wanted in cases:
+            assert summed(*words) == (Counter(wanted), {torch.float32}), words
 
-    in_processes(4, work)
+    in_processes(1, work)  # the other three only exist in name
 
 
 @pytest.mark.parametrize(
