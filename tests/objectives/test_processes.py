@@ -319,7 +319,7 @@ def published(out: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     ("world", "copies", "rule", "words"),
     [
-        (2, 2, "muon", ()),
+        (2, 2, "adamw", ()),
         (4, 2, "stable_adamw", ("train.exchange=batch",)),
     ],
 )
