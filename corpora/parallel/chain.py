@@ -86,10 +86,10 @@ class Chain:
             left = verdict["reason"].is_null()
             place = pl.DataFrame({"row": left.arg_true()})
             new = place.with_columns(item.judge(table.filter(left), self.context).alias("new"))
-            joined = verdict.with_row_index("row").join(
+            with_values = verdict.with_row_index("row").join(
                 new.cast({"row": pl.get_index_type()}), on="row", how="left", maintain_order="left"
             )
-            verdict = joined.select(
+            verdict = with_values.select(
                 pl.when(pl.col("new").is_not_null())
                 .then(pl.lit(item.name))
                 .otherwise("stage")

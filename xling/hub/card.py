@@ -151,8 +151,8 @@ def _usage(name: str, symbols: Symbols | None) -> str:
             f'model = {name}.from_pretrained("DIR")\n'
             f'batch = tokenizer("a text"{lang}, return_tensors="pt"){comment}\n'
             'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
-            f"made = model.generate(**batch, {start}=wanted)\n"
-            "print(tokenizer.batch_decode(made, skip_special_tokens=True))\n"
+            f"outputs = model.generate(**batch, {start}=wanted)\n"
+            "print(tokenizer.batch_decode(outputs, skip_special_tokens=True))\n"
             "```"
         )
     return (

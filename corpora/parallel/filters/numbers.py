@@ -135,8 +135,8 @@ def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     few = int(len(only[1]) < len(only[0]))
     converted = bool(_UNIT.search(src) or _UNIT.search(tgt))
     pool = {*only[1 - few], *(a + b for a, b in itertools.pairwise(sides[1 - few]))}
-    joined = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
-    return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in joined)
+    readings = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
+    return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in readings)
 
 
 def numbers(text: str) -> list[str]:
