@@ -312,8 +312,8 @@ def test_what_cannot_be_sharded_is_refused(
 
 
 def published(out: Path) -> dict[str, torch.Tensor]:
-    made: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["weights"]
-    return made
+    kept: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["weights"]
+    return kept
 
 
 @pytest.mark.parametrize(
