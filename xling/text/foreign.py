@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
+from xling.text import moses
 from xling.text.wordpiece import WORD_START, WordPieceProcessor
 
+MOSES = "moses"  # key of the settings of `xling.text.moses.MosesTokenizer` in the place of a tokenizer
 SPACE = "\u0120"
 """Marker of a word's start in byte-level vocabularies."""
 
@@ -25,10 +28,20 @@ def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
 
     Args:
         path: file to write.
-        tokenizer: the text of its ``tokenizer.json``.
+        tokenizer: the text of its ``tokenizer.json``, or of `MOSES` with its settings.
         order: the tokenizer's id for each of our ids: begin, padding, end, unknown, the pieces, mask.
     """
     path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
+
+
+def _loaded(told: dict[str, Any]) -> tuple[Any, bool]:
+    """Return a stored tokenizer, and whether its pieces are WordPiece's."""
+    if MOSES in told:
+        return moses.MosesTokenizer(told[MOSES]), False
+    tokenizer = Tokenizer.from_str(json.dumps(told))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer, json.loads(tokenizer.to_str())["model"].get("type") == "WordPiece"
 
 
 class ForeignProcessor(WordPieceProcessor):
@@ -38,22 +51,20 @@ class ForeignProcessor(WordPieceProcessor):
         path: file that `write` wrote.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: the file is damaged, or the tokenizer needs a package that is not installed.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            self._tokenizer = Tokenizer.from_str(json.dumps(told["tokenizer"]))
+            self._tokenizer, self._is_wordpiece = _loaded(told["tokenizer"])
             self._order = [int(number) for number in told["order"]]
+        except UserError:
+            raise
         except Exception as error:  # tokenizers raises nothing narrower
             raise UserError(f"{path} is damaged: {error}", fix="import the model again") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
         self._ours = {theirs: max(0, ours - 1) for ours, theirs in reversed(list(enumerate(self._order)))}
         self._ours[self._order[3]] = 0
-        model = json.loads(self._tokenizer.to_str())["model"]
-        self._is_wordpiece = model.get("type") == "WordPiece"
 
     def _number_of(self, stored: int) -> int:
         return self._ours.get(stored, 0)
@@ -68,4 +79,4 @@ class ForeignProcessor(WordPieceProcessor):
     def _marked(self, name: str) -> str:
         if self._is_wordpiece:
             return super()._marked(name)
-        return WORD_START + name[1:] if name.startswith(SPACE) else name
+        return WORD_START + name[1:] if name.startswith(SPACE) else name.removesuffix(moses.END)
