@@ -152,7 +152,7 @@ AUDIT := build/audit
 audit:  ## look for known vulnerabilities in what requirements.lock names; asks a public database
 	@[[ -x $(AUDIT)/bin/pip-audit ]] || { python3 -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet \
 	    --disable-pip-version-check pip-audit==2.9.0; }
-	$(AUDIT)/bin/pip-audit --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
+	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
 
 check: install  ## lint, formatting, types, the direction of imports, plain words and the Dockerfile
 	$(BIN)/ruff check .

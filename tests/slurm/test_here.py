@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.core.pipeline import Pipeline
 from xling.core.pipeline import Step as Planned
 from xling.core.records import append_line, read_lines
-from xling.core.stage import STAGES
+from xling.core.stage import STAGES, load
 from xling.slurm import commands, decide, launch, reconcile, status
 from xling.slurm.element import _start
 from xling.slurm.record import Part, Run, Step, open_run
@@ -286,6 +286,15 @@ def test_a_run_whose_folder_has_moved_is_left_as_it_is(work: Path, monkeypatch: 
     with pytest.raises(UserError, match=r"was started in .*there, which is not there; fix: move it back"):
         commands.requeue(moved, "bad")
     assert sorted((p.name, p.read_bytes()) for p in moved.rglob("*") if p.is_file()) == before
+
+
+@pytest.mark.parametrize(
+    ("out", "expected"), [(".", "the folder that the command runs in"), ("/", "the root folder")]
+)
+def test_an_output_that_cannot_be_one_is_refused(work: Path, out: str, expected: str) -> None:
+    stage = STAGES["corpus mono"]
+    with pytest.raises(UserError, match=f"is {expected}; valid: a folder of its own"):
+        launch.submit_stage(stage, [load(stage.config)("en", out, source=("text:x",))], "plan")
 
 
 def test_a_percent_in_the_path_is_refused(work: Path) -> None:
