@@ -13,7 +13,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
-SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS DATA OUT CLUSTER N PATHS ARGS PYTHON TORCH TORCH_INDEX
+SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS DATA OUT CLUSTER N PATHS ARGS PYTHON TORCH TORCH_INDEX WHEELS
 
 # A setting counts only when it stands on the command line: LANG in the environment is the locale.
 is_given = $(filter command,$(firstword $(origin $1)))
@@ -52,7 +52,7 @@ WORKERS := --numprocesses auto --dist loadgroup
 # Notebooks start a kernel of .venv, whatever kernels the machine knows.
 export JUPYTER_PREFER_ENV_PATH := 1
 
-.PHONY: help install check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
+.PHONY: help install wheelhouse check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
     pretrain finetune eval report constraints audit clean given-lang given-pair
 
 help:  ## list the targets
@@ -61,13 +61,34 @@ help:  ## list the targets
 	done
 	printf '\nSettings, on the command line: %s\n' '$(SETTINGS)'
 
-install: $(STAMP)  ## make .venv and install everything (PYTHON=python3.12 TORCH=... TORCH_INDEX=...)
+# $(call step,TEXT) ends the line of the step before with its time and what it added, and begins a line. TEXT is empty at the end.
+define step
+now=$$(du -sm $(VENV) 2>/dev/null | cut -f1); now=$${now:-0}
+if [[ -n $${begun:-} ]]; then echo "install:   $$((SECONDS - begun)) s, $$((now - size)) MB"; fi
+begun=$$SECONDS; size=$$now
+if [[ -n $(or $1,'') ]]; then echo "install: "$1; fi
+endef
 
-# Left out unless PYTHON, TORCH or TORCH_INDEX is given: then the stamp is always out of date.
+install: $(STAMP)  ## make .venv and install everything (PYTHON=python3.12 TORCH=... TORCH_INDEX=... WHEELS=FOLDER)
+
+# Left out unless PYTHON, TORCH, TORCH_INDEX or WHEELS is given: then the stamp is always out of date.
 .PHONY: setting-given
-$(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX,$(call is_given,$s))),setting-given)
+$(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX WHEELS,$(call is_given,$s))),setting-given)
 	@rm -f $(STAMP)
 	started=$$SECONDS
+	if [[ -n $$XLING_ARG_WHEELS ]]; then
+	    if [[ ! -e $$XLING_ARG_WHEELS/requirements.lock ]]; then
+	        printf 'make install: WHEELS=%s is no folder of make wheelhouse; fix: make wheelhouse OUT=%s, where there is a network\n' \
+	            "$$XLING_ARG_WHEELS" "$$XLING_ARG_WHEELS" >&2
+	        exit 2
+	    fi
+	    cmp --silent requirements.lock "$$XLING_ARG_WHEELS/requirements.lock" || {
+	        printf 'make install: WHEELS=%s was made for another requirements.lock; fix: make wheelhouse again\n' \
+	            "$$XLING_ARG_WHEELS" >&2
+	        exit 2
+	    }
+	    export PIP_NO_INDEX=1 PIP_FIND_LINKS="$$(realpath "$$XLING_ARG_WHEELS")"
+	fi
 	version='import sys; print(*sys.version_info[:2], sep="."); sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))'
 	candidates=(python3.11 python3.12 python3)
 	if [[ -n $$XLING_ARG_PYTHON ]]; then candidates=("$$XLING_ARG_PYTHON"); fi
@@ -86,22 +107,36 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreac
 	fi
 	# fairseq compiles against torch and numpy: they come first, and it is built without a second copy.
 	torch=$${XLING_ARG_TORCH:-torch==2.13.0}
-	echo "install: $$torch"
+	$(call step,"$$torch")
 	$${XLING_ARG_TORCH_INDEX:+env "PIP_INDEX_URL=$$XLING_ARG_TORCH_INDEX"} \
 	    $(PIP) --constraint constraints.txt $${XLING_ARG_TORCH_INDEX:+--upgrade} "$$torch"
-	echo 'install: build tools'
+	$(call step,'build tools')
 	sed '/^# The rest/,$$d' requirements.lock >$(VENV)/build.lock
 	$(LOCKED) --requirement $(VENV)/build.lock
-	echo 'install: what xling needs (fairseq is compiled here unless a wheel fits; about three minutes)'
+	$(call step,'what xling needs (fairseq is compiled here unless a wheel fits; about three minutes)')
 	$(LOCKED) --no-build-isolation --requirement requirements.lock
-	echo 'install: xling'
+	$(call step,'xling')
 	$(PIP) --no-deps --no-build-isolation --editable .
 	# fairseq asks for torchaudio and nothing here uses it; one that this torch cannot load would stop transformers.
 	if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
 	    $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
 	fi
+	$(call step,)
 	touch $(STAMP)
-	echo "install: done in $$((SECONDS - started)) s"
+	echo "install: done in $$((SECONDS - started)) s, $$now MB in $(VENV)"
+
+WHEELHOUSE := wheelhouse
+wheelhouse: install  ## download all that make install needs into a folder, for a machine without a network (OUT=wheelhouse)
+	@folder=$${XLING_ARG_OUT:-$(WHEELHOUSE)}
+	mkdir -p "$$folder"
+	download=($(BIN)/python -m pip download --quiet --disable-pip-version-check --dest "$$folder")
+	torch=$${XLING_ARG_TORCH:-torch==2.13.0}
+	echo "wheelhouse: $$torch"
+	$${XLING_ARG_TORCH_INDEX:+env "PIP_INDEX_URL=$$XLING_ARG_TORCH_INDEX"} "$${download[@]}" --constraint constraints.txt "$$torch"
+	echo 'wheelhouse: the packages of requirements.lock'
+	"$${download[@]}" --require-hashes --no-deps --no-build-isolation --requirement requirements.lock
+	cp requirements.lock "$$folder"
+	echo "wheelhouse: $$(find "$$folder" -type f | wc -l) files, $$(du -sm "$$folder" | cut -f1) MB. There: make install WHEELS=$$folder"
 
 constraints: install  ## resolve pyproject.toml, then write constraints.txt and requirements.lock again
 	@$(PIP) --constraint constraints.txt --no-build-isolation --editable '.[dev,docs]'
@@ -117,7 +152,7 @@ AUDIT := build/audit
 audit:  ## look for known vulnerabilities in what requirements.lock names; asks a public database
 	@[[ -x $(AUDIT)/bin/pip-audit ]] || { python3 -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet \
 	    --disable-pip-version-check pip-audit==2.9.0; }
-	$(AUDIT)/bin/pip-audit --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
+	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
 
 check: install  ## lint, formatting, types, the direction of imports, plain words and the Dockerfile
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
-from xling.corpora.parallel.planted import KINDS, Clean, plant
+from xling.corpora.parallel.planted import KINDS, Clean, plant, restored
 from xling.eval.stats import wilson
 from xling.text.document import Ledger
 from xling.text.pairs import frame
@@ -107,7 +107,10 @@ def sets(data: Path) -> Iterator[tuple[str, str, str, Texts, Texts]]:
 def measure(
     name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], data: Path, seed: int
 ) -> pl.DataFrame:
-    """A row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept."""
+    """A row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept.
+
+    ``whole`` is true of a kept pair that reads as the clean one that it was made of.
+    """
     random = rng(seed, "noise", name)
     chosen = [pairs[i] for i in sorted(random.permutation(len(pairs))[:MAX_PAIRS].tolist())]
     foreign = "hun" if languages.get(codes[1]).script == "Latn" and "hun" not in codes[1] else "por"
@@ -123,9 +126,16 @@ def measure(
     stage, reason = chain_of_pair.judge_corpus(chain_of_pair.keys(kept))
     later = kept.with_columns(stage.alias("stage"), reason.alias("reason")).filter(reason.is_not_null())
     decisions = pl.concat([part.select("id", "stage", "reason") for part in (lost, later)])
+    whole = dict(zip(table["id"], chosen, strict=False))
     kinds = table.select("id", pl.Series("kind", [row[0] for row in rows]), "src", "tgt")
-    return kinds.join(decisions, on="id", how="left", maintain_order="left").with_columns(
-        pl.lit(name).alias("set")
+    stays = kept.filter(reason.is_null()).select("id", "src", "tgt").rows()
+    # A pair of which nothing is damaged any more needs no filter; of a clean one nothing may be changed.
+    same = [(row[0], row[0] in whole and restored(row[1:], whole[row[0]])) for row in stays]
+    mended = pl.DataFrame(same, {"id": pl.String, "whole": pl.Boolean}, orient="row")
+    return (
+        kinds.join(decisions, on="id", how="left", maintain_order="left")
+        .join(mended, on="id", how="left", maintain_order="left")
+        .with_columns(pl.lit(name).alias("set"), pl.col("whole").fill_null(False))
     )
 
 
@@ -186,7 +196,9 @@ def main(arguments: list[str]) -> None:
         pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
         began = time.process_time()
         result = pl.concat([measure(name, codes, pairs, Path(data), seed) for seed in SEEDS])
-        result = result.with_columns(gone=pl.col("reason").is_not_null(), half=pl.lit(half(name)))
+        is_dropped = pl.col("reason").is_not_null()
+        handled = is_dropped | ((pl.col("kind") != "") & pl.col("whole"))
+        result = result.with_columns(gone=handled, dropped=is_dropped, half=pl.lit(half(name)))
         print(told(name, result, time.process_time() - began), flush=True)
         results.append(result)
     whole = pl.concat(results)

@@ -39,8 +39,10 @@ _TEXTS = {
     "perplexity": "Perplexity of the documents under the language model; low reads like its training text.",
     "limits": "Documents that reached the filters and meet each limit alone, and the limit that a share of them would "
     "meet. settings.filters.limits.NAME sets it; xling corpus select cuts what is kept.",
-    "audit": "Noise of each kind was planted into pairs of this corpus, and its filters dropped this share of it (95 % "
-    "interval). Under clean stand pairs whose words fit each other well, and what other filters drop of them.",
+    "audit": "Noise of each kind was planted into pairs of this corpus. Its filters dropped or repaired this share "
+    "of it (95 % interval). Under clean stand pairs whose words fit each other well, and "
+    "what other filters drop of them.",
+    "repairs": "Texts that were put right before any filter saw them, with one of each kind before and after.",
     "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
 }
 
@@ -203,6 +205,7 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
 _SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
 _LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
 _AUDIT_HEAD = ["noise", "pairs", "dropped", "95 %"]
+_REPAIR_HEAD = ["damage", "texts", "before", "after"]
 _INPUT_HEAD = ["input", "bytes", "sha256"]
 
 
@@ -222,6 +225,9 @@ def _page(facts: Facts) -> Iterable[str]:
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _page_plots(facts)
+    if repairs := facts.stats.get("repairs"):
+        yield f"<h2>What was repaired</h2><p>{_TEXTS['repairs']}</p>"
+        yield as_html(table(_REPAIR_HEAD, repairs, numbers=(1,)))
     if audit := facts.stats.get("audit"):
         yield f"<h2>What the filters see</h2><p>{_TEXTS['audit']}</p>"
         yield as_html(table(_AUDIT_HEAD, audit, numbers=(1, 2, 3)))
@@ -298,6 +304,9 @@ def _markdown(facts: Facts) -> str:
     if limits := facts.limit_rows():
         shown = table(_LIMIT_HEAD, limits, range(2, len(_LIMIT_HEAD)))
         lines += ["", "## What another limit would keep", "", _TEXTS["limits"], "", *as_markdown(shown)]
+    if repairs := facts.stats.get("repairs"):
+        shown = table(_REPAIR_HEAD, repairs, (1,))
+        lines += ["", "## What was repaired", "", _TEXTS["repairs"], "", *as_markdown(shown)]
     if audit := facts.stats.get("audit"):
         shown = table(_AUDIT_HEAD, audit, (1, 2, 3))
         lines += ["", "## What the filters see", "", _TEXTS["audit"], "", *as_markdown(shown)]

@@ -52,10 +52,10 @@ class Sorter:
     def _sorted(self) -> Values:
         """Return what waits in memory, sorted and distinct."""
         if len(self._waiting) != 1:
-            joined = np.concatenate([np.zeros(0, dtype=np.uint64), *self._waiting])
+            waiting = np.concatenate([np.zeros(0, dtype=np.uint64), *self._waiting])
         else:
-            joined = self._waiting[0]
-        self._waiting = [np.unique(joined)]
+            waiting = self._waiting[0]
+        self._waiting = [np.unique(waiting)]
         self._num_waiting = len(self._waiting[0])
         return self._waiting[0]
 

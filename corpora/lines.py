@@ -106,8 +106,8 @@ class _Lines:
 
 
 def _counted(pages: Sequence[str]) -> _Lines:
-    joined = "\n".join(pages) + "\n"
-    codes = np.frombuffer(joined.encode("utf-32-le", "replace"), dtype=np.uint32)
+    text = "\n".join(pages) + "\n"
+    codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
     classes = _classes()[np.minimum(codes, _TABLE_SIZE - 1)]
     classes[codes >= _TABLE_SIZE] = _WIDE  # Han of the planes above
     ends = np.flatnonzero(classes == _BREAK)

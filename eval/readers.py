@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -95,6 +97,7 @@ def columns(
     separator: str | None = "\t",
     rename: Mapping[str, str] | None = None,
     iob1: bool = False,
+    short_ends: bool = False,
 ) -> Reader:
     """Return a reader of one token per line with a blank line after each sentence.
 
@@ -107,6 +110,8 @@ def columns(
         separator: between columns; None is any white space.
         rename: tag -> tag, for tags outside the suite's set.
         iob1: a span starts with ``I-`` in the file; it is turned into IOB2.
+        short_ends: a line of one character ends the sentence too, as in Masakhane's own readers; it is a tag
+            that has lost its token.
     """
     renamed = rename or {}
     least = max(2, form + 1, -form, tag + 1, -tag)
@@ -121,7 +126,8 @@ def columns(
         tags: list[str] = []
         start, sentence, number = 1, 0, 0
         for number, line in lines(path):
-            if not line or line.isspace() or line.startswith("-DOCSTART-"):
+            is_end = not line or line.isspace() or (short_ends and len(line.strip()) < 2)
+            if is_end or line.startswith("-DOCSTART-"):
                 if tokens:
                     yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
                     sentence += 1
@@ -377,6 +383,18 @@ def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reade
                     "rows as in the official file",
                     "get the file again",
                 ) from None
+
+    return read
+
+
+def with_repeated_ids(reader: Reader) -> Reader:
+    """Return a reader of an official file whose ids are not all different: later rows of one become ``ID#2``."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        seen: Counter[str] = Counter()
+        for path, number, row in reader(paths):
+            seen[row.id] += 1
+            yield path, number, row if seen[row.id] == 1 else replace(row, id=f"{row.id}#{seen[row.id]}")
 
     return read
 

@@ -109,6 +109,17 @@ def ids_of(step: Step, facts: Event, master: str) -> list[str]:
     return [f"{master}_{place // each}" if size > 1 else master for place in range(len(indices))]
 
 
+def has_done(step: Step, identity: str) -> bool:
+    """Return whether a job has done all that it was submitted for: it ends now, whatever Slurm says."""
+    arrays = [entry for entry in current(step) if entry["kind"] == "array"]
+    return all(
+        step.part(entry["phase"], index).is_done()
+        for entry in arrays
+        for job, index in zip(entry["jobs"], entry["indices"], strict=False)
+        if job == identity
+    )
+
+
 def has_ended(part: Part, key: str) -> bool:
     """Return whether the newest event of a part's submission is its end."""
     last = part.last()

@@ -7,6 +7,7 @@ same way under torchrun and under Slurm: ``torch.distributed.init_process_group(
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ class Rendezvous:
         local_rank: index of this process on its node: its GPU.
         address: host of rank 0.
         port: TCP port of rank 0.
+        local_size: number of processes on each node, 0 if the nodes differ in it.
     """
 
     rank: int
@@ -32,6 +34,7 @@ class Rendezvous:
     local_rank: int
     address: str
     port: int
+    local_size: int = 0
 
     @property
     def init_method(self) -> str:
@@ -46,6 +49,7 @@ class Rendezvous:
             "RANK": str(self.rank),
             "WORLD_SIZE": str(self.world_size),
             "LOCAL_RANK": str(self.local_rank),
+            **({"LOCAL_WORLD_SIZE": str(self.local_size)} if self.local_size else {}),
         }
 
 
@@ -65,7 +69,14 @@ def init_from_slurm(environ: Mapping[str, str] | None = None) -> Rendezvous | No
         local_rank=int(env.get("SLURM_LOCALID", "0")),
         address=env.get("MASTER_ADDR") or _first_host(env),
         port=int(env.get("MASTER_PORT") or _FIRST_PORT + job % _NUM_PORTS),
+        local_size=_on_each_node(env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_TASKS_PER_NODE", "")),
     )
+
+
+def _on_each_node(tasks_per_node: str) -> int:
+    """Return the number of tasks of each node from Slurm's list such as ``8(x64)``, 0 if the nodes differ."""
+    alike = re.fullmatch(r"(\d+)(\(x\d+\))?", tasks_per_node)
+    return int(alike[1]) if alike else 0
 
 
 def _first_host(env: Mapping[str, str]) -> str:

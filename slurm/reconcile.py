@@ -27,6 +27,7 @@ from xling.slurm.decide import (
     cause,
     current,
     decide,
+    has_done,
     has_ended,
     ids_of,
     newest,
@@ -199,10 +200,8 @@ class _Reconciler:
 
     def _active(self, step: Step, kind: str) -> list[str]:
         """Return the ids of waiting or running jobs of one kind, without this job."""
-        own = job_id()
-        entries = [entry for entry in current(step) if entry["kind"] == kind]
-        active = [i for e in entries for i in e["jobs"] if i != own and self.state(step, e, i).is_active]
-        return list(dict.fromkeys(active))
+        jobs = [(e, i) for e in current(step) if e["kind"] == kind for i in e["jobs"] if i != job_id()]
+        return list(dict.fromkeys(i for e, i in jobs if self.state(step, e, i).is_active))
 
     def _adopt(self, step: Step) -> None:
         """Find the ids of submissions whose submitter did not record them."""
@@ -278,7 +277,8 @@ class _Reconciler:
             return
         if self._waits(step, "array"):
             return
-        if live := self._active(step, "array"):
+        live = self._active(step, "array")
+        if not all(has_done(step, identity) for identity in reversed(live)):
             masters = dict.fromkeys(identity.partition("_")[0] for identity in live)
             self._ensure_collector(step, "afterany:" + ":".join(masters))
             return

@@ -122,7 +122,7 @@ def test_a_dry_run_in_numbers(
 def test_lines_of_text_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["translate", "model", "src=en", "tgt=sw", "--json"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and "without --json: it prints lines of text" in err
+    assert out == "" and "it prints lines of text; fix: leave --json out" in err
 
 
 def test_what_a_stage_prints_by_the_way_is_not_in_the_answer(

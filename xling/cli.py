@@ -40,7 +40,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from xling.core import config, job, manifest, schema
+from xling.core import config, extras, job, manifest, schema
 from xling.core import help as manual
 from xling.core.answer import Answer, Rows, visible
 from xling.core.errors import UserError, nearest, unknown
@@ -73,6 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if JSON in arguments and error.data is not None:
             print(json.dumps(error.data, indent=1, ensure_ascii=False))
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if (told := extras.explained(error, f"xling {' '.join(arguments[:1])}")) is None:
+            raise
+        print(f"xling: {told}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("xling: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
@@ -361,6 +366,8 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
         return load("xling.slurm.launch:submit_pipeline")(plans, launch["cluster"], slurm_settings(launch))
     refuse_slurm_settings(launch)
     plan, configs = pipeline.merged(plans)
+    for step in plan.steps.values():
+        extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
     for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
         answers[name] = values_of(result) if as_json else None

@@ -8,6 +8,7 @@ broken.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import platform
 import re
@@ -22,6 +23,7 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
+from xling.core import extras
 from xling.core.answer import Answer
 
 State = Literal["ok", "warning", "broken"]
@@ -122,6 +124,20 @@ def packages(cfg: DoctorConfig) -> Iterator[Finding]:
         )
 
 
+def optional(cfg: DoctorConfig) -> Iterator[Finding]:
+    """Check the packages that only some commands need."""
+    lost = {
+        extra: [name for name in names if importlib.util.find_spec(name) is None]
+        for extra, names in extras.EXTRAS.items()
+    }
+    lost = {extra: names for extra, names in lost.items() if names}
+    if not lost:
+        yield Finding("extras", OK, ", ".join(extras.EXTRAS))
+        return
+    detail = "; ".join(f"{extra} lacks {', '.join(names)}" for extra, names in lost.items())
+    yield Finding("extras", WARNING, detail, f"pip install 'xling[{','.join(lost)}]'")
+
+
 def torch_and_gpus(cfg: DoctorConfig) -> Iterator[Finding]:
     """Check PyTorch, and whether it sees the machine's accelerators."""
     torch, error = imported("torch")
@@ -199,19 +215,6 @@ def torchaudio(cfg: DoctorConfig) -> Iterator[Finding]:
         problem = f"{version} cannot be loaded with this torch, so transformers cannot either: {last}"
         fix = "python -m pip uninstall torchaudio (fairseq asks for it, nothing here uses it)"
         yield Finding("torchaudio", WARNING, problem, fix)
-
-
-def optional(cfg: DoctorConfig) -> Iterator[Finding]:
-    """Check the packages that only some commands need."""
-    for name, use in (
-        ("transformers", "to load what xling export hf writes"),
-        ("tensorboard", "for log=tensorboard"),
-        ("wandb", "for log=wandb"),
-    ):
-        try:
-            yield Finding(name, OK, metadata.version(name))
-        except metadata.PackageNotFoundError:
-            yield Finding(name, OK, f"not installed; needed only {use}: pip install {name}")
 
 
 def slurm(cfg: DoctorConfig) -> Iterator[Finding]:

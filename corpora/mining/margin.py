@@ -120,8 +120,8 @@ def choose(forward: Best, backward: Best, retrieval: str, threshold: float = -np
     if retrieval == "intersection":
         agree = backward.ids[ahead.tgt] == ahead.src
         return _sorted(Pairs(*(field[agree] for field in ahead)))
-    joined = Pairs(*(np.concatenate(both) for both in zip(ahead, behind, strict=True)))
-    return _each_once(_sorted(joined), len(forward.ids), len(backward.ids))
+    both_ways = Pairs(*(np.concatenate(both) for both in zip(ahead, behind, strict=True)))
+    return _each_once(_sorted(both_ways), len(forward.ids), len(backward.ids))
 
 
 def _sorted(pairs: Pairs) -> Pairs:

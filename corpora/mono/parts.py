@@ -104,7 +104,7 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
             near.sketch_shard(docs, part_folder / SKETCH, cfg.near, plan.num_near)
         else:
             _exhaust(docs)
-    _spare(cfg, read / DOCS)
+    _delete_input(cfg, read / DOCS)
 
 
 def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -186,7 +186,7 @@ def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
         if model:  # drops nothing yet: the cut-offs are unknown until every part is scored
             docs = Perplexity(str(fit / "lm") if model == "auto" else model)(docs, Ledger())
         _exhaust(_written(docs, part_folder / DOCS))
-    _spare(cfg, source / DOCS)
+    _delete_input(cfg, source / DOCS)
 
 
 def run_cut(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -223,7 +223,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
                     log.enter("corpus", doc)
                     log.counters.published(doc, cfg.num_samples)
                     text(doc)
-    _spare(cfg, source / DOCS)
+    _delete_input(cfg, source / DOCS)
 
 
 def open_log(cfg: MonoConfig, folder: Path) -> RejectLog:
@@ -305,7 +305,7 @@ def _exhaust(docs: Iterable[Any]) -> None:
         pass
 
 
-def _spare(cfg: MonoConfig, path: Path) -> None:
+def _delete_input(cfg: MonoConfig, path: Path) -> None:
     """Delete the input of a part that is complete; only the copy that comes later is needed."""
     if not cfg.keep_work:
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The audit of a corpus: the share that its filters drop of noise planted into its own pairs."""
+"""The audit of a corpus: the share of noise planted into its own pairs that its filters drop or put right."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import polars as pl
 
 from xling.core.sampling import rng
 from xling.corpora.parallel.chain import Chain
-from xling.corpora.parallel.planted import COPIES, KINDS, Clean
+from xling.corpora.parallel.planted import COPIES, KINDS, Clean, Pair, restored
 from xling.text.document import Ledger
 from xling.text.pairs import frame
 
 MIN_PAIRS = 1000
 CLEAN = "clean"
-_BACKGROUND, _A_KIND, _PAIRS_A_PLANTED = 1500, 40, 250
+# Least and most pairs that stay as they are, and that a kind of noise is planted into; between them, one for so many of
+# the corpus, so that the audit judges about 4 % as many pairs as the build.
+_BACKGROUND, _A_KIND = (200, 1500, 66), (4, 40, 1250)
 _SURE = 0.9
 Counts = dict[str, list[int]]
 
 
 def audit(chain: Chain, read: pl.DataFrame, kept: pl.DataFrame, seed: int) -> Counts:
-    """Kind of noise -> [pairs dropped, pairs planted]; empty below `MIN_PAIRS` pairs.
+    """Kind of noise -> [pairs dropped or put right, pairs planted]; empty below `MIN_PAIRS` pairs.
 
     Under `CLEAN` stand the pairs of a sample that the filter ``align`` is sure of, and how many of them other filters
     drop; it is left out where there is no such filter.
@@ -38,26 +40,30 @@ def audit(chain: Chain, read: pl.DataFrame, kept: pl.DataFrame, seed: int) -> Co
     random = rng(seed, "audit")
     texts = list(kept.select("src", "tgt").iter_rows())
     clean = Clean(texts)
-    number = min(_A_KIND, kept.height // _PAIRS_A_PLANTED)
-    background = min(_BACKGROUND, kept.height // 5)
-    rows = [("", *pair) for pair in texts[:background]]
+    background, number = (_within(kept.height, *limits) for limits in (_BACKGROUND, _A_KIND))
+    rows: list[tuple[str, Pair, Pair]] = [("", pair, pair) for pair in texts[:background]]
     for kind, damage in KINDS.items():
         # A copy is noise behind the pair that it copies.
         chosen = random.permutation(background if kind in COPIES else len(texts))[:number]
-        damaged = (damage(i, clean, random) for i in chosen.tolist())
-        rows += [(kind, *pair) for pair in damaged if pair]
-    kinds, src, tgt = zip(*rows, strict=True)
-    table = frame({"src": list(src), "tgt": list(tgt)}, "audit")
+        damaged = ((texts[i], damage(i, clean, random)) for i in chosen.tolist())
+        rows += [(kind, pair, whole) for whole, pair in damaged if pair]
+    src, tgt = map(list, zip(*(pair for _, pair, _ in rows), strict=True))
+    table = frame({"src": src, "tgt": tgt}, "audit")
     left, _ = chain.run_batch(table, Ledger())
     _, reason = chain.judge_corpus(chain.keys(left))
-    stays = set(left["id"].filter(reason.is_null()) if chain.corpus else left["id"])
+    stays = left.filter(reason.is_null()) if chain.corpus else left
+    texts_left = {name: (one, other) for name, one, other in stays.select("id", "src", "tgt").rows()}
     shares: Counts = {}
-    for kind, name in zip(kinds, table["id"], strict=True):
+    for (kind, _, whole), name in zip(rows, table["id"], strict=True):
         if kind:
             counts = shares.setdefault(kind, [0, 0])
-            counts[0] += name not in stays
+            counts[0] += name not in texts_left or restored(texts_left[name], whole)
             counts[1] += 1
-    return shares | _clean(chain, read.head(_BACKGROUND))
+    return shares | _clean(chain, read.head(background))
+
+
+def _within(pairs: int, least: int, most: int, one_for: int) -> int:
+    return max(least, min(most, pairs // one_for))
 
 
 def _clean(chain: Chain, read: pl.DataFrame) -> Counts:

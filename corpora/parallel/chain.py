@@ -13,6 +13,7 @@ from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, 
 from xling.text.document import Ledger
 
 DEFAULT = (
+    "repair",
     "empty",
     "length",
     "long_words",
@@ -26,6 +27,9 @@ DEFAULT = (
     "duplicates",
     "score",
 )
+REPAIRED = "repaired"
+"""In a ledger: how notes of repairs begin, and the stage of their samples."""
+_SHOWN = 80  # characters of a repaired text in the card
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Chain:
             item = self.learned[given.name]
             for event, count in item.notes(pairs, self.context).items():
                 ledger.note(event, count)
+            pairs, changes = item.repaired(pairs, self.context)
+            count_repairs(changes, ledger)
             pairs = item.measured(pairs, self.context)
             pairs, dropped = split(pairs, item.judge(pairs, self.context), item.name, ledger)
             lost.append(dropped.select(*columns, "stage", "reason"))
@@ -86,10 +92,10 @@ class Chain:
             left = verdict["reason"].is_null()
             place = pl.DataFrame({"row": left.arg_true()})
             new = place.with_columns(item.judge(table.filter(left), self.context).alias("new"))
-            joined = verdict.with_row_index("row").join(
+            with_values = verdict.with_row_index("row").join(
                 new.cast({"row": pl.get_index_type()}), on="row", how="left", maintain_order="left"
             )
-            verdict = joined.select(
+            verdict = with_values.select(
                 pl.when(pl.col("new").is_not_null())
                 .then(pl.lit(item.name))
                 .otherwise("stage")
@@ -151,6 +157,19 @@ def count_entered(pairs: pl.DataFrame, stage: str, ledger: Ledger) -> None:
     """Count pairs as having reached ``stage``; characters are those of both sides."""
     ledger.seen[stage] += pairs.height
     ledger.seen_chars[stage] += num_chars(pairs)
+
+
+def count_repairs(changes: pl.DataFrame, ledger: Ledger) -> None:
+    """Count changes of `REPAIRS` by kind, and keep samples before and after."""
+    for (kind,), group in changes.group_by("kind", maintain_order=True):
+        ledger.note(f"{REPAIRED}_{kind}", group.height)
+        kept = ledger.samples.setdefault((REPAIRED, str(kind)), [])
+        for name, before, after in (
+            group.head(ledger.num_samples - len(kept)).select("id", "before", "after").rows()
+        ):
+            same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
+            start = max(0, same - _SHOWN // 4)
+            kept.append((name, "\n".join(text[start : start + _SHOWN] for text in (before, after))))
 
 
 def count_dropped(dropped: pl.DataFrame, ledger: Ledger) -> None:

@@ -9,7 +9,8 @@ likelihood ratios of the declared language against every other are added up:
 - fastText's lid.176.
 
 The declared language is the prior: where the middle of the file is likelier in another language, that ratio is
-moved up until it is not. Texts in each script of a language are compared among themselves.
+moved up until it is not. lid.176 must prefer another language too, unless a text lies far off: so a short text stays
+whose n-grams happen to be another language's. Texts in each script of a language are compared among themselves.
 
 Source: Neyman and Pearson 1933 (the likelihood ratio test); Jauhiainen et al. 2022 (HeLI-OTS, the n-gram scores).
 """
@@ -45,6 +46,9 @@ _MAX_CHARS, _FOLDS, _MIN_TEXTS = 200, 5, 20
 _LEAST = 1e-3  # probability of a language that lid.176 does not name
 _LENGTH_POWER = 0.25  # how fast the spread of the mean ratio falls with the number of n-grams
 _SURE_NGRAMS, _SURE_FASTTEXT, _WRONG_FILE = -3.0, -3.0, 0.5
+# A text goes if lid.176, where it knows the language, prefers another by so much, or if it lies so many times the limit
+# off, by whether lid.176 knows the language.
+_AGREES, _ALONE = -1.0, {True: 1.6, False: 1.4}
 _MIN_SPREAD = 0.05
 _BLOCK = 500
 Gains = npt.NDArray[np.float64]
@@ -182,6 +186,7 @@ class OneScript:
         self.own = (bases == lang.base) & (scripts == script)
         self.called = {lang.base}
         self.rivals = bases != lang.base
+        self.is_named = bool(lang.fasttext)
         self.is_known = bool(self.own.any() and lang.fasttext)
         # What the models call most of a file in a language that they do not know stands for that language.
         if not self.own.any():
@@ -251,7 +256,9 @@ class OneScript:
     def _others(self, read: Texts) -> tuple[list[str], Gains]:
         odds, rival = self._evidence(read)
         off = (odds / read.sizes**0.5 - self.middle) * read.sizes**_LENGTH_POWER / self.spread
-        gone = (off < -self.deviations) & (odds < 0) & (read.sizes > 1)
+        by_fasttext = self._odds(read)[0] - self.odds_shift
+        agreed = (by_fasttext < _AGREES) & self.is_named | (off < -_ALONE[self.is_named] * self.deviations)
+        gone = (off < -self.deviations) & (odds < 0) & (read.sizes > 1) & agreed
         if self.is_other_file:
             gone |= self._surely_other(read)
         called = self._odds(read)[1]

@@ -112,7 +112,9 @@ def counted(keys: UInt64[np.ndarray, " items"], *weights: Float64[np.ndarray, " 
     return Counts(known, np.stack(columns, axis=1).astype(np.float64).reshape(len(known), -1))
 
 
-def joined(left: UInt64[np.ndarray, " _"], right: UInt64[np.ndarray, " _"]) -> UInt64[np.ndarray, " _"]:
+def word_pair_keys(
+    left: UInt64[np.ndarray, " _"], right: UInt64[np.ndarray, " _"]
+) -> UInt64[np.ndarray, " _"]:
     """Hash two arrays of word keys into one key for each pair of words, uint64."""
     return left * np.uint64(0x100000001B3) ^ right * _MIX
 
@@ -195,7 +197,7 @@ def train(src: Tokens, tgt: Tokens) -> Lexicon:
     fits = np.flatnonzero((lengths > 0) & (np.cumsum(lengths) <= _MAX_CELLS))
     src, tgt = src.take(fits), tgt.take(fits)
     table = cells(src, tgt)
-    keys, numbers = np.unique(joined(src.ids[table.src], tgt.ids[table.tgt]), return_inverse=True)
+    keys, numbers = np.unique(word_pair_keys(src.ids[table.src], tgt.ids[table.tgt]), return_inverse=True)
     forward = _expected(numbers, table.tgt, table.src, tgt, src)
     backward = _expected(numbers, table.src, table.tgt, src, tgt)
     counts = np.stack([np.bincount(numbers, each, len(keys)) for each in (forward, backward)], axis=1)
@@ -218,7 +220,7 @@ def run_keys(side: Tokens) -> UInt64[np.ndarray, " words"]:
     """A key of each word and the one before it; the first word of a text stands behind nothing."""
     before = np.concatenate([np.zeros(1, np.uint64), side.ids])[:-1]
     before[side.starts[:-1][side.lengths > 0]] = 0
-    return joined(before, side.ids)
+    return word_pair_keys(before, side.ids)
 
 
 def _expected(
@@ -285,7 +287,7 @@ def fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
 
 def _fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
     table = cells(src, tgt)
-    links = lexicon.links.of(joined(src.ids[table.src], tgt.ids[table.tgt]))
+    links = lexicon.links.of(word_pair_keys(src.ids[table.src], tgt.ids[table.tgt]))
     same = _SAME * (src.ids[table.src] == tgt.ids[table.tgt])
     of_src, of_tgt = lexicon.src.of(src.ids), lexicon.tgt.of(tgt.ids)
     often = [

@@ -13,6 +13,7 @@ from xling.core.registry import Registry
 from xling.text.units import units, unspaced_share
 
 Pair = tuple[str, str]
+_BLANK = re.compile(r"[\s\u200b\"“”«»]+")
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,11 @@ def _near_duplicate(number: int, clean: Clean, random: np.random.Generator) -> P
     """A word more on the target side."""
     src, tgt = clean.pairs[number]
     return (src, _word_more(tgt, random)) if len(units(tgt)) > 3 else None
+
+
+def restored(pair: Pair, clean: Pair) -> bool:
+    """Whether a pair reads as one that was not damaged; white space and quotes do not count."""
+    return [_BLANK.sub("", text) for text in pair] == [_BLANK.sub("", text) for text in clean]
 
 
 COPIES = frozenset({"duplicate", "near-duplicate"})

@@ -22,7 +22,7 @@ from xling.corpora import card
 from xling.corpora.counters import Counters
 from xling.corpora.ledgers import ledger_from_json, ledger_to_json
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.chain import Chain, count_dropped, num_chars
+from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, num_chars
 from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.read import AUDIT, COUNTERS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
@@ -237,11 +237,22 @@ def _stats(
         "stages": [READ, *cfg.filters, SPLIT, CORPUS],
         "reasons": {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()},
         "audit": audit.rows(audit.merged([read_json(f / AUDIT) for f in folders if (f / AUDIT).is_file()])),
+        "repairs": _repairs(ledger),
         "partial": [],
         "lm_note": "",
         "ledger": ledger_to_json(ledger),
         "counters": pair_counters.to_json(),
     }
+
+
+def _repairs(ledger: Ledger) -> list[list[str]]:
+    """Return a row a kind of repair: how many texts, and one before and after."""
+    rows = []
+    for (stage, kind), shown in ledger.samples.items():
+        if stage == REPAIRED:
+            before, _, after = shown[0][1].partition("\n") if shown else ("", "", "")
+            rows.append([kind, f"{ledger.notes[f'{REPAIRED}_{kind}']:,}", before, after])
+    return sorted(rows)
 
 
 def summary(out: Path) -> Answer:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from xling.eval.readers import columns
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suite import SUITES, Layout, Suite, recorded_files
 
 FILES = recorded_files(__name__)
 
@@ -40,6 +40,12 @@ SUITES.add(
         reader=columns(),
         patterns=("ner/masakhaner2/{code}.{split}.tsv",),
         codes={f.lang: Path(f.path).name.split(".")[0] for f in FILES},
+        official=(
+            Layout(
+                ("masakhane-ner/MasakhaNER2.0/data/{code}/{split}.txt",),
+                reader=columns(separator=None, short_ends=True),
+            ),
+        ),
         files=FILES,
         metrics=("span_f1",),
         licence="CC BY-NC 4.0",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xling.eval.readers import json_lines
-from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.suite import SUITES, Example, Layout, Online, Suite, recorded_files
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
@@ -24,6 +24,7 @@ SUITES.add(
         reader=json_lines(to_example),
         patterns=("xcopa/{split}.{lang}.jsonl",),
         split_codes={"dev": "val"},
+        official=(Layout(("xcopa/data/{lang}/{split}.{lang}.jsonl",), split_codes={"dev": "val"}),),
         files=recorded_files(__name__),
         online=Online(
             "cambridgeltl/xcopa", "{lang}", to_example, revision="042f78955ba48e6404616762fa6e05e839c3907a"

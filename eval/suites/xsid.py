@@ -1,7 +1,7 @@
 """xSID: intents and slots of spoken requests, jointly."""
 
-from xling.eval.readers import utterances
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import utterances, with_repeated_ids
+from xling.eval.suite import SUITES, Layout, Suite, recorded_files
 
 INTENTS = (
     "AddToPlaylist",
@@ -22,6 +22,8 @@ INTENTS = (
     "weather/find",
 )
 
+CODES, SPLITS = {"de_st": "de-st"}, {"dev": "valid"}
+
 SUITES.add(
     "xsid",
     Suite(
@@ -33,8 +35,17 @@ SUITES.add(
         scheme="IOB2",
         reader=utterances,
         patterns=("xsid/{lang}.{split}.conll",),
-        codes={"de_st": "de-st"},
-        split_codes={"dev": "valid"},
+        codes=CODES,
+        split_codes=SPLITS,
+        official=tuple(
+            Layout(
+                (f"xsid/data/xSID-{version}/{{code}}.{{split}}.conll",),
+                reader=with_repeated_ids(utterances),
+                codes=CODES,
+                split_codes=SPLITS,
+            )
+            for version in ("0.7", "0.6", "0.5")
+        ),
         files=recorded_files(__name__),
         metrics=("slot_f1", "intent_accuracy", "fully_correct"),
         is_parallel=True,

@@ -8,7 +8,7 @@ Each schedule submits a small pipeline and disturbs it for a while:
 
 - the controller is killed, restarted or stopped,
 - nodes are lost,
-- processes are killed or stopped,
+- processes are killed or stopped; a training is stopped for good, which its watcher has to find,
 - jobs are requeued, cancelled or preempted,
 - ``sbatch`` is slow, or its answer gets lost,
 - records are torn, or the disk is full.
@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xling.core import job
 from xling.core.pipeline import Pipeline, Step
 from xling.core.stage import STAGES
 from xling.slurm import launch, reconcile, status
@@ -41,8 +42,10 @@ from xling.slurm.testbed import bed
 from xling.slurm.testbed.conf_files import Bed
 from xling.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
 
-NUM_DISTURBANCES = (4, 10)
 HEALED_S = 240.0
+HANG_SLACK_S = 10
+HANG_FOUND_S = 60.0
+"""How long after its next heartbeat was due a stopped training may still exist."""
 CRON_S = 3.0
 SBATCH = """#!/bin/sh
 # Stands before sbatch: slow where the nemesis says so, and with answers that get lost.
@@ -68,15 +71,19 @@ class Schedule:
         folder: where this schedule writes.
         draw: where all chance comes from.
         done: the disturbances in order.
+        disturbances: how many there are at least and at most.
         violations: what was violated, a sentence each.
+        hung: stopped trainings: their last heartbeat by step.
     """
 
     bed: Bed
     folder: Path
     draw: random.Random
+    disturbances: tuple[int, int] = (4, 10)
     done: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     healing: list[Callable[[], None]] = field(default_factory=list)
+    hung: dict[str, job.Heartbeat] = field(default_factory=dict)
 
     @property
     def run(self) -> Run:
@@ -92,8 +99,9 @@ class Schedule:
         }
         inline = self.draw.choice(["0", "4"])
         settings = {"run": "x", "max_attempts": "50", "inline_parts": inline, "mem_gb": "0.25"}
+        settings["hang_slack_s"] = str(HANG_SLACK_S)
         launch.submit_pipeline(Pipeline(steps), "slurm", settings)
-        for _ in range(self.draw.randint(*NUM_DISTURBANCES)):
+        for _ in range(self.draw.randint(*self.disturbances)):
             time.sleep(self.draw.uniform(0.2, 2.0))
             self.disturb()
             self.look()
@@ -131,6 +139,19 @@ class Schedule:
             ]
             if state == "LOST" and both:
                 self.violations.append(f"status says {name} is LOST, and {both} were there all the time")
+        self.look_at_hung(steps)
+
+    def look_at_hung(self, states: dict[str, str]) -> None:
+        """Check that stopped trainings are ended in time, and that none of them looks healthy."""
+        for name, beat in list(self.hung.items()):
+            late = beat.late_s(time.time())
+            if not is_stopped(beat.pid):
+                del self.hung[name]
+            elif late > HANG_FOUND_S:
+                self.violations.append(f"{name} was stopped, and still there {late:.0f} s after it was due")
+                os.kill(beat.pid, signal.SIGKILL)
+            elif late > 2 * status.LATE_AFTER_S and states[name] == "RUNNING":
+                self.violations.append(f"status says {name} is RUNNING, and it was due {late:.0f} s ago")
 
     def state_of(self, name: str) -> status.StepStatus:
         """Return the status of a step as ``xling slurm status`` reports it."""
@@ -155,6 +176,8 @@ class Schedule:
                 return
             time.sleep(CRON_S)
             _resume_nodes(self)
+            # A killed controller may take a job for running that has ended, and keeps its nodes for minutes.
+            self.command("scancel", "--name=urgent")
             self.look()
         end = time.monotonic() + 40
         while self.left() and time.monotonic() < end:
@@ -293,6 +316,25 @@ def _signal(schedule: Schedule, number: signal.Signals) -> int:
     return pid
 
 
+def hang_training(schedule: Schedule) -> None:
+    """Stop a training for good: its watcher has to end it, and it goes on elsewhere."""
+    own = schedule.processes()
+    for name, step in schedule.run.steps.items():
+        path = step.part("run", 0).heartbeat_path
+        beat = job.read(path)
+        # Before the time of an update is known, the limit is half an hour.
+        if beat and 0 < beat.due_s < job.BUSY_S and beat.pid in own and not is_stopped(beat.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(beat.pid, signal.SIGSTOP)
+                schedule.hung[name] = job.read(path) or beat
+                return
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether SIGSTOP holds a process."""
+    return bed.process_file(pid, "stat").rpartition(b")")[2].split()[:1] == [b"T"]
+
+
 def requeue_job(schedule: Schedule) -> None:
     """Put a job of the run back into the queue: a part or a collector."""
     if identity := schedule.some_job():
@@ -353,8 +395,8 @@ def fill_disk(schedule: Schedule) -> None:
 
 DISTURBANCES = [
     restart_controller, kill_controller, stop_controller, kill_node, fail_node, break_prolog, kill_process,
-    kill_process, stop_process, requeue_job, requeue_job, cancel_job, preempt, slow_sbatch, lose_answers,
-    tear_record, fill_disk,
+    kill_process, stop_process, hang_training, hang_training, requeue_job, requeue_job, cancel_job, preempt,
+    slow_sbatch, lose_answers, tear_record, fill_disk,
 ]  # fmt: skip
 
 
@@ -369,7 +411,12 @@ def small_disk(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
+def torment(
+    directory: Path,
+    seed: int,
+    schedules: Sequence[int],
+    disturbances: tuple[int, int],
+) -> int:
     """Play schedules on a test bed in ``directory``; returns how many violated something."""
     STAGES.add("parts", PARTS)
     STAGES.add("chain", CHAIN)
@@ -387,7 +434,7 @@ def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
             folder = directory / f"work{number}"
             began = time.monotonic()
             with small_disk(folder), contextlib.chdir(folder):
-                schedule = Schedule(here, folder, random.Random(f"{seed}.{number}"))
+                schedule = Schedule(here, folder, random.Random(f"{seed}.{number}"), disturbances)
                 schedule.play()
                 wrong += bool(schedule.violations)
                 seconds = time.monotonic() - began
@@ -416,11 +463,15 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="number of the first schedule")
     parser.add_argument(
+        "--disturbances", default="4-10", help="how many in a schedule at least and at most, for example 4-10"
+    )
+    parser.add_argument(
         "--dir", type=Path, default=bed.default_directory().with_name(f"nemesis-{os.getpid()}")
     )
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.schedules)
-    wrong = torment(given.dir.absolute(), given.seed, numbers)
+    least, _, most = given.disturbances.partition("-")
+    wrong = torment(given.dir.absolute(), given.seed, numbers, (int(least), int(most or least)))
     print(f"{given.schedules} schedules, {wrong} with violations")
     return 1 if wrong else 0
 

@@ -55,7 +55,7 @@ class ChainConfig:
 
 def chain(cfg: ChainConfig) -> None:
     """Continue from the saved state; the result depends on every link in order."""
-    with alone(cfg.out, "chain"), job.resumable():
+    with alone(cfg.out, "chain"), job.resumable(), job.watched():
         state = cfg.out / "state"
         number, value = state.read_text().split() if state.exists() else ("0", "start")
         for update in range(int(number) + 1, cfg.updates + 1):

@@ -59,6 +59,8 @@ def test_a_kill_during_the_swap_loses_nothing(
         patch.setattr(Path, "rename", renaming)
         with pytest.raises(Killed):
             made(out, "new", 2)
+    # The old result as it was, or nothing: never a part of either.
+    assert out.exists() == (number == 1) and (number == 2 or manifest.verify(out).config == {"size": 1})
     monkeypatch.setenv(manifest.OVERWRITE, "true")
     manifest.up_to_date(out, "demo", {"size": 2})
     assert word_of(out) == word

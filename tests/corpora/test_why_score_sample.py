@@ -182,7 +182,7 @@ def test_sample_tells_wrong_weights(tmp_path: Path, corpora: dict[str, Path], re
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"alpha": 2}, "alpha=2"), ({"max_epochs": 0}, "out of range"), ({"num_chars": -1}, "out of range")],
+    [({"alpha": 2}, "alpha=2"), ({"max_epochs": 0}, "max_epochs=0"), ({"num_chars": -1}, "num_chars=-1")],
 )
 def test_sample_tells_mistakes(
     tmp_path: Path, corpora: dict[str, Path], settings: dict[str, float], message: str

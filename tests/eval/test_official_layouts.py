@@ -46,6 +46,27 @@ OFFICIAL = (
         {"indonli/data/indonli/val.jsonl": '{"pair_id": 1, "label": "e", "premise": "p", "hypothesis": "h"}\n'},
         ("1", "p", "entailment"),
     ),
+    (
+        "xcopa", "id", "dev",
+        {
+            "xcopa/data/id/val.id.jsonl":
+            '{"premise": "p", "choice1": "a", "choice2": "b", "question": "effect", "label": 1, "idx": 7}\n'
+        },
+        ("7", "p", 1),
+    ),
+    (
+        "xsid", "de_st", "test",
+        {
+            "xsid/data/xSID-0.6/de-st.test.conll":
+            "# id = 1\n# text-en = stop\n# text = her\n# intent = alarm/cancel_alarm\n1\ther\talarm/cancel_alarm\tO\n\n"
+        },
+        ("1", ("her",), ("alarm/cancel_alarm", ("O",))),
+    ),
+    (
+        "masakhaner", "xh", "train",
+        {"masakhane-ner/MasakhaNER2.0/data/xho/train.txt": "uNdila B-PER\n O\nuthuma O\n\n"},
+        ("0", ("uNdila",), ("B-PER",)),
+    ),
     ("farstail", "fa", "test", {"FarsTail/data/Test-word.csv": 'premise\thypothesis\tlabel\n"a ""b"""\tc\tn\n'},
      ("0", 'a "b"', "neutral")),
     ("udpos", "cs", "test", {"UD_Czech-PUD/cs_pud-ud-test.conllu": CONLLU},
@@ -323,6 +344,14 @@ def test_a_rating_that_is_no_number_names_its_line(tmp_path: Path) -> None:
     path.write_text('{"sentence1": "a", "sentence2": "b", "score": "high"}\n')
     with pytest.raises(UserError, match=r"ko-ko\.jsonl:1: a value has the wrong type"):
         load(suites()["sts17"], "ko-ko", "test", tmp_path)
+
+
+def test_ids_that_official_files_repeat_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "indonli/data/indonli/val.jsonl"
+    path.parent.mkdir(parents=True)
+    row = '{"pair_id": 1, "label": "e", "premise": "p", "hypothesis": "h"}\n'
+    path.write_text(row * 3 + row.replace("1", "2"))
+    assert [row.id for row in load(suites()["indonli"], "id", "dev", tmp_path)] == ["1", "1#2", "1#3", "2"]
 
 
 def test_packed_files_are_discovered(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_a_group_with_a_hole_has_no_average() -> None:
     assert "MLQA" not in half.tasks, "a task counts with all of its metrics or not at all"
     (xglue,) = group_scores(GROUPS["xglue"], scores)
     assert {"NC", "QADSM", "WPR", "QAM"} <= set(xglue.missing)
-    with pytest.raises(UserError, match="no scores of xtreme"):
+    with pytest.raises(UserError, match="no scores of a suite of xtreme"):
         group_scores(GROUPS["xtreme"], [Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
     assert run.expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
 

@@ -281,6 +281,9 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
         UserError, match=r"nli/xx\.test\.tsv has SHA-256 .* another file than the one recorded"
     ):
         load(suite, "xx", "test", tmp_path)
+    official = dataclasses.replace(file, official=sha256(tmp_path / "nli/xx.test.tsv"))
+    suite = dataclasses.replace(suite, files=(official,))
+    assert len(load(suite, "xx", "test", tmp_path)) == 6, "as its authors wrote it, under the same name"
 
 
 def test_missing_language_split_and_folder(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

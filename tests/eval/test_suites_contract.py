@@ -42,7 +42,7 @@ def test_languages_are_known_under_our_codes(suite: Suite) -> None:
 
 def test_recorded_files_have_digests_sizes_and_a_split(suite: Suite) -> None:
     for file in suite.files:
-        assert len(file.sha256) == 64
+        assert len(file.sha256) == 64 and len(file.official) in (0, 64) and file.official != file.sha256
         assert int(file.sha256, 16) >= 0
         assert file.num_rows > 0
         assert file.split in suite.splits

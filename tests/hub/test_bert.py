@@ -257,7 +257,7 @@ def more_pieces(folder: Path) -> None:
         (set_config(hidden_act="relu"), "hidden_act='relu'"),
         (set_config(position_embedding_type="relative_key"), "position_embedding_type='relative_key'"),
         (set_config(num_hidden_layers=3), "has no encoder.layers.2"),
-        (set_config(num_attention_heads=5), "width 32 with 5 heads"),
+        (set_config(num_attention_heads=5), "width 32 and 5 heads"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "no vocabulary"),
         (lambda folder: (folder / "vocab.txt").write_text("\n".join(NAMES[::-1])), "vocab.txt differ"),
     ],

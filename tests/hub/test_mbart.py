@@ -343,7 +343,7 @@ def other_pieces(folder: Path) -> None:
         ),
         (set_config(decoder_start_token_id=2), "25 tokens after its pieces, for 52 languages"),
         (set_config("tokenizer_config.json", tokenizer_class="MBart50Tokenizer"), "for 52 languages"),
-        (change_weight("lm_head.weight"), "embeddings of its own"),
+        (change_weight("lm_head.weight"), "different embeddings"),
         (change_weight(""), r"no weight encoder\.layers\.0\.fc1"),
         (lambda folder: (folder / "sentencepiece.bpe.model").unlink(), "no SentencePiece model"),
     ],

@@ -39,8 +39,8 @@ def test_smaller_models_measure_smaller(model: Path, corpus: Path, tmp_path: Pat
     ("names", "int8", "settings", "message"),
     [
         ((), (), {}, "at least one model"),
-        (("a={}", "a={}"), (), {}, "a name of its own"),
-        (("a={}",), ("a={}",), {}, "a name of its own"),
+        (("a={}", "a={}"), (), {}, "a different name for each"),
+        (("a={}",), ("a={}",), {}, "a different name for each"),
         (("a={}",), (), {"rounds": 0}, "rounds=0"),
         (("a={}",), (), {"text": ("nowhere.txt",)}, "nothing to read"),
         (("a={}/none",), (), {}, "none"),

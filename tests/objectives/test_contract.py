@@ -183,7 +183,7 @@ def test_overfits_one_batch(name: str, build: Any) -> None:
     sample = dataset.collater([dataset[int(i)] for i in batch])
     trainer.lr_step(1)
     losses = [trainer.train_step([sample])["loss"]]
-    # The slowest takes 60 updates; a limit of four times as many hangs on no processor's rounding.
-    while losses[-1] >= 0.5 * losses[0] and len(losses) < 240:
+    # HICTL takes 31 updates with one seed and 99 with another, the others at most 16: the limit hangs on no rounding.
+    while losses[-1] >= 0.5 * losses[0] and len(losses) < 400:
         losses.append(trainer.train_step([sample])["loss"])
     assert losses[-1] < 0.5 * losses[0], losses[::20]

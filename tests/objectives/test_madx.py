@@ -170,4 +170,4 @@ def test_adapters_of_a_model_with_a_decoder_are_refused(
 ) -> None:
     words = [f"data={bitext}", f"out={tmp_path}/out", "objectives={dae: {}}", "model.lang_adapter=4"]
     assert cli.main(["pretrain", *words]) == 2
-    assert "model.lang_adapter with dae, which has a decoder" in capsys.readouterr().err
+    assert "model.lang_adapter with objectives.dae, which has a decoder" in capsys.readouterr().err

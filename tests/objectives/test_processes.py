@@ -7,18 +7,21 @@ import multiprocessing
 import os
 import shutil
 import socket
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from benchmarks.traffic import Traffic
 from xling import compat
 from xling.core import job
 from xling.core.errors import UserError
 from xling.models import ddp
-from xling.models.optim import XlingAdamW
+from xling.models.optim import NotFiniteError, XlingAdamW
 from xling.training import train
 from xling.training.assemble import build_trainer
 from xling.training.update import Updates
@@ -306,6 +309,107 @@ def test_what_cannot_be_sharded_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         train.run(recipe(bitext, names, tmp_path / "out", "train.sharding=full", *words))
+
+
+def published(out: Path) -> dict[str, torch.Tensor]:
+    kept: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["weights"]
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("world", "copies", "rule", "words"),
+    [
+        (2, 2, "adamw", ()),
+        (4, 2, "stable_adamw", ("train.exchange=batch",)),
+    ],
+)
+def test_copies_of_a_sharded_model_learn_what_one_process_does(
+    recipe: Any, bitext: Path, tmp_path: Path, world: int, copies: int, rule: str, words: tuple[str, ...]
+) -> None:
+    same = ("model.dropout=0", "train.updates=4", "train.valid_every=4", "train.lr=1e-3", "train.log_every=1")
+    one = recipe(bitext, "mmlm", tmp_path / "one", *same, f"train.optimizer={rule}", "train.accumulate=8")
+    several = recipe(
+        bitext,
+        "mmlm",
+        tmp_path / "several",
+        *same,
+        f"train.optimizer={rule}",
+        f"train.accumulate={8 // world}",
+        "train.sharding=hybrid",
+        f"train.shard_size={world // copies}",
+        *words,
+    )
+    trained(one, 1)
+    if world == 2:
+        trained(several, world, stop=2)
+        assert not (tmp_path / "several").exists()
+    trained(several, world)
+    wanted = published(tmp_path / "one")
+    for name, tensor in published(tmp_path / "several").items():
+        torch.testing.assert_close(
+            tensor, wanted[name], rtol=1e-4, atol=5e-6, msg=lambda m, n=name: f"{n}: {m}"
+        )
+    norms = [
+        [float(n) for n in (tmp_path / f"{name}.norms-0").read_text().split()] for name in ("one", "several")
+    ]
+    assert norms[1] == pytest.approx(norms[0], rel=1e-4) and len(norms[0]) == 4
+
+
+def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    """How often each group of weights is summed in an update of three batches, by kind and processes."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    hybrid, batch = ("train.sharding=hybrid", "train.shard_size=2"), "train.exchange=batch"
+    cases: list[tuple[tuple[str, ...], dict[tuple[str, int], int]]] = [
+        (("train.sharding=none",), {("all_reduce", 4): 1}),
+        (("train.sharding=full",), {("reduce_scatter", 4): 1}),
+        (("train.sharding=full", batch), {("reduce_scatter", 4): 3}),
+        (hybrid, {("reduce_scatter", 2): 1, ("all_reduce", 2): 1}),
+        ((*hybrid, batch), {("reduce_scatter", 2): 3, ("all_reduce", 2): 1}),
+    ]
+
+    def summed(*words: str) -> tuple[Counter[tuple[str, int]], set[torch.dtype]]:
+        cfg = recipe(bitext, "mmlm", tmp_path, "train.accumulate=3", "model.precision=bf16", *words)
+        trainer, _ = build_trainer(cfg, tmp_path)
+        batches = trainer.get_train_iterator(1, load_dataset=True).next_epoch_itr()
+        trainer.begin_epoch(1)
+        samples = [next(batches) for _ in range(3)]
+        with Traffic() as traffic, suppress(NotFiniteError):  # weights of processes that are not there
+            trainer.train_step(samples)
+        # What is neither a gradient nor a weight is a few numbers: losses, the norm.
+        calls = [call for call in traffic.calls if call.kind != "all_gather" and call.num_bytes > 4096]
+        groups = 1 if cfg.train.sharding == "none" else 1 + len(trainer.get_model().encoder.layers)
+        counts = Counter((call.kind, call.size) for call in calls)
+        assert all(num % groups == 0 for num in counts.values())
+        return Counter({key: num // groups for key, num in counts.items()}), {call.dtype for call in calls}
+
+    def work(rank: int) -> None:
+        torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+        for words, wanted in cases:
+            assert summed(*words) == (Counter(wanted), {torch.float32}), words
+
+    in_processes(1, work)  # the other three only exist in name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train.sharding=hybrid",), "an unknown number of processes on a node and 2 in all"),
+        (("train.sharding=hybrid", "train.shard_size=3"), "3 processes on a node and 2 in all"),
+    ],
+)
+def test_processes_that_make_no_equal_copies_are_refused(
+    recipe: Any,
+    bitext: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(ddp, "size", lambda: 2)
+    with pytest.raises(UserError, match=message):
+        build_trainer(recipe(bitext, "mmlm", tmp_path, *words), tmp_path)
 
 
 def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Path, tmp_path: Path) -> None:

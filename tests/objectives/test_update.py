@@ -12,7 +12,7 @@ import torch
 from xling.core.errors import UserError
 from xling.objectives.base import OBJECTIVES
 from xling.training import memory, train
-from xling.training.update import Updates, is_out_of_memory
+from xling.training.update import SafeTrainer, Updates, is_out_of_memory
 
 
 @pytest.fixture
@@ -128,6 +128,58 @@ def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(
     assert some >= 3
     for key, value in whole.items():
         torch.testing.assert_close(split[key], value, rtol=2e-3, atol=2e-5, msg=key)
+
+
+def data_of(build: Any, names: str, *words: str) -> tuple[Any, Any, Any]:
+    """Trainer, dataset and batches of a task."""
+    trainer, task = build(names, *words)
+    task.load_dataset("train")
+    trainer.lr_step(1)
+    dataset = task.dataset("train")
+    return trainer, dataset, dataset.batch_by_size(dataset.ordered_indices(), max_tokens=256)
+
+
+@pytest.mark.parametrize("names", ["mmlm", "mmlm+xlco"])
+def test_an_empty_batch_behind_others_changes_nothing(build: Any, tmp_path: Path, names: str) -> None:
+    """A process that has a batch less than others at the end of an epoch; fairseq forgot what it had counted."""
+    made = []
+    for more in ([], [{}]):
+        trainer, dataset, batches = data_of(build, names, "mix=sum", "model.dropout=0.2")
+        trainer.reset_dummy_batch(sample_of(dataset, batches[0]))
+        updates = Updates(trainer, tmp_path / "dump.pt", limit=3)
+        for batch in batches[:2]:
+            assert updates.make([sample_of(dataset, batch), *more])
+        made.append(weights(trainer))
+    assert not [key for key, value in made[0].items() if not torch.equal(made[1][key], value)]
+
+
+def test_a_batch_draws_the_same_dropout_in_whichever_process_it_is(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, dataset, batches = data_of(build, "mmlm", "model.dropout=0.3")
+    updates = Updates(trainer, tmp_path / "dump.pt", limit=3)
+
+    def summed(rank: int, size: int, *numbers: int) -> dict[str, torch.Tensor]:
+        """The gradients that one of ``size`` processes adds up."""
+        monkeypatch.setattr(SafeTrainer, "data_parallel_world_size", size)
+        monkeypatch.setattr(SafeTrainer, "data_parallel_rank", rank)
+        trainer._set_seed()
+        trainer.zero_grad()
+        for sample in updates._placed([sample_of(dataset, batches[number]) for number in numbers]):
+            trainer.task.train_step(sample, trainer.model, trainer.criterion, trainer.optimizer, 0)
+        return {n: p.grad.clone() for n, p in trainer.get_model().named_parameters() if p.grad is not None}
+
+    one, first, second = summed(0, 1, 0, 1, 2, 3), summed(0, 2, 0, 2), summed(1, 2, 1, 3)
+    for name, value in one.items():
+        torch.testing.assert_close(first[name] + second[name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_keys_are_queued_in_the_order_of_the_batches(build: Any) -> None:
+    trainer, _ = build("xlco", "model.dropout=0")
+    state = trainer.get_model().extras["xlco"]
+    state.pending = [(place, torch.full((2, state.queue.shape[1]), float(place))) for place in (2, 0, 1)]
+    trainer.task.objectives["xlco"].after_update(trainer.get_model())
+    assert state.queue[:6, 0].tolist() == [0, 0, 1, 1, 2, 2] and not state.pending
 
 
 def gradients(trainer: Any, task: Any, samples: list[Any]) -> dict[str, torch.Tensor]:

@@ -38,6 +38,14 @@ def test_in_the_words_of_torchrun() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("given", "local_size"), [("8(x64)", "8"), ("4", "4"), ("8(x2),4", None), ("", None)]
+)
+def test_the_tasks_of_a_node_are_known_if_all_nodes_have_as_many(given: str, local_size: str | None) -> None:
+    place = init_from_slurm(STEP | {"SLURM_STEP_TASKS_PER_NODE": given})
+    assert place is not None and place.environment().get("LOCAL_WORLD_SIZE") == local_size
+
+
 def test_every_rank_finds_the_same_place() -> None:
     places = {init_from_slurm(STEP | {"SLURM_PROCID": str(rank)}).init_method for rank in range(4)}  # type: ignore[union-attr]
     assert len(places) == 1

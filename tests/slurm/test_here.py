@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.core.pipeline import Pipeline
 from xling.core.pipeline import Step as Planned
 from xling.core.records import append_line, read_lines
-from xling.core.stage import STAGES
+from xling.core.stage import STAGES, load
 from xling.slurm import commands, decide, launch, reconcile, status
 from xling.slurm.element import _start
 from xling.slurm.record import Part, Run, Step, open_run
@@ -212,7 +212,7 @@ def test_sweep_words() -> None:
         ["recipe.yaml", "out=runs/2-3e-4", "lr=3e-4", "seed=2"],
     ]
     for wrong in (["sweep.a="], ["sweep.=1"], ["sweep.a=1", "sweep.a=2"]):
-        with pytest.raises(UserError, match="once per key"):
+        with pytest.raises(UserError, match="once for each key"):
             expand(wrong)
 
 
@@ -288,6 +288,15 @@ def test_a_run_whose_folder_has_moved_is_left_as_it_is(work: Path, monkeypatch: 
     assert sorted((p.name, p.read_bytes()) for p in moved.rglob("*") if p.is_file()) == before
 
 
+@pytest.mark.parametrize(
+    ("out", "expected"), [(".", "the folder that the command runs in"), ("/", "the root folder")]
+)
+def test_an_output_that_cannot_be_one_is_refused(work: Path, out: str, expected: str) -> None:
+    stage = STAGES["corpus mono"]
+    with pytest.raises(UserError, match=f"is {expected}; valid: a folder of its own"):
+        launch.submit_stage(stage, [load(stage.config)("en", out, source=("text:x",))], "plan")
+
+
 def test_a_percent_in_the_path_is_refused(work: Path) -> None:
     (work / "site.yaml").write_text("folder: 100%done\n")
     with pytest.raises(UserError, match="a path without %"):
@@ -305,7 +314,7 @@ def test_unknown_words_and_runs(work: Path) -> None:
         commands.show_logs(folder, "count-1", "cuont")
     with pytest.raises(UserError, match="has ended well"):
         commands.requeue(folder, "count-1")
-    with pytest.raises(UserError, match="too much or too little"):
+    with pytest.raises(UserError, match="too many words or no run"):
         commands.show_logs(folder)
     with pytest.raises(UserError, match="there is a run called"):
         launch.submit_stage(COUNT, [CountConfig(work)], "debug", {"run": "count-1"})

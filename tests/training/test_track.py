@@ -86,7 +86,7 @@ def test_a_package_that_is_missing_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shards: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(UserError, match=r"log=wandb: .*wandb.*fix: pip install wandb"):
+    with pytest.raises(UserError, match=r"log=wandb: .*wandb.*fix: pip install 'xling\[track\]'"):
         track.check("wandb")
     assert cli.main(["pretrain", f"data={shards}", f"out={tmp_path}/out", "log=wandb"]) == 2
     err = capsys.readouterr().err

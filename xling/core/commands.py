@@ -70,6 +70,7 @@ COMMANDS: tuple[Stage, ...] = (
         run_part="xling.corpora.mining.stage:run_part",
         reads="checkpoint",
         help="find translations in two monolingual corpora by the margin of their sentence vectors",
+        extra="mining",
     ),
     Stage(
         "corpus codeswitch",
@@ -238,6 +239,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="suites",
         reads="checkpoint translator",
         help="score a checkpoint on a suite in every language, with controls beside it",
+        extra="eval",
     ),
     Stage(
         "eval list",
@@ -259,6 +261,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="checkpoint",
         reads="checkpoint scores",
         help="measure what each layer of a model shares between languages, compared with random weights",
+        extra="report eval",
     ),
     Stage(
         "analyse pair",
@@ -289,6 +292,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.eval.watch:run",
         positional="checkpoints",
         help="draw how retrieval, loss and transfer grow over the updates of a training, by language",
+        extra="report",
     ),
     Stage(
         "eval diff",
@@ -317,6 +321,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.eval.score_tables:rescore",
         positional="run",
         help="score the saved predictions of a run again; needs no model",
+        extra="eval",
     ),
     Stage(
         "eval leaks",
@@ -337,6 +342,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.eval.seal:verify",
         positional="file",
         help="recompute a sealed result and fail on any difference",
+        extra="eval",
     ),
     Stage(
         "eval contamination",
@@ -352,6 +358,15 @@ COMMANDS: tuple[Stage, ...] = (
         positional="checkpoint out",
         reads="checkpoint",
         help="export a model for transformers: weights, fast tokenizer, model card",
+    ),
+    Stage(
+        "export onnx",
+        config="xling.hub.settings:ExportConfig",
+        run="xling.hub.onnx:run",
+        positional="checkpoint out",
+        reads="checkpoint",
+        help="export an encoder to ONNX, with its tokenizer and model card",
+        extra="onnx",
     ),
     Stage(
         "export fairseq",
@@ -442,5 +457,6 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.eval.report.stage:run",
         positional="runs",
         help="write a page, and tables as Markdown, LaTeX and CSV, from the folders of one or several runs",
+        extra="report",
     ),
 )

@@ -204,6 +204,9 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None or (isinstance(value, str) and value.lower() in _NULLS and type(None) in args):
             return None
+        words = [word for a in args if get_origin(a) is typing.Literal for word in get_args(a)]
+        if value in words:
+            return value
         return _convert(next(a for a in args if a is not type(None)), value, key, where)
     if origin is typing.Literal:
         match = [a for a in args if str(a) == str(value)]

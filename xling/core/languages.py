@@ -164,7 +164,7 @@ def get_pair(pair: str) -> tuple[Language, Language]:
             get(side)
     raise UserError(
         f"{pair!r} is not a language pair",
-        "two different language codes with a dash between, for example en-sw",
+        "two different languages with a dash, for example en-sw",
     )
 
 

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from xling.core import manifest
+from xling.core import manifest, place
 from xling.core.answer import Answer
 
 
@@ -33,7 +33,13 @@ class Workspace:
 
     @staticmethod
     def beside(out: Path, settings: Any) -> Workspace:
-        """Return the parts of output ``out``, made with JSON-ready ``settings`` by the current code."""
+        """Return the parts of output ``out``, made with JSON-ready ``settings`` by the current code.
+
+        Raises:
+            UserError: ``out`` is the working directory or has no name.
+        """
+        if not out.name:
+            out = place.target(out)
         text = json.dumps([settings, code_digest()], sort_keys=True)
         return Workspace(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
 

@@ -30,9 +30,8 @@ def target(out: Path) -> Path:
     """
     real = Path(os.path.realpath(out))
     if real == Path(os.path.realpath(Path.cwd())) or not real.name:
-        raise UserError(
-            f"out={out} is the folder that the command runs in", "a folder of its own", "choose another out="
-        )
+        what = "the folder that the command runs in" if real.name else "the root folder"
+        raise UserError(f"out={out} is {what}", "a folder of its own", "choose another out=")
     return real if out.is_symlink() else out
 
 

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from xling.core import inputs, job, lease, manifest
+from xling.core import extras, inputs, job, lease, manifest
 from xling.core.commands import COMMANDS
 from xling.core.progress import Progress
 from xling.core.registry import Registry
@@ -46,10 +46,11 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         num_workers: processes for the parts of a phase; 1 runs them in this process.
 
     Raises:
-        UserError: another process writes to the same output, or an input is missing.
+        UserError: another process writes to the same output, or an input or an optional package is missing.
         Stopped: SIGTERM was received; saved work is valid.
     """
     inputs.check_there(STAGES[name].reads, cfg)
+    extras.require(STAGES[name].extra, f"xling {name}")
     cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
     job.reset()
     out = Path(getattr(cfg, "out", None) or "")

@@ -32,6 +32,7 @@ class Stage:
             names separated by spaces are filled one by one.
         reads: fields that name a file or a folder; they are checked before heavy imports.
         help: one line for ``xling --help``.
+        extra: extras of this distribution whose packages every run needs, separated by spaces.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Stage:
     positional: str = ""
     reads: str = ""
     help: str = ""
+    extra: str = ""
 
 
 def load(target: str) -> Any:

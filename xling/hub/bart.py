@@ -29,6 +29,7 @@ from xling.models.seq2seq import Seq2SeqConfig
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
+_CC50_TOKENIZER = "MBart50Tokenizer"
 _SPOKEN = layouts.CLASSIC | {"lang_first"}
 _SIZES = (
     "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
@@ -129,7 +130,11 @@ def hf_weights(
 def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build the ``config.json`` of the class of the model."""
     kind = type_of(shape)
+    # CTranslate2 reads the parts of mBART here, and takes from the tokenizer's name which token a decoder starts with.
+    fixed = {"tokenizer_class": _CC50_TOKENIZER} if kind == "mbart" and shape.lang_first else {}
     return {
+        **FAMILIES[kind].config,
+        **fixed,
         "architectures": [f"{FAMILIES[kind].name}ForConditionalGeneration"],
         "model_type": kind,
         "vocab_size": symbols.size,
@@ -141,7 +146,6 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
         "encoder_ffn_dim": shape.ffn_dim,
         "decoder_ffn_dim": shape.ffn_dim,
         "max_position_embeddings": shape.max_positions,
-        "activation_function": FAMILIES[kind].config["activation_function"],
         "dropout": shape.dropout or 0.1,
         "attention_dropout": shape.attention_dropout,
         "activation_dropout": 0.0,

@@ -15,7 +15,11 @@ _CARD, _STATS = "card.md", "stats.json"  # files of a corpus
 
 
 def write(
-    directory: Path, settings: dict[str, Any], scores: Sequence[Path] = (), symbols: Symbols | None = None
+    directory: Path,
+    settings: dict[str, Any],
+    scores: Sequence[Path] = (),
+    symbols: Symbols | None = None,
+    usage: str = "",
 ) -> str:
     """Write the card of a model in Markdown, with the front matter that the Hugging Face Hub reads.
 
@@ -24,6 +28,7 @@ def write(
         settings: config.json of the export.
         scores: ``scores.json`` files.
         symbols: symbols of a model with a decoder.
+        usage: example of use; by default one that loads the class of ``settings``.
 
     Raises:
         UserError: a file does not contain scores.
@@ -34,7 +39,7 @@ def write(
         _front(langs),
         f"# {directory.name}",
         f"{_shape(settings)} Trained with xling {chain[0].code_version}.",
-        _usage(settings["architectures"][0], symbols),
+        usage or _usage(settings["architectures"][0], symbols),
         _objectives(chain),
         *(_stage(m) for m in chain),
         _corpora(chain),
@@ -151,8 +156,8 @@ def _usage(name: str, symbols: Symbols | None) -> str:
             f'model = {name}.from_pretrained("DIR")\n'
             f'batch = tokenizer("a text"{lang}, return_tensors="pt"){comment}\n'
             'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
-            f"made = model.generate(**batch, {start}=wanted)\n"
-            "print(tokenizer.batch_decode(made, skip_special_tokens=True))\n"
+            f"outputs = model.generate(**batch, {start}=wanted)\n"
+            "print(tokenizer.batch_decode(outputs, skip_special_tokens=True))\n"
             "```"
         )
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from xling.models.seq2seq import Seq2SeqConfig
 from xling.text import vocab
 from xling.transfer import tune
 
+WEIGHTS = "model.safetensors"
 FOR_VECTORS = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")
 _NAMES = {
     "XLMRobertaForSequenceClassification": {"dense": "classifier.dense", "classifier": "classifier.out_proj"},
@@ -65,6 +67,24 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     inputs = [cfg.checkpoint, *cfg.scores]
     if done := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
         return done
+    convert = converter(cfg)
+    with manifest.publish(cfg.out, "export hf", cfg, inputs) as publication:
+        publication.counts |= convert(publication.path)
+    return manifest.read(cfg.out)
+
+
+def converter(
+    cfg: ExportConfig, usage: Callable[[str], str] | None = None
+) -> Callable[[Path], dict[str, Any]]:
+    """Read a model, and return what writes it for `transformers` into a directory and counts what it wrote.
+
+    Args:
+        cfg: settings.
+        usage: returns the example in the card for a class of transformers; by default it loads that class.
+
+    Raises:
+        UserError: as `run_hf`.
+    """
     model = _read(cfg.checkpoint)
     segments = model.shape.segment_embeddings
     fast = tokenizer.of_model(cfg.checkpoint, model.symbols, segments)
@@ -72,24 +92,25 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     one_side = _as_modernbert if _is_modern(model.shape) else _as_xlmr
     settings, weights = _as_seq2seq(model) if both else one_side(model)
     _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
-    with manifest.publish(cfg.out, "export hf", cfg, inputs) as publication:
-        save_file(weights, publication.path / "model.safetensors", metadata={"format": "pt"})
-        _write_json(publication.path / "config.json", settings)
+    example = usage(settings["architectures"][0]) if usage else ""
+
+    def write(out: Path) -> dict[str, Any]:
+        save_file(weights, out / WEIGHTS, metadata={"format": "pt"})
+        _write_json(out / "config.json", settings)
         more = model.symbols.names() if model.symbols else ()
-        tokenizer.save(fast, publication.path, model.shape.max_positions, more, segments)
+        tokenizer.save(fast, out, model.shape.max_positions, more, segments)
         if model.symbols is not None:
             assert isinstance(model.shape, Seq2SeqConfig)
-            _write_json(
-                publication.path / "generation_config.json", _generation_config(model.shape, model.symbols)
-            )
+            _write_json(out / "generation_config.json", _generation_config(model.shape, model.symbols))
         if settings["architectures"][0] in FOR_VECTORS:
             names = [str(fast.id_to_token(number)) for number in range(settings["vocab_size"])]
-            sentence.write(publication.path, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling)
-        _copy_spm(cfg.checkpoint, publication.path)
-        text = card.write(cfg.checkpoint, settings, cfg.scores, model.symbols)
-        (publication.path / "README.md").write_text(text, encoding="utf-8")
-        publication.counts |= {"class": settings["architectures"][0], "parameters": _count(weights)}
-    return manifest.read(cfg.out)
+            sentence.write(out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling)
+        _copy_spm(cfg.checkpoint, out)
+        text = card.write(cfg.checkpoint, settings, cfg.scores, model.symbols, example)
+        (out / "README.md").write_text(text, encoding="utf-8")
+        return {"class": settings["architectures"][0], "parameters": _count(weights)}
+
+    return write
 
 
 def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
 SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
-WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt")
+WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
 _NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 

@@ -5,6 +5,8 @@ Ids are put into our order; the weights of layers keep their own names.
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +16,21 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from xling.core import extras
 from xling.core.errors import UserError
 from xling.hub import files
 from xling.models import checkpoint
-from xling.models.foreign import FOREIGN, INSTALL, SETTINGS, ForeignModel
+from xling.models.foreign import FOREIGN, SETTINGS, ForeignModel
 from xling.text import foreign, vocab
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
 TYPES = (
-    "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet",
+    "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet", "xlm",
 )  # fmt: skip
-FAMILIES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.")
-EMBEDDINGS = "embeddings.word_embeddings.weight"
+FAMILIES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
+EMBEDDINGS = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,15 @@ def tokens_of(folder: Path) -> Tokens:
         UserError: `tokenizers` cannot express it, or it lacks a special.
     """
     try:
-        from transformers import AutoTokenizer
+        from transformers import AutoTokenizer, XLMTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        if isinstance(tokenizer, XLMTokenizer):
+            return _tokens_of_xlm(tokenizer)
         backend = tokenizer.backend_tokenizer
-    except ImportError:
-        raise UserError(f"transformers is not installed, and {folder} needs it", fix=INSTALL) from None
+    except ImportError as error:
+        package = "sacremoses" if "sacremoses" in str(error) else "transformers"
+        raise extras.missing(package, str(folder), "hub") from None
     except Exception as error:  # tokenizer classes raise all kinds of errors
         problem = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(
@@ -72,10 +78,29 @@ def tokens_of(folder: Path) -> Tokens:
 def in_our_order(backend: Tokenizer, begin: int, pad: int, end: int, unknown: int, mask: int) -> Tokens:
     """Return a tokenizer of the package tokenizers, given the ids of its specials."""
     named = {number: name for name, number in backend.get_vocab(with_added_tokens=True).items()}
-    pieces = [n for n in sorted(named) if n not in {begin, pad, end, unknown, mask}]
+    return _ordered(backend.to_str(), named, [begin, pad, end, unknown], mask)
+
+
+def _tokens_of_xlm(tokenizer: Any) -> Tokens:
+    """Return the tokenizer of XLM; a text begins with ``<s>`` and ends with ``</s>``."""
+    with tempfile.TemporaryDirectory() as folder:
+        merges = Path(tokenizer.save_vocabulary(folder)[1]).read_text(encoding="utf-8")
+    settings = {
+        "vocab": tokenizer.encoder,
+        "merges": merges,
+        "lower": tokenizer.do_lowercase_and_remove_accent,
+    }
+    named = {number: name for name, number in tokenizer.get_vocab().items()}
+    first = [tokenizer.bos_token_id, tokenizer.pad_token_id, tokenizer.sep_token_id, tokenizer.unk_token_id]
+    return _ordered(json.dumps({foreign.MOSES: settings}), named, first, tokenizer.mask_token_id)
+
+
+def _ordered(text: str, named: Mapping[int, str], first: list[int], mask: int) -> Tokens:
+    """Put the ids of a tokenizer into our order: ``first``, the pieces, ``mask``."""
+    pieces = [n for n in sorted(named) if n not in {*first, mask}]
     # A line of dict.txt is a name without white space and a count.
     names = [named[n] if named[n].split() == [named[n]] else f"piece:{n}" for n in pieces]
-    return Tokens(backend.to_str(), [begin, pad, end, unknown, *pieces, mask], names)
+    return Tokens(text, [*first, *pieces, mask], names)
 
 
 def write_vocabulary(tokens: Tokens, out: Path) -> None:
@@ -92,11 +117,12 @@ def weights_of(
     Raises:
         UserError: a tensor is missing, or has another shape than the settings say.
     """
-    prefix = next((p for p in FAMILIES if any(n.startswith(p) for n in state)), "")
+    places = [(p, name) for name in EMBEDDINGS for p in (*FAMILIES, "") if f"{p}{name}" in state]
+    if not places:
+        raise UserError(f"{what} has no weight {EMBEDDINGS[0]}", "the weights of an encoder")
+    prefix, embeddings = places[0]
     inner = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
-    if EMBEDDINGS not in inner:
-        raise UserError(f"{what} has no weight {EMBEDDINGS}", "the weights of an encoder")
-    table = inner.pop(EMBEDDINGS).float()
+    table = inner.pop(embeddings).float()
     if max(tokens.order) >= len(table):
         raise UserError(
             f"{what} has {len(table)} embeddings, and its tokenizer the id {max(tokens.order)}",
@@ -112,7 +138,7 @@ def weights_of(
     model = ForeignModel(settings, len(tokens.order))
     body = model.encoder.body
     missing, _ = body.load_state_dict({n: t.float() for n, t in inner.items()}, strict=False)
-    lost = [n for n in missing if n != EMBEDDINGS and "pooler" not in n and "position_ids" not in n]
+    lost = [n for n in missing if n != embeddings and "pooler" not in n and "position_ids" not in n]
     if lost:
         raise UserError(f"{what} has no weight {prefix}{lost[0]}", "a complete model")
     with torch.no_grad():

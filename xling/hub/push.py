@@ -11,7 +11,7 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.hub.settings import PushConfig
 
-STAGES = ("export hf", "export fairseq")
+STAGES = ("export hf", "export onnx", "export fairseq")
 LEFT_OUT = (manifest.FILE_NAME,)  # it names paths of this machine
 
 

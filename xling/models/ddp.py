@@ -171,31 +171,59 @@ class _Whole(nn.Module):
         return compute(*given)
 
 
-def shard(model: nn.Module, layers: Iterable[nn.Module]) -> Callable[..., Any]:
+def shard(
+    model: nn.Module, layers: Iterable[nn.Module], shard_size: int = 0, every_batch: bool = False
+) -> Callable[..., Any]:
     """Shard weights, gradients and moments over the processes (FSDP2); gradients are summed in float32.
 
     Each of ``layers`` gathers its weights while it computes; all other weights are gathered while a loss is
     computed. After this call the parameters of ``model`` are DTensors; it can still load unsharded weights.
 
+    Gradients are exchanged in the last batch of an update only. Until then a process keeps float32 gradients of
+    the whole model.
+
     Args:
         model: the same in every process, on the training device.
         layers: its layers.
+        shard_size: processes that share one copy of the model (HSDP): neighbours by rank, a divisor of their
+            number; 0 for all. Gradients are summed among them first, then among the copies.
+        every_batch: sum gradients among the processes of a copy after every batch, and among the copies after
+            the last, so that a process never keeps gradients of the whole model.
 
     Returns:
         A function that calls its first argument with the others while the weights outside of ``layers`` are
-        gathered. All processes must call it at the same time, and the same layers in it in the same order.
+        gathered. If the second is fairseq's wrapper of the model, it says whether more batches of the update
+        follow. All processes must call it at the same time, and the same layers in it in the same order.
 
     Source: Zhao et al. 2023; torch.distributed.fsdp.fully_shard.
     """
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    policy = MixedPrecisionPolicy(reduce_dtype=torch.float32)
+    mesh, policy = None, MixedPrecisionPolicy(reduce_dtype=torch.float32)
+    if shard_size and shard_size < size():
+        device = next(model.parameters()).device.type
+        mesh = init_device_mesh(
+            device, (size() // shard_size, shard_size), mesh_dim_names=("copies", "parts")
+        )
     for layer in layers:
-        fully_shard(layer, mp_policy=policy)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
     whole = _Whole(model)
-    fully_shard(whole, mp_policy=policy)
+    fully_shard(whole, mesh=mesh, mp_policy=policy)
     model.register_load_state_dict_pre_hook(_shard_state)  # type: ignore[no-untyped-call]
-    return lambda compute, *given: whole(compute, *given)
+    root: Any = whole  # fully_shard has made it one of its own modules
+    exchange = root.set_requires_all_reduce if every_batch else root.set_requires_gradient_sync
+
+    def around(compute: Callable[..., Any], *given: Any) -> Any:
+        exchange(not (given and getattr(given[0], "accumulate_grads", False)))
+        return whole(compute, *given)
+
+    return around
+
+
+def processes_per_node() -> int:
+    """Return the number of processes on this machine, as torchrun or Slurm give it, 0 if it is unknown."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
 
 
 def _shard_state(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
@@ -227,18 +255,27 @@ def is_everywhere(tensor: Shaped[Tensor, " ..."]) -> bool:
     """Return whether every process holds a part of a tensor."""
     if not is_part(tensor):
         return tensor.numel() > 0
-    rows_each = -(-len(tensor) // size())
-    return tensor.numel() > 0 and rows_each * (size() - 1) < len(tensor)
+    num = tensor.device_mesh.size(tensor.device_mesh.ndim - 1)
+    rows_each = -(-len(tensor) // num)
+    return tensor.numel() > 0 and rows_each * (num - 1) < len(tensor)
+
+
+def sum_over_parts(value: Float[Tensor, ""], tensor: Shaped[Tensor, " ..."]) -> Float[Tensor, ""]:
+    """Return the sum of a number over the processes that share one copy of a sharded tensor."""
+    if not is_part(tensor):
+        return value
+    total = value.clone()
+    dist.all_reduce(total, group=tensor.device_mesh.get_group(tensor.device_mesh.ndim - 1))
+    return total
 
 
 def total_norm(gradients: Sequence[Float[Tensor, " ..."]]) -> Float[Tensor, ""]:
     """Return the norm of all gradients over all processes."""
     norm = torch.nn.utils.get_total_norm([local(gradient) for gradient in gradients])
-    if not any(is_part(gradient) for gradient in gradients):
-        return norm
-    squared = norm.square()
-    dist.all_reduce(squared)
-    return squared.sqrt()
+    parts = [gradient for gradient in gradients if is_part(gradient)]
+    if parts:
+        return sum_over_parts(norm.square(), parts[0]).sqrt()
+    return norm
 
 
 def configure(distributed_training: Any) -> None:

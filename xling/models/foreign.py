@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from xling.core import extras
 from xling.core.errors import UserError
 from xling.models.attention import Attention, Runs
 from xling.models.encoder import EncoderConfig
@@ -22,10 +23,9 @@ if TYPE_CHECKING:
 
 FOREIGN = "xling-foreign-1"
 SETTINGS = "transformers"  # key of the ``config.json`` in a model file
-INSTALL = "pip install transformers"
 NAMES = {
     "layers": ("num_hidden_layers", "n_layers"),
-    "dim": ("hidden_size", "dim"),
+    "dim": ("hidden_size", "dim", "emb_dim"),
     "heads": ("num_attention_heads", "n_heads"),
     "ffn_dim": ("intermediate_size", "hidden_dim"),
     "max_positions": ("max_position_embeddings",),
@@ -43,7 +43,7 @@ def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
-        raise UserError("transformers is not installed, and this model needs it", fix=INSTALL) from None
+        raise extras.missing("transformers", "this model", "hub") from None
     told = dict(settings)
     if dropout is not None:
         told |= {name: dropout for name in DROPOUTS if name in told}
@@ -62,6 +62,8 @@ def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
     Raises:
         UserError: its settings lack one of them.
     """
+    if "emb_dim" in settings:  # XLM
+        settings = {**settings, "hidden_dim": 4 * settings["emb_dim"]}
     sizes: dict[str, Any] = {
         ours: next((settings[n] for n in theirs if n in settings), None) for ours, theirs in NAMES.items()
     }

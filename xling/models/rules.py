@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from xling.models import ddp
@@ -129,7 +128,4 @@ class Rules(torch.optim.Optimizer):
 
 def _mean(values: Tensor, parameter: Tensor) -> Tensor:
     """Return the mean over a whole, possibly sharded, parameter of ``values``."""
-    total = values.sum()
-    if ddp.is_part(parameter):
-        dist.all_reduce(total)
-    return total / parameter.numel()
+    return ddp.sum_over_parts(values.sum(), parameter) / parameter.numel()

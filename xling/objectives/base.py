@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
 
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
+NO_PLACE = -1
 SHORTEST = 8  # tokens of the shortest sequence, with room for specials and a piece on either side
 
 compat.install()
@@ -87,10 +89,12 @@ class Objective(ABC):
 
     Attributes:
         shape: the model's configuration, once there is a model.
+        place: number of the batch among those of the update in all processes, `NO_PLACE` for a stand-in.
     """
 
     name: str
     shape: Any = None
+    place: int = 0
     config: type[TaskConfig]
     decoder: ClassVar[bool] = False  # whether it needs a model with a decoder
     shardable: ClassVar[bool] = True  # whether its loss only uses the weights in one forward pass
@@ -392,12 +396,27 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         update_num: int,
         ignore_grad: bool = False,
     ) -> tuple[Float[Tensor, ""], int, dict[str, Any]]:
-        """Run forward and backward on one batch."""
+        """Run forward and backward on one batch.
+
+        A batch draws the same dropout in whichever process it is. One with ``ignore_grad`` stands for an empty
+        one and counts as nothing.
+        """
         model.train()
         self.num_updates = update_num
         model.set_num_updates(update_num)
+        place = NO_PLACE if ignore_grad else sample.get("place")
+        if place == 0:
+            torch.manual_seed(self.cfg.seed + update_num)  # as fairseq seeds an update
+        elif place and place > 0:
+            torch.manual_seed(
+                int(rng(self.cfg.seed, "draws of a batch", update_num, place).integers(1 << 62))
+            )
+        for entry in self.objectives.values():
+            entry.place = place or 0
         total, num, logs = criterion(model, sample)
-        optimizer.backward(total * 0 if ignore_grad else total)
+        if ignore_grad:
+            total, num, logs = total * 0, num * 0, {name: value * 0 for name, value in logs.items()}
+        optimizer.backward(total)
         return total, num, logs
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:

@@ -48,7 +48,7 @@ from xling.data.packing import Example, pack
 from xling.models import ddp
 from xling.models.encoder import Encoder
 from xling.models.seq2seq import POOLINGS, pool
-from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import BOS, NO_PLACE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import MaskConfig, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 from xling.objectives.trial import Trial
@@ -236,7 +236,7 @@ class ContrastState(nn.Module):
         self.position: Tensor
         self.register_buffer("queue", torch.zeros(cfg.queue_size, dim))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
-        self.pending: list[Tensor] = []
+        self.pending: list[tuple[int, Tensor]] = []  # place of the batch in the update, and its keys
 
     def train(self, mode: bool = True) -> ContrastState:
         """Set the training mode, but keep dropout off in the momentum encoder."""
@@ -375,8 +375,8 @@ class Xlco(Objective):
             state: ContrastState = model.extras["xlco"]
             query, key = state.query(model.encoder, sample["query"]), state.key(sample["key"])
             rows = info_nce(query, key, state.negatives(), self.heat)
-            if model.training:
-                state.pending.append(key)
+            if model.training and self.place != NO_PLACE:
+                state.pending.append((self.place, key))
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
 
     def after_update(self, model: Any) -> None:
@@ -384,9 +384,12 @@ class Xlco(Objective):
         if self.in_batch:
             return
         state: ContrastState = model.extras["xlco"]
-        # All processes gather in every update: another process may have keys even if this one has none.
-        if len(keys := of_all_processes(torch.cat([state.queue[:0], *state.pending]))):
-            state.push(keys)
+        # All processes gather in every update: another process may have keys even if this one has none. They are
+        # queued in the order of the batches, whichever process had them.
+        placed = [F.pad(keys, (1, 0), value=place) for place, keys in state.pending]
+        rows = of_all_processes(torch.cat([F.pad(state.queue[:0], (1, 0)), *placed]))
+        if len(rows):
+            state.push(rows[rows[:, 0].argsort(stable=True), 1:])
         state.pending.clear()
         state.follow(model.encoder, self.cfg.momentum)
 

@@ -15,10 +15,12 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
+from xling.text import moses
+from xling.text.wordpiece import WORD_START, WordPieceProcessor
 
-NUM_SPM_SPECIALS = 3
-SPACE, WORD_START, INSIDE = "\u0120", "\u2581", "##"
-"""Markers of a word's start or inside in byte-level, SentencePiece and WordPiece vocabularies."""
+MOSES = "moses"  # key of the settings of `xling.text.moses.MosesTokenizer` in the place of a tokenizer
+SPACE = "\u0120"
+"""Marker of a word's start in byte-level vocabularies."""
 
 
 def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
@@ -26,68 +28,55 @@ def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
 
     Args:
         path: file to write.
-        tokenizer: the text of its ``tokenizer.json``.
+        tokenizer: the text of its ``tokenizer.json``, or of `MOSES` with its settings.
         order: the tokenizer's id for each of our ids: begin, padding, end, unknown, the pieces, mask.
     """
     path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
 
 
-class ForeignProcessor:
+def _loaded(told: dict[str, Any]) -> tuple[Any, bool]:
+    """Return a stored tokenizer, and whether its pieces are WordPiece's."""
+    if MOSES in told:
+        return moses.MosesTokenizer(told[MOSES]), False
+    tokenizer = Tokenizer.from_str(json.dumps(told))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer, json.loads(tokenizer.to_str())["model"].get("type") == "WordPiece"
+
+
+class ForeignProcessor(WordPieceProcessor):
     """A stored tokenizer with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
 
     Args:
         path: file that `write` wrote.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: the file is damaged, or the tokenizer needs a package that is not installed.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            self._tokenizer = Tokenizer.from_str(json.dumps(told["tokenizer"]))
+            self._tokenizer, self._is_wordpiece = _loaded(told["tokenizer"])
             self._order = [int(number) for number in told["order"]]
+        except UserError:
+            raise
         except Exception as error:  # tokenizers raises nothing narrower
             raise UserError(f"{path} is damaged: {error}", fix="import the model again") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
         self._ours = {theirs: max(0, ours - 1) for ours, theirs in reversed(list(enumerate(self._order)))}
         self._ours[self._order[3]] = 0
-        model = json.loads(self._tokenizer.to_str())["model"]
-        self._is_wordpiece = model.get("type") == "WordPiece"
 
-    def encode(self, text: str | Sequence[str], out_type: type = int, return_type: str = "") -> Any:
-        """Return the piece ids of one or several texts; see `xling.text.wordpiece.WordPieceProcessor.encode`."""
-        if not isinstance(text, str):
-            encodings = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
-            return [self._shown(one.ids, out_type) for one in encodings]
-        one = self._tokenizer.encode(text, add_special_tokens=False)
-        if return_type == "offset_mapping":
-            return {"ids": self._shown(one.ids, int), "offsets": one.offsets}
-        return self._shown(one.ids, out_type)
+    def _number_of(self, stored: int) -> int:
+        return self._ours.get(stored, 0)
 
-    def _shown(self, ids: list[int], out_type: type) -> list[Any]:
-        numbers = [self._ours.get(number, 0) for number in ids]
-        return [self.id_to_piece(number) for number in numbers] if out_type is str else numbers
+    def _stored_id(self, number: int) -> int:
+        return self._order[number + 1]
 
     def get_piece_size(self) -> int:
         """Return the number of ids, including the three specials."""
         return len(self._order) - 2
 
-    def id_to_piece(self, number: int) -> str:
-        """Return the piece, with SentencePiece's word-start marker if it begins a word."""
-        if number < NUM_SPM_SPECIALS:
-            return ("<unk>", "<s>", "</s>")[number]
-        name = str(self._tokenizer.id_to_token(self._order[number + 1]))
+    def _marked(self, name: str) -> str:
         if self._is_wordpiece:
-            return name.removeprefix(INSIDE) if name.startswith(INSIDE) else WORD_START + name
-        return WORD_START + name[1:] if name.startswith(SPACE) else name
-
-    def decode(self, numbers: Sequence[int]) -> str:
-        """Decode ids to text."""
-        return str(self._tokenizer.decode([self._order[n + 1] for n in numbers], skip_special_tokens=False))
-
-    def normalize(self, text: str) -> str:
-        """Return the text as it is before it is cut into pieces."""
-        rules = self._tokenizer.normalizer
-        return text if rules is None else str(rules.normalize_str(text))
+            return super()._marked(name)
+        return WORD_START + name[1:] if name.startswith(SPACE) else name.removesuffix(moses.END)

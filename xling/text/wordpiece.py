@@ -83,24 +83,34 @@ class WordPieceProcessor:
         return self._shown(one.ids, out_type)
 
     def _shown(self, ids: list[int], out_type: type) -> list[Any]:
-        numbers = [0 if number == UNK_ID else number - 1 for number in ids]
+        numbers = list(map(self._number_of, ids))
         return [self.id_to_piece(number) for number in numbers] if out_type is str else numbers
+
+    def _number_of(self, stored: int) -> int:
+        """Return the id in SentencePiece's numbering of an id of the stored tokenizer."""
+        return 0 if stored == UNK_ID else stored - 1
+
+    def _stored_id(self, number: int) -> int:
+        return number + 1
 
     def get_piece_size(self) -> int:
         """Return the number of ids, including the three specials."""
         return int(self._tokenizer.get_vocab_size()) - 2
 
     def id_to_piece(self, number: int) -> str:
-        """Return the piece with SentencePiece's word-start marker instead of WordPiece's continuation marker."""
+        """Return the piece, with SentencePiece's word-start marker if it begins a word."""
         if number < NUM_SPM_SPECIALS:
             return ("<unk>", "<s>", "</s>")[number]
-        name = str(self._tokenizer.id_to_token(number + 1))
+        return self._marked(str(self._tokenizer.id_to_token(self._stored_id(number))))
+
+    def _marked(self, name: str) -> str:
         return name.removeprefix(INSIDE) if name.startswith(INSIDE) else WORD_START + name
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Decode ids to text; not all of BERT's spaces around punctuation are removed."""
-        return str(self._tokenizer.decode([number + 1 for number in numbers], skip_special_tokens=False))
+        return str(self._tokenizer.decode(list(map(self._stored_id, numbers)), skip_special_tokens=False))
 
     def normalize(self, text: str) -> str:
         """Return the text as it is before it is cut into pieces."""
-        return str(self._tokenizer.normalizer.normalize_str(text))
+        rules = self._tokenizer.normalizer
+        return text if rules is None else str(rules.normalize_str(text))

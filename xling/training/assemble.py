@@ -71,12 +71,17 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         freeze(model, cfg.freeze)
         if cfg.freeze == "body" and cfg.init and not _leaves_embeddings(cfg):
             freeze(model, "embeddings")
-    if cfg.train.sharding == "full":
+    if cfg.train.sharding != "none":
         _check_sharding(cfg)
         if ddp.size() > 1:
             decoder = getattr(model, "decoder", None)
             layers = [*model.encoder.layers, *(decoder.layers if decoder else [])]
-            criterion.around = ddp.shard(model.cuda() if torch.cuda.is_available() else model, layers)
+            criterion.around = ddp.shard(
+                model.cuda() if torch.cuda.is_available() else model,
+                layers,
+                _shard_size(cfg.train),
+                cfg.train.exchange == "batch",
+            )
     rules.mark(model)
     return SafeTrainer(full, task, model, criterion), task
 
@@ -121,7 +126,7 @@ def frozen_digest(model: Any) -> dict[str, Any]:
 
 def _check_sharding(cfg: PretrainConfig) -> None:
     """Reject settings under which the processes of a sharded model would wait for different layers."""
-    given = "train.sharding=full"
+    given = f"train.sharding={cfg.train.sharding}"
     if cfg.mix == "alternate" and len(cfg.objectives) > 1:
         raise UserError(f"{given} with mix=alternate", f"{given} with one objective, or with mix=sum")
     for name in cfg.objectives:
@@ -132,6 +137,25 @@ def _check_sharding(cfg: PretrainConfig) -> None:
                 f"{given} with {', '.join(others)}",
                 "leave train.sharding out",
             )
+
+
+def _shard_size(train: TrainConfig) -> int:
+    """Return how many processes share a copy of the model, 0 for all.
+
+    Raises:
+        UserError: the processes cannot be divided so, or their number on a node is unknown.
+    """
+    if train.sharding == "full":
+        return 0
+    num = train.shard_size or ddp.processes_per_node()
+    if not num or ddp.size() % num:
+        given = f"train.sharding=hybrid with train.shard_size={train.shard_size}, {num or 'an unknown number of'} "
+        raise UserError(
+            f"{given}processes on a node and {ddp.size()} in all",
+            f"divisors of {ddp.size()}",
+            "give train.shard_size=, or start as many processes on every node",
+        )
+    return num
 
 
 def _check_sizes(cfg: PretrainConfig, length: int) -> None:

@@ -43,7 +43,12 @@ class TrainConfig:
         snapshot_state: keep the optimiser and the place in the data with it, so that ``branch`` can start there.
         max_skipped: training stops after this many successive updates were skipped for gradients that are not
             finite.
-        sharding: ``full`` shards each weight, gradient and moment over the processes (FSDP2).
+        sharding: ``full`` shards each weight, gradient and moment over the processes (FSDP2), ``hybrid`` over
+            ``shard_size`` of them, with a copy in every other group of that many (HSDP).
+        shard_size: processes that share a copy with ``hybrid``, 0 for those of a node.
+        exchange: when processes sum gradients. ``update``: after the last batch of an update; while there are
+            several, a sharded model needs 4 more bytes a weight in each process. ``batch``: a sharded model also
+            after every batch, with ``hybrid`` only among the processes that share a copy.
         threads: CPU threads of torch, 0 for its own choice.
         workers: processes that prepare batches, 0 for none; they keep a GPU busy. The batches do not depend
             on the number.
@@ -74,7 +79,9 @@ class TrainConfig:
     snapshots: tuple[int, ...] = ()
     snapshot_state: bool = False
     max_skipped: int = ranged(10, COUNT)
-    sharding: Literal["none", "full"] = "none"
+    sharding: Literal["none", "full", "hybrid"] = "none"
+    shard_size: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
+    exchange: Literal["update", "batch"] = "update"
     threads: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
     workers: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
 
@@ -93,6 +100,12 @@ class TrainConfig:
         if any(not 0 < number <= self.updates for number in self.snapshots):
             given = ",".join(map(str, self.snapshots))
             raise UserError(f"train.snapshots={given}", f"updates from 1 to train.updates={self.updates}")
+        if self.shard_size and self.sharding != "hybrid":
+            raise UserError(
+                f"train.shard_size={self.shard_size} with train.sharding={self.sharding}", "hybrid"
+            )
+        if self.exchange == "batch" and self.sharding == "none":
+            raise UserError("train.exchange=batch with train.sharding=none", "full or hybrid")
 
 
 @dataclass(frozen=True)

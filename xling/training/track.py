@@ -77,7 +77,7 @@ def check(log: str) -> None:
     try:
         importlib.import_module(tracker.needs)
     except ImportError as error:
-        raise UserError(f"log={log}: {error}", "log=none", f"pip install {log}") from None
+        raise UserError(f"log={log}: {error}", "log=none", "pip install 'xling[track]'") from None
 
 
 @contextmanager

@@ -73,6 +73,7 @@ class Updates:
             UserError: too many successive updates were skipped, or batches of one example do not fit.
         """
         self.rate = float(self._trainer.get_lr())
+        samples = self._placed(samples)
         while True:
             try:
                 self._trainer.train_step(samples, raise_oom=True)
@@ -92,6 +93,17 @@ class Updates:
             if len(parts) == len(samples):
                 raise self._too_large(max(samples, key=lambda sample: int(sample["ntokens"])))
             samples = parts
+
+    def _placed(self, samples: list[Any]) -> list[Any]:
+        """Number the batches of an update over all processes, and put the empty ones of this process first.
+
+        fairseq drops what a process has counted if its last batch is empty, although its gradients stay in the sum.
+        """
+        size, rank = self._trainer.data_parallel_world_size, self._trainer.data_parallel_rank
+        for number, sample in enumerate(samples):
+            if sample:
+                sample["place"] = number * size + rank
+        return sorted(samples, key=bool)
 
     def measure(self, sample: Any) -> None:
         """Add the validation loss of a batch, split if it does not fit.

@@ -20,6 +20,11 @@ from xling.core import languages
 from xling.core.languages import Language
 from xling.core.registry import Registry
 
+REPAIRS: dict[str, pl.DataType] = {
+    "id": pl.String(), "kind": pl.String(), "before": pl.String(), "after": pl.String(),
+}  # fmt: skip
+"""Columns of the changes that a filter makes: the pair, what was wrong with it, and its text before and after."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -85,6 +90,10 @@ class PairFilter:
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
         """The filter with what it learns from the first batch that reaches it; most learn nothing."""
         return self
+
+    def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """``pairs`` with their texts put right, and what was changed, of `REPAIRS`; most filters change nothing."""
+        return pairs, pl.DataFrame(schema=REPAIRS)
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """``pairs`` with the columns ``values``, and perhaps others that ``judge`` alone reads, which are cut off."""

@@ -14,7 +14,8 @@ from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.identify import SURE
 from xling.corpora.parallel.declared import Declared
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters.repair import exchanged
 from xling.corpora.stages.langid import identify
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _ENGLISH, _GERMAN = "The old woman sells fresh bread.", "Die alte Frau verkauft 
 _FRENCH = "La vieille femme vend du pain frais."
 _MIN_COUNT, _MIN_TRUST, _MIN_SHARE, _MIN_WORDS = 2, 0.98, 0.5, 2
 _MOST_WORDS = 1500
-_FAULT = "langid_fault"
+_FAULT, _TURNED = "langid_fault", "langid_turned"
 
 
 @PAIR_FILTERS.register("langid")
@@ -45,6 +46,7 @@ class PairLangId(PairFilter):
         max_chars: characters of a line that the identifier reads.
         trust: whether the shortcut through trusted words is taken.
         adapt: whether texts are judged against the file; false asks the identifier alone.
+        swap: whether sides that are in each other's language change places; false drops such pairs.
     """
 
     deviations: float = 2.5
@@ -52,6 +54,7 @@ class PairLangId(PairFilter):
     max_chars: int = 100
     trust: bool = True
     adapt: bool = True
+    swap: bool = True
 
     name: ClassVar[str] = "langid"
     reasons: ClassVar[dict[str, str]] = {
@@ -66,7 +69,8 @@ class PairLangId(PairFilter):
         PairExample("", _ENGLISH, _GERMAN),
         PairExample("other_src", _FRENCH, _GERMAN),
         PairExample("other_tgt", _ENGLISH, _FRENCH),
-        PairExample("swapped", _GERMAN, _ENGLISH),
+        PairExample("", _GERMAN, _ENGLISH),
+        PairExample("swapped", _GERMAN, _ENGLISH, settings={"swap": False}),
     )
 
     def __post_init__(self) -> None:
@@ -77,7 +81,7 @@ class PairLangId(PairFilter):
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
         """Return the filter with what it learned from the first batch of pairs."""
         src = Side(pairs["src"], context.src, self)
-        return Fitted(src, Side(pairs["tgt"], context.tgt, self))
+        return Fitted(src, Side(pairs["tgt"], context.tgt, self), self.swap)
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
@@ -102,19 +106,43 @@ class Fitted(PairFilter):
 
     src: Side
     tgt: Side
+    swap: bool = False
 
     name: ClassVar[str] = PairLangId.name
     reasons: ClassVar[dict[str, str]] = PairLangId.reasons
     values: ClassVar[dict[str, str]] = PairLangId.values
 
+    def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the pairs with texts put right, and what was changed."""
+        if not self.swap:
+            return pairs, pl.DataFrame(schema=REPAIRS)
+        pairs = self.measured(pairs, context)
+        rows = pairs[_TURNED].arg_true()
+        if not len(rows):
+            return pairs, pl.DataFrame(schema=REPAIRS)
+        turned, changes = exchanged(
+            pairs[rows].drop(_FAULT, _TURNED, "langid"), pl.repeat(True, len(rows), eager=True)
+        )
+        turned = self.measured(turned, context)
+        right = turned[_FAULT].is_null()
+        columns = [
+            pairs[name].scatter(rows.filter(right), turned[name].filter(right)) for name in turned.columns
+        ]
+        kept = [change for change, stays in zip(changes, right, strict=True) if stays]
+        return pairs.with_columns(columns), pl.DataFrame(kept, REPAIRS, orient="row")
+
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
+        if _FAULT in pairs.columns:  # `repaired` has measured
+            return pairs
         (src, src_off), (tgt, tgt_off) = self.src.others(pairs["src"]), self.tgt.others(pairs["tgt"])
-        swapped = (src == context.tgt.base) & (tgt == context.src.base)
+        turned = np.stack([src == context.tgt.base, tgt == context.src.base])
+        swapped = turned.all(axis=0)
         reasons = np.select([swapped, src != "", tgt != ""], ["swapped", "other_src", "other_tgt"], "")
         return pairs.with_columns(
             pl.Series("langid", np.fmin(src_off, tgt_off), pl.Float32).fill_nan(None),
             pl.Series(_FAULT, reasons, pl.String).replace("", None),
+            pl.Series(_TURNED, turned.any(axis=0)),
         )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:

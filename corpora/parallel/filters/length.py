@@ -51,6 +51,9 @@ class Length(PairFilter):
         "too_long": "a side has too many characters",
         "ratio": "one side is much longer than the other",
     }
+    values: ClassVar[dict[str, str]] = {
+        "length_ratio": "length of the longer side for one of the shorter, as the filter counts"
+    }
     examples = (
         PairExample("", "I had three dogs.", "Ich hatte drei Hunde."),
         PairExample(
@@ -67,16 +70,21 @@ class Length(PairFilter):
         ),
     )
 
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """Return the pairs with the columns that this filter measures."""
+        a, b = (_alphabetic_chars(side, lang) + self.smoothing for side, lang in context.sides)
+        ratio = pl.max_horizontal(a, b) / pl.min_horizontal(a, b)
+        return pairs.with_columns(ratio.cast(pl.Float32).alias("length_ratio"))
+
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
         a, b = (_alphabetic_chars(side, lang) for side, lang in context.sides)
-        ratio = (a + self.smoothing) / (b + self.smoothing)
         return first_reason(
-            pairs,
+            self.measured(pairs, context) if "length_ratio" not in pairs.columns else pairs,
             {
                 "too_short": pl.min_horizontal(a, b) < self.min_chars,
                 "too_long": pl.max_horizontal(a, b) > self.max_chars,
-                "ratio": (ratio > self.max_ratio) | (ratio < 1 / self.max_ratio),
+                "ratio": pl.col("length_ratio") > self.max_ratio,
             },
         )
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.text import mend
 
 _CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
@@ -27,8 +28,6 @@ _INVISIBLE = (
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{2060}-\u{2064}\u{feff}\u{202a}-\u{202e}\u{2066}-\u{2069}]"
 )
 _JOINERS = r"[\u{200b}-\u{200d}]"
-_JOINING = frozenset({"Arab", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Sinh", "Mong", "Beng", "Deva", "Gujr", "Guru",
-                      "Knda", "Mlym", "Orya", "Taml", "Telu", "Syrc", "Adlm", "Thaa"})  # fmt: skip
 _LOST = r"\p{L}\?\p{L}"  # what a wrong encoding leaves of a letter with a mark
 _MIN_SPACED = 6
 
@@ -59,6 +58,10 @@ class Noise(PairFilter):
         "casing": "one side is all in capitals, the other is not",
         "punctuation": "the sides have very different numbers of sentence marks",
     }
+    values: ClassVar[dict[str, str]] = {
+        "letters": "smallest share of a side's characters that are letters, marks or spaces",
+        "marks_off": "difference in the number of sentence marks",
+    }
     examples = (
         PairExample("", "I will <3 you", "Ich werde dich <3"),
         PairExample("", "USA", "die USA"),
@@ -83,6 +86,12 @@ class Noise(PairFilter):
         PairExample("punctuation", "One. Two. Three. Four. Five.", "Eins zwei drei vier fünf."),
     )
 
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """Return the pairs with the columns that this filter measures."""
+        letters = pl.min_horizontal(_letters("src"), _letters("tgt")).cast(pl.Float32)
+        marks = (_marks("src") - _marks("tgt")).abs()
+        return pairs.with_columns(letters.alias("letters"), marks.alias("marks_off"))
+
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
         tests = {
@@ -91,21 +100,24 @@ class Noise(PairFilter):
             "letter_spaced": pl.any_horizontal(_spaced(side, lang) for side, lang in context.sides),
             "mojibake": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MOJIBAKE)),
             "markup": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MARKUP)),
-            "few_letters": pl.any_horizontal(self._few_letters("src"), self._few_letters("tgt")),
+            "few_letters": pl.col("letters") < self.min_letters,
         }
         if self.casing and context.src.script in _CASED and context.tgt.script in _CASED:
             tests["casing"] = _shouts("src") != _shouts("tgt")
-        many = (_marks("src") - _marks("tgt")).abs() > self.max_marks
+        many = pl.col("marks_off") > self.max_marks
         tests["punctuation"] = many | ((_strings("src") - _strings("tgt")).abs() > 1)
-        return first_reason(pairs, tests)
+        return first_reason(pairs if "letters" in pairs.columns else self.measured(pairs, context), tests)
 
-    def _few_letters(self, side: str) -> pl.Expr:
-        others = pl.col(side).str.count_matches(r"[^\p{L}\p{M}\s]")
-        return others > (1 - self.min_letters) * pl.col(side).str.len_chars()
+
+def _letters(side: str) -> pl.Expr:
+    others = pl.col(side).str.count_matches(r"[^\p{L}\p{M}\s]")
+    return 1 - others / pl.max_horizontal(pl.col(side).str.len_chars(), 1)
 
 
 def _invisible(side: str, lang: Language) -> pl.Expr:
-    return pl.col(side).str.contains(_INVISIBLE if lang.script in _JOINING else f"{_INVISIBLE}|{_JOINERS}")
+    return pl.col(side).str.contains(
+        _INVISIBLE if lang.script in mend.JOINING else f"{_INVISIBLE}|{_JOINERS}"
+    )
 
 
 def _lost(side: str) -> pl.Expr:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
@@ -80,6 +81,7 @@ class Numbers(PairFilter):
         "number_mismatch": "the numbers of the sides differ",
         "url_mismatch": "a web or mail address stands on one side only, or differs",
     }
+    values: ClassVar[dict[str, str]] = {"numbers_alone": "numbers that one side has and the other lacks"}
     examples = (
         PairExample("", "It cost 1,500 euros in 1999.", "Es kostete 1.500 Euro im Jahr 1999."),
         PairExample("", "I have 3 dogs.", "Ich habe drei Hunde."),
@@ -101,6 +103,14 @@ class Numbers(PairFilter):
         PairExample("url_mismatch", "Write to a@b.org now.", "Schreib an c@d.org."),
     )
 
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """Return the pairs with the columns that this filter measures."""
+        unlike = pairs.select((_digits("src") != _digits("tgt")).alias("unlike"))["unlike"].arg_true()
+        alone = [missing(src, tgt) for src, tgt in pairs.select("src", "tgt")[unlike].iter_rows()]
+        counts = np.zeros(pairs.height, np.int32)
+        counts[unlike.to_numpy()] = alone
+        return pairs.with_columns(pl.Series("numbers_alone", counts))
+
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
         # Most pairs hold neither digits nor addresses, and most numbers are the same at first sight.
@@ -120,6 +130,12 @@ class Numbers(PairFilter):
         return first_reason(asked, tests)
 
 
+def missing(src: str, tgt: str) -> int:
+    """Return how many numbers of two sentences have no equal on the other side, those in words on neither."""
+    a, b = (Counter(numbers(side)) for side in (src, tgt))
+    return (a - b).total() + (b - a).total()
+
+
 def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other."""
     sides = [numbers(side) for side in (src, tgt)]
@@ -135,8 +151,8 @@ def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     few = int(len(only[1]) < len(only[0]))
     converted = bool(_UNIT.search(src) or _UNIT.search(tgt))
     pool = {*only[1 - few], *(a + b for a, b in itertools.pairwise(sides[1 - few]))}
-    joined = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
-    return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in joined)
+    readings = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
+    return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in readings)
 
 
 def numbers(text: str) -> list[str]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.text.units import runs
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
 
-_RUN_CHARS = 5
+_RUN_CHARS, _FAULT = 5, "repetition_fault"
 _FIRST_LOOK = 0.9  # distinct words a word, above which nothing can be repeated
 
 
@@ -38,6 +38,9 @@ class Repetition(PairFilter):
 
     name: ClassVar[str] = "repetition"
     reasons: ClassVar[dict[str, str]] = {"repeated": "a segment is repeated on one side only"}
+    values: ClassVar[dict[str, str]] = {
+        "distinct": "smallest share of distinct runs of five characters of a side; 1 where hardly a word occurs twice"
+    }
     examples = (
         PairExample("", "Row, row, row your boat", "Ruder, ruder, ruder dein Boot"),
         PairExample("", "The dead will be buried in Bangkok today.", "ผู้เสียชีวิตจะถูกฝังในกรุงเทพวันนี้", "en-th"),
@@ -46,8 +49,8 @@ class Repetition(PairFilter):
         PairExample("repeated", "We eat rice every day.", "ကျွန်ုပ်တို့" * 4, "en-my"),
     )
 
-    def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """Return the reason to drop each pair, null for pairs that stay."""
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """Return the pairs with the columns that this filter measures."""
         looks = [_may_repeat(side) if lang.spaces else pl.lit(True) for side, lang in context.sides]
         rows = pairs.with_columns(pl.any_horizontal(looks).alias("asked"))["asked"].arg_true()
         (src, many_src), (tgt, many_tgt) = (
@@ -56,9 +59,15 @@ class Repetition(PairFilter):
         repeated = np.zeros(len(rows), bool)
         for share, other, many in ((src, tgt, many_src), (tgt, src, many_tgt)):
             repeated |= (share < self.min_distinct) & (share < other - self.margin) & (many >= self.min_runs)
-        reason = np.full(pairs.height, None, dtype=object)
-        reason[rows.to_numpy()[repeated]] = "repeated"
-        return pl.Series("reason", reason.tolist(), pl.String)
+        distinct, is_repeated = np.ones(pairs.height, np.float32), np.zeros(pairs.height, bool)
+        distinct[rows.to_numpy()] = np.minimum(src, tgt)
+        is_repeated[rows.to_numpy()[repeated]] = True
+        return pairs.with_columns(pl.Series("distinct", distinct), pl.Series(_FAULT, is_repeated))
+
+    def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
+        """Return the reason to drop each pair, null for pairs that stay."""
+        pairs = pairs if _FAULT in pairs.columns else self.measured(pairs, context)
+        return first_reason(pairs, {"repeated": pl.col(_FAULT)})
 
 
 def _may_repeat(side: str) -> pl.Expr:

@@ -1,12 +1,16 @@
-"""Pairs by the score that a model or a file gave them."""
+"""Pairs by the score that a model or a file gave them, or by a value that another filter left."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import numpy as np
 import polars as pl
 
+from xling.core.errors import unknown
+from xling.corpora.parallel import mixture
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample, first_reason
 
 _BEFORE = (("A cat.", "Eine Katze."),)
@@ -20,12 +24,16 @@ class Score(CorpusFilter):
     Pairs without a score are kept: a model that was not given cannot condemn.
 
     Args:
-        threshold: lowest score kept.
+        threshold: lowest score kept; ``auto`` fits two groups to the scores and cuts between them, and keeps all where
+            no two groups show.
         top_k: pairs kept in all, those with the highest scores, earlier ones first; 0 for no limit.
+        column: the column that is the score, in which higher is better: ``score``, ``align``, ``langid`` or another
+            one that the filters leave.
     """
 
-    threshold: float = float("-inf")
+    threshold: float | Literal["auto"] = float("-inf")
     top_k: int = 0
+    column: str = "score"
 
     name: ClassVar[str] = "score"
     reasons: ClassVar[dict[str, str]] = {
@@ -41,11 +49,18 @@ class Score(CorpusFilter):
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the model score of each pair, the key that `judge` reads."""
-        return pairs.select("score")
+        if self.column not in pairs.columns:
+            numbers = [name for name, kind in pairs.schema.items() if kind.is_numeric()]
+            raise unknown("column for settings.score.column", self.column, numbers)
+        return pairs.select(pl.col(self.column).cast(pl.Float32).alias("score"))
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
-        low = (pl.col("score") < self.threshold).fill_null(False)
+        limit = self.threshold
+        if limit == "auto":
+            border = mixture.cut(keys["score"].drop_nulls().to_numpy().astype(np.float64))
+            limit = -math.inf if border is None else border
+        low = (pl.col("score") < limit).fill_null(False)
         tests = {"low_score": low}
         if self.top_k:
             worth = pl.when(low).then(None).otherwise(pl.col("score").fill_null(float("inf")))

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import polars as pl
 
+from xling.core.languages import Language
 from xling.corpora.parallel.declared import SECOND_SCRIPTS
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 
@@ -43,6 +44,9 @@ class Script(PairFilter):
         "script_src": "the source side is written in another script",
         "script_tgt": "the target side is written in another script",
     }
+    values: ClassVar[dict[str, str]] = {
+        "foreign_letters": "largest share of a side's characters that are letters of other scripts"
+    }
     examples = (
         PairExample("", "The USA and the EU", "США и ЕС, и NATO", "en-ru"),
         PairExample(
@@ -57,24 +61,42 @@ class Script(PairFilter):
         PairExample("script_tgt", "The house is big.", "Дом очень большой."),
     )
 
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """Return the pairs with the columns that this filter measures."""
+        shares = [
+            _foreign(side, lang) / pl.max_horizontal(pl.col(side).str.len_chars(), 1)
+            for side, lang in context.sides
+            if lang.script in _CLASSES
+        ]
+        return pairs.with_columns(
+            pl.max_horizontal(pl.lit(0.0), *shares).cast(pl.Float32).alias("foreign_letters")
+        )
+
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
+        pairs = pairs if "foreign_letters" in pairs.columns else self.measured(pairs, context)
         reasons = [""] * pairs.height
+        asked = pairs.with_row_index().filter(pl.col("foreign_letters") > self.max_foreign)
         for (side, lang), other in zip(context.sides, ("tgt", "src"), strict=True):
-            if lang.script in _CLASSES:
-                # Counting the letters that do not belong is fast, since there are few.
-                own_scripts = (lang.script, *SECOND_SCRIPTS.get(lang.base, ()))
-                letters = rf"[\p{{L}}--[{''.join(_CLASSES[script] for script in own_scripts)}]]"
-                allowed = (
-                    self.max_foreign / (0.25 if lang.script in _DENSE else 1.0) * pl.col(side).str.len_chars()
-                )
-                many = pl.col(side).str.count_matches(letters) > allowed
-                asked = pairs.with_row_index().filter(many)
+            if lang.script in _CLASSES and asked.height:
+                scale = 0.25 if lang.script in _DENSE else 1.0
+                allowed = asked.select(self.max_foreign / scale * pl.col(side).str.len_chars()).to_series()
                 # Names that both sides write alike are at home in either.
-                own = _without_names(asked, side, other).str.count_matches(letters)
-                for row in asked.filter(own > asked.select(allowed).to_series())["index"]:
+                own = _without_names(asked, side, other).to_frame().select(_foreign(side, lang)).to_series()
+                for row in asked.filter(own > allowed)["index"]:
                     reasons[row] = reasons[row] or f"script_{side}"
         return pl.Series("reason", reasons, pl.String).replace("", None)
+
+
+def _foreign(side: str, lang: Language) -> pl.Expr:
+    """Return the number of letters of a side that no script of its language has."""
+    return pl.col(side).str.count_matches(rf"[\p{{L}}--[{letters_of(lang)}]]")
+
+
+def letters_of(lang: Language) -> str:
+    """Return the letters of the scripts of a language as the inside of a regular expression's class; "" for none."""
+    scripts = (lang.script, *SECOND_SCRIPTS.get(lang.base, ()))
+    return "".join(_CLASSES.get(script, "") for script in scripts)
 
 
 def _without_names(pairs: pl.DataFrame, side: str, other: str) -> pl.Series:

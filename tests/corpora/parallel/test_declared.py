@@ -10,7 +10,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora import ngrams
 from xling.corpora.identify import built_in_ngrams
-from xling.corpora.parallel.declared import Declared, FileGrams, own_scripts, script_group
+from xling.corpora.parallel.declared import Declared, FileGrams, OneScript, own_scripts, script_group
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.toyworld import para
@@ -47,6 +47,17 @@ def test_a_language_that_no_model_knows_is_learned_from_the_file():
     labels = others(texts("de", 400, 1), texts("fr", 20, 2), "swg")
     assert sum(map(bool, labels[:400])) <= 8
     assert sum(map(bool, labels[400:])) >= 18
+
+
+def test_short_right_lines_stay_where_fasttext_knows_them():
+    """Their n-grams alone are likelier in Sorbian, Hungarian and Friulian."""
+    right = ["We won.", "I felt bad.", "France is in Western Europe."]
+    wrong = ["Il faut bien le faire.", "Wir haben gewonnen.", "Abbiamo vinto la partita."]
+    own = list(dict.fromkeys(src for src, _ in para("en", "de", 500, 1)))[:400]
+    file = OneScript([*own, *right, *wrong], languages.get("en"), "Latn", 2.5)
+    labels, off = file.others([*right, *wrong])
+    assert (off[:3] < -2.5).all()
+    assert labels == ["", "", "", "fr", "de", "it"]
 
 
 def test_a_file_in_another_language_does_not_vouch_for_itself():

@@ -1,10 +1,11 @@
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.corpora.parallel import chain
+from xling.corpora.parallel import chain, mixture
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context
 from xling.corpora.parallel.filters.duplicates import Duplicates
 from xling.corpora.parallel.filters.langid import PairLangId
@@ -162,3 +163,72 @@ def test_everything_that_enters_is_kept_or_counted():
 def test_recipes_are_checked(names, settings, message):
     with pytest.raises(UserError, match=message):
         chain.build(names, settings, Context.of_pair("en-de"))
+
+
+def test_every_filter_of_a_number_leaves_it_as_a_column():
+    assert "langid" in chain.build(chain.DEFAULT, {}, Context.of_pair("en-de")).values
+    made = chain.build(tuple(n for n in chain.DEFAULT if n != "langid"), {}, Context.of_pair("en-de"))
+    pairs = [
+        GOOD,
+        ("In 1999 we counted 12 of them.", "Im Jahr 1999 gab es eine Reihe."),
+        ("A cat. It is.", "Die Katze ist"),
+        ("Row row row", "Ruder Ruder Ruder"),
+    ]
+    kept, _ = made.run_batch(
+        frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t"), Ledger()
+    )
+    assert set(made.values) == {
+        "length_ratio", "longest_word", "foreign_letters", "numbers_alone", "letters", "marks_off", "distinct",
+        "align",
+    }  # fmt: skip
+    assert kept["numbers_alone"].to_list() == [0, 1, 0, 0]
+    assert kept["marks_off"].to_list()[:3] == [0, 0, 2]
+    assert kept["longest_word"].to_list()[3] == 5
+    assert kept["letters"][0] > kept["letters"][1] > 0.6
+    assert kept["length_ratio"].min() >= 1
+    assert kept["foreign_letters"].to_list() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(PAIR_FILTERS) if PAIR_FILTERS[n].values])
+def test_what_was_measured_is_not_measured_again(name):
+    """Judging with the columns of a filter or without them says the same."""
+    context = Context.of_pair("en-de")
+    pairs = [(e.src, e.tgt) for e in PAIR_FILTERS[name].examples if e.pair == "en-de"] + list(
+        para("en", "de", 30, 1)
+    )
+    table = frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
+    item = PAIR_FILTERS[name]().fitted(table, context)
+    measured = item.measured(table, context)
+    assert set(item.values) <= set(measured.columns)
+    if name not in ("align", "langid"):
+        assert item.judge(table, context).to_list() == item.judge(measured, context).to_list()
+
+
+def test_an_automatic_threshold_lies_between_two_groups():
+    random = np.random.default_rng(1)
+    for share in (0.02, 0.2, 0.5):
+        bad = random.normal(0.3, 0.08, round(2000 * share))
+        good = random.normal(0.75, 0.07, 2000 - len(bad))
+        scores = pl.DataFrame({"score": pl.Series(np.concatenate([bad, good]), dtype=pl.Float32)})
+        reasons = Score(threshold="auto").judge(scores, Context.of_pair("en-de"))
+        assert reasons[: len(bad)].is_not_null().mean() > 0.95
+        assert reasons[len(bad) :].is_not_null().mean() < 0.01
+    beliefs = np.concatenate([random.beta(1, 20, 100), random.beta(30, 1, 1900)])
+    assert 0.2 < mixture.cut(beliefs) < 0.95
+
+
+@pytest.mark.parametrize("scores", [
+    np.random.default_rng(2).normal(0.7, 0.1, 3000), np.random.default_rng(2).beta(9, 2, 3000), np.full(500, 0.5),
+    np.arange(20.0), np.full(500, np.nan),
+])  # fmt: skip
+def test_one_group_is_not_cut(scores):
+    assert mixture.cut(scores) is None
+
+
+def test_the_score_may_be_another_column():
+    table = frame({"src": ["a"] * 3, "tgt": ["b"] * 3}, "t").with_columns(align=pl.Series([0.1, 0.9, None]))
+    item = Score(threshold=0.5, column="align")
+    context = Context.of_pair("en-de")
+    assert item.judge(item.keys(table, context), context).to_list() == ["low_score", None, None]
+    with pytest.raises(UserError, match="did you mean 'align'"):
+        Score(column="aling").keys(table, context)

@@ -1,0 +1,112 @@
+"""Damage of text that can be undone, before any filter drops it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from xling.core.languages import Language
+from xling.corpora.parallel.declared import own_scripts
+from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters.script import letters_of
+from xling.text import mend
+from xling.text.pairs import SIDES
+
+_SWAPPED_SHARE = 0.7
+Change = tuple[str, str, str, str]
+
+
+@PAIR_FILTERS.register("repair")
+@dataclass(frozen=True)
+class Repair(PairFilter):
+    """Put right what other programs have damaged. It drops nothing; the card counts and shows every repair.
+
+    Args:
+        entities: whether character references such as ``&eacute;`` become characters.
+        mojibake: whether UTF-8 that was read as Windows-1252, Latin-1, Windows-1250 or Windows-1251 is decoded.
+        invisible: whether control characters and marks without width go, where they are no spelling.
+        quotes: whether doubled and replaced quotes and apostrophes are put right, and quotes around one side taken off.
+        swapped: whether sides in each other's script change places.
+    """
+
+    entities: bool = True
+    mojibake: bool = True
+    invisible: bool = True
+    quotes: bool = True
+    swapped: bool = True
+
+    name: ClassVar[str] = "repair"
+    reasons: ClassVar[dict[str, str]] = {}
+    examples = (
+        PairExample("", "Fish &amp; chips", "Fisch und Pommes"),
+        PairExample("", "It is late.", "Es ist spÃ¤t."),
+        PairExample("", "Это дом.", "This is a house.", "en-ru"),
+    )
+
+    def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the pairs with texts put right, and what was changed."""
+        changes: list[Change] = []
+        for (side, lang), other in zip(context.sides, reversed(SIDES), strict=True):
+            asked = pairs.select(self._looks(side, other).alias("asked"))["asked"].arg_true()
+            if len(asked):
+                texts = pairs[side].to_list()
+                beside = pairs[other]
+                for row in asked.to_list():
+                    texts[row] = self._mended(pairs["id"][row], texts[row], beside[row], lang, changes)
+                pairs = pairs.with_columns(pl.Series(side, texts, pl.String))
+        if self.swapped:
+            pairs, rows = exchanged(pairs, _swapped(pairs, context))
+            changes += rows
+        return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
+
+    def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
+        """Return the reason to drop each pair, null for pairs that stay."""
+        return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("reason")
+
+    def _looks(self, side: str, other: str) -> pl.Expr:
+        ends = pl.col(side).str.contains('^["“”„«»]|["“”„«»]$') & ~pl.col(other).str.contains('["“”„«»]')
+        return pl.col(side).str.contains(mend.FIRST_LOOK) | (ends if self.quotes else pl.lit(False))
+
+    def _mended(self, name: str, text: str, other: str, lang: Language, changes: list[Change]) -> str:
+        for kind, step in mend.STEPS.items():
+            if getattr(self, kind):
+                new = step(text, other, lang.script, own_scripts(lang))
+                if new != text:
+                    changes.append((name, kind, text, new))
+                text = new
+        return text
+
+
+def exchanged(pairs: pl.DataFrame, swapped: pl.Series) -> tuple[pl.DataFrame, list[Change]]:
+    """Return ``pairs`` with the sides of some exchanged, and the changes.
+
+    Args:
+        pairs: a batch.
+        swapped: which pairs, bool (num_pairs,).
+    """
+    rows = pairs.filter(swapped).select("id", *SIDES).rows()
+    turned = [
+        pl.when(swapped).then(pl.col(other)).otherwise(pl.col(side)).alias(side)
+        for side, other in zip(SIDES, reversed(SIDES), strict=True)
+    ]
+    changes = [(name, "swapped", f"{src} | {tgt}", f"{tgt} | {src}") for name, src, tgt in rows]
+    return (pairs.with_columns(turned) if rows else pairs), changes
+
+
+def _swapped(pairs: pl.DataFrame, context: Context) -> pl.Series:
+    """Which pairs have most letters of each side in the script of the other; none where the scripts are the same."""
+    src, tgt = (letters_of(lang) for _, lang in context.sides)
+    if not src or not tgt or own_scripts(context.src) & own_scripts(context.tgt):
+        return pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
+    hint = pairs.select(
+        (pl.col("src").str.contains(f"[{tgt}]") & pl.col("tgt").str.contains(f"[{src}]")).alias("hint")
+    )["hint"]
+    asked = pairs.filter(hint)
+    most = [
+        pl.col(side).str.count_matches(f"[{own}]") > _SWAPPED_SHARE * pl.col(side).str.count_matches(r"\p{L}")
+        for side, own in (("src", tgt), ("tgt", src))
+    ]
+    answer = pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
+    return answer.scatter(hint.arg_true(), asked.select(most[0] & most[1]).to_series())

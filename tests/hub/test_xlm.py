@@ -1,0 +1,124 @@
+"""XLM: words by Moses, BPE, language embeddings, and states of transformers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from xling.core.errors import UserError
+from xling.hub.imports import run_hf
+from xling.hub.settings import ImportConfig
+from xling.models import checkpoint
+from xling.text import moses, vocab
+from xling.transfer import tune
+from xling.transfer.backend import EncoderBackend
+from xling.transfer.encode import pieces
+from xling.transfer.settings import TuneConfig
+
+LINES = (
+    "The old woman sees a red boat near the river.", "two books", "It's “naïve” Ångström: 10,5 %!", "جارتي تبيع خبزا",
+    "", "don't — stop...  twice\u200b", "你好，世界。",
+)  # fmt: skip
+SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", *(f"<special{i}>" for i in range(10))]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
+def written(request: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model with random weights, as transformers saves it."""
+    from transformers import XLMConfig, XLMTokenizer, XLMWithLMHeadModel
+
+    folder = tmp_path_factory.mktemp("xlm")
+    trained = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    text = [line.lower() for path in sorted(corpus.glob("*.txt")) for line in path.read_text().splitlines()]
+    trained.train_from_iterator(
+        [*text, *LINES],
+        trainers.BpeTrainer(vocab_size=260, special_tokens=SPECIALS, end_of_word_suffix="</w>"),
+    )
+    trained.model.save(str(folder))
+    # tokenizers writes a first line with its version; XLM's own files have none, and a count behind each merge.
+    merges = (folder / "merges.txt").read_text().splitlines()[1:]
+    (folder / "merges.txt").write_text("".join(f"{line} 9\n" for line in merges))
+    words = XLMTokenizer(
+        str(folder / "vocab.json"), str(folder / "merges.txt"), do_lowercase_and_remove_accent=request.param
+    )
+    torch.manual_seed(1)
+    model = XLMWithLMHeadModel(
+        XLMConfig(vocab_size=len(words), emb_dim=32, n_layers=2, n_heads=4, max_position_embeddings=64, n_langs=2,
+                  use_lang_emb=True, pad_index=2, mask_index=5)
+    )  # fmt: skip
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, 0.5 if "norm" in name else 0.0, 0.3)
+    model.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    run_hf(ImportConfig(written, tmp_path / "in"))
+    words, theirs = AutoTokenizer.from_pretrained(written), AutoModel.from_pretrained(written).eval()
+    processor = vocab.load(tmp_path / "in")
+    backend = EncoderBackend(tmp_path / "in", "pretrained")
+    seen = set()
+    for layer in (1, -1):
+        mine = backend.embed(LINES, "en", layer, "mean")
+        for row, line in enumerate(LINES):
+            ids = words(line)["input_ids"]
+            assert [processor._order[n] for n in pieces(processor, line)] == ids[1:-1], line
+            assert [ids[0], ids[-1]] == [processor._order[0], processor._order[2]]
+            seen.update(ids[1:-1])
+            with torch.inference_mode():
+                states = theirs(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0, 1:-1]
+            if len(ids) > 2:
+                assert np.abs(mine[row] - states.mean(0).numpy()).max() <= 1e-5, line
+    assert len(seen) > 30
+    assert len(processor._order) == len(checkpoint.load_model(tmp_path / "in")[0].encoder.tokens.weight)
+
+
+def test_it_is_fine_tuned_and_loaded_again(written: Path, tmp_path: Path) -> None:
+    from tests.hub.conftest import LABELS, ROWS
+
+    run_hf(ImportConfig(written, tmp_path / "in"))
+    for kind in ("classify", "span"):
+        cfg = TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=48, precision="fp32", dropout=0.0)
+        labels = LABELS if kind == "classify" else ()
+        tuned = tune.fit(tmp_path / "in", kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+        (tmp_path / kind).mkdir()
+        tune.save(tuned, tmp_path / kind, tmp_path / "in", [])
+        rows = ROWS[kind]
+        assert tune.load(tmp_path / kind).predict(rows) == tuned.predict(rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "wanted"),
+    [
+        ("Red  boat", ["red</w>", "bo", "at</w>"], ["Red", "bo", "at"]),
+        ("naïve e\u0301tude!", ["naive</w>", "etude</w>", "!</w>"], ["naïve", "e\u0301tude", "!"]),
+        ("“a”…", ['"</w>', "a</w>", '"</w>', ".</w>"], ["", "a", "", "…"]),
+        ("１０，5", ["10,5</w>"], ["１０，5"]),
+        ("", [], []),
+    ],
+)
+def test_pieces_have_their_place_in_the_text(text: str, names: list[str], wanted: list[str]) -> None:
+    assert [text[begin:end] for begin, end in moses.offsets(text, names)] == wanted
+
+
+def test_without_sacremoses_it_says_what_to_install(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_hf(ImportConfig(written, tmp_path / "in"))
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    for use in (
+        lambda: vocab.load(tmp_path / "in"),
+        lambda: run_hf(ImportConfig(written, tmp_path / "again")),
+    ):
+        with pytest.raises(UserError, match=r"sacremoses is not installed.*pip install 'xling\[hub\]'"):
+            use()

@@ -1,0 +1,190 @@
+"""Export of an encoder to ONNX, which other programs run without torch: ``xling export onnx``.
+
+The model is converted for `transformers` first; torch's exporter reads it there. The graph takes any number of
+texts of any length. It is run with onnxruntime on several sizes before it is published.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from xling.core import extras, manifest
+from xling.core.errors import UserError
+from xling.hub import export
+from xling.hub.settings import ExportConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+FOLDER, GRAPH = "onnx", "model.onnx"
+STATES, SCORES = ("last_hidden_state",), ("logits",)
+OUTPUTS = {
+    "ForMaskedLM": STATES,
+    "ForSequenceClassification": SCORES,
+    "ForTokenClassification": SCORES,
+    "ForQuestionAnswering": ("start_logits", "end_logits"),
+}
+"""Outputs by the end of the class's name; a masked language model is exported without its head."""
+LARGEST = 1e-4  # difference from torch at which an export is refused
+IN_ONE_FILE = 450_000_000  # parameters; a protocol buffer holds at most 2 GB
+_USAGE = """```python
+import onnxruntime
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("DIR")
+session = onnxruntime.InferenceSession("DIR/{file}")
+batch = tokenizer(["a text", "another one"], padding=True, return_tensors="np")
+result = session.run({outputs}, {{each.name: batch[each.name] for each in session.get_inputs()}})
+```"""
+
+
+class Graph(nn.Module):
+    """The named outputs of a model of transformers, from inputs by position."""
+
+    def __init__(self, model: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model, self.names, self.outputs = model, inputs, outputs
+
+    def forward(self, *inputs: Int[Tensor, "texts tokens"]) -> tuple[Float[Tensor, " texts *rest"], ...]:
+        """Compute the outputs; the first input holds ids, the second is 0 at padding."""
+        result = self.model(**dict(zip(self.names, inputs, strict=True)))
+        return tuple(result[name] for name in self.outputs)
+
+
+def run(cfg: ExportConfig) -> manifest.Manifest:
+    """Export an encoder, pre-trained or fine-tuned, as ``onnx/model.onnx`` with its tokenizer and its card.
+
+    Raises:
+        UserError: a package is missing, transformers' classes cannot express the model, it has a decoder or
+            chooses among alternatives, or the graph does not compute what the model does.
+    """
+    extras.require("onnx", "xling export onnx")
+    inputs = [cfg.checkpoint, *cfg.scores]
+    if done := manifest.up_to_date(cfg.out, "export onnx", cfg, inputs):
+        return done
+    convert = export.converter(cfg, _usage)
+    with manifest.publish(cfg.out, "export onnx", cfg, inputs) as publication:
+        counts = convert(publication.path)
+        graph = _graph_of(publication.path, counts["class"])
+        (publication.path / FOLDER).mkdir()
+        path = publication.path / FOLDER / GRAPH
+        write(graph, path, large=counts["parameters"] > IN_ONE_FILE)
+        counts["largest_difference"] = _checked(graph, path, cfg.checkpoint)
+        (publication.path / export.WEIGHTS).unlink()
+        publication.counts |= counts | {"inputs": list(graph.names), "outputs": list(graph.outputs)}
+    return manifest.read(cfg.out)
+
+
+def outputs_of(name: str) -> tuple[str, ...]:
+    """Return the outputs of a class of transformers.
+
+    Raises:
+        UserError: it is not an encoder of single texts or pairs.
+    """
+    present = [outputs for end, outputs in OUTPUTS.items() if name.endswith(end)]
+    if not present:
+        raise UserError(
+            f"export onnx of a model that becomes a {name}",
+            "an encoder, or a classifier of texts, pairs, words or spans",
+            "export hf it",
+        )
+    return present[0]
+
+
+def _usage(name: str) -> str:
+    return _USAGE.format(file=f"{FOLDER}/{GRAPH}", outputs=list(outputs_of(name)))
+
+
+def _graph_of(folder: Path, name: str) -> Graph:
+    """Load an export for transformers as a `Graph`."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    outputs = outputs_of(name)
+    loader = transformers.AutoModel if outputs == STATES else getattr(transformers, name)
+    model = loader.from_pretrained(folder, local_files_only=True)
+    segments = int(getattr(model.config, "type_vocab_size", 1) or 1) > 1
+    inputs = ("input_ids", "attention_mask", *(("token_type_ids",) if segments else ()))
+    return Graph(model, inputs, outputs).eval()
+
+
+def write(graph: Graph, path: Path, large: bool = False) -> None:
+    """Write the ONNX file of a graph.
+
+    Args:
+        graph: in evaluation mode.
+        path: the file.
+        large: put the weights into a second file, ``model.onnx.data``.
+    """
+    sizes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("tokens")}
+    log = logging.getLogger("torch.onnx")
+    before = log.level
+    log.setLevel(logging.ERROR)  # it warns of packages that no text model needs
+    try:
+        with warnings.catch_warnings(), torch.inference_mode():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                graph,
+                _example(graph, 2, 7),
+                path,
+                input_names=list(graph.names),
+                output_names=list(graph.outputs),
+                dynamic_shapes=(tuple(sizes for _ in graph.names),),
+                dynamo=True,
+                external_data=large,
+                verbose=False,
+            )
+    finally:
+        log.setLevel(before)
+
+
+def _example(graph: Graph, texts: int, tokens: int) -> tuple[Int[Tensor, "{texts} {tokens}"], ...]:
+    """Make inputs of random ids, the second half of every other text padding."""
+    rows = graph.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator,union-attr]
+    generator = torch.Generator().manual_seed(texts * 1000 + tokens)
+    ids = torch.randint(4, rows - 1, (texts, tokens), generator=generator)
+    seen = torch.ones_like(ids)
+    seen[1::2, (tokens + 1) // 2 :] = 0
+    pad = int(graph.model.config.pad_token_id)  # type: ignore[arg-type,union-attr]
+    ids[seen == 0] = pad
+    second = torch.zeros_like(ids)
+    second[:, tokens // 2 :] = 1
+    return (ids, seen, second)[: len(graph.names)]
+
+
+def _checked(graph: Graph, path: Path, what: Path) -> float:
+    """Return the largest difference between the file, run with onnxruntime, and torch, at real tokens.
+
+    Raises:
+        UserError: it is larger than `LARGEST`.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    largest = 0.0
+    for texts, tokens in ((1, 3), (2, 7), (3, 40)):
+        example = _example(graph, texts, tokens)
+        with torch.inference_mode():
+            wanted = graph(*example)
+        given = {name: each.numpy() for name, each in zip(graph.names, example, strict=True)}
+        seen = given["attention_mask"] == 1
+        for theirs, ours in zip(session.run(list(graph.outputs), given), wanted, strict=True):
+            apart = np.abs(theirs - ours.numpy())
+            by_token = apart.ndim == 3 or graph.outputs not in (STATES, SCORES)
+            largest = max(largest, float((apart[seen] if by_token else apart).max()))
+    if not largest <= LARGEST:
+        raise UserError(
+            f"export onnx of {what}: the graph differs by {largest:.2g} from the model",
+            f"at most {LARGEST:g}",
+            "export hf it, and report the versions of torch and onnxruntime",
+        )
+    return largest
