@@ -16,8 +16,8 @@ from xling.text.pairs import frame
 
 MIN_PAIRS = 1000
 CLEAN = "clean"
-# Least and most pairs that stay as they are, and that a kind of noise is planted into; between them, one for so many of
-# the corpus, so that the audit judges about 4 % as many pairs as the build.
+# Least and most pairs that stay as they are, and that a kind of noise is planted into. Between them, one for so many of
+# the corpus. So the audit judges about 4 % as many pairs as the build.
 _BACKGROUND, _A_KIND = (200, 1500, 66), (4, 40, 1250)
 _SURE = 0.9
 Counts = dict[str, list[int]]
