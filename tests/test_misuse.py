@@ -76,7 +76,7 @@ def by_hand() -> Iterator[tuple[list[str], str]]:
         ("eval", ""), ("translate nowhere src=en tgt=sw", "nowhere"), ("translate nowhere", "src, tgt not given"),
         ("import hf nowhere/at/all x", "nowhere/at/all"), ("import hf", "not given"),
         ("import fairseq nowhere x", "nowhere"), ("export hf nowhere x", "nowhere"),
-        ("export onnx a b", "unknown command"),
+        ("export onnx a b", "checkpoint=a"), ("export tflite a b", "unknown command"),
         ("corpus mono lang=xx", "unknown language"), ("corpus mono lang=en source=ftp:x out=y", ""),
         ("corpus parallel pair=en out=y", ""), ("corpus parallel pair=en-en out=y", ""), ("report nowhere", "nowhere"),
         ("new gadget x", "gadget"), ("slurm frobnicate", ""), ("slurm cancel", ""), ("merge checkpoints=a,b out=c", ""),

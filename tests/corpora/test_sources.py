@@ -474,8 +474,8 @@ def test_cc100_from_a_folder(tmp_path: Path) -> None:
         ("cc:2024", "names no dump.*CC-MAIN"),
         ("hf:", "names no data set.*fineweb-2"),
         ("toyworld:x", "toyworld:NUMBER"),
-        ("cc100:", "no nowhere/sw.txt.xz"),
-        ("cc:CC-MAIN-2024-22", "no nowhere/crawl-data"),
+        ("cc100:", "no file at nowhere/sw.txt.xz; fix: give the folder"),
+        ("cc:CC-MAIN-2024-22", "no file at nowhere/crawl-data"),
         ("wiki:", "no file matches 'nowhere"),
     ],
 )

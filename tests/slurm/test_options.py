@@ -48,8 +48,8 @@ def test_options_stand_in_the_script_of_the_parts(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"sbatch.nodes": "2"}, "valid: slurm.nodes="),
-        ({"sbatch.time": "1:00"}, "valid: slurm.timeout_min="),
+        ({"sbatch.nodes": "2"}, "fix: use slurm.nodes="),
+        ({"sbatch.time": "1:00"}, "fix: use slurm.timeout_min="),
         ({"sbatch.array": "1-9"}, "xling sets --array itself"),
         ({"sbatch.wrap": "reboot"}, "xling sets --wrap itself"),
         ({"srun.output": "x"}, "xling sets --output itself"),
