@@ -78,12 +78,12 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreac
 	started=$$SECONDS
 	if [[ -n $$XLING_ARG_WHEELS ]]; then
 	    if [[ ! -e $$XLING_ARG_WHEELS/requirements.lock ]]; then
-	        printf 'make install: WHEELS=%s is no folder of make wheelhouse; fix: make wheelhouse OUT=%s, where there is a network\n' \
+	        printf 'make install: WHEELS=%s was not made by make wheelhouse; fix: run make wheelhouse OUT=%s on a machine with a network\n' \
 	            "$$XLING_ARG_WHEELS" "$$XLING_ARG_WHEELS" >&2
 	        exit 2
 	    fi
 	    cmp --silent requirements.lock "$$XLING_ARG_WHEELS/requirements.lock" || {
-	        printf 'make install: WHEELS=%s was made for another requirements.lock; fix: make wheelhouse again\n' \
+	        printf 'make install: WHEELS=%s was made for another requirements.lock; fix: run make wheelhouse again\n' \
 	            "$$XLING_ARG_WHEELS" >&2
 	        exit 2
 	    }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._C import _distributed_c10d as c10d
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 KINDS = {
@@ -69,10 +70,10 @@ class Traffic(TorchDispatchMode):
             return func(*args, **kwargs or {})
         return self.run(func, args, kwargs or {})
 
-    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def run(self, func: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation of c10d and count it."""
         result = func(*args, **kwargs)
-        name = func._schema.name.partition("::")[2]  # type: ignore[attr-defined]
+        name = func._schema.name.partition("::")[2]
         tensors = [*_tensors(args), *_tensors((result,))]
         if tensors:
             largest = max(tensors, key=lambda tensor: tensor.nbytes)

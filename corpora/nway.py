@@ -35,7 +35,7 @@ class NwayConfig:
             ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them.
         min_count: minimum occurrences of a word; rarer ones are removed from the rows.
         max_words: maximum words of a text; longer ones are dropped.
-        features: number of the rules that give words their features, `xling.text.features.VERSION`.
+        features: version of the word features, `xling.text.features.VERSION`; no other value is valid.
     """
 
     data: Path

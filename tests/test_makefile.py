@@ -278,7 +278,7 @@ def test_a_wrong_wheelhouse_is_refused(copy, python):
     done = make(copy, "install", f"PYTHON={python}", "WHEELS=nowhere")
     assert (
         done.returncode == 2
-        and "WHEELS=nowhere is no folder of make wheelhouse; fix: make wheel" in done.stderr
+        and "WHEELS=nowhere was not made by make wheelhouse; fix: run make wheel" in done.stderr
     )
     (copy / "old").mkdir()
     (copy / "old" / "requirements.lock").write_text("another")

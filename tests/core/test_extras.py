@@ -1,4 +1,4 @@
-"""A package that is missing is told by the command that needs it, before it works."""
+"""A command that needs a missing package names it before any work is done."""
 
 from __future__ import annotations
 

@@ -243,7 +243,8 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     settings = json.loads((tmp_path / "static.json").read_text())
     (tmp_path / "static.json").write_text(json.dumps({k: v for k, v in settings.items() if k != "features"}))
     with pytest.raises(
-        UserError, match=r"rules 1; valid: rules 2; fix: run xling corpus nway and xling pretrain"
+        UserError,
+        match=r"version 1 of the word features; valid: version 2; fix: run xling corpus nway and xling pretrain",
     ):
         model.load(tmp_path)
     older = tmp_path / "older"
@@ -252,6 +253,6 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     del record["config"]["features"]
     (older / "manifest.json").write_text(json.dumps(record))
     with pytest.raises(
-        UserError, match=r"features of words by rules 1; valid: rules 2; fix: run xling corpus nway"
+        UserError, match=r"version 1 of the word features; valid: version 2; fix: run xling corpus nway"
     ):
         open_rows(older)

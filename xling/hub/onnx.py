@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -47,6 +47,8 @@ result = session.run({outputs}, {{each.name: batch[each.name] for each in sessio
 
 class Graph(nn.Module):
     """The named outputs of a model of transformers, from inputs by position."""
+
+    model: Any  # nn.Module would hide what transformers' classes have besides
 
     def __init__(self, model: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
         super().__init__()
@@ -147,12 +149,12 @@ def write(graph: Graph, path: Path, large: bool = False) -> None:
 
 def _example(graph: Graph, texts: int, tokens: int) -> tuple[Int[Tensor, "{texts} {tokens}"], ...]:
     """Make inputs of random ids, the second half of every other text padding."""
-    rows = graph.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator,union-attr]
+    rows = graph.model.get_input_embeddings().weight.shape[0]
     generator = torch.Generator().manual_seed(texts * 1000 + tokens)
     ids = torch.randint(4, rows - 1, (texts, tokens), generator=generator)
     seen = torch.ones_like(ids)
     seen[1::2, (tokens + 1) // 2 :] = 0
-    pad = int(graph.model.config.pad_token_id)  # type: ignore[arg-type,union-attr]
+    pad = int(graph.model.config.pad_token_id)
     ids[seen == 0] = pad
     second = torch.zeros_like(ids)
     second[:, tokens // 2 :] = 1

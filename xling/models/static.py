@@ -159,8 +159,8 @@ def load(folder: Path, random_init: bool = False) -> StaticEncoder:
         settings = {"features": 1} | json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         if settings["features"] != VERSION:
             raise UserError(
-                f"{folder} was trained on features of words by rules {settings['features']}",
-                f"rules {VERSION}",
+                f"{folder} uses version {settings['features']} of the word features",
+                f"version {VERSION}",
                 "run xling corpus nway and xling pretrain static again",
             )
         cfg = from_dict(StaticConfig, settings)

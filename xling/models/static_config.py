@@ -26,7 +26,7 @@ class StaticConfig:
         sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
             numbers that no training text contains. 0 for none.
         sketch_weight: length of the sketch relative to the learned vector.
-        features: number of the rules that give words their features, `xling.text.features.VERSION`.
+        features: version of the word features, `xling.text.features.VERSION`; no other value is valid.
     """
 
     dim: int = ranged(192, _whole(1, 4096))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import UInt32
 
 VERSION = 2
-"""Number of the rules below; vectors and hashes of one number cannot be used with those of another."""
+"""Version of the features. Hashes and vectors of one version cannot be used with those of another."""
 MIN_GRAM, MAX_GRAM = 3, 5
 ROMAN_GRAMS = (3, 4)
 MIN_SKELETON = 3

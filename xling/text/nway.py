@@ -66,10 +66,10 @@ def open_rows(
     published = manifest.verify(folder)
     if published.stage != STAGE:
         raise UserError(f"{folder} was made by {published.stage!r}", f"an output of xling {STAGE}")
-    if (rules := published.config.get("features", 1)) != VERSION:
+    if (version := published.config.get("features", 1)) != VERSION:
         raise UserError(
-            f"{folder} has features of words by rules {rules}",
-            f"rules {VERSION}",
+            f"{folder} has version {version} of the word features",
+            f"version {VERSION}",
             f"run xling {STAGE} again with another out=",
         )
     names = json.loads((folder / "rows.json").read_text(encoding="utf-8"))

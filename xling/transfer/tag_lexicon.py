@@ -105,7 +105,7 @@ class TagLexicon:
         return torch.from_numpy(np.concatenate(sides, 1).astype(np.float32))
 
     def _lookup(self, words: Sequence[str], new: bool = False) -> Int64[np.ndarray, "words 2"]:
-        """Return the rows of the two spellings of each word; -1 where there is none."""
+        """Return the row in the counts of both spellings of each word; -1 for a spelling that was never counted."""
         return np.array([self._spellings(word, new) for word in words], np.int64).reshape(-1, 2)
 
     def _spellings(self, word: str, new: bool) -> tuple[int, int]:
