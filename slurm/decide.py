@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 
+from xling.core import job, lease
 from xling.slurm.record import Event, Part, Step
+from xling.slurm.states import JobState
+
+QUIET_S = 120.0
+"""A job that Slurm shows as running has ended if its part began, has no lease, and left no sign for so long.
+
+A job that asks to be requeued keeps running for up to 100 s after its part (`xling.slurm.element`).
+"""
+START_SLACK_S = 30.0
+"""The clocks of the controller and of a node may differ by so much."""
 
 
 def current(step: Step) -> list[Event]:
@@ -126,3 +137,26 @@ def has_ended(part: Part, key: str) -> bool:
     if last.get("event") not in ("failed", "lost", "stopped"):
         return False
     return not key or last.get("key") == key
+
+
+def has_vanished(step: Step, identity: str, state: JobState) -> bool:
+    """Return whether a job has ended that Slurm shows as running.
+
+    A controller that was killed within seconds of the end of a job has forgotten it. It learns of it when the node
+    registers again, which takes 2,000 s unless the site sets another ``SlurmdTimeout``.
+    """
+    if state.state not in ("RUNNING", "COMPLETING") or state.ran_s < QUIET_S:
+        return False
+    began, signs = time.time() - state.ran_s - START_SLACK_S, [0.0]
+    for entry in step.arrays():
+        for index in (
+            i for i, owner in zip(entry["indices"], entry["jobs"], strict=False) if owner == identity
+        ):
+            part = step.part(entry["phase"], index)
+            if lease.holder_of(part.lease):
+                return False
+            events = [e for e in part.events() if e.get("key") == entry["key"] and e.get("time", 0.0) > began]
+            if any(event["event"] == "start" for event in events):
+                beat = job.read(part.heartbeat_path)
+                signs += [float(events[-1]["time"]), beat.time if beat else 0.0]
+    return bool(max(signs)) and time.time() - max(signs) > QUIET_S

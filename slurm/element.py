@@ -59,6 +59,7 @@ class Element:
         os.environ[job.SLACK_VARIABLE] = str(step.plan.resources.hang_slack_s)
         if not leader:
             os.environ[job.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
+            job.begin(step.plan.resources.hang_start_s)
             with job.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(job.Stopped):
                 self._follow(step, part)
             return
@@ -67,6 +68,7 @@ class Element:
                 return
             _start(part, self.key)
             os.environ[job.VARIABLE] = str(part.heartbeat_path)
+            job.begin(step.plan.resources.hang_start_s)
             back = self._lead(step, part, began)
         if back:
             _come_back()

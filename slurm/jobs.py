@@ -54,6 +54,8 @@ class Resources:
         signal_delay_s: seconds before the time limit at which a part is told to save.
         hang_slack_s: a training whose next update is so many seconds late hangs: it is ended, and started again
             without that node; 0 never ends it.
+        hang_start_s: with ``hang_slack_s``, the same for a process that is silent for so many seconds before its
+            training begins, in imports or the rendezvous; 0 never ends it.
         setup: shell lines of the site that run before each job, for example ``module load``.
         sbatch: further options of sbatch, for example ``slurm.sbatch.exclude=node7``; ``true`` for a flag.
         srun: further options of srun.
@@ -82,6 +84,7 @@ class Resources:
     max_attempts: int = 3
     signal_delay_s: int = 90
     hang_slack_s: int = 0
+    hang_start_s: int = 0
     setup: tuple[str, ...] = ()
     sbatch: dict[str, str] = field(default_factory=dict)
     srun: dict[str, str] = field(default_factory=dict)
@@ -100,7 +103,7 @@ class Resources:
         for item in fields(self):
             value, least = (
                 getattr(self, item.name),
-                0 if item.name in ("gpus_per_node", "inline_parts", "hang_slack_s") else 1,
+                0 if item.name in ("gpus_per_node", "inline_parts", "hang_slack_s", "hang_start_s") else 1,
             )
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
                 raise UserError(f"{item.name}={value}", f"a whole number from {least}")
@@ -142,7 +145,8 @@ class Resources:
 
 
 _TRAINING = {
-    "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 35
+    "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 35,
+    "hang_start_s": 600,
 }  # fmt: skip
 # What a stage asks for where the site says nothing: enough for the small recipes.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -156,7 +160,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "pretrain": _TRAINING,
     "finetune mt": _TRAINING,
     "umt": _TRAINING,
-    "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480, "hang_slack_s": 35},
+    "finetune": {
+        "cpus_per_task": 4,
+        "mem_gb": 32.0,
+        "timeout_min": 480,
+        "hang_slack_s": 35,
+        "hang_start_s": 600,
+    },
     "eval": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 240},
 }
 

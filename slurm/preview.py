@@ -9,7 +9,6 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase
 from xling.slurm import queue
-from xling.slurm.reconcile import jobs_of
 from xling.slurm.record import Run, Step
 
 KEY = "KEY"
@@ -75,18 +74,18 @@ def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
     """Return the batch scripts of a step: each phase, the collector and the barrier; job ids appear as <names>."""
     base = f"{step.run.name}.{step.name}"
     before = ":".join(f"<{name} barrier>" for name in step.plan.after)
-    lines = _titled(f"{base}.barrier", jobs_of(step, "barrier", KEY))
+    lines = _titled(f"{base}.barrier", queue.jobs_of(step, "barrier", KEY))
     if before:
         lines += _titled(
-            f"{base}.collect (starts the step)", jobs_of(step, "collect", KEY, f"afterok:{before}")
+            f"{base}.collect (starts the step)", queue.jobs_of(step, "collect", KEY, f"afterok:{before}")
         )
     for phase in phases:
         if not phase.num_parts:
             continue  # how many follows from the phase before
         parts = [step.part(phase.name, 0)]
         size = min(step.plan.resources.num_jobs(phase.num_parts), step.plan.resources.max_array_size)
-        lines += _titled(f"{base}.{phase.name}", jobs_of(step, "array", KEY, parts=parts), size)
-        behind = jobs_of(step, "collect", KEY, f"afterany:<{phase.name} array>")
+        lines += _titled(f"{base}.{phase.name}", queue.jobs_of(step, "array", KEY, parts=parts), size)
+        behind = queue.jobs_of(step, "collect", KEY, f"afterany:<{phase.name} array>")
         lines += _titled(f"{base}.collect (behind {phase.name})", behind)
     return lines
 

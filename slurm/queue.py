@@ -21,6 +21,7 @@ from xling.core.errors import UserError
 from xling.core.manifest import write_atomic
 from xling.slurm import options
 from xling.slurm.jobs import Resources
+from xling.slurm.record import Part, Step
 
 COMMAND_TIMEOUT_S = 120.0
 _TRANSIENT = re.compile(
@@ -166,6 +167,31 @@ def small(
         use_srun=False,
         additional_parameters=additional,
     )
+
+
+def jobs_of(
+    step: Step,
+    kind: str,
+    key: str,
+    dependency: str = "",
+    parts: Sequence[Part] = (),
+    exclude: Sequence[str] = (),
+) -> Executor:
+    """Return the batch script of a submission that does not run on the nodes in ``exclude``."""
+    words = (kind, str(step.run.path), step.name, key)
+    name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
+    asked = step.plan.resources
+    code = step.run.code if asked.snapshot else None
+    if kind != "array":
+        return small(step.log, name, words, step.plan.collect, dependency, kind == "barrier", code)
+    container: list[str] = []
+    if asked.container:
+        container = options.container_words(
+            asked.container_runtime, asked.container, asked.mounts, Path(step.run.directory), step.run.path,
+            asked.gpus_per_node > 0,
+        )  # fmt: skip
+    watch = asked.hang_slack_s > 0
+    return executor(step.log, name, words, asked, dependency, container, code, watch, exclude)
 
 
 def submit(jobs: Executor, num_elements: int = 1) -> str:

@@ -29,13 +29,13 @@ from xling.slurm.decide import (
     decide,
     has_done,
     has_ended,
+    has_vanished,
     ids_of,
     newest,
     reason_of,
     started_as,
 )
 from xling.slurm.element import job_id
-from xling.slurm.options import container_words
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Part, Run, Step
 from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, View, look
@@ -180,6 +180,7 @@ class _Reconciler:
     def _act(self) -> None:
         for step in self.run.steps.values():
             self._adopt(step)
+            self._end_vanished(step)
         if self.run.is_cancelled:
             self._cancel_all()
             return
@@ -202,6 +203,20 @@ class _Reconciler:
         """Return the ids of waiting or running jobs of one kind, without this job."""
         jobs = [(e, i) for e in current(step) if e["kind"] == kind for i in e["jobs"] if i != job_id()]
         return list(dict.fromkeys(i for e, i in jobs if self.state(step, e, i).is_active))
+
+    def _end_vanished(self, step: Step) -> None:
+        """Cancel jobs that only the controller takes for running, and record that their parts were lost."""
+        jobs = {identity: entry for entry in step.arrays() for identity in entry["jobs"]}
+        for identity, entry in jobs.items():
+            if not has_vanished(step, identity, self.state(step, entry, identity)):
+                continue
+            for part, newest_entry, job in newest(step):
+                if job == identity and not part.is_done() and not has_ended(part, newest_entry["key"]):
+                    reason = "its process has ended, and Slurm has not noticed"
+                    facts = {"job": job, "key": newest_entry["key"], "saved": part.saved()}
+                    part.append("lost", reason=reason, counts=False, **facts)
+            queue.cancel([identity])
+            self.gone.add(identity)
 
     def _adopt(self, step: Step) -> None:
         """Find the ids of submissions whose submitter did not record them."""
@@ -243,7 +258,7 @@ class _Reconciler:
         key = step.intend(kind, **facts)
         try:
             size = step.plan.resources.num_jobs(len(parts)) if parts else 1
-            master = queue.submit(jobs_of(step, kind, key, dependency, parts, exclude), size)
+            master = queue.submit(queue.jobs_of(step, kind, key, dependency, parts, exclude), size)
         except TransientError as error:
             if error.unsure:
                 step.unsure(key)
@@ -411,31 +426,6 @@ def start(run: Run) -> None:
         print(f"xling: {why}; trying again", file=sys.stderr, flush=True)
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
-
-
-def jobs_of(
-    step: Step,
-    kind: str,
-    key: str,
-    dependency: str = "",
-    parts: Sequence[Part] = (),
-    exclude: Sequence[str] = (),
-) -> queue.Executor:
-    """Return the batch script of a submission that does not run on the nodes in ``exclude``."""
-    words = (kind, str(step.run.path), step.name, key)
-    name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
-    asked = step.plan.resources
-    code = step.run.code if asked.snapshot else None
-    if kind != "array":
-        return queue.small(step.log, name, words, step.plan.collect, dependency, kind == "barrier", code)
-    container: list[str] = []
-    if asked.container:
-        container = container_words(
-            asked.container_runtime, asked.container, asked.mounts, Path(step.run.directory), step.run.path,
-            asked.gpus_per_node > 0,
-        )  # fmt: skip
-    watch = asked.hang_slack_s > 0
-    return queue.executor(step.log, name, words, asked, dependency, container, code, watch, exclude)
 
 
 def pin(step: Step) -> None:

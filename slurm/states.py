@@ -37,6 +37,7 @@ class JobState:
         node: where it runs or ran.
         time_left_s: seconds to its time limit, -1 when unknown.
         name: of the job, "" when unknown.
+        ran_s: seconds since it started, -1 when unknown.
     """
 
     state: str = UNKNOWN
@@ -44,6 +45,7 @@ class JobState:
     node: str = ""
     time_left_s: int = -1
     name: str = ""
+    ran_s: int = -1
 
     @property
     def is_active(self) -> bool:
@@ -143,15 +145,15 @@ def parse_sacct(text: str) -> dict[str, JobState]:
 
 
 def parse_squeue(text: str) -> dict[str, JobState]:
-    """Return states from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L|%j'``."""
+    """Return states from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L|%M|%j'``."""
     states = {}
     for line in text.splitlines():
-        fields = line.split("|", 7)
-        if len(fields) < 7:
+        fields = line.split("|", 8)
+        if len(fields) < 9:
             continue
-        identity, master, elements, state, reason, node, left = fields[:7]
+        identity, master, elements, state, reason, node, left, ran, name = fields
         reason = "" if reason == "None" else reason
-        told = JobState(state, reason, node, _seconds(left), "".join(fields[7:]))
+        told = JobState(state, reason, node, _seconds(left), name, _seconds(ran))
         for each in _expand(identity if elements == "N/A" else f"{master}_[{elements}]"):
             states[each] = told
     return states
@@ -172,7 +174,8 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
         reason = _exit_reason(facts.get("ExitCode", "0:0")) if waits == "None" else waits
         node = facts.get("NodeList", "").replace("(null)", "")
         for each in _expand(identity):
-            states[each] = JobState(state, reason, node, name=facts.get("JobName", ""))
+            ran = _seconds(facts.get("RunTime", ""))
+            states[each] = JobState(state, reason, node, name=facts.get("JobName", ""), ran_s=ran)
     return states
 
 
@@ -185,7 +188,7 @@ def _from_sacct(masters: list[str]) -> dict[str, JobState]:
 def _from_squeue() -> tuple[dict[str, JobState] | None, str]:
     """Return the jobs in the queue; None and the reason if Slurm does not answer."""
     # The reason for waiting and the time left are nowhere else.
-    command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L|%j"]
+    command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L|%M|%j"]
     text, why = output(command)
     return (None, why) if text is None else (parse_squeue(text), "")
 

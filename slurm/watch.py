@@ -52,6 +52,16 @@ class Watcher:
     seen: dict[int, tuple[job.Heartbeat, float]] = field(default_factory=dict)
     continued: set[int] = field(default_factory=set)
 
+    def expect_all(self, now: float) -> None:
+        """Take all processes for started at ``now``: one may hang before its first heartbeat."""
+        asked = self.part.step.plan.resources
+        names = (output(["scontrol", "show", "hostnames"])[0] or "").split()
+        placed = len(names) == asked.nodes and "distribution" not in asked.srun
+        for rank in range(asked.num_tasks if asked.hang_start_s else 0):
+            node = names[rank // asked.tasks_per_node] if placed else ""
+            beat = job.Heartbeat(rank=rank, node=node, due_s=asked.hang_start_s, doing=job.START)
+            self.seen[rank] = (beat, now)
+
     def look(self, now: float) -> list[job.Heartbeat]:
         """Return the last heartbeats of the processes that are late at ``now``, [] while it is not clear which are."""
         for beat in self.part.heartbeats(job.job_mark()):
@@ -74,6 +84,8 @@ class Watcher:
     def frames(self, beat: job.Heartbeat) -> list[str]:
         """Return the stack of a process, innermost frame first; [] while it has not written one."""
         path = self.part.heartbeat_of(beat.rank)
+        if beat.doing == job.START and not beat.time:
+            return []  # it never wrote: a stack that is there is from an earlier start
         # A process that was continued may have gone on since it wrote.
         earlier = stacks.read_frames(path, stacks.EARLIER) if beat.rank in self.continued else []
         return stacks.read_frames(path) or earlier
@@ -146,6 +158,8 @@ def main(words: Sequence[str]) -> int:
         return 0  # the job itself reports it
     parts = [step.part(entries[0]["phase"], index) for index in indices_here(step, entries[0])]
     watchers, parent = [Watcher(part, key) for part in parts], os.getppid()
+    if len(parts) == 1:  # of several, each starts when the one before it has ended
+        watchers[0].expect_all(time.monotonic())
     while os.getppid() == parent:
         for watcher in watchers:
             if late := watcher.look(time.monotonic()):

@@ -50,7 +50,12 @@ def obstacle(accounting: bool = False) -> str:
 
 
 def up(
-    directory: Path, nodes: int = 2, cpus: int = 4, accounting: bool = False, min_job_age_s: int = 300
+    directory: Path,
+    nodes: int = 2,
+    cpus: int = 4,
+    accounting: bool = False,
+    min_job_age_s: int = 300,
+    slurmd_timeout_s: int = 300,
 ) -> Bed:
     """Start the cluster and return it once every node is idle; what an earlier run left is cleared first.
 
@@ -82,6 +87,7 @@ def up(
         node_ports=tuple(ports[3:]),
         cpus=cpus,
         min_job_age_s=min_job_age_s,
+        slurmd_timeout_s=slurmd_timeout_s,
         database_port=ports[1] if accounting else 0,
         accounting_port=ports[2] if accounting else 0,
     )

@@ -18,6 +18,8 @@ class Bed:
         cpus: CPUs that each node claims; may be more than the machine has.
         mem_mb: memory that each node claims, MiB.
         min_job_age_s: seconds after which a finished job is forgotten by slurmctld.
+        slurmd_timeout_s: seconds after which a node that does not answer is lost. Nodes are asked for the list of
+            their jobs every 6.7 times that.
         database_port: TCP port of MariaDB, 0 without accounting.
         accounting_port: TCP port of slurmdbd, 0 without accounting.
     """
@@ -29,6 +31,7 @@ class Bed:
     cpus: int = 4
     mem_mb: int = 4096
     min_job_age_s: int = 300
+    slurmd_timeout_s: int = 300
     database_port: int = 0
     accounting_port: int = 0
 
@@ -99,6 +102,7 @@ def slurm_conf(bed: Bed) -> str:
         "SlurmdParameters=config_overrides",
         "SchedulerParameters=batch_sched_delay=0,sched_min_interval=50000,bf_interval=2,sched_interval=2",
         "ReturnToService=2",
+        f"SlurmdTimeout={bed.slurmd_timeout_s}",
         "KillWait=5",
         "CompleteWait=0",
         f"MinJobAge={bed.min_job_age_s}",

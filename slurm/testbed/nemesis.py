@@ -37,12 +37,15 @@ from xling.core import job
 from xling.core.pipeline import Pipeline, Step
 from xling.core.stage import STAGES
 from xling.slurm import launch, reconcile, status
+from xling.slurm.decide import QUIET_S
 from xling.slurm.record import Run, open_run
 from xling.slurm.testbed import bed
 from xling.slurm.testbed.conf_files import Bed
 from xling.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
 
 HEALED_S = 240.0
+SLURMD_TIMEOUT_S = 9
+"""A controller that was killed may take a job for running that has ended, until the node lists its jobs 60 s later."""
 HANG_SLACK_S = 10
 HANG_FOUND_S = 60.0
 """How long after its next heartbeat was due a stopped training may still exist."""
@@ -179,7 +182,7 @@ class Schedule:
             # A killed controller may take a job for running that has ended, and keeps its nodes for minutes.
             self.command("scancel", "--name=urgent")
             self.look()
-        end = time.monotonic() + 40
+        end = time.monotonic() + 40 + QUIET_S
         while self.left() and time.monotonic() < end:
             _resume_nodes(self)
             with contextlib.suppress(Exception):
@@ -421,7 +424,7 @@ def torment(
     STAGES.add("parts", PARTS)
     STAGES.add("chain", CHAIN)
     wrong = 0
-    here = bed.up(directory, nodes=2, cpus=8)
+    here = bed.up(directory, nodes=2, cpus=8, slurmd_timeout_s=SLURMD_TIMEOUT_S)
     try:
         os.environ.update(bed.environment(directory))
         wrapper = directory / "bin" / "sbatch"

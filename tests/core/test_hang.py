@@ -71,6 +71,23 @@ def test_the_next_heartbeat_is_due_after_the_longest_update_and_the_slack(path: 
     assert shown(path).late_s(clock.now + 1e6) == 0
 
 
+def test_the_start_has_a_limit_of_its_own(path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.begin(90)
+    assert (shown(path).due_s, shown(path).doing) == (90, "the start")
+    clock.now += 80
+    job.beat(1000, 4000, "rows")  # it reads its data
+    assert (shown(path).due_s, shown(path).late_s(clock.now + 89)) == (90, 0)
+    with job.watched():
+        assert (shown(path).due_s, shown(path).doing) == (job.BUSY_S, "")
+    assert shown(path).due_s == 0
+    job.reset()
+    for limit, slack in ((0, "7"), (90, "0")):
+        path.unlink(missing_ok=True)
+        monkeypatch.setenv(job.SLACK_VARIABLE, slack)
+        job.begin(limit)
+        assert not path.exists()
+
+
 def test_a_limit_is_written_as_soon_as_the_pace_is_known(path: Path, clock: Clock) -> None:
     with job.watched():
         beats(clock, 1, 0, 0.1, 0.1, 0.1)

@@ -134,16 +134,24 @@ class LockstepConfig:
     updates: int = 60
     save_every: int = 10
     seconds: float = 0.1
+    stopped_at_start: bool = False
 
 
 def lockstep(cfg: LockstepConfig) -> None:
-    """Add up what all processes hold; go on from what is saved."""
+    """Add up what all processes hold; go on from what is saved.
+
+    With ``stopped_at_start`` rank 1 is stopped by SIGSTOP when it starts for the first time.
+    """
+    cfg.out.mkdir(parents=True, exist_ok=True)
+    mark = cfg.out / "was_stopped"
+    if cfg.stopped_at_start and os.environ["RANK"] == "1" and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
     import torch
     import torch.distributed as dist
 
     from xling.models import ddp
 
-    cfg.out.mkdir(parents=True, exist_ok=True)
     state = cfg.out / "state"
     done, value = (int(word) for word in state.read_text().split()) if state.exists() else (0, 0)
     with job.watched(), ddp.process_group():

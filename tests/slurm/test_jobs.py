@@ -42,6 +42,7 @@ def test_layers(tmp_path: Path) -> None:
         account="nlp",
         signal_delay_s=300,
         hang_slack_s=35,
+        hang_start_s=600,
         setup=("module load python/3.11", "export A='b c'"),
     )
     assert site.resources("pretrain").num_tasks == 16

@@ -19,15 +19,15 @@ SACCT = """\
 5|TIMEOUT|0:0|n1
 """
 SQUEUE = """\
-2_1|2|1|RUNNING|None|n1|0:30
-2_3|2|3|PENDING|JobArrayTaskLimit||1-00:00:30
-8|8|N/A|PENDING|Dependency||UNLIMITED
-6|6|2-3|PENDING|Priority||10:00
-9|9|N/A|RUNNING|None|n[1-2]|2:03:04
+2_1|2|1|RUNNING|None|n1|0:30|9:30|a
+2_3|2|3|PENDING|JobArrayTaskLimit||1-00:00:30|0:00|a|b
+8|8|N/A|PENDING|Dependency||UNLIMITED|0:00|c
+6|6|2-3|PENDING|Priority||10:00|0:00|d
+9|9|N/A|RUNNING|None|n[1-2]|2:03:04|INVALID|e
 """
 SCONTROL = (
     "JobId=7 JobName=r2.count.run UserId=root(0) JobState=FAILED Reason=NonZeroExitCode Dependency=(null) Requeue=1 "
-    "Restarts=0 ExitCode=137:0 TimeLimit=00:10:00 NodeList=n1 BatchHost=n1\n"
+    "Restarts=0 ExitCode=137:0 RunTime=00:01:30 TimeLimit=00:10:00 NodeList=n1 BatchHost=n1\n"
     "JobId=9 ArrayJobId=8 ArrayTaskId=2-3%4 JobName=x JobState=PENDING Reason=Resources ExitCode=0:0 NodeList=(null)\n"
     "JobId=10 ArrayJobId=8 ArrayTaskId=1 JobState=CANCELLED Reason=None ExitCode=0:15 NodeList=n2\n"
     "No jobs in the system\n"
@@ -50,18 +50,18 @@ def test_sacct() -> None:
 
 def test_squeue() -> None:
     assert parse_squeue(SQUEUE) == {
-        "2_1": JobState("RUNNING", "", "n1", 30),
-        "2_3": JobState("PENDING", "JobArrayTaskLimit", "", 86430),
-        "8": JobState("PENDING", "Dependency", "", -1),
-        "6_2": JobState("PENDING", "Priority", "", 600),
-        "6_3": JobState("PENDING", "Priority", "", 600),
-        "9": JobState("RUNNING", "", "n[1-2]", 7384),
+        "2_1": JobState("RUNNING", "", "n1", 30, "a", 570),
+        "2_3": JobState("PENDING", "JobArrayTaskLimit", "", 86430, "a|b", 0),
+        "8": JobState("PENDING", "Dependency", "", -1, "c", 0),
+        "6_2": JobState("PENDING", "Priority", "", 600, "d", 0),
+        "6_3": JobState("PENDING", "Priority", "", 600, "d", 0),
+        "9": JobState("RUNNING", "", "n[1-2]", 7384, "e", -1),
     }
 
 
 def test_scontrol() -> None:
     assert parse_scontrol(SCONTROL) == {
-        "7": JobState("FAILED", "exit code 137 (SIGKILL)", "n1", name="r2.count.run"),
+        "7": JobState("FAILED", "exit code 137 (SIGKILL)", "n1", name="r2.count.run", ran_s=90),
         "8_2": JobState("PENDING", "Resources", "", name="x"),
         "8_3": JobState("PENDING", "Resources", "", name="x"),
         "8_1": JobState("CANCELLED", "killed by SIGTERM", "n2"),
@@ -88,10 +88,10 @@ def test_without_accounting_the_controller_answers(monkeypatch: pytest.MonkeyPat
 def test_the_queue_overrules_the_database_but_not_by_its_clearing_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    squeue = "2_0|2|0|PENDING|BeginTime||1:00\n3|3|N/A|COMPLETING|NonZeroExitCode|n1|0:10\n"
+    squeue = "2_0|2|0|PENDING|BeginTime||1:00|0:00|\n3|3|N/A|COMPLETING|NonZeroExitCode|n1|0:10|0:09|\n"
     fake(monkeypatch, {"sacct": SACCT, "squeue": squeue, "scontrol": ""})
     found = states.job_states(["2_0", "3"])
-    assert found["2_0"] == JobState("PENDING", "BeginTime", "", 60)
+    assert found["2_0"] == JobState("PENDING", "BeginTime", "", 60, "", 0)
     assert found["3"] == JobState("FAILED", "exit code 137 (SIGKILL)", "n[1-2]")
 
 
@@ -105,7 +105,7 @@ def test_while_the_controller_is_away_nothing_is_known(monkeypatch: pytest.Monke
 
 def test_a_job_of_another_name_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that lost its state gives an id a second time; another cluster has the same ids."""
-    squeue = "5|5|N/A|RUNNING|None|n1|0:10|their|job\n"
+    squeue = "5|5|N/A|RUNNING|None|n1|0:10|0:09|their|job\n"
     fake(monkeypatch, {"sacct": None, "squeue": squeue, "scontrol": ""})
     view = states.look(["5"])
     assert view.state("5", "their|job").state == "RUNNING"

@@ -95,6 +95,40 @@ def test_a_heartbeat_that_does_not_change_is_late(part: Part) -> None:
     assert [beat.rank for beat in watcher.look(1e6)] == [1]
 
 
+def test_a_process_that_never_reported_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: Part
+) -> None:
+    """It is named with its node, and a stack that an earlier start left is not taken for its own."""
+    called: list[str] = []
+
+    def answer(command: list[str]) -> tuple[str | None, str]:
+        called.append(" ".join(command))
+        return ("n1\nn2\n", "") if "hostnames" in command else ("", "")
+
+    asked = Resources(nodes=2, hang_slack_s=5, hang_start_s=60)
+    part.step.plan = replace(part.step.plan, resources=asked)
+    monkeypatch.setattr(watch, "output", answer)
+    monkeypatch.setattr(watch, "CONTINUED_S", 0.1)
+    watcher, began = watch.Watcher(part, "k"), time.monotonic() - 90
+    watcher.expect_all(began)
+    write_stack(part, 1, WORKING)
+    write(part, 0, due=1800.0)
+    assert watcher.look(began + 50) == watcher.look(began + 64) == []
+    late = watcher.look(began + 90)
+    assert [beat.rank for beat in late] == [1]
+    watcher.end(late)
+    assert part.last()["reason"] == (
+        "rank 1 on n2 (of 2, 1 are late) hangs after 0 updates during the start: no heartbeat for 90 s, due after"
+        " 60 s; stack: it did not answer"
+    )
+    assert part.last()["exclude"] == ["n2"]
+    assert called[-1] == "scancel --signal=KILL 7.0"
+    part.step.plan = replace(part.step.plan, resources=Resources(tasks_per_node=2, hang_slack_s=5))
+    calm = watch.Watcher(part, "k")
+    calm.expect_all(0.0)
+    assert calm.seen == {}, "where the site sets no limit"
+
+
 def test_heartbeats_of_an_earlier_start_do_not_count(part: Part) -> None:
     for rank in (0, 1):
         write(part, rank, mark="6.0")
@@ -181,17 +215,18 @@ def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
 
 def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tmp_path: Path) -> None:
     parts = [step.part("run", 0)]
-    text = queue.script(reconcile.jobs_of(step, "array", "k", parts=parts, exclude=["n2", "n5"]))
+    text = queue.script(queue.jobs_of(step, "array", "k", parts=parts, exclude=["n2", "n5"]))
     lines = text.splitlines()
     (line,) = [number for number, each in enumerate(lines) if "xling.slurm.watch" in each]
     assert lines[line].endswith(f"{tmp_path}/r count k & trap 'kill '$!' 2>/dev/null' EXIT")
     assert any(each.startswith("srun ") for each in lines[line:])
     assert "#SBATCH --exclude=n2,n5" in lines
-    assert "xling.slurm.watch" not in queue.script(reconcile.jobs_of(step, "collect", "k"))
+    assert "xling.slurm.watch" not in queue.script(queue.jobs_of(step, "collect", "k"))
     calm = Site().resources("corpus mono", {"sbatch.exclude": "n9"})
     assert "slurm.watch" not in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
     assert "--exclude=n9,n2" in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
     assert Site().resources("pretrain").hang_slack_s == 35
+    assert Site().resources("pretrain").hang_start_s == 600
     assert Site().resources("pretrain", {"hang_slack_s": "0"}).hang_slack_s == 0
 
 
@@ -282,3 +317,20 @@ def test_a_stopped_process_is_found_and_the_part_goes_on_elsewhere(cluster: Path
     found, again = lost["time"] - stopped, starts[1]["time"] - lost["time"]
     print(f"found after {found:.1f} s, started again after {again:.1f} s")
     assert found < 60 and again < 30
+
+
+@pytest.mark.slurm
+@pytest.mark.timeout(150)
+def test_a_process_stopped_before_the_rendezvous_is_found(cluster: Path, on_cluster: Path) -> None:
+    cfg = LockstepConfig(on_cluster / "m", updates=10, stopped_at_start=True)
+    settings = {"tasks_per_node": "2", "hang_slack_s": "60", "hang_start_s": "25", "mem_gb": "1"}
+    launch.submit_stage(LOCKSTEP, [cfg], "slurm", {"run": "early", **settings})
+    part = opened("early").steps["lockstep"].part("run", 0)
+    wait_until(lambda: "hangs" in str(part.last().get("reason", "")), 80, "the hang to be found")
+    lost = part.last()
+    assert lost["reason"].startswith(
+        f"rank 1 on {lost['exclude'][0]} (of 2, 1 are late) hangs after 0 updates"
+    )
+    assert "during the start" in lost["reason"] and " in lockstep" not in lost["reason"]
+    assert "slurm_stages.py" in lost["reason"]
+    assert outcome_of("early", "lockstep")["state"] == "done"

@@ -16,7 +16,7 @@ stop is requested. With one, the variable ``XLING_HEARTBEAT`` names a file that 
 Each process of a distributed training has a heartbeat of its own. Inside `watched` it also says when the next one is
 due: after the longest of the last updates and ``XLING_HANG_SLACK_S`` seconds more. A process that is late writes its
 Python stack to a file beside the heartbeat, and the launcher ends it. Work without updates, for example a validation,
-stands in `busy`.
+stands in `busy`. A launcher that calls `begin` also limits the time until `watched`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ SLACK_VARIABLE = "XLING_HANG_SLACK_S"
 SECONDS_BETWEEN_BEATS = 5.0
 BUSY_S = 1800.0
 """Work without updates (the start, a validation, a checkpoint) counts as a hang after so many seconds."""
+START = "the start"
 NUM_TIMED = 64
 """The longest of so many updates is the time that the next one may take."""
 SIGNALS = {signal.SIGUSR2: "time limit or preemption (SIGUSR2)", signal.SIGTERM: "preemption (SIGTERM)"}
@@ -110,6 +111,7 @@ class _Process:
     beaten: float = float("-inf")
     first: tuple[float, int] = (0.0, 0)
     last: Heartbeat = Heartbeat()
+    start_s: float = 0.0  # above 0 from `begin` to `watched`
     slack_s: float = 0.0  # above 0 inside `watched`
     doing: str = ""  # set inside `busy`
     update: tuple[float, int] = (float("-inf"), 0)  # when the last update was reported, and which one
@@ -125,6 +127,17 @@ class _Process:
 
 
 _process = _Process()
+
+
+def begin(limit_s: float) -> None:
+    """Write the first heartbeat; this process hangs if it is silent for ``limit_s`` seconds before `watched`.
+
+    Imports and the rendezvous fall into this time. Nothing happens for a limit of 0, or where nothing is watched.
+    """
+    path = os.environ.get(VARIABLE)
+    if path and limit_s and float(os.environ.get(SLACK_VARIABLE) or 0):
+        _process.last, _process.start_s, _process.doing = _own(Path(path)), limit_s, START
+        _write(Path(path), time.monotonic())
 
 
 def beat(
@@ -208,9 +221,9 @@ def _own_seconds(now: float, waited_s: float, done: int) -> float:
 
 def _write(path: Path, now: float) -> None:
     """Write the heartbeat, and arrange that this process writes its stack when the next one is late."""
-    due = BUSY_S if _process.slack_s else 0.0
+    due = BUSY_S if _process.slack_s else _process.start_s
     # Before two updates were timed, nothing is known about their length.
-    if due and not _process.doing and len(_process.times) >= 2:
+    if _process.slack_s and not _process.doing and len(_process.times) >= 2:
         due = SECONDS_BETWEEN_BEATS + max(_process.times) + _process.slack_s
     _process.beaten = now
     _process.last = replace(
@@ -227,6 +240,9 @@ def _write(path: Path, now: float) -> None:
 def watched() -> Iterator[None]:
     """Declare that the block makes updates and reports each by `beat`: one that is late counts as a hang."""
     path, slack = os.environ.get(VARIABLE), float(os.environ.get(SLACK_VARIABLE) or 0)
+    _process.start_s = 0.0
+    if _process.doing == START:
+        _process.doing = ""
     if not path or not slack:
         yield
         return
