@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -95,6 +96,12 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
     """
     check_url(url if isinstance(url, str) else url.full_url)
     return urllib.request.build_opener(_OnlyWeb).open(url, timeout=timeout_s)
+
+
+def length_of(headers: Message) -> int | None:
+    """Return the length in bytes that a server announces; None where it announces none, or no number."""
+    text = headers.get("Content-Length", "")
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def cache_path(cache: Path, *names: str) -> Path:
@@ -265,8 +272,8 @@ def _request(
             have = 0
         if etag := response.headers.get("ETag", ""):
             tag.write_text(etag, encoding="utf-8")
-        announced = response.headers.get("Content-Length")
-        total = have + int(announced) if announced else download.num_bytes
+        announced = length_of(response.headers)
+        total = download.num_bytes if announced is None else have + announced
         if download.num_bytes is not None and total != download.num_bytes:
             raise UserError(
                 f"{download.url} has {total:,} bytes", f"{download.num_bytes:,} bytes", "use another mirror"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xling.core import job, lease
+from xling.core.answer import tell
 from xling.core.errors import UserError
 from xling.slurm import decide, reconcile
 from xling.slurm.element import Element
@@ -70,7 +71,7 @@ def _attempt(part: Element) -> int:
     except Exception as error:
         if not isinstance(error, UserError):
             traceback.print_exc()
-        print(f"xling: {error}", file=sys.stderr)
+        tell(f"xling: {error}")
         return error.exit_code if isinstance(error, UserError) else 1
     return 0
 
@@ -89,7 +90,7 @@ def _next(step: Step, entry: Event) -> list[Element]:
             break
         except (TransientError, UserError, OSError) as error:
             waits = time.monotonic() < deadline and _is_away(error, step)
-            print(f"xling: {error}; {'trying again' if waits else 'the collector goes on'}", file=sys.stderr)
+            tell(f"xling: {error}; {'trying again' if waits else 'the collector goes on'}")
             if not waits:
                 return []
             time.sleep(END_PAUSE_S)

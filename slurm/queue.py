@@ -29,13 +29,16 @@ _TRANSIENT = re.compile(
     r"|communication (connection|shutdown)|zero bytes|temporarily|try again|resource temporarily|standby"
     r"|unable to (receive|send) message|protocol authentication|munge|invalid authentication credential"
     r"|no route to host|network is (down|unreachable)|name resolution|unable to (resolve|establish)"
-    r"|submit ?(job)? ?limit|maxsubmit|maxjobcount|slurm_persist|i/o error|stale file handle|too many|did not answer",
+    r"|submit ?(job)? ?limit|maxsubmit|maxjobcount|slurm_persist|i/o error|stale file handle|too many|did not answer"
+    # The controller was killed after it was asked, and has lost the job that this one waits for.
+    r"|dependency problem",
     re.IGNORECASE,
 )
 
 
 _NEVER_SENT = re.compile(
-    r"unable to contact|connection refused|connect failure|standby|munge|authentication|limit|temporarily|resolution",
+    r"unable to contact|connection refused|connect failure|standby|munge|authentication|limit|temporarily|resolution"
+    r"|dependency problem",
     re.IGNORECASE,
 )
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core import lease
+from xling.core.answer import tell
 from xling.core.errors import UserError
 from xling.core.records import DiskError
 from xling.slurm import queue
@@ -83,7 +83,7 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
             why: Exception = TransientError("a submission is in flight")
         except (TransientError, DiskError, lease.HeldError) as error:
             why = error
-            print(f"xling: {run.name}: {error}; trying again", file=sys.stderr, flush=True)
+            tell(f"xling: {run.name}: {error}; trying again")
         if time.monotonic() > deadline:
             raise TransientError(str(why))
         time.sleep(pause)
@@ -423,7 +423,7 @@ def start(run: Run) -> None:
                 f"{run.name} is not completely submitted: {why}",
                 fix=f"later: xling slurm reconcile {run.name}",
             )
-        print(f"xling: {why}; trying again", file=sys.stderr, flush=True)
+        tell(f"xling: {why}; trying again")
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
 

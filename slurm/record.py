@@ -26,7 +26,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -34,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core import config, job
+from xling.core.answer import tell
 from xling.core.errors import UserError, unknown
 from xling.core.records import append_line, read_lines, read_object, write_private
 from xling.core.stage import Phase, Stage, load, phases_of
@@ -355,7 +355,7 @@ def runs_in(folder: Path) -> list[Run]:
         try:
             runs.append(open_run(path.parent))
         except UserError as error:
-            print(f"xling: {error}", file=sys.stderr, flush=True)
+            tell(f"xling: {error}")
     return sorted(runs, key=lambda run: run.created)
 
 

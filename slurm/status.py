@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from xling.core import job
-from xling.core.answer import Answer
+from xling.core.answer import Answer, tell
 from xling.core.errors import UserError
 from xling.slurm import decide
 from xling.slurm.reconcile import KINDS, view_of
@@ -56,7 +55,7 @@ def of_runs(runs: Sequence[Run]) -> Answer:
             view = view_of(run) if run.cluster == "slurm" else View()
             steps = [of_step(step, view) for step in run.steps.values()]
         except UserError as error:
-            print(f"xling: {run.name}: {error}", file=sys.stderr, flush=True)
+            tell(f"xling: {run.name}: {error}")
             continue
         done = sum(step.state == "DONE" for step in steps)
         now = next((s for s in steps if s.state not in ("DONE", "WAITING")), steps[-1])

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core import job, stacks
+from xling.core.answer import tell
 from xling.slurm.decide import indices_here
 from xling.slurm.record import Part, open_run
 from xling.slurm.states import output
@@ -105,7 +106,7 @@ class Watcher:
         saved, own = self.part.saved(), os.environ["SLURM_JOB_ID"]
         facts = {"key": self.key, "saved": saved, "job": own, "exclude": nodes, "counts": True}
         self.part.append("lost", reason=reason, **facts)
-        print(f"xling: {self.part}: {reason}; the step is ended", file=sys.stderr, flush=True)
+        tell(f"xling: {self.part}: {reason}; the step is ended")
         # The script ends with the step, and this process with the script.
         while output(["scancel", "--signal=KILL", step])[0] is None:
             time.sleep(RETRY_S)

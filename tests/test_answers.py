@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from xling import cli
-from xling.core.answer import Answer, Rows
+from xling.core import progress
+from xling.core.answer import Answer, Rows, tell
 from xling.core.manifest import Manifest
 from xling.core.stage import STAGES, load
 from xling.slurm.commands import ACTIONS
@@ -170,8 +171,8 @@ def test_the_walk_sees_a_stage_that_returns_text() -> None:
     assert not returned(bare) <= ALLOWED
 
 
-HOSTILE = "\x1b]0;owned\x07\x1b[2J a\r\x9b1A \u202egnp.exe \u2066x\x00\x7f"
-SHOWN = r"\x1b]0;owned\x07\x1b[2J a\r\x9b1A \u202egnp.exe \u2066x\x00\x7f"
+HOSTILE = "\x1b]0;owned\x07\x1b[2J a\r\x9b1A \u202egnp.exe \u2066x\x00\x7f \udcff"
+SHOWN = r"\x1b]0;owned\x07\x1b[2J a\r\x9b1A \u202egnp.exe \u2066x\x00\x7f \udcff"
 
 
 def test_what_a_terminal_would_obey_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,6 +184,33 @@ def test_what_a_terminal_would_obey_is_shown(capsys: pytest.CaptureFixture[str])
     out, err = capsys.readouterr()
     assert out == f"{plain} {SHOWN}\ntext\n{SHOWN}\n"
     assert "\x1b" not in err and "\u202e" not in err
+    tell(HOSTILE)
+    progress.say(HOSTILE)
+    assert capsys.readouterr().err == f"{SHOWN}\n{SHOWN}\n"
+
+
+def test_values_for_programs_hold_no_escape_and_read_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON escapes control characters itself, but not those above 0x7e, which a terminal obeys as well."""
+    value = {HOSTILE: [HOSTILE, "日本"]}
+    cli.show(Answer("", value), True)
+    cli.show(Rows(["text"], [[HOSTILE]]), True)
+    first, _, rest = capsys.readouterr().out.partition("\n}\n")
+    assert not set("\x1b\x7f\x9b\u202e\udcff") & set(first + rest) and "日本" in first
+    assert json.loads(first + "}") == value and json.loads(rest) == [{"text": HOSTILE}]
+
+
+def test_messages_reach_standard_error_by_one_function() -> None:
+    """Names of files, addresses and errors are texts of others: only `tell` prints them."""
+    printing = set()
+    for room in ("xling", "corpora", "eval", "slurm"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            calls = (
+                n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)
+            )
+            prints = (call for call in calls if ast.unparse(call.func) == "print")
+            if any(ast.unparse(word.value) == "sys.stderr" for call in prints for word in call.keywords):
+                printing.add(str(path.relative_to(ROOT)))
+    assert printing == {"xling/core/answer.py"}
 
 
 def test_a_log_of_a_part_shows_no_escape(

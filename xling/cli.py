@@ -42,7 +42,7 @@ from typing import Any, get_type_hints
 
 from xling.core import config, extras, job, manifest, schema
 from xling.core import help as manual
-from xling.core.answer import Answer, Rows, visible
+from xling.core.answer import Answer, Rows, as_json, tell, visible
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.pipeline import RECIPES
 from xling.core.stage import STAGES, Stage, load, run_local
@@ -69,20 +69,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except manifest.WhyAnswer as answer:
         return show(Answer(str(answer), {"why": str(answer)}), JSON in arguments)
     except UserError as error:
-        print(visible(f"xling: {error}"), file=sys.stderr)
+        tell(f"xling: {error}")
         if JSON in arguments and error.data is not None:
-            print(json.dumps(error.data, indent=1, ensure_ascii=False))
+            print(as_json(error.data, 1))
         return error.exit_code
     except ModuleNotFoundError as error:
         if (told := extras.explained(error, f"xling {' '.join(arguments[:1])}")) is None:
             raise
-        print(f"xling: {told}", file=sys.stderr)
+        tell(f"xling: {told}")
         return 2
     except KeyboardInterrupt:
-        print("xling: interrupted; run the same command again to go on", file=sys.stderr)
+        tell("xling: interrupted; run the same command again to go on")
         return 130
     except job.Stopped:
-        print("xling: stopped, what was saved counts; run the same command again to go on", file=sys.stderr)
+        tell("xling: stopped, what was saved counts; run the same command again to go on")
         return job.STOPPED_EXIT_CODE
     except BrokenPipeError:
         _discard_output()
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is sys.__stdout__:
             _discard_output()
         out = next((word.partition("=")[2] for word in arguments if word.startswith("out=")), "")
-        print(f"xling: {machine_error(error, out)}", file=sys.stderr)
+        tell(f"xling: {machine_error(error, out)}")
         return 2
 
 
@@ -210,13 +210,13 @@ def run_stage(words: list[str], as_json: bool) -> Any:
     return execute(stage.name, cfg, launch)
 
 
-def show(result: Any, as_json: bool) -> int:
+def show(result: Any, for_program: bool) -> int:
     """Print a command's answer; return the exit code."""
     if isinstance(result, Rows):
-        for line in result.json_lines() if as_json else result.lines():
+        for line in result.json_lines() if for_program else result.lines():
             print(visible(line))
-    elif as_json:
-        print(json.dumps(values_of(result), indent=1, ensure_ascii=False))
+    elif for_program:
+        print(as_json(values_of(result), 1))
     elif isinstance(result, str):
         print(visible(result))
     return result.exit_code if isinstance(result, Answer) else 0

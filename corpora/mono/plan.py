@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from xling.core.answer import tell
 from xling.core.parts import read_json, write_json
 from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.routed import Routed
@@ -146,7 +146,7 @@ def _is_again(shard: Shard, seen: set[Path]) -> bool:
     """Return whether an earlier source names the same file: reading it twice would only give duplicates."""
     path = Path(shard.location).resolve()
     if path in seen:
-        print(f"{shard.location}: named twice, read once", file=sys.stderr, flush=True)
+        tell(f"{shard.location}: named twice, read once")
         return True
     seen.add(path)
     return False
@@ -236,11 +236,9 @@ def announce_default(cfg: MonoConfig) -> None:
         return
     count = f"{cfg.size} files" if cfg.size else "all files"
     about = f", about {_human(cfg.size * _USUAL_MB * _MB)}" if cfg.size else ", several terabytes"
-    print(
+    tell(
         f"{cfg.lang}: no source= given: its Wikipedia dump from {cfg.context().base_url('wiki')} and {count} of "
-        f"{cfg.dump} from {cfg.context().base_url('cc')}{about} (size= and dump= change that)",
-        file=sys.stderr,
-        flush=True,
+        f"{cfg.dump} from {cfg.context().base_url('cc')}{about} (size= and dump= change that)"
     )
 
 
@@ -262,7 +260,7 @@ def announce(plan: Plan, cfg: MonoConfig) -> None:
         lines += [f"    {shard.location}" for shard in missing[:5]]
         if len(missing) > 5:
             lines.append(f"    ... and {len(missing) - 5} more")
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    tell("\n".join(lines))
 
 
 def _human(num_bytes: float) -> str:

@@ -65,7 +65,7 @@ class CommonCrawl(Source):
             raise UserError(
                 f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc"
             )
-        paths = [line.decode().strip() for line in lines(path, ledger) if line.strip()]
+        paths = [line.decode(errors="replace").strip() for line in lines(path, ledger) if line.strip()]
         if strange := next((p for p in paths if p.startswith("/") or ".." in p.split("/")), ""):
             raise UserError(
                 f"{location} lists {strange!r}, which leads out of the crawl",

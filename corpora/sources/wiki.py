@@ -70,7 +70,7 @@ class Wiki(Source):
         sums = f"{wiki}-latest-sha1sums.txt"
         path = fetch(Download(folder + sums, self.context.cache / sums))
         ending = name.partition("-latest")[2]
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             digest, _, listed = line.partition("  ")
             if listed.endswith(ending):
                 return f"sha1:{digest}"

@@ -204,7 +204,7 @@ def markdown(report: Report) -> str:
         told += [f"#{tabular.markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
         parts += [tabular.without_html(text) for text in told]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in section.commands.items()]
-    signed = [f"- {name}: `{text}`" for name, text in _signatures(report.scores).rows]
+    signed = [tabular.without_html(f"- {name}: `{text}`") for name, text in _signatures(report.scores).rows]
     parts.append("## Signatures\n\n" + "\n".join(signed))
     return "\n\n".join(part for part in parts if part) + "\n"
 

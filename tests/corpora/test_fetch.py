@@ -61,6 +61,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Location", "ftp://127.0.0.1/etc/passwd")
             self.send_header("Content-Length", "0")
             return self.end_headers()
+        if kind == "no-number":  # and the connection ends behind the body
+            self.send_response(200)
+            self.send_header("Content-Length", "many")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(BODY)
+            return None
         if kind == "404":
             return self.refuse(404)
         if kind == "always503":
@@ -159,6 +166,15 @@ def test_giving_up_says_why_and_leaves_nothing_that_looks_whole(server: Server, 
     with pytest.raises(UserError, match=r"HTTP 503 .*gave up after 4 tries"):
         fetch(Download(server.url("always503"), tmp_path / "file"), QUICK)
     assert not (tmp_path / "file").exists()
+
+
+def test_a_length_that_is_no_number_is_none(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    assert fetch(Download(server.url("no-number"), path), QUICK).read_bytes() == BODY
+    wrong = Download(server.url("no-number"), tmp_path / "b", checksum="md5:" + "0" * 32)
+    with pytest.raises(UserError, match="should be 0000"):
+        fetch(wrong, QUICK)
+    assert not wrong.path.exists()
 
 
 def test_a_wrong_length_is_refused(server: Server, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
@@ -307,6 +308,31 @@ def test_card_tells_corpora_and_licences(model: Path, tmp_path: Path) -> None:
     digest = hashlib.sha256(b"# Swahili").hexdigest()[:16]
     assert text.count(f"| `sw` | `{digest}` | CC BY 4.0 |") == 1
     assert "trained by others" in text and "trained by others" not in card.write(model, settings)
+
+
+def test_no_text_of_others_leaves_its_place_in_the_card(tmp_path: Path) -> None:
+    """Licences, names, settings and scores come with files of others: no HTML, no further cell, no line, no escape."""
+    hostile = "<img src=x onerror=alert(1)> | a ` <b>\n\n# b\x1b[2J"
+    corpus = tmp_path / "mono" / "sw"
+    corpus.mkdir(parents=True)
+    (corpus / "card.md").write_text("# Swahili")
+    (corpus / "stats.json").write_text(json.dumps({"sources": [{"uri": "x", "licence": hostile}]}))
+    (corpus / "x.parquet").write_text("")
+    with manifest.publish(
+        tmp_path / "model", "pretrain", {"note": hostile}, [corpus / "x.parquet"]
+    ) as publication:
+        publication.counts["kind"] = hostile
+    score = dict.fromkeys(("suite", "lang", "system", "metric", "signature"), hostile) | {"value": 1.0}
+    (tmp_path / "scores.json").write_text(json.dumps([score]))
+    sizes = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
+    settings = {"architectures": ["X"], **dict.fromkeys(sizes, 4)}
+    text = card.write(tmp_path / "model", settings, [tmp_path / "scores.json"])
+    outside_code = re.sub(r"`[^`\n]*`", "", text.replace("\\`", ""))
+    assert outside_code.count("&lt;img src=x") == 6 and "\x1b" not in text
+    assert not re.search(r"<(?=[A-Za-z/!?])", outside_code) and "\n# b" not in text
+    for line in text.splitlines():
+        cells = re.sub(r"\\\|", "", line).count("|")
+        assert cells in (0, 3, 4, 6), line
 
 
 def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -> None:

@@ -116,6 +116,29 @@ def test_a_vanished_job_is_cancelled_and_its_part_goes_on(
     assert events == [("start", None), (ended, None) if ended else ("lost", False)]
 
 
+def test_a_job_that_waits_for_a_lost_one_is_submitted_later(
+    part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller lost the array after it was asked, so it refuses the collector behind it: no step may end."""
+    step = part.step
+    fake = tmp_path / "bin" / "sbatch"
+    fake.parent.mkdir()
+    fake.write_text(
+        "#!/bin/sh\necho 'sbatch: error: Batch job submission failed: Job dependency problem' >&2; exit 1\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")
+    names = {e["jobs"][0]: step.job_name(e) for e in step.jobs()}
+    jobs = {
+        "5": JobState("PENDING", "JobHeldUser", name=names["5"]),
+        "7": JobState("RUNNING", name=names["7"]),
+    }
+    with pytest.raises(queue.TransientError, match="dependency problem") as failed:
+        reconcile._Reconciler(step.run, View(jobs=jobs), False, False).act()
+    assert not failed.value.unsure
+    assert step.jobs()[-1]["kind"] == "collect" and step.jobs()[-1]["void"] and not step.outcome()
+
+
 @pytest.mark.slurm
 @pytest.mark.timeout(180)
 def test_a_controller_that_was_killed_before_it_saved_the_end_of_a_job(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-# All C0 and C1 control characters except tab and line feed, and the marks that change the text direction.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# All C0 and C1 control characters except tab and line feed, the marks that change the text direction, and halves of
+# surrogate pairs, which stand for bytes of file names that are no UTF-8 and cannot be printed.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
@@ -18,6 +20,17 @@ def visible(text: str) -> str:
     the cursor, rename the window or hide the text after it. Tab and line feed are kept.
     """
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """Return ``value`` as JSON whose texts a terminal cannot interpret; it reads back unchanged."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def tell(text: str) -> None:
+    """Print a message on standard error at once, without characters that a terminal would interpret."""
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 class Answer(str):
@@ -66,6 +79,6 @@ class Rows:
         """Yield the lines of one JSON list with one object per row."""
         opening = "["
         for row in self.rows:
-            yield opening + json.dumps(dict(zip(self.head, row, strict=True)), ensure_ascii=False)
+            yield opening + as_json(dict(zip(self.head, row, strict=True)))
             opening = ","
         yield "]" if opening == "," else "[]"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from xling.core import job
+from xling.core.answer import tell
 from xling.core.errors import UserError
 from xling.core.pipeline import Pipeline
 from xling.core.stage import run_local
@@ -121,7 +121,7 @@ def _announce(plan: Pipeline, name: str, minutes: tuple[float, float] | None = N
     if minutes:
         took = f" ended after {minutes[0]:.1f} min ({minutes[1]:.1f} min of processor time)"
     stage = plan.steps[name].stage
-    print(f"[{place}/{len(plan.steps)}] {name}: xling {stage}{took}", file=sys.stderr, flush=True)
+    tell(f"[{place}/{len(plan.steps)}] {name}: xling {stage}{took}")
 
 
 def _result(name: str, future: Future[Any], still_running: Any) -> tuple[Any, tuple[float, float]]:
@@ -135,5 +135,5 @@ def _result(name: str, future: Future[Any], still_running: Any) -> tuple[Any, tu
         ) from None
     except Exception:
         if still_running:
-            print(f"{name} failed; {', '.join(still_running)} will end first", file=sys.stderr, flush=True)
+            tell(f"{name} failed; {', '.join(still_running)} will end first")
         raise

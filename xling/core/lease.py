@@ -14,7 +14,6 @@ import json
 import os
 import secrets
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from xling.core.answer import tell
 from xling.core.errors import UserError
 
 REFRESH_S = 15.0
@@ -280,9 +280,7 @@ def _refresh(path: Path, mine: Holder, stop: threading.Event) -> None:
     while not stop.wait(REFRESH_S):
         holder = read(path)
         if holder is not None and holder.token != mine.token and not stop.is_set():
-            print(
-                f"xling: {mine.what}: {holder} has taken over; this process ends", file=sys.stderr, flush=True
-            )
+            tell(f"xling: {mine.what}: {holder} has taken over; this process ends")
             os._exit(LOST_EXIT_CODE)
         with contextlib.suppress(OSError):
             os.utime(path)

@@ -13,7 +13,6 @@ import os
 import re
 import resource
 import shutil
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core import code, place
+from xling.core.answer import tell
 from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.core.rerun import differences
@@ -243,7 +243,7 @@ def _made_again(out: Path) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"xling: {text}", file=sys.stderr, flush=True)
+    tell(f"xling: {text}")
 
 
 def _answer_why(text: str) -> None:

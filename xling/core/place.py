@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core import lease
+from xling.core.answer import tell
 from xling.core.errors import UserError
 
 MANIFEST = "manifest.json"
@@ -79,11 +79,7 @@ def restore(out: Path) -> None:
                 return
             raise
         which = "new" if NEW in complete else "old"
-        print(
-            f"xling: {out}: a process was killed while it replaced this output; the {which} one is in place",
-            file=sys.stderr,
-            flush=True,
-        )
+        tell(f"xling: {out}: a process was killed while it replaced this output; the {which} one is in place")
 
 
 def clean_up(out: Path) -> None:

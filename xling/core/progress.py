@@ -10,6 +10,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from xling.core import job
+from xling.core.answer import visible
 
 SECONDS_BETWEEN_LINES = 60.0
 
@@ -42,7 +43,7 @@ class Progress:
         job.beat(self.done, self.total, self.unit, note=note or None)
         if self._bar is not None:
             if note:
-                self._bar.set_postfix_str(note, refresh=False)
+                self._bar.set_postfix_str(visible(note), refresh=False)
             self._bar.update(count)
         elif time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
             self._line(note)
@@ -56,7 +57,7 @@ class Progress:
         tail = f", {note}" if note else ""
         shown = f"{rate:,.0f}" if rate >= 1 or rate == 0 else f"{rate:.2g}"
         text = f"{self.what}: {self.done:,}{of} {self.unit}, {shown}/s, {elapsed:.0f} s{left}{tail}"
-        print(text, file=self.stream, flush=True)
+        print(visible(text), file=self.stream, flush=True)
 
     def __enter__(self) -> Progress:
         return self
@@ -72,5 +73,5 @@ class Progress:
 
 def say(text: str) -> None:
     """Print a line on standard error, above the progress bar if one is shown."""
-    tqdm.write(text, file=sys.stderr)
+    tqdm.write(visible(text), file=sys.stderr)
     sys.stderr.flush()

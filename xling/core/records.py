@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
+from xling.core.answer import tell
 from xling.core.errors import UserError
 
 
@@ -100,4 +100,4 @@ def report(path: Path, what: str) -> None:
     """Report damage on standard error, once per process."""
     if (str(path), what) not in _told:
         _told.add((str(path), what))
-        print(f"xling: {path}: {what}", file=sys.stderr, flush=True)
+        tell(f"xling: {path}: {what}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from xling.core import manifest
+from xling.core.answer import tell
 from xling.hub import files
 from xling.hub.imports import run_hf
 from xling.hub.settings import ImportConfig
@@ -26,6 +26,6 @@ def checkpoint_of(name: str) -> Path:
     home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "xling")
     out = home / "hf" / manifest.content(folder)[:32]
     if not (out / manifest.FILE_NAME).is_file():
-        print(f"xling: {name} is imported into {out}", file=sys.stderr, flush=True)
+        tell(f"xling: {name} is imported into {out}")
         run_hf(ImportConfig(folder, out))
     return out

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from xling.core import manifest
+from xling.core.answer import visible
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 
@@ -37,7 +39,7 @@ def write(
     langs: list[str] = next((m.counts["langs"] for m in chain if m.counts.get("langs")), [])
     parts = [
         _front(langs),
-        f"# {directory.name}",
+        f"# {_cell(directory.name)}",
         f"{_shape(settings)} Trained with xling {chain[0].code_version}.",
         usage or _usage(settings["architectures"][0], symbols),
         _objectives(chain),
@@ -56,12 +58,12 @@ def _objectives(chain: Sequence[manifest.Manifest]) -> str:
         if not isinstance(record.config.get("objectives"), dict):
             continue
         mix = "; ".join(
-            name + "".join(f", {key} {value}" for key, value in settings.items())
+            _cell(name + "".join(f", {key} {value}" for key, value in settings.items()))
             for name, settings in record.config["objectives"].items()
         )
         seen = record.counts.get("seen", {})
         rows = "\n".join(
-            f"| {name} | {n['there']:,} | {n['read']:,} | {n['read'] / max(n['there'], 1):.2f} |"
+            f"| {_cell(name)} | {n['there']:,} | {n['read']:,} | {n['read'] / max(n['there'], 1):.2f} |"
             for name, n in seen.get("tokens", {}).items()
         )
         head = "| text | tokens available | tokens read | epochs |\n| --- | ---: | ---: | ---: |\n"
@@ -84,7 +86,7 @@ def _corpora(chain: Sequence[manifest.Manifest]) -> str:
         stats = json.loads((folder / _STATS).read_text(encoding="utf-8"))
         terms = "; ".join(dict.fromkeys(str(source["licence"]) for source in stats.get("sources", [])))
         digest = manifest.sha256(folder / _CARD)[:16]
-        rows.append(f"| `{folder.name}` | `{digest}` | {terms or 'not stated'} |")
+        rows.append(f"| {_code(folder.name)} | `{digest}` | {_cell(terms) or 'not stated'} |")
     if not rows:
         return ""
     head = "| corpus | SHA-256 of its data card | licences of its sources |\n| --- | --- | --- |\n"
@@ -117,6 +119,18 @@ def ancestry(directory: Path) -> Iterable[manifest.Manifest]:
         record = manifest.read(path)
         yield record
         waiting += [Path(name) for name in record.inputs]
+
+
+def _cell(value: object) -> str:
+    """Return a text of others for Markdown: on one line, inside one cell, and without an HTML element."""
+    text = " ".join(visible(str(value)).split()).replace("|", "\\|").replace("`", "\\`")
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+
+
+def _code(value: object) -> str:
+    """Return a text of others as code that ends where it should."""
+    text = " ".join(visible(str(value)).split()).replace("`", "'").replace("|", "\\|")
+    return f"`{text}`"
 
 
 def _front(langs: Sequence[str]) -> str:
@@ -172,11 +186,13 @@ def _usage(name: str, symbols: Symbols | None) -> str:
 def _stage(record: manifest.Manifest) -> str:
     """Describe one stage: its settings, its counts and the digests of its inputs."""
     settings = {key: value for key, value in record.config.items() if value not in ("", None, [], {}, False)}
-    lines = [f"## `{record.stage}`", "Settings: `" + json.dumps(settings, ensure_ascii=False) + "`"]
+    lines = [f"## {_code(record.stage)}", f"Settings: {_code(json.dumps(settings, ensure_ascii=False))}"]
     if record.counts:
         lines.append(_counts(record.counts))
     if record.inputs:
-        rows = "\n".join(f"| `{name}` | `{digest[:16]}` |" for name, digest in record.inputs.items())
+        rows = "\n".join(
+            f"| {_code(name)} | {_code(digest[:16])} |" for name, digest in record.inputs.items()
+        )
         lines.append(f"| made from | SHA-256 |\n| --- | --- |\n{rows}")
     return "\n\n".join(lines)
 
@@ -184,7 +200,7 @@ def _stage(record: manifest.Manifest) -> str:
 def _counts(counts: dict[str, Any]) -> str:
     """Format plain numbers on one line, and numbers by language, as the shards have them, as a table."""
     plain = {k: v for k, v in counts.items() if isinstance(v, int | float | str) and not isinstance(v, bool)}
-    parts = [", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in plain.items())]
+    parts = [", ".join(_cell(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}") for k, v in plain.items())]
     trains = {
         lang: splits["train"]
         for lang, splits in counts.items()
@@ -193,7 +209,7 @@ def _counts(counts: dict[str, Any]) -> str:
     if trains:
         total = sum(c.get("tokens", 0) for c in trains.values()) or 1
         rows = "\n".join(
-            f"| {lang} | {c.get('items', 0):,} | {c.get('tokens', 0):,} | {c.get('tokens', 0) / total:.1%} |"
+            f"| {_cell(lang)} | {c.get('items', 0):,} | {c.get('tokens', 0):,} | {c.get('tokens', 0) / total:.1%} |"
             for lang, c in trains.items()
         )
         parts.append(f"| language | items | tokens | share |\n| --- | ---: | ---: | ---: |\n{rows}")
@@ -211,8 +227,8 @@ def _scores(paths: Sequence[Path]) -> str:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             rows += [
-                f"| {s['suite']} | {s['lang']} | {s['system']} | {s['metric']} {s['value']:.2f} | "
-                f"`{s['signature']}` |"
+                f"| {_cell(s['suite'])} | {_cell(s['lang'])} | {_cell(s['system'])} | {_cell(s['metric'])} "
+                f"{s['value']:.2f} | {_code(s['signature'])} |"
                 for s in (content["scores"] if isinstance(content, dict) else content)
             ]
         except (OSError, ValueError, KeyError, TypeError) as error:

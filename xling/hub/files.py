@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from xling.core.answer import tell
 from xling.core.errors import UserError
 from xling.hub import rebuild, tokenizer
 
@@ -269,7 +269,7 @@ def leave_out_unread(weights: dict[str, Shaped[Tensor, " ..."]], ids: int, folde
         return
     lost = [name for name in named[ids:] if name]
     told = f", of them {', '.join(map(repr, lost[:5]))}" if lost else ""
-    print(f"xling: {folder}: {rows - ids} rows behind <mask> are left out{told}", file=sys.stderr, flush=True)
+    tell(f"xling: {folder}: {rows - ids} rows behind <mask> are left out{told}")
     for name in ("encoder.tokens.weight", "lm_head.bias"):
         weights[name] = weights[name][:ids].clone()
 

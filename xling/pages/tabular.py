@@ -70,9 +70,9 @@ def markdown_rows(table: Table, plain: Callable[[str], str] | None = None) -> li
 
 
 def markdown(table: Table) -> str:
-    """Format a GitHub table with right-aligned numbers."""
+    """Format a GitHub table with right-aligned numbers; no text in it opens an HTML element."""
     lines = [f"## {table.title}", "", *markdown_rows(table)]
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
+    return without_html("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n")
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from xling.core import languages, manifest
+from xling.core.answer import tell
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.data.symbols import Symbols
@@ -98,11 +98,9 @@ def warn_of_strangers(data: Path, pair: str) -> None:
     langs = list(split_pair(pair))
     counts = count_pieces(data, langs, len(load_dictionary(data)))
     if not bool((counts > 0).all(0).any()):
-        print(
+        tell(
             f"xling: warning: {' and '.join(langs)} share no vocabulary item: nothing connects the two at the "
-            "start, so expect a BLEU near 0 unless the checkpoint saw translations or dictionaries are given",
-            file=sys.stderr,
-            flush=True,
+            "start, so expect a BLEU near 0 unless the checkpoint saw translations or dictionaries are given"
         )
 
 

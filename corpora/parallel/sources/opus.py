@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError, unknown
-from xling.corpora.fetch import Download, cache_path, check_url, fetch, open_url
+from xling.corpora.fetch import Download, cache_path, check_url, fetch, length_of, open_url
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -131,8 +131,8 @@ def _facts(url: str) -> tuple[int | None, str]:
     """Return length and ``md5:HEX`` of a file as far as its server states them before sending it."""
     try:
         with open_url(urllib.request.Request(url, method="HEAD"), _TIMEOUT_S) as answer:
-            length, etag = answer.headers.get("Content-Length"), answer.headers.get("ETag", "")
+            length, etag = length_of(answer.headers), answer.headers.get("ETag", "")
     except OSError:
         return None, ""  # the download itself will say what is wrong
     checksum = _MD5.match(etag)
-    return int(length) if length else None, f"md5:{checksum[1]}" if checksum else ""
+    return length, f"md5:{checksum[1]}" if checksum else ""
