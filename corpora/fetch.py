@@ -21,7 +21,6 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from email.message import Message
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -98,10 +97,9 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
     return urllib.request.build_opener(_OnlyWeb).open(url, timeout=timeout_s)
 
 
-def length_of(headers: Message) -> int | None:
+def length_of(announced: str | None) -> int | None:
     """Return the length in bytes that a server announces; None where it announces none, or no number."""
-    text = headers.get("Content-Length", "")
-    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+    return int(announced) if announced and re.fullmatch("[0-9]{1,18}", announced) else None
 
 
 def cache_path(cache: Path, *names: str) -> Path:
@@ -272,7 +270,7 @@ def _request(
             have = 0
         if etag := response.headers.get("ETag", ""):
             tag.write_text(etag, encoding="utf-8")
-        announced = length_of(response.headers)
+        announced = length_of(response.headers.get("Content-Length"))
         total = download.num_bytes if announced is None else have + announced
         if download.num_bytes is not None and total != download.num_bytes:
             raise UserError(

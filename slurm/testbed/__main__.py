@@ -15,6 +15,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from xling.core.answer import tell
 from xling.core.errors import UserError
 from xling.slurm.testbed import bed
 
@@ -49,7 +50,7 @@ def main() -> int:
             return 0
         bed.up(given.dir, given.nodes, given.cpus, given.accounting, given.min_job_age)
     except UserError as error:
-        print(f"xling.slurm.testbed: {error}", file=sys.stderr)
+        tell(f"xling.slurm.testbed: {error}")
         return error.exit_code
     for name, value in bed.environment(given.dir).items():
         print(f"export {name}={shlex.quote(value)}")

@@ -64,14 +64,12 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "no-number":  # and the connection ends behind the body
             self.send_response(200)
             self.send_header("Content-Length", "many")
-            self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(BODY)
+            self.close_connection = True
             return None
-        if kind == "404":
-            return self.refuse(404)
-        if kind == "always503":
-            return self.refuse(503)
+        if kind in ("404", "always503"):
+            return self.refuse(int(kind[-3:]))
         if kind == "no-range":
             start = 0
         if kind == "changed" and self.headers.get("If-Range") != f'"{visit}"':

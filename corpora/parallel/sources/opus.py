@@ -131,7 +131,7 @@ def _facts(url: str) -> tuple[int | None, str]:
     """Return length and ``md5:HEX`` of a file as far as its server states them before sending it."""
     try:
         with open_url(urllib.request.Request(url, method="HEAD"), _TIMEOUT_S) as answer:
-            length, etag = length_of(answer.headers), answer.headers.get("ETag", "")
+            length, etag = length_of(answer.headers.get("Content-Length")), answer.headers.get("ETag", "")
     except OSError:
         return None, ""  # the download itself will say what is wrong
     checksum = _MD5.match(etag)
