@@ -120,7 +120,7 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreac
 	# fairseq asks for torchaudio and nothing here uses it. One whose compiled parts this torch cannot load stops transformers: without
 	# these parts it loads, and pip check finds what fairseq asks for.
 	if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
-	    find $(VENV)/lib -path '*/torchaudio/lib/*.so' -delete
+	    find $(VENV) -path '*/torchaudio/lib/*.so' -delete
 	    if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
 	        $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
 	    fi
