@@ -88,29 +88,33 @@ KINDS: dict[str, tuple[Callable[[list[str]], Any], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def save_random(kind: str, text: list[str], folder: Path) -> None:
+    """Write a masked language model of a type with random weights, as transformers saves it."""
+    from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
+
+    torch.manual_seed(1)
+    train, settings = KINDS[kind]
+    tokenizer, names = train(text)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, vocab_size=len(fast), **settings))
+    for name, parameter in model.named_parameters():  # biases and norms are not random by themselves
+        if name.endswith("bias") or "norm" in name.lower():
+            torch.nn.init.normal_(parameter, 0.5, 0.3)
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+
+
 @pytest.fixture(scope="module")
 def written(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """``written(TYPE)``: a masked language model of that type with random weights, as transformers saves it."""
+    """``written(TYPE)``: the model of `save_random`, made once."""
     text = [line for path in sorted(corpus.glob("*.txt")) for line in path.read_text().splitlines()] + list(
         LINES
     )
 
     def made(kind: str) -> Path:
-        from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
-
-        torch.manual_seed(1)
         folder = tmp_path_factory.getbasetemp() / f"written-{kind}"
-        if folder.is_dir():
-            return folder
-        train, settings = KINDS[kind]
-        tokenizer, names = train(text)
-        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
-        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, vocab_size=len(fast), **settings))
-        for name, parameter in model.named_parameters():  # biases and norms are not random by themselves
-            if name.endswith("bias") or "norm" in name.lower():
-                torch.nn.init.normal_(parameter, 0.5, 0.3)
-        model.save_pretrained(folder)
-        fast.save_pretrained(folder)
+        if not folder.is_dir():
+            save_random(kind, text, folder)
         return folder
 
     return made

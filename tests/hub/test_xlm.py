@@ -29,25 +29,23 @@ LINES = (
 SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", *(f"<special{i}>" for i in range(10))]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
-def written(request: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A masked language model with random weights, as transformers saves it."""
+def save_random(text: list[str], folder: Path, lower: bool = True) -> None:
+    """Write a masked language model with random weights, as transformers saves it."""
     from transformers import XLMConfig, XLMTokenizer, XLMWithLMHeadModel
 
-    folder = tmp_path_factory.mktemp("xlm")
     trained = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
     trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    text = [line.lower() for path in sorted(corpus.glob("*.txt")) for line in path.read_text().splitlines()]
     trained.train_from_iterator(
-        [*text, *LINES],
+        [*(line.lower() for line in text), *LINES],
         trainers.BpeTrainer(vocab_size=260, special_tokens=SPECIALS, end_of_word_suffix="</w>"),
     )
+    folder.mkdir(parents=True, exist_ok=True)
     trained.model.save(str(folder))
     # tokenizers writes a first line with its version; XLM's own files have none, and a count behind each merge.
     merges = (folder / "merges.txt").read_text().splitlines()[1:]
     (folder / "merges.txt").write_text("".join(f"{line} 9\n" for line in merges))
     words = XLMTokenizer(
-        str(folder / "vocab.json"), str(folder / "merges.txt"), do_lowercase_and_remove_accent=request.param
+        str(folder / "vocab.json"), str(folder / "merges.txt"), do_lowercase_and_remove_accent=lower
     )
     torch.manual_seed(1)
     model = XLMWithLMHeadModel(
@@ -58,6 +56,14 @@ def written(request: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory
         torch.nn.init.normal_(parameter, 0.5 if "norm" in name else 0.0, 0.3)
     model.save_pretrained(folder)
     words.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
+def written(request: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of `save_random`."""
+    folder = tmp_path_factory.mktemp("xlm")
+    text = [line for path in sorted(corpus.glob("*.txt")) for line in path.read_text().splitlines()]
+    save_random(text, folder, request.param)
     return folder
 
 
