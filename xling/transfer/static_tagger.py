@@ -214,7 +214,7 @@ def tagger(
     known = [lexicon.features(words, lexicon.shares(of_words)) for words, of_words in rows]
     # Linked texts are of many languages: how common their words are is not known.
     common = [*common_words(sentences), *(torch.zeros(len(words), NUM_COMMON) for words, _ in more)]
-    for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < COMMON_DROP):
+    for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < COMMON_DROP).tolist():
         common[index] = torch.zeros_like(common[index])
     for index, (mark, features) in drawn_marks(sentences, seed).items() if spans else ():
         words, of_words = rows[index]
