@@ -155,8 +155,10 @@ def has_vanished(step: Step, identity: str, state: JobState) -> bool:
             part = step.part(entry["phase"], index)
             if lease.holder_of(part.lease):
                 return False
-            events = [e for e in part.events() if e.get("key") == entry["key"] and e.get("time", 0.0) > began]
-            if any(event["event"] == "start" for event in events):
+            events = part.events()
+            here = (e for e in events if e.get("key") == entry["key"] and e.get("time", 0.0) > began)
+            # A job that runs again after its part is done does not start it.
+            if part.is_done() or any(event["event"] == "start" for event in here):
                 beat = job.read(part.heartbeat_path)
                 signs += [float(events[-1]["time"]), beat.time if beat else 0.0]
     return bool(max(signs)) and time.time() - max(signs) > QUIET_S

@@ -86,6 +86,8 @@ def test_a_start_of_an_earlier_execution_does_not_count(part: Part) -> None:
     note(part, "start", 3 * LONG)
     assert not decide.has_vanished(part.step, "7", shown(ran_s=LONG)), "the same job was requeued"
     assert decide.has_vanished(part.step, "7", shown(ran_s=4 * LONG))
+    note(part, "done", 3 * LONG)
+    assert decide.has_vanished(part.step, "7", shown(ran_s=LONG)), "it has nothing to start any more"
 
 
 @pytest.mark.parametrize("ended", ["", "failed", "stopped", "done"])

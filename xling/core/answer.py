@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-# All C0 and C1 control characters except tab and line feed, the marks that change the text direction, and halves of
-# surrogate pairs, which stand for bytes of file names that are no UTF-8 and cannot be printed.
+# All C0 and C1 control characters except tab and line feed, and the marks that change the text direction. Halves of
+# surrogate pairs stand for bytes of file names that are no UTF-8: they cannot be printed.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
