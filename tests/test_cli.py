@@ -491,11 +491,3 @@ def test_two_runs_do_not_write_one_output(tmp_path: Path) -> None:
             assert f"t{number} is being written by xling toyworld (process " in told[codes.index(2)]
         assert manifest.verify(tmp_path / f"t{number}").stage == "toyworld"
         assert not list(tmp_path.glob(".*"))
-
-
-def test_a_failed_read_names_its_file() -> None:
-    """The system names a file that cannot be opened, and none where a read fails."""
-    with pytest.raises(OSError, match="Input/output error") as raised:
-        Path("/proc/self/mem").read_bytes()
-    assert raised.value.filename is None
-    assert str(cli.machine_error(raised.value)).startswith("/proc/self/mem: Input/output error")
