@@ -37,9 +37,9 @@ class _Reader:
 
     def values(self, layout: str) -> tuple[Any, ...]:
         """Return the next numbers of a `struct` layout."""
-        found = struct.unpack_from(f"<{layout}", self._data, self._at)
+        numbers = struct.unpack_from(f"<{layout}", self._data, self._at)
         self._at += struct.calcsize(f"<{layout}")
-        return found
+        return numbers
 
     def name(self) -> bytes:
         """Return the next text that ends in a zero byte."""
@@ -159,9 +159,9 @@ class Quantized:
                 at = chars[np.searchsorted(chars, order - 1) :] - (order - 1)
                 hashes[at] = (hashes[at] ^ signed[starts[at + order - 1] + extra]) * _PRIME
             if order >= self.orders[0]:
-                found = self.place[hashes % np.uint32(len(self.place))]
-                taken = np.flatnonzero((found >= 0) & ~outside)
-                rows.append(found[taken])
+                places = self.place[hashes % np.uint32(len(self.place))]
+                taken = np.flatnonzero((places >= 0) & ~outside)
+                rows.append(places[taken])
                 owners.append(owner[taken])
         return np.concatenate(rows), np.concatenate(owners)
 
