@@ -245,7 +245,10 @@ class _Prepared:
     """
 
     def __init__(
-        self, encoder: StaticEncoder, sentences: Sequence[Sequence[str]], known: Sequence[Tensor]
+        self,
+        encoder: StaticEncoder,
+        sentences: Sequence[Sequence[str]],
+        known: Sequence[Float[Tensor, "_ features"]],
     ) -> None:
         number: dict[str, int] = {}
         self._places = [
@@ -260,7 +263,14 @@ class _Prepared:
         """Make the chosen sentences read as if their script had no case, and the others normally."""
         self._without_case = frozenset(np.flatnonzero(chosen).tolist())
 
-    def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def padded(
+        self, batch: Sequence[int]
+    ) -> tuple[
+        Float[Tensor, "batch longest dim"],
+        Float[Tensor, "batch longest shapes"],
+        Float[Tensor, "batch longest tags"],
+        Int64[Tensor, " batch"],
+    ]:
         """Return vectors (B, T, dim + sketch), shapes (B, T, 30), known tags and lengths (B,), zero-padded."""
         pad = nn.utils.rnn.pad_sequence
         vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)
