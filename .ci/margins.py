@@ -39,8 +39,8 @@ class Noted:
 
     def pytest_assertion_pass(self, item: Any, lineno: int, expl: str) -> None:
         """Called after each assertion that held."""
-        found = COMPARED.findall(expl.replace("tensor(", "").replace("np.float64(", "").replace(")", ""))
-        rows = [(left, right) for left, _, right in found if "." in left + right]
+        compared = COMPARED.findall(expl.replace("tensor(", "").replace("np.float64(", "").replace(")", ""))
+        rows = [(left, right) for left, _, right in compared if "." in left + right]
         with Path(os.environ[OUT]).open("a", encoding="utf-8") as out:
             for place, (left, right) in enumerate(rows):
                 out.write(json.dumps([f"{item.nodeid}:{lineno}:{place}", float(left), float(right)]) + "\n")

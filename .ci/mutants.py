@@ -199,15 +199,15 @@ def hook() -> Any:
 
 
 class Kept:
-    """What is known from this run and from earlier ones: outcomes of mutants, and which test reaches which mutant."""
+    """Outcomes of mutants, and which test reaches which mutant, from this run and earlier ones."""
 
-    def __init__(self, mutants: Sequence[Mutant], anew: bool) -> None:
+    def __init__(self, mutants: Sequence[Mutant], forget: bool) -> None:
         FOLDER.mkdir(exist_ok=True)
         (FOLDER / ".gitignore").write_text("*\n")
         self.plan = hashlib.sha256("\n".join(one.key for one in mutants).encode()).hexdigest()
         self.outcomes: dict[str, str] = {}
         self.results, self.reached = FOLDER / "results.jsonl", FOLDER / f"reached-{self.plan[:12]}.json"
-        if anew:
+        if forget:
             self.results.unlink(missing_ok=True)
         for line in self.results.read_text().splitlines() if self.results.exists() else []:
             key, outcome = json.loads(line)
@@ -438,7 +438,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="*", default=["tests"], help="tests to choose from")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--anew", action="store_true", help="forget what earlier runs found")
+    parser.add_argument("--forget", action="store_true", help="forget what earlier runs found")
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     given = parser.parse_args()
     given.say = print
@@ -451,7 +451,7 @@ def main() -> None:
         for number, one in enumerate(mutants):
             print(f"{number} {one.path.relative_to(ROOT)}:{one.line}: {one.before} -> {one.after}")
         return
-    kept = Kept(mutants, given.anew)
+    kept = Kept(mutants, given.forget)
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         plan(mutants, Path(folder))
         serve(mutants, given, kept, Path(folder))

@@ -124,7 +124,7 @@ def test_a_strong_test_finds_what_a_weak_one_does_not(tmp_path: Path) -> None:
     assert "module.py:3: survived: 3 -> 4" in printed, printed
     assert "module.py:5: not reached: width + height -> width - height" in printed
     assert "width * height -> " not in printed, "a program that a test starts has the mutant"
-    assert "6 of 11 found" in printed or "5 of 11 found" in printed
+    assert "3 of 11 found" in printed
     # What is found is kept, and a test that fails anyway finds nothing.
     (tmp_path / "test_it.py").write_text(
         "from module import area\n\n\ndef test_strong():\n    assert area(3, 5) == (-8, 7)\n\n\n"
@@ -132,8 +132,7 @@ def test_a_strong_test_finds_what_a_weak_one_does_not(tmp_path: Path) -> None:
     )
     again = run(tmp_path, "test_it.py")
     assert "# fails alone: test_it.py::test_that_fails" in again, again
-    assert "module.py:3: not reached: height != 2" not in again and "3 -> 4" not in again
-    assert "module.py:3: survived: 2 -> 3" in again and "10 of 11 found" in again
+    assert "module.py:3: not reached: 2 -> 3" in again and "10 of 11 found" in again
 
 
 def test_a_plan_without_tests_is_refused(tmp_path: Path) -> None:
