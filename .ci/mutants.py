@@ -10,7 +10,7 @@ test starts have the mutant too. What a run has found is kept: the next run trie
 No mutant is planted where a change cannot be observed or its place is not known:
 - annotations, assertions, and ``strict=`` of zip, which is one,
 - messages: what `raise`, a logger, a warning or `print` is given, and f-strings,
-- what changes time alone: waits, time limits, sizes of buffers, flushing, copies (`UNSEEN`),
+- what changes time alone: waits, time limits, sizes of buffers, flushing, copies (`UNSEEN`), and what a clock says,
 - comparisons with one draw of ``random()``, which is never equal to anything.
 """
 
@@ -52,6 +52,7 @@ BINARY = {
     ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 MESSAGES = {"print", "warn", "warning", "debug", "info", "sleep", "wait"}
+CLOCKS = {"perf_counter", "monotonic", "process_time", "time"}
 UNSEEN = {
     "timeout",
     "stacklevel",
@@ -108,6 +109,10 @@ def untouched(node: ast.AST) -> Iterator[ast.AST | None]:
     """Yield the parts of a node in which nothing is planted; the docstring of this file says why."""
     if isinstance(node, (ast.Assert, ast.Raise, ast.JoinedStr, ast.match_case)):
         yield node.pattern if isinstance(node, ast.match_case) else node
+    if isinstance(node, ast.BinOp):
+        calls = [side for side in (node.left, node.right) if isinstance(side, ast.Call) and not side.args]
+        if any(getattr(call.func, "attr", "") in CLOCKS for call in calls):
+            yield node
     yield getattr(node, "annotation", None)
     yield getattr(node, "returns", None)
     if isinstance(node, ast.Call):
@@ -206,17 +211,26 @@ class Kept:
         (FOLDER / ".gitignore").write_text("*\n")
         self.plan = hashlib.sha256("\n".join(one.key for one in mutants).encode()).hexdigest()
         self.outcomes: dict[str, str] = {}
+        self.earlier: int | None = None
         self.results, self.reached = FOLDER / "results.jsonl", FOLDER / f"reached-{self.plan[:12]}.json"
         if forget:
             self.results.unlink(missing_ok=True)
-        for line in self.results.read_text().splitlines() if self.results.exists() else []:
-            key, outcome = json.loads(line)
-            self.outcomes[key] = outcome
+        self.read()
         # File of tests -> digest of the file, and test -> (seconds, whether it passed, mutants that it reaches).
         self.files: dict[str, Any] = json.loads(self.reached.read_text()) if self.reached.exists() else {}
 
+    def read(self) -> None:
+        """Read all outcomes; ``tried`` are the mutants that an earlier run has found and those of this run."""
+        text = self.results.read_text() if self.results.exists() else ""
+        lines = [json.loads(line) for line in text.splitlines()]
+        self.outcomes = dict(lines)
+        self.earlier = len(lines) if self.earlier is None else self.earlier
+        self.tried = {
+            key for n, (key, outcome) in enumerate(lines) if n >= self.earlier or "found" in outcome[:5]
+        }
+
     def note(self, one: Mutant, outcome: str) -> None:
-        """Keep and print one outcome."""
+        """Keep one outcome."""
         self.outcomes[one.key] = outcome
         with self.results.open("a") as file:
             file.write(json.dumps([one.key, outcome]) + "\n")
@@ -237,18 +251,46 @@ class Tester:
         self.is_sound: dict[str, bool] = {}
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Called when the tests are read."""
+        """Called when the tests are read.
+
+        Most mutants are tried in forks of a process that has made the fixtures of the session; those that it
+        reached on the way are tried in forks of one that has made none.
+        """
         self.session, self.items = session, {item.nodeid: item for item in session.items}
         self.measure()
-        for number, outcome in self.outcomes():
-            self.kept.note(self.mutants[number], outcome)
+        child, scratch = self.fork(lambda scratch: self.serve(self.warm_up()))
+        os.waitpid(child, 0)
+        shutil.rmtree(scratch, ignore_errors=True)
+        self.kept.read()
+        self.serve(set())
         return True
+
+    def serve(self, left_out: set[int]) -> None:
+        """Try mutants and keep what becomes of them."""
+        for number, outcome in self.outcomes(left_out):
+            self.kept.note(self.mutants[number], outcome)
+
+    def warm_up(self) -> set[int]:
+        """Make every fixture of the session that tests of two files ask for; returns the mutants that it reaches."""
+        os.environ[self.planted.TEST] = "fixtures"
+        asking: dict[str, dict[str, Any]] = {}
+        for item in self.items.values():
+            for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+                if definitions[-1].scope == "session":
+                    asking.setdefault(name, {})[item.nodeid.partition("::")[0]] = item
+        firsts = [next(iter(items.values())) for items in asking.values() if len(items) > 1]
+        for item in firsts:
+            self.session._setupstate.teardown_exact(item)
+            item.config.hook.pytest_runtest_setup(item=item)
+        lines = (Path(os.environ[self.planted.PLAN]) / "hits").read_text().splitlines()
+        return {int(line.partition("\t")[0]) for line in lines if line.endswith("\tfixtures")}
 
     def run(self, tests: Sequence[str], after: Any, known: Any = None) -> None:
         """Run tests in this process; ``after`` is given the name, the seconds and the success of every one.
 
         The kernel ends a test that needs ten times the seconds that are ``known`` of it.
         """
+        self.session._setupstate.teardown_exact(self.items[tests[0]])
         for name, next_name in zip(tests, [*tests[1:], None], strict=True):
             failed, began = self.session.testsfailed, sum(os.times()[:4])
             os.environ[self.planted.TEST] = name
@@ -331,13 +373,10 @@ class Tester:
 
         self.run(tests, after, self.kept.tests())
 
-    def outcomes(self) -> Iterator[tuple[int, str]]:
-        """Each mutant that no run has found with what became of it."""
-        waiting = [
-            n
-            for n, one in enumerate(self.mutants)
-            if not self.kept.outcomes.get(one.key, "").startswith("found")
-        ]
+    def outcomes(self, left_out: set[int]) -> Iterator[tuple[int, str]]:
+        """Each mutant that no earlier run has found and that this one has not tried, with what becomes of it."""
+        left_out = left_out | {n for n, one in enumerate(self.mutants) if one.key in self.kept.tried}
+        waiting = [number for number in range(len(self.mutants)) if number not in left_out]
         running: dict[int, tuple[int, Path, float]] = {}
         while waiting or running:
             while waiting and len(running) < self.given.processes:
@@ -404,7 +443,6 @@ def serve(mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept, fold
     log = os.open(FOLDER / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    # What is read already is not read again by the plugins of pytest, which it warns of.
     mild = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants")
     status = pytest.main(
         ["-q", "-m", FAST, *mild, "-p", "no:cacheprovider", *given.tests],
@@ -419,9 +457,9 @@ def report(mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept) -> 
     """Print every mutant that no test found, and the share of those that one did."""
     totals: dict[str, int] = {}
     for one in mutants:
-        outcome = kept.outcomes.get(one.key, "not tried")
-        totals[outcome.split(" by ")[0]] = totals.get(outcome.split(" by ")[0], 0) + 1
-        if not outcome.startswith("found"):
+        outcome = kept.outcomes.get(one.key, "not tried").split(" by ")[0]
+        totals[outcome] = totals.get(outcome, 0) + 1
+        if outcome != "found":
             given.say(f"{one.path.relative_to(ROOT)}:{one.line}: {outcome}: {one.before} -> {one.after}")
     shown = ", ".join(f"{outcome} {number}" for outcome, number in sorted(totals.items()))
     share = 100 * totals.get("found", 0) / max(1, len(mutants))
