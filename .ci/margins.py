@@ -23,15 +23,19 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = "XLING_MARGINS"
-AVX2 = {
-    "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-    "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX",
-}  # fmt: skip
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 # What pytest shows of a comparison: its values, or a call whose result follows with "=".
-COMPARED = re.compile(rf"(?<![\w.])({NUMBER}) (<=|<|>=|>) ({NUMBER})(?![\w.])")
+TERM = rf"{NUMBER}(?: / {NUMBER})?"
+COMPARED = re.compile(rf"(?<![\w.])({TERM}) (<=|<|>=|>) ({TERM})(?![\w.])")
 # A comparison, a run, its value and its limit.
 Row = tuple[str, str, float, float]
+
+
+def number(term: str) -> float:
+    """Return the value of a number or of a quotient of two."""
+    above, _, below = term.partition(" / ")
+    return float(above) / float(below or 1)
 
 
 class Noted:
@@ -40,10 +44,10 @@ class Noted:
     def pytest_assertion_pass(self, item: Any, lineno: int, expl: str) -> None:
         """Called after each assertion that held."""
         compared = COMPARED.findall(expl.replace("tensor(", "").replace("np.float64(", "").replace(")", ""))
-        rows = [(left, right) for left, _, right in compared if "." in left + right]
+        rows = [(left, right) for left, _, right in compared if set("./") & set(left + right)]
         with Path(os.environ[OUT]).open("a", encoding="utf-8") as out:
             for place, (left, right) in enumerate(rows):
-                out.write(json.dumps([f"{item.nodeid}:{lineno}:{place}", float(left), float(right)]) + "\n")
+                out.write(json.dumps([f"{item.nodeid}:{lineno}:{place}", number(left), number(right)]) + "\n")
 
 
 def runs(words: list[str], seeds: int) -> Iterator[Row]:
