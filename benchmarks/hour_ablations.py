@@ -22,9 +22,10 @@ from unittest.mock import patch
 import torch
 from scipy.stats import t as student
 
+from benchmarks.speedrun import averages
 from xling.core.errors import UserError, unknown
 from xling.eval.results import read_scores
-from xling.eval.suite import data_folder, suites
+from xling.eval.suite import data_folder
 from xling.transfer import common_words, static_tagger
 from xling.transfer.tag_lexicon import TagLexicon
 
@@ -79,18 +80,18 @@ class Ablations:
         self.step(["corpus", "nway", f"data={self.data}"], self.out / "rows")
         settings = [f"data={self.out / 'rows'}", f"updates={self.updates}", f"seed={seed}"]
         self.step(["pretrain", "static", *settings, *ENCODERS[variant]], folder / "encoder")
-        scored = [
+        scoring = [
             "eval",
             f"checkpoint={folder / 'encoder'}",
             "systems=pretrained",
             f"data={self.data}",
             "seeds=1",
         ]
-        self.step([*scored, "suites=ntrex", *RETRIEVAL], folder / "ntrex")
+        self.step([*scoring, "suites=ntrex", *RETRIEVAL], folder / "ntrex")
         self.step(
-            [*scored, "suites=sib200,xnli", "fit.epochs=10", f"train_rows={self.rows}"], folder / "texts"
+            [*scoring, "suites=sib200,xnli", "fit.epochs=10", f"train_rows={self.rows}"], folder / "texts"
         )
-        return averages(folder, "ntrex", "texts")
+        return scored(folder, "ntrex", "texts")
 
     def tagger(self, variant: str, seed: str) -> dict[str, float]:
         """Train and score taggers on the first encoder; return their averages by suite."""
@@ -107,7 +108,7 @@ class Ablations:
             "fit.epochs=2",
         ]
         self.step([*suites_of, f"data={self.data}", *settings], folder / "names", variant)
-        return averages(folder, "names")
+        return scored(folder, "names")
 
     def folder(self, variant: str, seed: str) -> Path:
         """Return the folder of a variant and a seed."""
@@ -121,14 +122,9 @@ class Ablations:
                 sys.exit(code)
 
 
-def averages(folder: Path, *steps: str) -> dict[str, float]:
-    """Suite -> mean of its main metric over the languages without English."""
-    values: dict[str, list[float]] = {}
-    for step in steps:
-        for score in read_scores(folder / step / "tables/scores.json"):
-            if score.metric == suites()[score.suite].metric and score.lang != "en":
-                values.setdefault(score.suite, []).append(score.value)
-    return {suite: statistics.fmean(scores) for suite, scores in values.items()}
+def scored(folder: Path, *steps: str) -> dict[str, float]:
+    """Return the averages of some steps by suite."""
+    return averages([score for step in steps for score in read_scores(folder / step / "tables/scores.json")])
 
 
 def table(scores: dict[str, list[dict[str, float]]]) -> str:

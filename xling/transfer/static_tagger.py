@@ -41,6 +41,10 @@ LEXICON_DROP, LEXICON_WORD_DROP = 0.5, 0.3
 """Share of the sentences, and of the words of the others, whose tags in the lexicon are hidden in training.
 
 Most names of other languages are not in the lexicon."""
+COMMON_DROP = 0.3
+"""Share of the sentences for which it is hidden in training how common their words are.
+
+A tagger has to do without when it is given few sentences."""
 HIDDEN_DROP = 0.2
 UNCASED = 0.3
 """Share of the sentences with names that are read without case in training, like scripts without case."""
@@ -210,6 +214,8 @@ def tagger(
     known = [lexicon.features(words, lexicon.shares(of_words)) for words, of_words in rows]
     # Linked texts are of many languages: how common their words are is not known.
     common = [*common_words(sentences), *(torch.zeros(len(words), NUM_COMMON) for words, _ in more)]
+    for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < COMMON_DROP).tolist():
+        common[index] = torch.zeros_like(common[index])
     for index, (mark, features) in drawn_marks(sentences, seed).items() if spans else ():
         words, of_words = rows[index]
         rows[index] = (mark, *words), (OUTSIDE, *of_words)
