@@ -1,7 +1,8 @@
-"""Processor seconds of each command until its first line on standard error, on toy data that it makes first.
+"""Processor seconds of each command until its first line, on toy data that it makes first.
 
 Usage: ``python -m benchmarks.starts FOLDER``. FOLDER is empty or not there. It prints JSON: the command, its seconds
-(user and system, its children left out), and whether torch was imported when the first line came.
+(user and system, its children left out), and whether torch was imported when the first line came. A command without a
+line has the seconds of all that it did.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ STAGES = (
     "toyworld out=raw num_docs=60 num_pairs=60 num_ner=30 num_nli=30",
     "corpus mono lang=en source=text:raw/mono/en.txt out=en before_dedup=repair dedup=false near_dedup=false "
     "after_dedup=[]",
-    "corpus parallel pair=en-sw source=moses:raw/para/en-sw.en,raw/para/en-sw.sw out=en-sw filters=[]",
+    "corpus parallel pair=en-sw source=moses:raw/para/en-sw out=en-sw filters=[]",
     "vocab corpora.en=raw/mono/en.txt corpora.sw=raw/mono/sw.txt out=vocab size=150 coverage=1.0",
     "binarize vocab=vocab corpora.en=raw/mono/en.txt corpora.sw=raw/mono/sw.txt "
     "pairs.en-sw=raw/para/en-sw.en,raw/para/en-sw.sw out=shards",
     f"pretrain data=shards out=model objectives.mmlm.tokens_per_sample=32 {SHAPE} {TRAIN}",
     "eval toy_ner data=raw checkpoint=model out=scores fit.epochs=1 fit.max_length=32 seeds=1",
     "finetune toy_ner data=raw checkpoint=model out=ner fit.epochs=1 fit.max_length=32",
-    f"finetune mt data=shards out=mt {SHAPE} model.decoder_layers=1 {TRAIN}",
+    f"finetune mt data=shards out=mt tokens_per_sample=32 {SHAPE} model.decoder_layers=1 {TRAIN}",
     "mine pair=en-sw src=raw/para/en-sw.en tgt=raw/para/en-sw.sw checkpoint=model out=mined",
     "export hf model exported",
     "import hf exported imported",
@@ -41,23 +42,30 @@ def seconds_of(pid: int) -> float:
 
 
 def first_line(words: list[str], folder: Path) -> dict[str, object]:
-    """Run a command; return its first line on standard error, the seconds until then, and its exit code."""
+    """Run a command; return its first line, the seconds until then, and its exit code."""
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).resolve().parent.parent),
         "OMP_NUM_THREADS": "1",
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "xling", *words],
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    assert process.stderr, "a pipe was asked for"
-    line = process.stderr.readline()
-    seconds = seconds_of(process.pid) if line else None
+    assert process.stdout, "a pipe was asked for"
+    line = process.stdout.readline()
+    seconds = seconds_of(process.pid) if line else 0.0
     has_torch = "libtorch" in Path(f"/proc/{process.pid}/maps").read_text() if line else None
-    last = [line, *process.stderr.read().splitlines()][-1]
-    told: dict[str, object] = {"command": " ".join(words[:2]), "seconds": seconds, "torch": has_torch}
-    told |= {"line": line.decode(errors="replace").strip()[:80], "code": process.wait()}
-    return told | ({"last": last.decode(errors="replace")[:200]} if told["code"] else {})
+    last = [line, *process.stdout.read().splitlines()][-1]
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    told: dict[str, object] = {
+        "command": " ".join(words[:2]),
+        "seconds": round(seconds or usage.ru_utime + usage.ru_stime, 2),
+        "torch": has_torch,
+        "line": line.decode(errors="replace").strip()[:80],
+        "code": process.returncode,
+    }
+    return told | ({"last": last.decode(errors="replace")[:200]} if process.returncode else {})
 
 
 def main(folder: str) -> int:

@@ -176,3 +176,11 @@ def test_recipes_fit_the_schema_of_their_stage(capsys: pytest.CaptureFixture[str
     assert cli.main(["recipes", "--json"]) == 0
     commands = {row["recipe"]: row["command"] for row in json.loads(capsys.readouterr().out)}
     assert commands["xlmr_base"] == "xling pretrain xlmr_base.yaml" and commands["hour"] == "xling run hour"
+
+
+def test_a_failed_read_names_its_file() -> None:
+    """The system names a file that cannot be opened, and none where a read fails."""
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        Path("/proc/self/mem").read_bytes()
+    assert raised.value.filename is None
+    assert str(cli.machine_error(raised.value)).startswith("/proc/self/mem: Input/output error")
