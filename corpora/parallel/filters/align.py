@@ -37,10 +37,10 @@ class Align(PairFilter):
         tables: ``judge.npz`` that ``xling align`` has made; empty trains on the corpus itself.
     """
 
-    foreign_words: float = 3.5
-    unrelated: float = 4.5
-    partial: float = 4.2
-    disordered: float = 3.5
+    foreign_words: float = 4.3
+    unrelated: float = 5.0
+    partial: float = 5.3
+    disordered: float = 4.3
     tables: Path | None = None
 
     name: ClassVar[str] = "align"
