@@ -67,21 +67,21 @@ def _key(word: str) -> int:
 
 def measure(src: Spelt, tgt: Spelt) -> Float64[np.ndarray, "pairs traits"]:
     """The values of `NAMES` for each pair, float64 (num_pairs, num_traits): logarithms of one more than the number."""
-    found = [_found(one, other) for one, other in ((src, tgt), (tgt, src))]
+    has_like = [_has_like(one, other) for one, other in ((src, tgt), (tgt, src))]
     num = len(src.words.lengths)
     counts = [
         np.bincount(side.words.owners[side.is_name & is_there], minlength=num)
-        for side, both in ((src, found[0]), (tgt, found[1]))
+        for side, both in ((src, has_like[0]), (tgt, has_like[1]))
         for is_there in (both, ~both)
     ]
     return np.log1p(np.stack([np.maximum(counts[0], counts[2]), counts[1], counts[3]], axis=1))
 
 
-def _found(side: Spelt, other: Spelt) -> npt.NDArray[np.bool_]:
+def _has_like(side: Spelt, other: Spelt) -> npt.NDArray[np.bool_]:
     """Whether each word of ``side`` has its like in the same pair's other side."""
     keys = [
         each.words.ids * np.uint64(0x9E3779B97F4A7C15) + each.words.owners.astype(np.uint64)
         for each in (side, other)
     ]
-    found: npt.NDArray[np.bool_] = np.isin(keys[0], keys[1])
-    return found
+    is_there: npt.NDArray[np.bool_] = np.isin(keys[0], keys[1])
+    return is_there

@@ -1,4 +1,4 @@
-"""Texts that differ by one word more or less, found by sums of hashes of their words without the texts themselves."""
+"""Texts that differ by one word more or less. Sums of hashes of words find them without the texts."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Tables:
-    """What a sample of pairs says of its two languages.
+    """Counts of a sample of pairs in two languages.
 
     Attributes:
         lexicon: which words stand for each other.

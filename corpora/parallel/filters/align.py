@@ -37,10 +37,10 @@ class Align(PairFilter):
         tables: ``judge.npz`` that ``xling align`` has made; empty trains on the corpus itself.
     """
 
-    foreign_words: float = 4.3
-    unrelated: float = 5.0
-    partial: float = 5.3
-    disordered: float = 4.3
+    foreign_words: float = 4.8
+    unrelated: float = 7.0
+    partial: float = 6.0
+    disordered: float = 4.5
     tables: Path | None = None
 
     name: ClassVar[str] = "align"

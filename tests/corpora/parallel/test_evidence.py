@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from xling.corpora.parallel import form, judge, names, near, space, traits
 from xling.corpora.parallel.filters import Context
-from xling.corpora.parallel.filters.align import Align
 from xling.corpora.toyworld import para
 
 NUM = 400
@@ -115,20 +114,25 @@ class Meanings:
 
 
 def test_the_filter_learns_from_vectors_which_pairs_are_unrelated():
-    """Words alone say little here: sentences of the toy world share most of them."""
-    pairs = list(dict.fromkeys(para("en", "de", 700, 1)))[:500]
-    mixed = [(src, pairs[(i + 7) % 500][1] if i % 25 == 0 else tgt) for i, (src, tgt) in enumerate(pairs)]
-    wrong = np.arange(500) % 25 == 0
+    """The words are drawn at random here, so only the vectors say which sides belong together."""
+    draw = np.random.default_rng(5)
+    texts = [
+        " ".join(draw.choice([f"{a}{b}" for a in "bdfgk" for b in ("ana", "oro", "ili")], 6))
+        for _ in range(800)
+    ]
+    pairs = [
+        (f"{src} {i}x.", f"{tgt} {i}y.")
+        for i, (src, tgt) in enumerate(zip(texts[::2], texts[1::2], strict=True))
+    ]
+    wrong = np.arange(400) % 25 == 0
+    mixed = [(src, pairs[(i + 7) % 400][1] if wrong[i] else tgt) for i, (src, tgt) in enumerate(pairs)]
     areas = []
     for encoder in (None, Meanings(pairs)):
         trained = judge.train(table(mixed), Context.of_pair("en-de", vectors=encoder).embed)
         assert trained is not None
-        odds = trained.odds(table(mixed)).max(axis=1)
+        odds = trained.odds(table(mixed))[:, list(judge.GROUPS).index("unrelated")]
         areas.append((odds[~wrong][:, None] < odds[wrong][None]).mean())
-    assert areas[1] >= 0.99 > areas[0]
-    context = Context.of_pair("en-de", vectors=Meanings(pairs))
-    gone = Align().judge(table(mixed), context).is_not_null().to_numpy()
-    assert gone[~wrong].mean() <= 0.01
+    assert areas[1] >= 0.99 > 0.8 > areas[0]
 
 
 def test_without_an_encoder_nothing_is_measured_by_one():
