@@ -117,9 +117,13 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreac
 	$(LOCKED) --no-build-isolation --requirement requirements.lock
 	$(call step,'xling')
 	$(PIP) --no-deps --no-build-isolation --editable .
-	# fairseq asks for torchaudio and nothing here uses it; one that this torch cannot load would stop transformers.
+	# fairseq asks for torchaudio and nothing here uses it. One whose compiled parts this torch cannot load stops transformers: without
+	# these parts it loads, and pip check finds what fairseq asks for.
 	if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
-	    $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
+	    find $(VENV) -path '*/torchaudio/lib/*.so' -delete
+	    if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
+	        $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
+	    fi
 	fi
 	$(call step,)
 	touch $(STAMP)

@@ -170,19 +170,18 @@ class Facts:
     def limit_rows(self) -> list[list[str]]:
         """One row a limit of the filters: what meets it, and where it would have to be for others to meet it."""
         rows = []
+        num_docs = max((values.total() for values in self.counters.statistics.values()), default=0)
         for _, statistic, name, side in RULES:
             values = self.counters.statistics.get(statistic)
             if not values or name not in self.stats.get("limits", {}):
                 continue
-            limit, total = self.stats["limits"][name], values.total()
+            limit, without = self.stats["limits"][name], num_docs - values.total()
             ordered = sorted(values.elements(), reverse=side == "least")
             sign = 1 if side == "least" else -1
-            met = sum(n for value, n in values.items() if sign * value >= sign * round(100 * limit))
-            others = (ordered[min(total - 1, math.ceil(share * total) - 1)] / 100 for share in _SHARES)
-            meaning = STATISTICS[statistic]
-            rows.append(
-                [name, meaning, f"{limit:g}", f"{100 * met / total:.1f} %", *(f"{v:g}" for v in others)]
-            )
+            # A document that has no such value, such as a mean word in Chinese, meets every limit.
+            met = without + sum(n for value, n in values.items() if sign * value >= sign * round(100 * limit))
+            others = (_value_at(ordered, math.ceil(share * num_docs) - without) for share in _SHARES)
+            rows.append([name, STATISTICS[statistic], f"{limit:g}", f"{100 * met / num_docs:.1f} %", *others])
         return rows
 
     def summary(self) -> str:
@@ -192,6 +191,11 @@ class Facts:
         why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
         what = self.stats.get("title") or f"Text in {self.language.name}"
         return f"{what} from {uris}.{why}"
+
+
+def _value_at(ordered: list[int], num: int) -> str:
+    """Return the limit that the first ``num`` of some values in hundredths meet."""
+    return f"{ordered[min(num, len(ordered)) - 1] / 100:g}" if num > 0 else "any"
 
 
 def write(folder: Path, stats: dict[str, Any]) -> None:

@@ -15,14 +15,14 @@ import mmap
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora import ngrams
+from xling.corpora import ngrams, quantized
 
 MAX_CHARS = 400
 SURE = 0.8  # from this fastText score on, a long text needs no second opinion
@@ -37,6 +37,7 @@ _LITTLE_CHARS = 60_000
 _AGREED = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
 _ADDRESS = re.compile(r"(?:https?://)?\b[a-z0-9-]+(?:\.[a-z0-9-]+)+[\x21-\x7e]*", re.ASCII)
+_INNER_DOT = re.compile(r"\.[a-z0-9-]")
 _LABEL = "__label__"
 Ranking = list[tuple[str, float]]
 
@@ -49,7 +50,8 @@ def body_of(text: str) -> str:
     if len(text) > MAX_CHARS and "\n" in text:
         lines, num_chars = [], 0
         for line in sorted(text.split("\n"), key=len, reverse=True):
-            lines.append(_ADDRESS.sub("", line[: 2 * MAX_CHARS].lower()))
+            line = line[: 2 * MAX_CHARS].lower()
+            lines.append(_ADDRESS.sub("", line) if _INNER_DOT.search(line) else line)
             num_chars += len(lines[-1])
             if num_chars >= MAX_CHARS:
                 break
@@ -70,6 +72,10 @@ class Identifier(Protocol):
 
         Empty without letters.
         """
+        ...
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return `rank` of each text, computed together where that is faster."""
         ...
 
 
@@ -118,10 +124,25 @@ class FastText:
         if not any(map(str.isalpha, text)):
             return []
         labels, scores = self.model.predict(text, _NUM_CANDIDATES)
-        pairs = [
-            (self._code(label), min(1.0, float(score))) for label, score in zip(labels, scores, strict=True)
+        return self._ranking(zip(labels, scores, strict=True))
+
+    def _ranking(self, pairs: Iterable[tuple[str, float]]) -> Ranking:
+        coded = [(self._code(label), min(1.0, float(score))) for label, score in pairs]
+        return [pair for pair in coded if pair[0]]
+
+    @cached_property
+    def _unpacked(self) -> quantized.Quantized | None:
+        return quantized.load(self._path)
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return the most likely languages of each text; scores may differ by 1e-6 from those of `rank`."""
+        if self._unpacked is None:
+            return list(map(self.rank, texts))
+        answers = self._unpacked.best(texts, _NUM_CANDIDATES)
+        return [
+            self._ranking(answer) if any(map(str.isalpha, text)) else []
+            for text, answer in zip(texts, answers, strict=True)
         ]
-        return [pair for pair in pairs if pair[0]]
 
 
 class Ngrams:
@@ -145,7 +166,11 @@ class Ngrams:
 
     def rank(self, text: str) -> Ranking:
         """Return the most likely languages of a text with their probabilities."""
-        return self.model.probabilities(text, _NUM_CANDIDATES)
+        return self.model.probabilities([text], _NUM_CANDIDATES)[0]
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return `rank` of each text."""
+        return self.model.probabilities(texts, _NUM_CANDIDATES)
 
 
 class Ensemble:
@@ -159,13 +184,30 @@ class Ensemble:
 
     def rank(self, text: str) -> Ranking:
         """Return fastText's answer if the text is long and it is sure, or py3langid agrees, else a vote."""
-        first = lid176().rank(text)
-        if not first or (first[0][1] >= SURE and len(text) >= _LONG_CHARS):
-            return first
-        second = second_opinion(text)
-        if first[0][1] >= _AGREED and second and _base(first[0][0]) == _base(second[0][0]):
-            return first
-        own = _own().rank(text)
+        return self._voted([text], [lid176().rank(text)])[0]
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return `rank` of each text."""
+        return self._voted(texts, lid176().ranks(texts))
+
+    def _voted(self, texts: Sequence[str], answers: list[Ranking]) -> list[Ranking]:
+        """Return fastText's answers, with a vote for those that are unsure."""
+        seconds: dict[int, Ranking] = {}
+        for i, (text, first) in enumerate(zip(texts, answers, strict=True)):
+            if not first or (first[0][1] >= SURE and len(text) >= _LONG_CHARS):
+                continue
+            second = second_opinion(text)
+            agreed = first[0][1] >= _AGREED and second and _base(first[0][0]) == _base(second[0][0])
+            if not agreed:
+                seconds[i] = second
+        owns = _own().ranks([texts[i] for i in seconds])
+        votes = {
+            i: self._vote(answers[i], own, second)
+            for (i, second), own in zip(seconds.items(), owns, strict=True)
+        }
+        return [votes.get(i, first) for i, first in enumerate(answers)]
+
+    def _vote(self, first: Ranking, own: Ranking, second: Ranking) -> Ranking:
         rankings = ((_FIRST_WEIGHT, first), (_own_weight(own, second), _softened(own)), (1.0, second))
         votes: defaultdict[str, float] = defaultdict(float)
         for weight, ranking in rankings:
@@ -183,7 +225,7 @@ class Ensemble:
         known = (
             (lid176().langs, _FIRST_WEIGHT),
             (_own().langs, _OWN_WEIGHT),
-            (frozenset(_second()[1].values()), 1.0),
+            (_second_langs(), 1.0),
         )
         return sum(weight for langs, weight in known if code.partition("_")[0] in langs)
 
@@ -263,6 +305,11 @@ def _second() -> tuple[Any, dict[str, str]]:
         except UserError:  # a language that our table lacks is never an answer
             continue
     return model, codes
+
+
+@cache
+def _second_langs() -> frozenset[str]:
+    return frozenset(_second()[1].values())
 
 
 def second_opinion(text: str) -> Ranking:

@@ -105,5 +105,5 @@ def _lines(path: Path, held_out: bool) -> Iterator[str]:
 def _accuracy(model: ngrams.NgramModel, lang: str, paths: list[Path], most: int = 500) -> tuple[int, int]:
     """Return the number of held-out lines, and how many are identified correctly."""
     lines = [line for block in _blocks(paths, held_out=True) for line in block.split("\n")][:most]
-    ranked = (model.probabilities(line, 1) for line in lines)
+    ranked = model.probabilities(lines, 1)
     return len(lines), sum(bool(best) and best[0][0] == lang for best in ranked)

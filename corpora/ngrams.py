@@ -14,11 +14,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from xling.core.errors import UserError
 
@@ -87,11 +89,29 @@ class NgramModel:
     gain: Float32[np.ndarray, " num_entries"]
     num_chars: Int64[np.ndarray, " num_langs"]
 
-    def scores(self, text: str) -> tuple[Float64[np.ndarray, " num_langs"], int]:
-        """Return the mean gain per language, ``(num_langs,)``, and the number of n-grams; zeros without letters."""
-        entries, counts, num = self._entries(text)
-        sums = np.bincount(self.lang_of[entries], self.gain[entries] * counts, minlength=len(self.langs))
-        return sums / max(1, num), num
+    @cached_property
+    def _table(self) -> Any:
+        """Gains as a sparse matrix, ``(num_grams, num_langs)`` float64."""
+        starts = np.concatenate([np.zeros(1, dtype=self.ends.dtype), self.ends])
+        shape = (len(self.hashes), len(self.langs))
+        return sparse.csr_array(
+            (self.gain.astype(np.float64), self.lang_of.astype(np.int32), starts), shape=shape
+        )
+
+    def scores(
+        self, texts: Sequence[str]
+    ) -> tuple[Float64[np.ndarray, "num_texts num_langs"], Int64[np.ndarray, " num_texts"]]:
+        """Return the mean gain of each text per language, ``(num_texts, num_langs)``, and its number of n-grams.
+
+        Both are 0 without letters.
+        """
+        read = [self._places(text) for text in texts]
+        nums = np.array([num for _, _, num in read], dtype=np.int64)
+        ends = np.cumsum([0, *(len(places) for places, _, _ in read)])
+        places = np.concatenate([np.zeros(0, dtype=np.int64), *(places for places, _, _ in read)])
+        counts = np.concatenate([np.zeros(0), *(counts for _, counts, _ in read)])
+        seen = sparse.csr_array((counts, places, ends), shape=(len(texts), len(self.hashes)))
+        return (seen @ self._table).toarray() / np.maximum(1, nums)[:, None], nums
 
     def gains(self, hashes: UInt32[np.ndarray, " num_hashes"]) -> Float32[np.ndarray, "num_hashes num_langs"]:
         """Return the gain of each n-gram in every language, ``(num_hashes, num_langs)``; 0 where it has none."""
@@ -104,27 +124,37 @@ class NgramModel:
         table[np.repeat(rows, lengths), self.lang_of[entries]] = self.gain[entries]
         return table
 
+    def _places(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Return the known n-grams of a text, their counts in it, and the number of all its n-grams."""
+        text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
+        unique, counts = np.unique(text_hashes, return_counts=True)
+        places = np.minimum(np.searchsorted(self.hashes, unique), len(self.hashes) - 1)
+        known = self.hashes[places] == unique
+        return places[known], counts[known], len(text_hashes)
+
     def _entries(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
-        text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
-        places = np.searchsorted(self.hashes, text_hashes)
-        places = places[self.hashes[np.minimum(places, len(self.hashes) - 1)] == text_hashes]
-        places, counts = np.unique(places[places < len(self.hashes)], return_counts=True)
+        places, counts, num = self._places(text)
         ends = self.ends[places]
         lengths = ends - np.where(places > 0, self.ends[places - 1], 0)
         total = int(lengths.sum())
         entries = np.arange(total) + np.repeat(ends - np.cumsum(lengths), lengths)
-        return entries, np.repeat(counts, lengths), len(text_hashes)
+        return entries, np.repeat(counts, lengths), num
 
-    def probabilities(self, text: str, most: int = 5) -> list[tuple[str, float]]:
-        """Return the most likely languages with their probabilities, best first; empty without letters."""
-        scores, num = self.scores(text)
-        if not num or not scores.any():
-            return []
-        exponents = _SHARPNESS * np.sqrt(num) * (scores - scores.max())
-        shares = np.exp(exponents) / np.exp(exponents).sum()
-        best = np.argsort(-shares, kind="stable")[:most]
-        return [(self.langs[i], float(shares[i])) for i in best]
+    def probabilities(self, texts: Sequence[str], most: int = 5) -> list[list[tuple[str, float]]]:
+        """Return the most likely languages of each text with their probabilities, best first; none without letters."""
+        scores, nums = self.scores(texts)
+        exponents = _SHARPNESS * np.sqrt(nums)[:, None] * (scores - scores.max(axis=1, keepdims=True))
+        shares = np.exp(exponents)
+        shares /= shares.sum(axis=1, keepdims=True)
+        best = np.argsort(-shares, axis=1, kind="stable")[:, :most]
+        values = np.take_along_axis(shares, best, axis=1).tolist()
+        return [
+            [(self.langs[i], share) for i, share in zip(chosen, row, strict=True)]
+            if num and some.any()
+            else []
+            for chosen, row, num, some in zip(best.tolist(), values, nums.tolist(), scores, strict=True)
+        ]
 
     def save(self, path: Path) -> None:
         """Write the model; equal models give equal bytes."""

@@ -28,8 +28,9 @@ with open("calls.jsonl", "a") as file:
 # Stands for a Python that can make environments; each `pip install` is a line of pip.log.
 FAKE_PYTHON = """#!/usr/bin/env bash
 set -eu
+part=.venv/lib/python3.11/site-packages/torchaudio/lib/part.so
 case "$*" in
-    "-c import torchaudio") [[ ! -e old-torchaudio ]] ;;
+    "-c import torchaudio") [[ ! -e old-torchaudio && ! -e $part ]] ;;
     "-c "*) echo "${FAKE_VERSION:-3.11}"; [[ ${FAKE_VERSION:-3.11} != 3.9 ]] ;;
     "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python; echo venv >>pip.log ;;
     "-m pip --version") ;;
@@ -285,6 +286,16 @@ def test_a_wrong_wheelhouse_is_refused(copy, python):
     done = make(copy, "install", f"PYTHON={python}", "WHEELS=old")
     assert done.returncode == 2 and "WHEELS=old was made for another requirements.lock" in done.stderr
     assert not (copy / "pip.log").exists()
+
+
+def test_compiled_parts_of_torchaudio_that_cannot_be_loaded_go(copy, python):
+    assert make(copy, "install", f"PYTHON={python}").returncode == 0
+    part = copy / ".venv" / "lib" / "python3.11" / "site-packages" / "torchaudio" / "lib" / "part.so"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    (copy / "pyproject.toml").touch()
+    assert make(copy, "install", f"PYTHON={python}").returncode == 0
+    assert not part.exists() and "uninstall" not in (copy / "pip.log").read_text()
 
 
 def test_a_torchaudio_that_cannot_be_loaded_goes(copy, python):

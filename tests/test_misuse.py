@@ -2,105 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.misuses import CASES, RECIPES
 from xling import cli
 from xling.core import schema
 from xling.core.stage import STAGES, load
-
-WRONG = {"whole number": "1.5", "number": "many", "true or false": "perhaps"}
-
-
-def filled(name: str) -> list[str]:
-    """Words that give every required setting of a stage a value of its type."""
-    made = []
-    for key in schema.keys(load(STAGES[name].config)):
-        if key.required:
-            value = (
-                key.choices[0]
-                if key.choices
-                else "1"
-                if key.kind in ("whole number", "number")
-                else "nowhere"
-            )
-            made.append(f"{key.name}.en=nowhere" if key.is_open else f"{key.name}={value}")
-    return made
-
-
-def of_stages() -> Iterator[tuple[list[str], str]]:
-    """The same mistakes with every command, each with what the line has to say."""
-    for name, stage in STAGES.items():
-        words, given = name.split(), filled(name)
-        keys = list(schema.keys(load(stage.config)))
-        yield [*words, "no_such_setting=1"], "unknown setting 'no_such_setting'"
-        yield [*words, *given, "no_such.setting=1"], "unknown setting 'no_such'"
-        yield [*words, *given, "workers=1", "workers=0"], "workers"
-        if typed := next((k for k in keys if k.kind in WRONG and k.name.partition(".")[0] not in name), None):
-            value = WRONG[typed.kind]
-            rest = [word for word in given if not word.startswith(f"{typed.name}=")]
-            yield [*words, *rest, f"{typed.name}={value}"], f"{typed.name}="
-        if choice := next((k for k in keys if k.choices and not k.required), None):
-            yield [*words, *given, f"{choice.name}=purple"], "purple"
-        if given:
-            yield [*words, given[0], given[0]], "each key once"
-        if stage.reads and name != "eval":
-            yield [*words, *given], "nowhere"
-
-
-def by_hand() -> Iterator[tuple[list[str], str]]:
-    """Other mistakes."""
-    for line, said in (
-        ("nonsense", "unknown command"), ("pretrian data=x out=y", "did you mean 'pretrain'"),
-        ("schema nonsense", "unknown command 'nonsense'"), ("completion", "bash|zsh|fish"),
-        ("completion csh", "unknown shell"), ("why-rerun", ""), ("why-rerun eval panx", "why-rerun eval"),
-        ("run xlmr_base", "xling pretrain xlmr_base.yaml"), ("run quickstart no.such=1", "unknown variable or step"),
-        ("run quickstart scale=gigantic", "unknown scale"), ("config pretrain", "data, out not given"),
-        ("pretrain xlmr_base.yaml alm.yaml data=nowhere out=y", "one recipe"),
-        ("vocab corpora.en=a out=~/x", "write $HOME"), ("vocab corpora.en=a out=-rf", "a path"),
-        ("vocab corpora.en=a out=x size=nan", "size"), ("vocab corpora.en=a out=x size=1e99", "size"),
-        ("vocab corpora.en=a out=x size=1e-3", "size"), ("vocab corpora.en=a out=x alpha=nan", "a number"),
-        ("vocab corpora.en=a out=x alpha=-1", "alpha"), ("vocab corpora=[ out=x", "not YAML"),
-        ("vocab corpora=a out=x", "corpora"), ("vocab corpora.en=nowhere out=x", "nowhere"),
-        ("vocab =3 out=x", ""), ("vocab --size out=x", ""), ("vocab corpora.en=a out=x slurm.nodes=2", "cluster="),
-        ("pretrain data=nowhere out=y train.updates=0", "train.updates=0"),
-        ("pretrain data=nowhere out=y train.lr=0", "train.lr=0"), ("pretrain data=nowhere out=y train.lr=inf", "lr"),
-        ("pretrain data=nowhere out=y model.heads=3", "a multiple of the heads"),
-        ("pretrain data=nowhere out=y model.dim=0", "model.dim=0"),
-        ("pretrain data=nowhere out=y model.positions=sideways", "sideways"),
-        ("pretrain data=nowhere out=y train.optimizer=sgdm", "sgdm"),
-        ("pretrain data=nowhere out=y", "data=nowhere"), ("eval nosuite checkpoint=. out=y data=.", "unknown suite"),
-        ("eval", ""), ("translate nowhere src=en tgt=sw", "nowhere"), ("translate nowhere", "src, tgt not given"),
-        ("import hf nowhere/at/all x", "nowhere/at/all"), ("import hf", "not given"),
-        ("import fairseq nowhere x", "nowhere"), ("export hf nowhere x", "nowhere"),
-        ("export onnx a b", "checkpoint=a"), ("export tflite a b", "unknown command"),
-        ("corpus mono lang=xx", "unknown language"), ("corpus mono lang=en source=ftp:x out=y", ""),
-        ("corpus parallel pair=en out=y", ""), ("corpus parallel pair=en-en out=y", ""), ("report nowhere", "nowhere"),
-        ("new gadget x", "gadget"), ("slurm frobnicate", ""), ("slurm cancel", ""), ("merge checkpoints=a,b out=c", ""),
-        ("finetune mt data=nowhere out=y", "nowhere"), ("eval diff a b", ""), ("eval verify file=nowhere", ""),
-        ("sweep.seed=1,2 vocab", "unknown command"), ("vocab sweep.size= corpora.en=a out=x", ""),
-    ):  # fmt: skip
-        yield line.split(" "), said
-
-
-CASES = [*of_stages(), *by_hand()]
-RECIPES = {
-    "twice": (b"data: a\ndata: b\n", "is given twice"),
-    "list": (b"- a\n- b\n", "no settings"),
-    "latin": (b"data: \xe9t\xe9\n", "not YAML"),
-    "binary": (bytes(range(256)), "not YAML"),
-    "empty": (b"", "no settings"),
-    "unclosed": (b"train: {updates: 3\n", "not YAML"),
-    "nested": (b"data: {a: b}\n", "file.yaml:1: data="),
-    "type": (b"out: x\ntrain:\n  updates: 3\n  lr: fast\n", "file.yaml:4: train.lr='fast'"),
-    "unknown": (b"out: x\ntrain:\n  lrr: 3\n", "file.yaml:3: unknown setting 'train.lrr'"),
-    "range": (b"out: x\n\ntrain: {updates: 0}\n", "file.yaml:3: train.updates=0"),
-    "scales": (b"scales: 3\n", "scales="),
-    "choice": (b"out: y\nmix: sometimes\n", "sometimes"),
-}
 
 
 def test_there_are_enough() -> None:
@@ -141,6 +54,55 @@ def test_a_wrong_recipe_is_told_with_its_line(
         ["pretrain", "file.yaml", *(["data=x"] if b"data" not in content else []), "--out", "y"][:3],
         said,
         capsys,
+    )
+
+
+def test_a_model_of_transformers_as_a_checkpoint_is_told_how_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("theirs").mkdir()
+    Path("theirs/config.json").write_text('{"model_type": "xlm-roberta"}')
+    for words in (
+        "eval panx data=. out=y",
+        "translate src=en tgt=sw",
+        "export hf out=y",
+        "export onnx out=y",
+    ):
+        refused([*words.split(), "checkpoint=theirs"], "write hf:theirs, or use the output of", capsys)
+
+
+def standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_a_corpus_is_built_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "".join(f"The old woman sells {n} red boats near the river.\n\n" for n in ("two", "three", "ten"))
+    kept = "before_dedup=repair dedup=false near_dedup=false after_dedup=[]"
+    words = ["corpus", "mono", "lang=en", "out=en", *kept.split()]
+    packed = gzip.compress(text.encode(), mtime=0)
+    standard_input(monkeypatch, packed)
+    assert cli.main([*words, "source=text:-"]) == 0
+    shards = {path.name: path.read_bytes() for path in Path("en").rglob("*") if path.is_file()}
+    assert [path.name for path in tmp_path.iterdir()] == ["en"]
+    standard_input(monkeypatch, packed)
+    assert cli.main([*words, "source=text:-"]) == 0  # the same text: nothing is built again
+    assert shards == {path.name: path.read_bytes() for path in Path("en").rglob("*") if path.is_file()}
+    capsys.readouterr()
+    for content, source, said in (
+        (b"other", "text:-", "overwrite=true"),
+        (b"", "text:-", "standard input is empty"),
+        (b"other", "text:-,lines:-", "standard input is read once"),
+    ):
+        standard_input(monkeypatch, content)
+        refused([*words, f"source={source}"], said, capsys)
+    assert [path.name for path in tmp_path.iterdir()] == ["en"]
+    standard_input(monkeypatch, b"other")
+    refused(
+        [*words, "source=text:-", "cluster=debug"], "standard input is read on this machine alone", capsys
     )
 
 
@@ -214,3 +176,11 @@ def test_recipes_fit_the_schema_of_their_stage(capsys: pytest.CaptureFixture[str
     assert cli.main(["recipes", "--json"]) == 0
     commands = {row["recipe"]: row["command"] for row in json.loads(capsys.readouterr().out)}
     assert commands["xlmr_base"] == "xling pretrain xlmr_base.yaml" and commands["hour"] == "xling run hour"
+
+
+def test_a_failed_read_names_its_file() -> None:
+    """The system names a file that cannot be opened, and none where a read fails."""
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        Path("/proc/self/mem").read_bytes()
+    assert raised.value.filename is None
+    assert str(cli.machine_error(raised.value)).startswith("/proc/self/mem: Input/output error")

@@ -35,6 +35,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -117,7 +118,8 @@ def machine_error(error: Exception, out: str = "") -> UserError:
     fix = "XLING_TRACEBACK=1 shows where it happened"
     if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
-    place = "".join(f"{each}: " for each in (out and f"out={out}", error.filename) if each)
+    file = error.filename or _path_of(error)
+    place = "".join(f"{each}: " for each in (out and f"out={out}", file) if each)
     remedies = {
         errno.ENOSPC: "free space on that disk or choose another out=",
         errno.EDQUOT: "free space in your quota or choose another out=",
@@ -131,6 +133,13 @@ def machine_error(error: Exception, out: str = "") -> UserError:
     return UserError(
         f"{place}{error.strerror or error}", fix=f"{remedies.get(error.errno or 0, 'check the path')}; {fix}"
     )
+
+
+def _path_of(error: OSError) -> str:
+    """Return the path that was read or written when the system refused; a failed read names no file."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    paths = [frame.f_locals.get(name) for frame in reversed(frames) for name in ("path", "self")]
+    return next((str(path) for path in paths if isinstance(path, Path)), "")
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ from xling.corpora.mono.plan import (
     announce,
     announce_default,
     make_plan,
+    other_files,
     read_plan,
     save_plan,
     still_true,
@@ -128,12 +129,24 @@ def _plan_path(cfg: MonoConfig) -> Path:
 
 
 def _published(cfg: MonoConfig) -> Plan | None:
-    """Return the plan of the published corpus if it was made with these settings from these files, else None."""
-    published = manifest.up_to_date(cfg.directory, STAGE_NAME, cfg.content())
-    if published is None:
+    """Return the plan of the published corpus if it was made with these settings from these files, else None.
+
+    Raises:
+        UserError: it was made with others, and ``overwrite=true`` was not given.
+    """
+    content, changed = cfg.content(), list[str]()
+    path, plan = cfg.directory / FILE_NAME, None
+    if path.is_file() and (cfg.directory / manifest.FILE_NAME).is_file():
+        plan, recorded = read_plan(path), manifest.read(cfg.directory).config.get("source")
+        if plan.digests and not (recorded == content["source"] and still_true(plan, cfg)):
+            changed = other_files(plan, make_plan(cfg))
+            content["source"] = content["source"] if changed else recorded
+    if changed:
+        manifest.refuse_unasked(cfg.directory, changed)
         return None
-    plan = read_plan(cfg.directory / FILE_NAME)
-    return plan if still_true(plan, cfg) else None
+    if manifest.up_to_date(cfg.directory, STAGE_NAME, content) is None or plan is None:
+        return None
+    return plan if plan.digests or still_true(plan, cfg) else None
 
 
 def make(cfg: MonoConfig, aloud: bool = True) -> None:

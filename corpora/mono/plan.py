@@ -6,10 +6,11 @@ import itertools
 import math
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xling.core import manifest
 from xling.core.parts import read_json, write_json
 from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.routed import Routed
@@ -62,7 +63,8 @@ class Plan:
         sources: one mapping a URI: ``uri``, ``licence``, ``num_shards``, ``num_bytes``.
         parts: the shards of each part, in order.
         scopes: which parts are compared with each other.
-        stamps: local file -> modification time in ns, to see that the input has changed.
+        stamps: local file -> modification time in ns, to see fast that the input has not changed.
+        digests: local file -> SHA-256, to see that it has; empty in plans of version 0.2.
         num_near: ranges of MinHash values, so that one range of a band of all documents fits into memory.
     """
 
@@ -71,6 +73,7 @@ class Plan:
     scopes: list[Scope]
     stamps: dict[str, int]
     num_near: int = 1
+    digests: dict[str, str] = field(default_factory=dict)
 
     @property
     def num_ranges(self) -> int:
@@ -134,6 +137,7 @@ def make_plan(cfg: MonoConfig) -> Plan:
         scopes=scopes,
         stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
         num_near=_num_near(shards, cfg),
+        digests={s.location: manifest.sha256(Path(s.location)) for s in shards if _local(s)},
     )
 
 
@@ -207,10 +211,12 @@ def routed_plan(plan: Plan, cfg: MonoConfig, text: float) -> Plan:
 
 
 def still_true(plan: Plan, cfg: MonoConfig) -> bool:
-    """Return whether the local files are unchanged since planning; remote ones are not checked."""
+    """Return whether the local files hold what they held at planning; remote ones are not checked."""
     for location, stamp in plan.stamps.items():
         path = Path(location)
-        if not path.is_file() or path.stat().st_mtime_ns != stamp:
+        if not path.is_file():
+            return False
+        if path.stat().st_mtime_ns != stamp and manifest.sha256(path) != plan.digests.get(location):
             return False
     planned = {s.location for part in plan.parts for s in part}
     for uri in cfg.uris:
@@ -220,6 +226,19 @@ def still_true(plan: Plan, cfg: MonoConfig) -> bool:
             if not now <= planned:
                 return False
     return True
+
+
+def other_files(plan: Plan, now: Plan) -> list[str]:
+    """Say for each local file of a plan for the same settings whether its content is new; empty if none is.
+
+    A file counts as the same if it has the same content at the same place of the order, wherever it lies.
+    """
+    before, given = (list(each.digests.values()) for each in (plan, now))
+    if before == given:
+        return []
+    known = set(before)
+    new = [f"{path} has other content" for path, digest in now.digests.items() if digest not in known]
+    return new or [f"{len(before)} files, now {len(given)}, or in another order"]
 
 
 def save_plan(plan: Plan, path: Path) -> None:

@@ -248,6 +248,12 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
     path = Path(pattern)
     if not pattern:
         raise UserError(f"{uri!r}: an empty path", "a file or a glob such as crawl/*.warc.wet.gz")
+    if pattern == "-":
+        raise UserError(
+            f"{uri}: standard input is read on this machine alone",
+            "cluster=local, and a name for out=",
+            "write it to a file first",
+        )
     if path.is_dir():
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
     anchor = Path(path.anchor or ".")

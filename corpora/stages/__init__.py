@@ -91,7 +91,7 @@ class Stage:
                 ledger.note(event, count)
             for reason, parts in verdict.lost.items():
                 # The line break before each part was removed with it.
-                ledger.drop(self.name, reason, doc, "".join(f"\n{part}" for part in parts))
+                ledger.drop(self.name, reason, doc, "\n".join(["", *parts]))
             if verdict.text is not None:
                 doc.text = verdict.text
             if verdict.reason is None:

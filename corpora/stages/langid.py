@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.identify import SURE, Identifier, body_of, lid176, open_identifier
+from xling.corpora.identify import SURE, Identifier, Ranking, body_of, lid176, open_identifier
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 
@@ -55,6 +56,7 @@ class LangId(Stage):
         "paragraphs_in_other_languages": "these paragraphs are in other languages than their document",
     }
     partial: ClassVar[frozenset[str]] = frozenset({"paragraphs_in_other_languages"})
+    at_once: ClassVar[int] = 128
     examples = (
         Example("", f"{_SWAHILI}\n{_ENGLISH}", settings={"langs": ("swh",)}),
         Example("no_letters", "123 456 !!! 789"),
@@ -70,28 +72,35 @@ class LangId(Stage):
         ),
     )
 
-    def edit(self, doc: Document) -> Verdict:
-        """Identify a document, and cut out its paragraphs in other languages; every language found is noted."""
-        if not (doc.lang and "lang_score" in doc.meta):  # else it was identified during routing
-            ranked = self._identifier.rank(body_of(doc.text))
-            doc.lang, doc.meta["lang_score"] = ranked[0] if ranked else (UNKNOWN, 0.0)
-            if len(ranked) > 1 and ranked[0][1] < SURE:
-                doc.meta["langs"] = {code: round(score, 4) for code, score in ranked}
+    def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
+        """Identify documents, and cut out their paragraphs in other languages; every language found is noted."""
+        bodies = [body_of(doc.text) for doc in docs]
+        new = [i for i, doc in enumerate(docs) if not (doc.lang and "lang_score" in doc.meta)]
+        ranked = dict(zip(new, self._identifier.ranks([bodies[i] for i in new]), strict=True))
+        for i, (doc, body) in enumerate(zip(docs, bodies, strict=True)):
+            if i in ranked:  # else it was identified during routing
+                _name(doc, ranked[i])
+            yield self._verdict(doc, body)
+
+    def _verdict(self, doc: Document, body: str) -> Verdict:
+        """Return the verdict on an identified document; its body is that of `body_of`."""
         code, score = doc.lang, doc.meta["lang_score"]
         notes = {f"identified as {code or 'no language'}": 1}
         base = code.partition("_")[0]
         doc.lang = self._wanted.get(base, code)
         doc.meta["lang_score"] = round(score, 4)
-        if reason := self._reason(doc, base, score):
+        if reason := self._reason(doc, body, base, score):
             return Verdict(reason, notes=notes)
-        title, *body = doc.text.split("\n")
-        foreign = [line for line in body if self._is_foreign(line, base)] if self.paragraphs else []
+        if not self.paragraphs:
+            return Verdict(notes=notes)
+        title, *lines = doc.text.split("\n")
+        foreign = [line for line in lines if self._is_foreign(line, base)]
         if not foreign:
             return Verdict(notes=notes)
-        kept = [title, *(line for line in body if line not in foreign)]
+        kept = [title, *(line for line in lines if line not in foreign)]
         return Verdict(None, "\n".join(kept), {"paragraphs_in_other_languages": foreign}, notes)
 
-    def _reason(self, doc: Document, base: str, score: float) -> str:
+    def _reason(self, doc: Document, body: str, base: str, score: float) -> str:
         """Return why a whole document is dropped, or ""."""
         if not base:
             return "no_letters"
@@ -99,7 +108,8 @@ class LangId(Stage):
             return "other_language"
         if score < self._thresholds.get(base, self.threshold):
             return "low_score"
-        if not languages.matches_script(body_of(doc.text), doc.lang, self.min_script_share):
+        share = self.min_script_share
+        if share and not languages.matches_script(body, doc.lang, share):
             return "wrong_script"
         return ""
 
@@ -136,6 +146,13 @@ class LangId(Stage):
             return False
         code, score = _best(self._identifier, line)
         return bool(code) and code.partition("_")[0] != base and score >= self.paragraph_threshold
+
+
+def _name(doc: Document, ranked: Ranking) -> None:
+    """Give a document its language, and the candidates where the vote was close."""
+    doc.lang, doc.meta["lang_score"] = ranked[0] if ranked else (UNKNOWN, 0.0)
+    if len(ranked) > 1 and ranked[0][1] < SURE:
+        doc.meta["langs"] = {code: round(score, 4) for code, score in ranked}
 
 
 def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import ClassVar
 
@@ -63,24 +65,27 @@ class Lines(Stage):
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Yield the verdict on each document; those of ``sources`` are judged in one call."""
         judged = [doc for doc in docs if doc.source.startswith(self.sources) and "\n" in doc.text]
-        keep = iter(())
+        keep, at = list[bool](), 0
         if judged:
             scores = _model(self.model).scores([doc.text for doc in judged])
-            keep = iter((scores > np.log(self.threshold / (1 - self.threshold))).tolist())
+            keep = (scores > np.log(self.threshold / (1 - self.threshold))).tolist()
         names = {id(doc) for doc in judged}
         for doc in docs:
-            yield self._cut(doc, keep) if id(doc) in names else Verdict()
+            if id(doc) in names:
+                first, at = at, at + doc.text.count("\n") + 1
+                yield self._cut(doc, keep[first + 1 : at])
+            else:
+                yield Verdict()
 
-    def _cut(self, doc: Document, keep: Iterator[bool]) -> Verdict:
+    def _cut(self, doc: Document, keep: list[bool]) -> Verdict:
+        """Return the verdict on a document; ``keep`` says which of its lines after the title are running text."""
         title, *body = doc.text.split("\n")
-        next(keep)
-        kept, lost = list[str](), list[str]()
-        for line in body:
-            (kept if next(keep) else lost).append(line)
+        kept = list(compress(body, keep))
         if sum(map(len, kept)) < self.min_chars:
             return Verdict("no_running_text")
-        if not lost:
+        if len(kept) == len(body):
             return Verdict()
+        lost = list(compress(body, map(not_, keep)))
         notes = {"boilerplate lines": len(lost)}
         return Verdict(None, "\n".join([title, *kept]), {"boilerplate": lost}, notes)
 

@@ -10,6 +10,10 @@ from xling.core.errors import UserError, nearest, unknown
 def test_message_says_given_valid_and_fix() -> None:
     assert str(UserError("lr=x.", "a number", "set it. ")) == "lr=x; valid: a number; fix: set it"
     assert str(UserError("nothing there")) == "nothing there"
+    assert (
+        str(UserError("no rows below .", "data=..", "cut it."))
+        == "no rows below .; valid: data=..; fix: cut it"
+    )
     assert UserError("x").exit_code == 2
 
 

@@ -106,6 +106,15 @@ def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict
         ["min_ended", "0.25", "90.0 %", "0.1", "0.1", "0.25", "0.9"],
         ["max_short", "0.35", "80.0 %", "1", "0.4", "0.4", "0"],
     ]
+    stats["limits"] = {
+        "min_ended": 0.25,
+        "min_mean_word": 2.5,
+    }  # a mean word of one document, the others are Chinese
+    stats["counters"]["statistics"] = {"ended": {"10": 2, "90": 18}, "mean_word": {"165": 1}}
+    assert [[row[0], *row[2:]] for row in card.Facts(stats).limit_rows()] == [
+        ["min_mean_word", "2.5", "95.0 %", "1.65", "any", "any", "any"],
+        ["min_ended", "0.25", "90.0 %", "0.1", "0.1", "0.9", "0.9"],
+    ]
     card.write(tmp_path, stats)
     assert "What another limit would keep" in (tmp_path / card.HTML).read_text(encoding="utf-8")
-    assert "| max_short" in (tmp_path / card.MARKDOWN).read_text(encoding="utf-8").replace("\\_", "_")
+    assert "| min_mean_word" in (tmp_path / card.MARKDOWN).read_text(encoding="utf-8").replace("\\_", "_")

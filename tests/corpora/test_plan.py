@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from xling.core import config
+from xling.core import config, manifest
+from xling.core.errors import UserError
+from xling.core.stage import run_local
 from xling.corpora import mono
 from xling.corpora.mono import MonoConfig
 from xling.corpora.mono.plan import FILE_NAME, make_plan, still_true
@@ -29,8 +32,12 @@ def touch(folder: Path) -> None:
     os.utime(folder / "a.txt", ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
 
 
+def write(folder: Path) -> None:
+    (folder / "a.txt").write_text("Habari nyingine.\n" * 20, encoding="utf-8")
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "written again": touch,
+    "other text": write,
     "deleted": lambda folder: (folder / "a.txt").unlink(),
     "one more": lambda folder: (folder / "c.txt").write_text("Mpya.\n"),
 }
@@ -40,6 +47,8 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_a_plan_holds_until_a_file_changes(cfg: MonoConfig, tmp_path: Path, change: str) -> None:
     plan = make_plan(cfg)
     assert still_true(plan, cfg)
+    touch(tmp_path)
+    assert still_true(plan, cfg), "the same content at another time"
     CHANGES[change](tmp_path)
     assert not still_true(plan, cfg)
 
@@ -53,7 +62,7 @@ def test_parts_are_kept_while_the_input_is_the_same_and_made_anew_after(
     assert part.is_dir()
     mono.run_part(cfg, "plan", 0)
     assert part.is_dir(), "an unchanged input keeps what is made"
-    touch(tmp_path)
+    write(tmp_path)
     mono.run_part(cfg, "plan", 0)
     assert not part.is_dir(), "parts of other input are thrown away"
 
@@ -69,6 +78,30 @@ def test_one_language_and_many_plan_anew_only_after_a_change(
     made.mkdir()
     mono.run_part(cfg, "plan", 0)
     assert made.is_dir(), "an unchanged input keeps what is made"
-    touch(tmp_path)
+    write(tmp_path)
     mono.run_part(cfg, "plan", 0)
     assert plan.is_file() and not made.exists(), "parts of other input are thrown away"
+
+
+def test_a_finished_corpus_is_kept_and_replaced_only_when_asked(
+    cfg: MonoConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other spellings, places and times of the same files are the same corpus; other text is not."""
+    run_local("corpus mono", cfg)
+    (directory,) = (path.parent for path in tmp_path.rglob("manifest.json"))
+    before = directory.stat().st_ino, (directory / "manifest.json").stat().st_mtime_ns
+    touch(tmp_path)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("a.txt", "b.txt"):
+        shutil.copy(tmp_path / name, moved)
+    monkeypatch.chdir(tmp_path)
+    for source in (*cfg.source, f"text:{moved}/*.txt", "text:moved/*.txt"):
+        run_local("corpus mono", dataclasses.replace(cfg, source=(source,)))
+    write(tmp_path)
+    with pytest.raises(UserError, match=r"a\.txt has other content; .*overwrite=true"):
+        run_local("corpus mono", cfg)
+    assert before == (directory.stat().st_ino, (directory / "manifest.json").stat().st_mtime_ns)
+    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    run_local("corpus mono", cfg)
+    assert before[0] != directory.stat().st_ino

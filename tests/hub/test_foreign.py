@@ -88,29 +88,33 @@ KINDS: dict[str, tuple[Callable[[list[str]], Any], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def save_random(kind: str, text: list[str], folder: Path) -> None:
+    """Write a masked language model of a type with random weights, as transformers saves it."""
+    from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
+
+    torch.manual_seed(1)
+    train, settings = KINDS[kind]
+    tokenizer, names = train(text)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, vocab_size=len(fast), **settings))
+    for name, parameter in model.named_parameters():  # biases and norms are not random by themselves
+        if name.endswith("bias") or "norm" in name.lower():
+            torch.nn.init.normal_(parameter, 0.5, 0.3)
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+
+
 @pytest.fixture(scope="module")
 def written(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """``written(TYPE)``: a masked language model of that type with random weights, as transformers saves it."""
+    """``written(TYPE)``: the model of `save_random`, made once."""
     text = [line for path in sorted(corpus.glob("*.txt")) for line in path.read_text().splitlines()] + list(
         LINES
     )
 
     def made(kind: str) -> Path:
-        from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
-
-        torch.manual_seed(1)
         folder = tmp_path_factory.getbasetemp() / f"written-{kind}"
-        if folder.is_dir():
-            return folder
-        train, settings = KINDS[kind]
-        tokenizer, names = train(text)
-        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
-        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, vocab_size=len(fast), **settings))
-        for name, parameter in model.named_parameters():  # biases and norms are not random by themselves
-            if name.endswith("bias") or "norm" in name.lower():
-                torch.nn.init.normal_(parameter, 0.5, 0.3)
-        model.save_pretrained(folder)
-        fast.save_pretrained(folder)
+        if not folder.is_dir():
+            save_random(kind, text, folder)
         return folder
 
     return made
@@ -202,11 +206,91 @@ def test_a_checkpoint_may_be_named_hf(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_exported_it_is_the_model_that_was_imported(
+    written: Callable[[str], Path], tmp_path: Path, kind: str
+) -> None:
+    """The class, the logits of the output layer, and the ids of texts and pairs."""
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    folder = written(kind)
+    run_hf(ImportConfig(folder, tmp_path / "in"))
+    done = export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
+    theirs, ours = (AutoModelForMaskedLM.from_pretrained(path).eval() for path in (folder, tmp_path / "out"))
+    assert done.counts["class"] == type(ours).__name__ == type(theirs).__name__
+    fast, again = (AutoTokenizer.from_pretrained(path) for path in (folder, tmp_path / "out"))
+    assert again.mask_token == fast.mask_token and again.pad_token == fast.pad_token
+    for text in (*LINES, (LINES[0], LINES[1])):
+        given = text if isinstance(text, tuple) else (text,)
+        ids = fast(*given)["input_ids"]
+        assert again(*given)["input_ids"] == ids
+        with torch.inference_mode():
+            wanted, found = (model(torch.tensor([ids])).logits for model in (theirs, ours))
+        assert wanted.abs().max() > 0.1 and float((wanted - found).abs().max()) <= 1e-5
+
+
+HEADS = {
+    "roberta": ("classify", "tag", "span", "choice"),
+    "xlm-roberta-xl": ("classify",),
+    "mpnet": ("classify", "choice"),
+    "distilbert": ("tag", "span"),
+    "electra": ("tag", "span"),
+    "deberta": ("classify",),
+    "deberta-v2": ("classify", "tag", "span", "choice"),
+}
+
+
+@pytest.mark.parametrize(("kind", "task"), [(kind, task) for kind, tasks in HEADS.items() for task in tasks])
+def test_a_fine_tuned_model_is_exported_with_its_head(
+    written: Callable[[str], Path], tmp_path: Path, kind: str, task: str
+) -> None:
+    import transformers
+
+    from tests.hub.conftest import ROWS, tuned_from
+
+    run_hf(ImportConfig(written(kind), tmp_path / "in"))
+    rows: Any = ROWS[task]
+    tuned = tuned_from(tmp_path / "in", tmp_path / "tuned", task, max_length=48)
+    done = export_hf(ExportConfig(tmp_path / "tuned", tmp_path / "out"))
+    model = getattr(transformers, done.counts["class"]).from_pretrained(tmp_path / "out").eval()
+    order = tuned.processor._order
+    for row, windows in zip(rows, tuned.scores(rows), strict=True):
+        examples = [example for _, example in tuned.encode([row], labelled=False)]
+        for example, (_, wanted) in zip(examples, windows, strict=True):
+            ids = torch.tensor([[order[n] for n in example["tokens"]]])
+            more = {}
+            if int(model.config.to_dict().get("type_vocab_size") or 0) > 1 and "segments" in example:
+                more["token_type_ids"] = torch.tensor(example["segments"])[None]
+            if task == "choice":
+                ids, more = ids[None], {name: each[None] for name, each in more.items()}
+            with torch.inference_mode():
+                result = model(ids, **more)
+            if task == "span":
+                found = torch.stack([result.start_logits[0], result.end_logits[0]], 1)[example["chosen"]]
+            else:
+                found = result.logits[0] if task != "tag" else result.logits[0][example["chosen"]]
+            seen = np.isfinite(wanted) & (wanted > -1e4)
+            apart = np.abs(found.numpy().reshape(wanted.shape) - wanted)[seen]
+            assert seen.any() and apart.max() <= 1e-5, (kind, task)
+
+
+def test_a_head_without_a_class_is_refused(written: Callable[[str], Path], tmp_path: Path) -> None:
+    from tests.hub.conftest import tuned_from
+
+    run_hf(ImportConfig(written("distilbert"), tmp_path / "in"))
+    tuned_from(tmp_path / "in", tmp_path / "tuned", "classify", max_length=48)
+    with pytest.raises(UserError, match="a head for classify as here, which DistilBert's classes cannot exp"):
+        export_hf(ExportConfig(tmp_path / "tuned", tmp_path / "out"))
+
+
 def test_what_it_cannot_do_is_refused(written: Callable[[str], Path], tmp_path: Path) -> None:
     run_hf(ImportConfig(written("roberta"), tmp_path / "in"))
     with pytest.raises(UserError, match=r"fit.layer_decay=0.5 with .* which is computed by transformers"):
         tune.fit(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
-    with pytest.raises(UserError, match="has the tokenizer of another model"):
+    weights = torch.load(tmp_path / "in" / "model.pt", weights_only=True)
+    del weights["kept"]
+    torch.save(weights, tmp_path / "in" / "model.pt")
+    with pytest.raises(UserError, match="kept no output layer; fix: import the model again"):
         export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
     with pytest.raises(UserError, match="an encoder computed by transformers"):
         checkpoint.has_decoder(tmp_path / "in")

@@ -160,9 +160,8 @@ def test_out_and_in_again_is_the_same(exported: Path, published: Path, tmp_path:
     assert len(kept) > 50 and all(torch.equal(one[name], two[name]) for name in kept)
 
 
-@pytest.fixture(scope="module")
-def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small MBartForConditionalGeneration with mbart.cc25's layout of ids, as save_pretrained writes it."""
+def save_cc25(vocab: Path, folder: Path) -> None:
+    """Write a small MBartForConditionalGeneration with mbart.cc25's layout of ids, as save_pretrained writes it."""
     from transformers import MBartConfig, MBartForConditionalGeneration
 
     num_pieces = len((vocab / "dict.txt").read_text().splitlines())
@@ -174,9 +173,15 @@ def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     )  # fmt: skip
     shake(model)
-    folder = tmp_path_factory.mktemp("foreign") / "mbart"
     model.save_pretrained(folder)
     shutil.copy(vocab / "spm.model", folder / "sentencepiece.bpe.model")
+
+
+@pytest.fixture(scope="module")
+def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of `save_cc25`."""
+    folder = tmp_path_factory.mktemp("foreign") / "mbart"
+    save_cc25(vocab, folder)
     return folder
 
 

@@ -12,8 +12,9 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from xling.core.errors import UserError
+from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
-from xling.hub.settings import ImportConfig
+from xling.hub.settings import ExportConfig, ImportConfig
 from xling.models import checkpoint
 from xling.text import moses, vocab
 from xling.transfer import tune
@@ -28,25 +29,23 @@ LINES = (
 SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", *(f"<special{i}>" for i in range(10))]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
-def written(request: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A masked language model with random weights, as transformers saves it."""
+def save_random(text: list[str], folder: Path, lower: bool = True) -> None:
+    """Write a masked language model with random weights, as transformers saves it."""
     from transformers import XLMConfig, XLMTokenizer, XLMWithLMHeadModel
 
-    folder = tmp_path_factory.mktemp("xlm")
     trained = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
     trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    text = [line.lower() for path in sorted(corpus.glob("*.txt")) for line in path.read_text().splitlines()]
     trained.train_from_iterator(
-        [*text, *LINES],
+        [*(line.lower() for line in text), *LINES],
         trainers.BpeTrainer(vocab_size=260, special_tokens=SPECIALS, end_of_word_suffix="</w>"),
     )
+    folder.mkdir(parents=True, exist_ok=True)
     trained.model.save(str(folder))
     # tokenizers writes a first line with its version; XLM's own files have none, and a count behind each merge.
     merges = (folder / "merges.txt").read_text().splitlines()[1:]
     (folder / "merges.txt").write_text("".join(f"{line} 9\n" for line in merges))
     words = XLMTokenizer(
-        str(folder / "vocab.json"), str(folder / "merges.txt"), do_lowercase_and_remove_accent=request.param
+        str(folder / "vocab.json"), str(folder / "merges.txt"), do_lowercase_and_remove_accent=lower
     )
     torch.manual_seed(1)
     model = XLMWithLMHeadModel(
@@ -57,6 +56,14 @@ def written(request: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory
         torch.nn.init.normal_(parameter, 0.5 if "norm" in name else 0.0, 0.3)
     model.save_pretrained(folder)
     words.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
+def written(request: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of `save_random`."""
+    folder = tmp_path_factory.mktemp("xlm")
+    text = [line for path in sorted(corpus.glob("*.txt")) for line in path.read_text().splitlines()]
+    save_random(text, folder, request.param)
     return folder
 
 
@@ -95,6 +102,49 @@ def test_it_is_fine_tuned_and_loaded_again(written: Path, tmp_path: Path) -> Non
         tune.save(tuned, tmp_path / kind, tmp_path / "in", [])
         rows = ROWS[kind]
         assert tune.load(tmp_path / kind).predict(rows) == tuned.predict(rows)  # type: ignore[arg-type]
+
+
+def test_exported_it_is_the_model_that_was_imported(written: Path, tmp_path: Path) -> None:
+    """Logits of the output layer, and ids, also where a language is named."""
+    from transformers import AutoTokenizer, XLMWithLMHeadModel
+
+    run_hf(ImportConfig(written, tmp_path / "in"))
+    done = export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
+    assert done.counts["class"] == "XLMWithLMHeadModel"
+    theirs, ours = (XLMWithLMHeadModel.from_pretrained(path).eval() for path in (written, tmp_path / "out"))
+    words, again = (AutoTokenizer.from_pretrained(path) for path in (written, tmp_path / "out"))
+    assert type(again) is type(words) and again.mask_token == words.mask_token
+    for line in LINES:
+        ids = words(line)["input_ids"]
+        assert again(line)["input_ids"] == ids, line
+        for more in ({}, {"langs": torch.full((1, len(ids)), 1)}):
+            with torch.inference_mode():
+                wanted, found = (model(torch.tensor([ids]), **more).logits for model in (theirs, ours))
+            assert wanted.abs().max() > 0.1 and float((wanted - found).abs().max()) <= 1e-5, line
+
+
+def test_tags_are_exported_and_pairs_refused(written: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, XLMForTokenClassification
+
+    from tests.hub.conftest import LABELS, ROWS, tuned_from
+
+    run_hf(ImportConfig(written, tmp_path / "in"))
+    for kind in ("tag", "classify"):
+        tuned_from(tmp_path / "in", tmp_path / kind, kind, max_length=48)
+    with pytest.raises(UserError, match=r"which XLM's classes cannot express; valid: XLMForTokenClassific"):
+        export_hf(ExportConfig(tmp_path / "classify", tmp_path / "out"))
+    export_hf(ExportConfig(tmp_path / "tag", tmp_path / "out"))
+    model = XLMForTokenClassification.from_pretrained(tmp_path / "out").eval()
+    assert list(model.config.id2label.values()) == list(LABELS)
+    tuned = tune.load(tmp_path / "tag")
+    words = AutoTokenizer.from_pretrained(tmp_path / "out")
+    rows: Any = ROWS["tag"]
+    for row, [(example, wanted)] in zip(rows, tuned.scores(rows), strict=True):
+        ids = words(" ".join(row.fields["tokens"]))["input_ids"]
+        assert [tuned.processor._order[n] for n in example["tokens"]] == ids
+        with torch.inference_mode():
+            found = model(torch.tensor([ids])).logits[0][example["chosen"]]
+        assert np.abs(found.numpy() - wanted).max() <= 1e-5
 
 
 @pytest.mark.parametrize(

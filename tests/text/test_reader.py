@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,3 +61,15 @@ def test_a_corpus_without_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 cut")
     with pytest.raises(UserError, match="a whole Parquet file"):
         list(reader.documents([str(path)]))
+
+
+def test_a_device_and_a_pipe_are_refused_and_folders_of_a_glob_left_out(tmp_path: Path) -> None:
+    """A device has no end, and a pipe cannot be read for its digest and then again."""
+    os.mkfifo(tmp_path / "pipe")
+    for given in ("/dev/full", str(tmp_path / "pipe")):
+        with pytest.raises(UserError, match="is a device or a pipe; valid: a file"):
+            reader.resolve([given])
+    (tmp_path / "pipe").unlink()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a.txt").write_text("text")
+    assert reader.resolve([str(tmp_path / "*")]) == [tmp_path / "a.txt"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import shutil
 from dataclasses import dataclass, replace
 from itertools import product
@@ -25,6 +26,7 @@ from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
 from xling.text.features import hashed
 from xling.text.links import FILE, Linked
+from xling.transfer.common_words import LEAST_SHARE, MIN_TEXTS, common_words
 from xling.transfer.project import UNKNOWN, projected
 from xling.transfer.static_heads import logistic, pair_features
 from xling.transfer.static_tagger import _follow, best_path, shapes, tagger, without_case
@@ -245,6 +247,37 @@ def test_a_tagger_does_not_copy_tags_from_the_lexicon() -> None:
     head = tagger(encoder, lexicon, sentences, tags, ("A", "B"), 6, 1, False)
     sureness = np.exp(np.concatenate(head.log_probabilities(sentences))).max(1)
     assert sureness.mean() < 0.65
+
+
+def test_common_words_are_counted_in_the_other_texts() -> None:
+    texts = [["REDIRECT", f"a{i}"] for i in range(60)] + [["the", "REDIRECT"], ["b", "the", "the"], [], ["c"]]
+    features = common_words(texts)
+    assert [len(f) for f in features] == [len(words) for words in texts]
+    known = torch.cat(features)[:, 0]
+    assert (known == 1).all()
+
+    def scaled(count: int) -> float:
+        share = (count - 2 * math.sqrt(count)) / (len(texts) - 1)
+        return 1 - math.log(max(share, LEAST_SHARE)) / math.log(LEAST_SHARE)
+
+    assert features[0][0].tolist() == pytest.approx([1, scaled(60), scaled(59)], abs=1e-6)
+    assert features[0][1].tolist() == pytest.approx([1, 0, 0], abs=1e-6)
+    assert features[60].tolist() == [pytest.approx([1, scaled(n), 0], abs=1e-6) for n in (1, 60)]
+    assert not torch.cat(common_words(texts[: MIN_TEXTS - 1])).any()
+
+
+def test_a_word_that_opens_many_texts_is_no_name() -> None:
+    """Each text is one name; the mark of the other texts has never been seen in training."""
+    cfg = StaticConfig(dim=8, bits=10, sketch=0)
+    encoder = StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {})
+    texts, labels = untold(300, 3000, 1)[0], ("B-X", "I-X", "O")
+    tags = [["B-X", *["I-X"] * (len(words) - 1)] for words in texts]
+    head = tagger(encoder, TagLexicon(labels), texts, tags, labels, 30, 1, True)
+    names = [words[:3] for words in untold(200, 3000, 2)[0]]
+    marked = head.predict([["ظظظ", *words] for words in names])
+    assert np.mean([found == ["O", "B-X", "I-X", "I-X"] for found in marked]) > 0.9
+    for few in (names, names[: MIN_TEXTS - 1]):  # of few texts it is not known which words are common
+        assert np.mean([found == ["B-X", "I-X", "I-X"] for found in head.predict(few)]) > 0.9
 
 
 def test_pairs_carry_over(ckpt: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,12 +25,17 @@ class UserError(Exception):
 
     def __init__(self, given: str, valid: str = "", fix: str = "") -> None:
         self.given, self.valid, self.fix = given, valid, fix
-        parts = [given.rstrip(". ")]
+        parts = [_without_stop(given)]
         if valid:
-            parts.append(f"valid: {valid.rstrip('. ')}")
+            parts.append(f"valid: {_without_stop(valid)}")
         if fix:
-            parts.append(f"fix: {fix.rstrip('. ')}")
+            parts.append(f"fix: {_without_stop(fix)}")
         super().__init__("; ".join(parts))
+
+
+def _without_stop(text: str) -> str:
+    """Return a text without the full stop at its end; the dots of a path such as ``data=.`` stay."""
+    return re.sub(r"(?<=[\w)`'\"])\.+$", "", text.rstrip())
 
 
 def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:

@@ -207,14 +207,8 @@ def up_to_date(
         return None
     changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
     if changed:
-        _answer_why(f"{out} was made with other settings or inputs: {'; '.join(changed)}")
-        if replaceable or may_overwrite():
-            return None
-        raise UserError(
-            f"{out} is finished and was made with other settings or inputs: {'; '.join(changed)}",
-            "the settings and inputs of the finished output, or another out=",
-            "add overwrite=true to replace it",
-        )
+        refuse_unasked(out, changed, replaceable)
+        return None
     try:
         verify(out)
     except UserError as error:
@@ -226,6 +220,26 @@ def up_to_date(
     if published.code_version != code.described():
         _say(f"{out} is kept: made by xling {published.code_version}, this is {code.described()}")
     return published
+
+
+def refuse_unasked(out: Path, changed: list[str], replaceable: bool = False) -> None:
+    """Refuse to replace a finished output that was made with other settings or inputs, unless it was asked for.
+
+    Args:
+        out: the output directory.
+        changed: what differs, as `xling.core.rerun.differences` says it.
+        replaceable: as for `up_to_date`.
+
+    Raises:
+        UserError: ``overwrite=true`` was not given. The message names the differences.
+    """
+    _answer_why(f"{out} was made with other settings or inputs: {'; '.join(changed)}")
+    if not (replaceable or may_overwrite()):
+        raise UserError(
+            f"{out} is finished and was made with other settings or inputs: {'; '.join(changed)}",
+            "the settings and inputs of the finished output, or another out=",
+            "add overwrite=true to replace it",
+        )
 
 
 class WhyAnswer(Exception):  # noqa: N818 - an answer, not an error

@@ -55,7 +55,8 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
     job.reset()
     out = Path(getattr(cfg, "out", None) or "")
     is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
-    with job.stoppable(), lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext():
+    held = lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext()
+    with job.stoppable(), held, inputs.standard_input(cfg, out) as cfg:
         return _run_phases(name, cfg, num_workers)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import bart, card, files, layouts, mbart, modernbert, sentence, t5, tokenizer
+from xling.hub import bart, card, files, layouts, mbart, modernbert, original, sentence, t5, tokenizer
 from xling.hub.settings import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
@@ -85,6 +85,8 @@ def converter(
     Raises:
         UserError: as `run_hf`.
     """
+    if (cfg.checkpoint / vocab.FOREIGN).is_file() and (own := original.read(cfg.checkpoint)):
+        return _converter_of(own, cfg, usage)
     model = _read(cfg.checkpoint)
     segments = model.shape.segment_embeddings
     fast = tokenizer.of_model(cfg.checkpoint, model.symbols, segments)
@@ -109,6 +111,24 @@ def converter(
         text = card.write(cfg.checkpoint, settings, cfg.scores, model.symbols, example)
         (out / "README.md").write_text(text, encoding="utf-8")
         return {"class": settings["architectures"][0], "parameters": _count(weights)}
+
+    return write
+
+
+def _converter_of(
+    model: original.Original, cfg: ExportConfig, usage: Callable[[str], str] | None
+) -> Callable[[Path], dict[str, Any]]:
+    """Return what writes a model that transformers computes, in its own type; see `converter`."""
+    name = model.settings["architectures"][0]
+    example = usage(name) if usage else ""
+
+    def write(out: Path) -> dict[str, Any]:
+        save_file(layouts.plain(model.weights), out / WEIGHTS, metadata={"format": "pt"})
+        _write_json(out / "config.json", model.settings)
+        original.save_tokenizer(model, cfg.checkpoint, out)
+        text = card.write(cfg.checkpoint, original.card_settings(model), cfg.scores, usage=example)
+        (out / "README.md").write_text(text, encoding="utf-8")
+        return {"class": name, "parameters": _count(model.weights)}
 
     return write
 

@@ -31,6 +31,8 @@ TYPES = (
 )  # fmt: skip
 FAMILIES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
 EMBEDDINGS = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
+KEPT, REST, UNREAD, PREFIX = "kept", "rest", "unread", "prefix"
+"""Keys of what a model file holds for the export alone."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,12 @@ def write_vocabulary(tokens: Tokens, out: Path) -> None:
 
 def weights_of(
     state: Mapping[str, Shaped[Tensor, " ..."]], settings: Mapping[str, Any], tokens: Tokens, what: Path
-) -> ForeignModel:
+) -> tuple[ForeignModel, dict[str, Any]]:
     """Build the encoder from the tensors of a file, with its embeddings in our order.
+
+    Returns:
+        The model, and what only an export needs: the prefix of the encoder's names, the tensors outside the
+        encoder (``rest``, such as the output layer), and the rows of the embeddings that no token has.
 
     Raises:
         UserError: a tensor is missing, or has another shape than the settings say.
@@ -137,16 +143,36 @@ def weights_of(
             )
     model = ForeignModel(settings, len(tokens.order))
     body = model.encoder.body
+    kept = _kept(state, prefix, table, tokens.order, settings)
     missing, _ = body.load_state_dict({n: t.float() for n, t in inner.items()}, strict=False)
     lost = [n for n in missing if n != embeddings and "pooler" not in n and "position_ids" not in n]
     if lost:
         raise UserError(f"{what} has no weight {prefix}{lost[0]}", "a complete model")
     with torch.no_grad():
         model.encoder.tokens.weight.copy_(table[tokens.order])
-    return model
+    return model, kept
 
 
-def save(model: ForeignModel, langs: list[str], settings: Mapping[str, Any], out: Path) -> None:
+def _kept(
+    state: Mapping[str, Tensor], prefix: str, table: Tensor, order: list[int], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what only an export needs; see `weights_of`."""
+    tied = settings.get("tie_word_embeddings", True)
+    rest = {
+        name: tensor.float()
+        for name, tensor in state.items()
+        if prefix
+        and (not name.startswith(prefix) or "pooler" in name)
+        and not (tied and tensor.shape == table.shape and torch.equal(tensor.float(), table))
+    }
+    unread = torch.ones(len(table), dtype=torch.bool)
+    unread[order] = False
+    return {PREFIX: prefix, REST: rest, UNREAD: table[unread]}
+
+
+def save(
+    model: ForeignModel, kept: dict[str, Any], langs: list[str], settings: Mapping[str, Any], out: Path
+) -> None:
     """Write ``model.pt`` beside the vocabulary."""
-    facts = {SETTINGS: dict(settings), "shape": checkpoint.shape_of(model.cfg), "langs": langs}
+    facts = {SETTINGS: dict(settings), "shape": checkpoint.shape_of(model.cfg), "langs": langs, KEPT: kept}
     checkpoint.write_published(out / "model.pt", FOREIGN, facts, model.state_dict(), out)

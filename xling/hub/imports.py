@@ -80,12 +80,12 @@ def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) ->
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
     tokens = foreign.tokens_of(folder)
-    model = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, tokens, folder)
+    model, kept = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, tokens, folder)
     if done := manifest.up_to_date(cfg.out, "import hf", cfg, [folder]):
         return done
     with manifest.publish(cfg.out, "import hf", cfg, [folder]) as publication:
         foreign.write_vocabulary(tokens, publication.path)
-        foreign.save(model, langs, config, publication.path)
+        foreign.save(model, kept, langs, config, publication.path)
         publication.counts |= {"langs": langs, "vocabulary": len(tokens.order), "computed_by": "transformers"}
     return manifest.read(cfg.out)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,13 @@ def _wordpiece(path: Path, segments: bool) -> Tokenizer:
     """Build BERT's tokenizer with our ids and our form of a pair."""
     fast = Tokenizer.from_file(str(path))
     cls, sep = ((name, fast.token_to_id(name)) for name in (wordpiece.CLS, wordpiece.SEP))
-    fast.post_processor = _template(cls, sep, segments)
+    fast.post_processor = template(cls, sep, segments)
     names = (*wordpiece.SPECIALS, wordpiece.MASK)
     fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
     return fast
 
 
-def _template(
+def template(
     begin: tuple[str, int | None], end: tuple[str, int | None], segments: bool
 ) -> processors.TemplateProcessing:
     """Build the template of a text and a pair with their specials, the second text as segment 1 or 0."""
@@ -137,7 +137,7 @@ def build(path: Path, more: Sequence[str] = (), segments: bool = False) -> Token
     fast.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend)
     spaces = decoders.Metaspace("▁", prepend)
     fast.decoder = decoders.Sequence([decoders.ByteFallback(), spaces]) if in_bytes else spaces
-    fast.post_processor = _template(("<s>", 0), ("</s>", 2), segments)
+    fast.post_processor = template(("<s>", 0), ("</s>", 2), segments)
     fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
     fast.add_special_tokens([AddedToken(MASK, special=True, normalized=False, lstrip=True)])
     fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in more])
@@ -160,7 +160,12 @@ def _bpe(tokens: list[tuple[str, float]], num_pieces: int, in_bytes: bool) -> BP
 
 
 def save(
-    fast: Tokenizer, directory: Path, max_length: int, more: Sequence[str] = (), segments: bool = False
+    fast: Tokenizer,
+    directory: Path,
+    max_length: int,
+    more: Sequence[str] = (),
+    segments: bool = False,
+    specials: Mapping[str, str] | None = None,
 ) -> None:
     """Write ``tokenizer.json`` and the files that `transformers.AutoTokenizer` reads beside it.
 
@@ -170,12 +175,10 @@ def save(
         max_length: tokens of one sequence, including specials.
         more: special tokens beside the usual ones.
         segments: whether the model reads the segment of a token.
+        specials: name of each special (``bos``, ``cls`` and so on), where their ids are not ours.
     """
     fast.save(str(directory / "tokenizer.json"))
-    bos, pad, eos, unk = (fast.id_to_token(number) for number in range(len(SPECIALS)))
-    mask = wordpiece.MASK if bos == wordpiece.CLS else MASK
-    names = {"bos": bos, "cls": bos, "eos": eos, "sep": eos, "pad": pad, "unk": unk, "mask": mask}
-    special = {f"{key}_token": name for key, name in names.items()}
+    special = {f"{key}_token": name for key, name in (specials or _specials(fast)).items()}
     # Use the generic class: that of XLM-R replaces the normaliser and pre-tokeniser by its own.
     settings: dict[str, Any] = special | {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -187,3 +190,10 @@ def save(
         settings["extra_special_tokens"] = list(more)
     for name, content in (("tokenizer_config.json", settings), ("special_tokens_map.json", special)):
         (directory / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _specials(fast: Tokenizer) -> dict[str, str]:
+    """Return the name of each special of a tokenizer with our ids."""
+    bos, pad, eos, unk = (str(fast.id_to_token(number)) for number in range(len(SPECIALS)))
+    mask = wordpiece.MASK if bos == wordpiece.CLS else MASK
+    return {"bos": bos, "cls": bos, "eos": eos, "sep": eos, "pad": pad, "unk": unk, "mask": mask}

@@ -11,6 +11,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from xling.core import inputs
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
@@ -100,12 +101,8 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
             not match.
     """
     if not path.is_file():
+        inputs.refuse_hub_folder(path.parent)
         fix = f"run `xling {'pretrain' if path.name == 'model.pt' else 'finetune'}` first"
-        if (path.parent / "config.json").is_file():
-            fix = (
-                f"it looks like a Hugging Face model: write hf:{path.parent}, or use the output of "
-                f"`xling import hf {path.parent} out=DIR`"
-            )
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)

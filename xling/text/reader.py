@@ -17,7 +17,8 @@ def resolve(paths: Iterable[str]) -> list[Path]:
     """Resolve paths, globs and published corpus directories to files, in a stable order.
 
     Raises:
-        UserError: a path or glob matches nothing, or a directory holds no Parquet or text file.
+        UserError: a path or glob matches nothing, a directory holds no Parquet or text file, or a path is a
+            device or a pipe, which cannot be read twice.
     """
     matched: list[Path] = []
     for given in paths:
@@ -28,6 +29,9 @@ def resolve(paths: Iterable[str]) -> list[Path]:
             )
         else:
             files = [path] if path.is_file() else [Path(p) for p in sorted(glob(given))]  # noqa: PTH207 - absolute globs
+            files = [each for each in files if each.is_file()]
+        if not files and path.exists() and not path.is_dir():
+            raise UserError(f"{given} is a device or a pipe", "a file", "write the text to a file first")
         if not files:
             raise UserError(
                 f"nothing to read at {given!r}", "a file, a glob or a corpus directory", "check the path"

@@ -1,8 +1,8 @@
 """Tagger on top of a frozen static encoder: it reads word vectors and word shapes and predicts a tag per word.
 
-A third input is how often other texts tag each word as what (`xling.transfer.tag_lexicon`). A convolution over
-three words and a bidirectional LSTM read the sentence. For names the most likely sequence that IOB2 allows is
-chosen.
+Two more inputs are how often other texts tag each word as what (`xling.transfer.tag_lexicon`) and how common it is
+among the texts that are tagged together (`xling.transfer.common_words`). A convolution over three words and a
+bidirectional LSTM read the sentence. For names the most likely sequence that IOB2 allows is chosen.
 
 Source: bidirectional LSTM for names: Lample et al. 2016, Neural architectures for named entity recognition.
 """
@@ -22,6 +22,9 @@ from torch import Tensor, nn
 from xling.core.sampling import rng
 from xling.models.static import StaticEncoder
 from xling.text.features import is_unspaced
+from xling.transfer.common_words import NUM_FEATURES as NUM_COMMON
+from xling.transfer.common_words import common_words, drawn_marks, not_opening
+from xling.transfer.project import OUTSIDE
 from xling.transfer.static_heads import Learning
 from xling.transfer.tag_lexicon import TagLexicon
 
@@ -38,6 +41,10 @@ LEXICON_DROP, LEXICON_WORD_DROP = 0.5, 0.3
 """Share of the sentences, and of the words of the others, whose tags in the lexicon are hidden in training.
 
 Most names of other languages are not in the lexicon."""
+COMMON_DROP = 0.3
+"""Share of the sentences for which it is hidden in training how common their words are.
+
+A tagger has to do without when it is given few sentences."""
 HIDDEN_DROP = 0.2
 UNCASED = 0.3
 """Share of the sentences with names that are read without case in training, like scripts without case."""
@@ -99,7 +106,7 @@ class Tagger(nn.Module):
     ) -> None:
         super().__init__()
         self.labels, self.drop = tuple(labels), drop
-        self.enter = nn.Linear(dim + NUM_SHAPES + num_known, width)
+        self.enter = nn.Linear(dim + NUM_SHAPES + NUM_COMMON + num_known, width)
         self.before_around, self.around = nn.LayerNorm(width), nn.Linear(3 * width, width)
         self.read = nn.LSTM(width, width // 2, bidirectional=True, batch_first=True)
         self.norm = nn.LayerNorm(width)
@@ -116,7 +123,7 @@ class Tagger(nn.Module):
 
         Args:
             vectors: (B, T, dim), of the words.
-            written: (B, T, 30), their shapes.
+            written: (B, T, 33), their shapes and how common they are.
             known: (B, T, num_known), their tags in the lexicon.
             lengths: (B,), number of words.
         """
@@ -152,7 +159,10 @@ class Tagged:
     spans: bool
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return tags per sentence: the most likely tag of each word, or the most likely IOB2 sequence."""
+        """Return tags per sentence: the most likely tag of each word, or the most likely IOB2 sequence.
+
+        The sentences should be all that are to be tagged, of one language: how common their words are is an input.
+        """
         predicted, labels = [], self.net.labels
         follow = _follow(labels) if self.spans else np.zeros((len(labels) + 1, len(labels)))
         for scores in self.log_probabilities(sentences):
@@ -163,7 +173,8 @@ class Tagged:
         """Return log-probabilities of the tags of each word, float32 (num_words, labels) per sentence."""
         by_sentence: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
         self.net.eval()
-        prepared = _Prepared(self.encoder, sentences, [self.lexicon.features(words) for words in sentences])
+        known = [self.lexicon.features(words) for words in sentences]
+        prepared = _Prepared(self.encoder, sentences, known, common_words(sentences))
         with torch.inference_mode():
             for batch in _batches([len(s) for s in sentences]):
                 scores = self.net(*prepared.padded(batch)).log_softmax(-1).numpy()
@@ -201,7 +212,16 @@ def tagger(
     number = {label: i for i, label in enumerate(labels)}
     rows = [*zip(sentences, tags, strict=True), *more]
     known = [lexicon.features(words, lexicon.shares(of_words)) for words, of_words in rows]
-    prepared = _Prepared(encoder, [words for words, _ in rows], known)
+    # Linked texts are of many languages: how common their words are is not known.
+    common = [*common_words(sentences), *(torch.zeros(len(words), NUM_COMMON) for words, _ in more)]
+    for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < COMMON_DROP).tolist():
+        common[index] = torch.zeros_like(common[index])
+    for index, (mark, features) in drawn_marks(sentences, seed).items() if spans else ():
+        words, of_words = rows[index]
+        rows[index] = (mark, *words), (OUTSIDE, *of_words)
+        known[index] = torch.cat([lexicon.features([mark]), known[index]])
+        common[index] = torch.cat([features, not_opening(common[index])])
+    prepared = _Prepared(encoder, [words for words, _ in rows], known, common)
     learning = None
     for epoch in range(epochs):
         prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < (UNCASED if spans else 0.0))
@@ -242,10 +262,15 @@ class _Prepared:
         encoder: provides the word vectors.
         sentences: words.
         known: (num_words, features) of the words of each sentence, from the lexicon.
+        common: (num_words, 3) of each sentence, see `common_words`.
     """
 
     def __init__(
-        self, encoder: StaticEncoder, sentences: Sequence[Sequence[str]], known: Sequence[Tensor]
+        self,
+        encoder: StaticEncoder,
+        sentences: Sequence[Sequence[str]],
+        known: Sequence[Tensor],
+        common: Sequence[Tensor],
     ) -> None:
         number: dict[str, int] = {}
         self._places = [
@@ -254,14 +279,14 @@ class _Prepared:
         ]
         self._sentences, self._without_case = sentences, frozenset[int]()
         self._vectors = encoder.spelt_words(list(number))
-        self._shapes, self._known = [shapes(words) for words in sentences], known
+        self._shapes, self._known, self._common = [shapes(words) for words in sentences], known, common
 
     def hide_case(self, chosen: Bool[np.ndarray, " sentences"]) -> None:
         """Make the chosen sentences read as if their script had no case, and the others normally."""
         self._without_case = frozenset(np.flatnonzero(chosen).tolist())
 
     def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return vectors (B, T, dim + sketch), shapes (B, T, 30), known tags and lengths (B,), zero-padded."""
+        """Return vectors (B, T, dim + sketch), written (B, T, 33), known tags and lengths (B,), zero-padded."""
         pad = nn.utils.rnn.pad_sequence
         vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)
         written = pad([self._written(i) for i in batch], batch_first=True)
@@ -270,7 +295,9 @@ class _Prepared:
 
     def _written(self, index: int) -> Tensor:
         written = self._shapes[index]
-        return without_case(written, self._sentences[index]) if index in self._without_case else written
+        if index in self._without_case:
+            written = without_case(written, self._sentences[index])
+        return torch.cat([written, self._common[index]], 1)
 
 
 def _follow(labels: Sequence[str]) -> np.ndarray:

@@ -89,7 +89,7 @@ def test_the_gains_of_n_grams_are_what_scores_add_up():
     model = built_in_ngrams()
     for text in ("die alte frau", "stara kobieta", "ꙮ"):
         hashes = np.concatenate([np.zeros(0, np.uint32), *ngrams.grams(text).values()])
-        scores, size = model.scores(text)
+        (scores,), (size,) = model.scores([text])
         assert np.allclose(model.gains(hashes).sum(axis=0) / max(size, 1), scores, atol=1e-4)
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
+from xling.corpora import stages
 from xling.corpora.stages import Stage
 from xling.corpora.stages.blocklist import Blocklist
 from xling.corpora.stages.contamination import Contamination
@@ -62,6 +63,38 @@ def test_repair_twice_is_repair_once(text: str) -> None:
     assert repair(once) == once
     assert "\n\n" not in once
     once.encode()  # no lone surrogates
+
+
+@given(
+    st.text()
+    | st.text(
+        "ab é“Ã©Å\u0301\n\t\x85\xa0\xad\u2028\u1161\u093c\u09be\uf900\ud800\ufeff가中\u3099か🙂\U0002f800"
+    )
+)
+def test_clean_text_is_text_that_no_repair_changes(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages.repair, "_is_clean", lambda _: False)
+        mended = repair(text)
+    assert repair(text) == mended
+
+
+def test_most_pages_are_found_clean_at_once() -> None:
+    for page in ("", "Title\nÉl dijo “no”\xa0— a\xf1os", "中文，\u3000好", "मराठी\nকো 한국어", "now 🙂"):
+        assert stages.repair._is_clean(page), page
+    for page in (
+        " a",
+        "a\n b",
+        "a\n\nb",
+        "a\u3000\nb",
+        "a\tb",
+        "e\u0301",
+        "Ã©",
+        "a\xadb",
+        "a\u2028b",
+        "\ud800",
+        "a\n",
+    ):
+        assert not stages.repair._is_clean(page), page
 
 
 def test_repair_reasons() -> None:

@@ -1,0 +1,229 @@
+"""Answers of a quantised fastText model for many texts at once, in arrays: three times as fast as one call a text.
+
+It reads supervised models with a pruned, product-quantised table and hierarchical softmax, such as lid.176.ftz. The
+library computes the same, n-gram by n-gram (Joulin et al. 2016, "FastText.zip"; format and hashes as in fastText
+0.9.2). Sums are in double precision here and in single precision there, so scores differ by about 1e-6.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Float64, Int32
+
+_MAGIC, _VERSION = 793712314, 12
+_SUPERVISED, _HIERARCHICAL = 3, 1
+_END, _LABEL = b"</s>", "__label__"
+_SEED, _PRIME = np.uint32(2166136261), np.uint32(16777619)
+_MOST_BYTES = 4  # of a character
+_SPACE = 32
+_EPSILON = 1e-5  # fastText adds it before each logarithm
+
+
+class _Reader:
+    """Cursor over a stored model."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def values(self, layout: str) -> tuple[Any, ...]:
+        """Return the next numbers of a `struct` layout."""
+        numbers = struct.unpack_from(f"<{layout}", self._data, self._at)
+        self._at += struct.calcsize(f"<{layout}")
+        return numbers
+
+    def name(self) -> bytes:
+        """Return the next text that ends in a zero byte."""
+        start, self._at = self._at, self._data.index(b"\0", self._at) + 1
+        return self._data[start : self._at - 1]
+
+    def array(self, dtype: str, num: int) -> NDArray[Any]:
+        """Return the next ``num`` numbers, ``(num,)``."""
+        start, self._at = self._at, self._at + num * np.dtype(dtype).itemsize
+        return np.frombuffer(self._data, dtype, num, start)
+
+    def matrix(self, quantised: bool) -> Float32[np.ndarray, "num_rows num_columns"]:
+        """Return the next matrix, ``(num_rows, num_columns)`` float32."""
+        if not quantised:
+            num_rows, num_columns = self.values("qq")
+            return self.array("<f4", num_rows * num_columns).reshape(num_rows, num_columns)
+        has_norms, num_rows, _, num_codes = self.values("?qqi")
+        rows = self._from_codes(self.array("u1", num_codes).reshape(num_rows, -1))
+        if has_norms:
+            rows = rows * self._from_codes(self.array("u1", num_rows)[:, None])
+        return rows
+
+    def _from_codes(self, codes: NDArray[np.uint8]) -> Float32[np.ndarray, "num_rows num_columns"]:
+        """Return the rows that codes, ``(num_rows, num_parts)``, stand for in the quantiser that comes next."""
+        dim, num_parts, size, last = self.values("4i")
+        flat, rows = self.array("<f4", dim * 256), list[NDArray[np.float32]]()
+        for part in range(num_parts):
+            width = last if part == num_parts - 1 else size
+            rows.append(flat[part * 256 * size :][: 256 * width].reshape(256, width)[codes[:, part]])
+        return np.concatenate(rows, axis=1)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A model read from its file.
+
+    Attributes:
+        labels: names of the classes.
+        words: known word -> its row.
+        place: row of the n-grams of each hash, ``(num_hashes,)`` int32; -1 where none is kept.
+        rows: vectors of words and n-grams, ``(num_rows, dim)``.
+        outer: vectors of the inner nodes of the tree of classes, ``(num_labels - 1, dim)``.
+        left: 1 where the way to a class goes left, ``(num_labels - 1, num_labels)``.
+        right: 1 where it goes right, ``(num_labels - 1, num_labels)``.
+        orders: shortest and longest n-gram, in characters.
+    """
+
+    labels: tuple[str, ...]
+    words: dict[bytes, int]
+    place: Int32[np.ndarray, " num_hashes"]
+    rows: Float32[np.ndarray, "num_rows dim"]
+    outer: Float64[np.ndarray, "num_nodes dim"]
+    left: Float64[np.ndarray, "num_nodes num_labels"]
+    right: Float64[np.ndarray, "num_nodes num_labels"]
+    orders: tuple[int, int]
+
+    def best(self, texts: Sequence[str], most: int) -> list[list[tuple[str, float]]]:
+        """Return the ``most`` likely labels of each text with their probabilities over 1e-5, best first.
+
+        Args:
+            texts: texts without line breaks.
+            most: number of labels.
+        """
+        # On grids the sums of products are exact, so that an answer does not depend on the other texts.
+        nodes = _on_grid(self._hidden(texts), 22) @ _on_grid(self.outer, 20).T
+        shares = 1 / (1 + np.exp(-nodes))
+        away, along = (_on_grid(np.log(share + _EPSILON), 32) for share in (1 - shares, shares))
+        scores = away @ self.left + along @ self.right
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :most]
+        values = np.exp(np.take_along_axis(scores, order, axis=1))
+        return [
+            [(self.labels[i], share) for i, share in zip(chosen, row, strict=True) if share > _EPSILON]
+            for chosen, row in zip(order.tolist(), values.tolist(), strict=True)
+        ]
+
+    def _hidden(self, texts: Sequence[str]) -> Float64[np.ndarray, "num_texts dim"]:
+        """Return the mean vector of each text, ``(num_texts, dim)``."""
+        known, owners, blobs = list[int](), list[int](), list[bytes]()
+        end = self.words[_END]
+        for number, text in enumerate(texts):
+            words = text.encode("utf-8", "replace").replace(b"\0", b" ").split()
+            if _LABEL in text or "</s>" in text:  # fastText skips labels and stops at the end of a line
+                words = words[: words.index(_END)] if _END in words else words
+                words = [word for word in words if not word.startswith(_LABEL.encode())]
+            rows = [row for word in words if (row := self.words.get(word)) is not None]
+            known += [*rows, end]
+            owners += [number] * (len(rows) + 1)
+            blobs.append(b"<" + b"> <".join(words) + b"> " if words else b" ")
+        grams, owners_of_grams = self._grams(blobs)
+        columns = np.concatenate([np.array(known, dtype=np.int32), grams])
+        lines = np.concatenate([np.array(owners, dtype=np.int32), owners_of_grams])
+        counts = sparse.csr_array(
+            (np.ones(len(columns)), (lines, columns)), shape=(len(texts), len(self.rows))
+        )
+        sums: NDArray[np.float64] = counts @ self.rows
+        return sums / np.bincount(lines, minlength=len(texts))[:, None]
+
+    def _grams(self, blobs: Sequence[bytes]) -> tuple[Int32[np.ndarray, " num"], Int32[np.ndarray, " num"]]:
+        """Return the rows of all n-grams inside words, and the number of the text of each."""
+        data = np.frombuffer(b"".join(blobs), dtype=np.uint8)
+        starts = np.flatnonzero((data & 0xC0) != 0x80)
+        lengths = np.diff(starts, append=len(data))
+        signed = data.view(np.int8).astype(np.int32).view(np.uint32)  # as fastText extends the sign of a byte
+        is_space = data[starts] == _SPACE
+        sizes = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
+        num_chars = np.diff(np.searchsorted(starts, np.concatenate([[0], np.cumsum(sizes)])))
+        owner = np.repeat(np.arange(len(blobs), dtype=np.int32), num_chars)
+        longer = [np.flatnonzero(lengths > extra) for extra in range(1, _MOST_BYTES)]
+        hashes = np.full(len(starts), _SEED, dtype=np.uint32)
+        outside = np.zeros(len(starts), dtype=bool)
+        rows, owners = list[NDArray[np.int32]](), list[NDArray[np.int32]]()
+        for order in range(1, self.orders[1] + 1):
+            num = max(0, len(starts) - order + 1)
+            hashes, outside = hashes[:num], outside[:num] | is_space[order - 1 : order - 1 + num]
+            hashes = (hashes ^ signed[starts[order - 1 : order - 1 + num]]) * _PRIME
+            for extra, chars in enumerate(longer, start=1):
+                at = chars[np.searchsorted(chars, order - 1) :] - (order - 1)
+                hashes[at] = (hashes[at] ^ signed[starts[at + order - 1] + extra]) * _PRIME
+            if order >= self.orders[0]:
+                places = self.place[hashes % np.uint32(len(self.place))]
+                taken = np.flatnonzero((places >= 0) & ~outside)
+                rows.append(places[taken])
+                owners.append(owner[taken])
+        return np.concatenate(rows), np.concatenate(owners)
+
+
+def _on_grid(values: NDArray[np.float64], bits: int) -> NDArray[np.float64]:
+    return np.ldexp(np.rint(np.ldexp(values, bits)), -bits)
+
+
+def load(path: Path) -> Quantized | None:
+    """Return the model in a file, or None if it is of another kind, which only the library reads."""
+    with path.open("rb") as file:
+        head = struct.unpack("<14i", file.read(56))
+        num_word_grams, loss, model, num_hashes, shortest, longest = head[7:13]
+        if head[:2] != (_MAGIC, _VERSION) or (num_word_grams, loss, model) != (1, _HIERARCHICAL, _SUPERVISED):
+            return None
+        if shortest < 2 or longest < shortest or not num_hashes:
+            return None
+        size, num_words, num_labels, _, num_kept = struct.unpack("<8x3i2q", file.read(36))
+        if num_kept <= 0:  # only a pruned table is small enough to unpack
+            return None
+        reader = _Reader(file.read())
+    names, counts = list[bytes](), list[int]()
+    for _ in range(size):
+        names.append(reader.name())
+        counts.append(reader.values("qb")[0])
+    pairs = reader.array("<i4", 2 * num_kept).reshape(-1, 2)
+    place = np.full(num_hashes, -1, dtype=np.int32)
+    place[pairs[:, 0]] = num_words + pairs[:, 1]
+    rows = reader.matrix(*reader.values("?"))
+    outer = reader.matrix(*reader.values("?")).astype(np.float64)
+    left, right = _tree(counts[num_words:])
+    return Quantized(
+        tuple(name.decode("utf-8", "replace") for name in names[num_words:]),
+        {name: row for row, name in enumerate(names[:num_words])},
+        place,
+        rows,
+        outer[: num_labels - 1],
+        left,
+        right,
+        (shortest, longest),
+    )
+
+
+def _tree(
+    counts: Sequence[int],
+) -> tuple[Float64[np.ndarray, "nodes labels"], Float64[np.ndarray, "nodes labels"]]:
+    """Return which inner nodes of the Huffman tree of the classes lie on the way to each: those left of, right of."""
+    num = len(counts)
+    sums = [*counts, *([1 << 60] * (num - 1))]
+    below: list[list[int]] = [[i] for i in range(num)]  # classes under each node
+    left, right = np.zeros((num - 1, num)), np.zeros((num - 1, num))
+    leaf, node = num - 1, num
+    for parent in range(num, 2 * num - 1):
+        pair = list[int]()
+        for _ in range(2):
+            if leaf >= 0 and sums[leaf] < sums[node]:
+                pair.append(leaf)
+                leaf -= 1
+            else:
+                pair.append(node)
+                node += 1
+        left[parent - num, below[pair[0]]] = right[parent - num, below[pair[1]]] = 1
+        sums[parent] = sums[pair[0]] + sums[pair[1]]
+        below.append([*below[pair[0]], *below[pair[1]]])
+    return left, right
