@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from xling.core import languages
 from xling.core.languages import Language
 from xling.core.registry import Registry
 from xling.text.encoders import SentenceVectors
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 REPAIRS: dict[str, pl.DataType] = {
     "id": pl.String(), "kind": pl.String(), "before": pl.String(), "after": pl.String(),
@@ -54,7 +56,7 @@ class Context:
         return cls(src, tgt, heldout, vectors)
 
     @property
-    def embed(self) -> Callable[[pl.DataFrame], npt.NDArray[np.float32]] | None:
+    def embed(self) -> Callable[[pl.DataFrame], Float32[np.ndarray, "pairs 2 dim"]] | None:
         """A function from pairs to the vectors of both sides, float32 (num_pairs, 2, dim); None without an encoder."""
         if (vectors := self.vectors) is None:
             return None
