@@ -1,25 +1,34 @@
 """How many small faults the tests find: ``make mutants N=50 PATHS="xling/models eval/retrieval.py"``.
 
-A mutant is one random change of one expression: a comparison, an operator, a constant, a condition, a result. It is
-tried on the tests that run its line and on no others. A first run of the tests under coverage says which those are; it
-is kept in `MAP` until a file of the project changes. Every mutant runs in a fork of a process that has read torch
-already; first the file as it is runs in one, whose tests must pass. Tests that start another process see the code as
-it is: what only they run counts as not covered.
+A mutant is one random change of one expression: a comparison, an operator, a constant, a condition, a result. All
+mutants of a run stand in the modules at once, each behind a switch, so that the tests are read once: every mutant is
+tried in a fork of a process that has read them. First the tests run without any mutant, which says which test reaches
+which mutant and how long it takes; that is kept until a file of tests changes. A mutant is tried on the tests that
+reach it, the fastest case of every test first, until one fails or `BUDGET` seconds of tests are used. Programs that a
+test starts have the mutant too. What a run has found is kept: the next run tries the other mutants alone.
+
+No mutant is planted where a change cannot be observed or its place is not known:
+- annotations, assertions, and ``strict=`` of zip, which is one,
+- messages: what `raise`, a logger, a warning or `print` is given, and f-strings,
+- what changes time alone: waits, time limits, sizes of buffers, flushing, copies (`UNSEEN`), and what a clock says,
+- comparisons with one draw of ``random()``, which is never equal to anything.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import copy
 import hashlib
 import importlib
-import importlib.machinery
+import importlib.util
 import json
 import os
-import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,11 +36,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-MAP = ROOT / ".mutants" / "coverage"
+FOLDER = ROOT / ".mutants"
+HOOK = Path(__file__).with_name("planted")
 FAST = "not slow and not slurm and not data and not browser and not zsh and not fish"
 # Plugins of pytest are not among them: it has to read those itself.
 WARM = ("torch", "numpy", "polars", "fairseq", "scipy.stats", "sacrebleu", "beartype")
-MOST_TESTS, MOST_SECONDS = 40, 240
+# Processor seconds of tests that a mutant is tried on, as measured without it; seconds until a test hangs.
+BUDGET, HANGS = 40.0, 120.0
 COMPARE = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -40,224 +51,423 @@ BINARY = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
     ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
+MESSAGES = {"print", "warn", "warning", "debug", "info", "sleep", "wait"}
+CLOCKS = {"perf_counter", "monotonic", "process_time", "time"}
+UNSEEN = {
+    "timeout",
+    "stacklevel",
+    "flush",
+    "copy",
+    "pin_memory",
+    "non_blocking",
+    "chunksize",
+    "buffering",
+    "daemon",
+}
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed expression: where, before, after, and the module's whole text with it."""
+    """One changed expression: its bytes in a file, what stands there instead, a name that no other change alters."""
 
     path: Path
     line: int
+    start: int
+    end: int
     before: str
     after: str
-    text: str
+    key: str
 
 
-def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the replacements of an expression or of a returned value."""
-    changed = copy.deepcopy(node)
-    if isinstance(changed, ast.Compare) and type(changed.ops[0]) in COMPARE:
-        changed.ops[0] = COMPARE[type(changed.ops[0])]()
-        yield changed
-    elif isinstance(changed, ast.BinOp) and type(changed.op) in BINARY:
-        changed.op = BINARY[type(changed.op)]()
-        yield changed
-    elif isinstance(changed, ast.BoolOp):
-        changed.op = ast.And() if isinstance(changed.op, ast.Or) else ast.Or()
-        yield changed
-    elif isinstance(changed, ast.UnaryOp) and isinstance(changed.op, (ast.Not, ast.USub)):
-        yield changed.operand
-    elif isinstance(changed, ast.IfExp):
-        changed.body, changed.orelse = changed.orelse, changed.body
-        yield changed
-    elif isinstance(changed, ast.Constant) and isinstance(changed.value, (bool, int, float)):
-        changed.value = not changed.value if isinstance(changed.value, bool) else changed.value + 1
-        yield changed
-    elif (
-        isinstance(changed, ast.Return)
-        and changed.value is not None
-        and not isinstance(changed.value, ast.Constant)
-    ):
-        changed.value = ast.Constant(None)
-        yield changed
+def changed(node: ast.AST) -> ast.expr | None:
+    """Return what an expression becomes, or None where it stays."""
+    new: Any = copy.deepcopy(node)
+    if isinstance(new, ast.Compare) and type(new.ops[0]) in COMPARE:
+        new.ops[0] = COMPARE[type(new.ops[0])]()
+        draws = [new.left, *new.comparators]
+        is_draw = any(
+            isinstance(d, ast.Call) and getattr(d.func, "attr", "") == "random" and not d.args for d in draws
+        )
+        return None if is_draw else new
+    if isinstance(new, ast.BinOp) and type(new.op) in BINARY:
+        new.op = BINARY[type(new.op)]()
+        return new
+    if isinstance(new, ast.BoolOp):
+        new.op = ast.And() if isinstance(new.op, ast.Or) else ast.Or()
+        return new
+    if isinstance(new, ast.UnaryOp) and isinstance(new.op, (ast.Not, ast.USub)):
+        return new.operand
+    if isinstance(new, ast.IfExp):
+        new.body, new.orelse = new.orelse, new.body
+        return new
+    if isinstance(new, ast.Constant) and isinstance(new.value, (bool, int, float)):
+        return ast.Constant(not new.value if isinstance(new.value, bool) else new.value + 1)
+    return None
 
 
-def sites(path: Path) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Every expression within the functions of a file, and what it may become; types and assertions are left out."""
-    hidden: set[int] = set()
-    for node in ast.walk(tree := ast.parse(path.read_text(encoding="utf-8"))):
-        inside = [node] if isinstance(node, ast.Assert) else []
-        inside += [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        for part in filter(None, inside):
-            hidden |= {id(each) for each in ast.walk(part)}
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    seen: set[int] = set()
-    for node in (each for function in functions for part in function.body for each in ast.walk(part)):
-        if id(node) not in hidden | seen:
-            seen.add(id(node))
-            yield from ((node, changed) for changed in changes(node))
+def untouched(node: ast.AST) -> Iterator[ast.AST | None]:
+    """Yield the parts of a node in which nothing is planted; the docstring of this file says why."""
+    if isinstance(node, (ast.Assert, ast.Raise, ast.JoinedStr, ast.match_case)):
+        yield node.pattern if isinstance(node, ast.match_case) else node
+    if isinstance(node, ast.BinOp):
+        calls = [side for side in (node.left, node.right) if isinstance(side, ast.Call) and not side.args]
+        if any(getattr(call.func, "attr", "") in CLOCKS for call in calls):
+            yield node
+    yield getattr(node, "annotation", None)
+    yield getattr(node, "returns", None)
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name in MESSAGES:
+            yield node
+        yield from (
+            word.value
+            for word in node.keywords
+            if word.arg in UNSEEN or (word.arg, name) == ("strict", "zip")
+        )
 
 
-def mutant(path: Path, node: ast.AST, changed: ast.AST) -> Mutant:
-    """The file with one expression replaced; every other line keeps its number."""
-    source = path.read_text(encoding="utf-8")
-    before = ast.get_source_segment(source, node) or ""
-    after = ast.unparse(changed)
-    if not isinstance(node, ast.Return):
-        after = f"({after})"
-    after += "\n" * before.count("\n") if after.startswith("(") else ""
-    if after.endswith("\n"):
-        after = after.rstrip("\n")[:-1] + "\n" * before.count("\n") + ")"
-    lines = source.encode().splitlines(keepends=True)
-    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset  # type: ignore[attr-defined]
-    text = source.encode()[:start] + after.encode() + source.encode()[start + len(before.encode()) :]
-    return Mutant(path, node.lineno, " ".join(before.split()), " ".join(after.split()), text.decode())  # type: ignore[attr-defined]
+def sites(path: Path) -> Iterator[Mutant]:
+    """Yield every mutant of the functions of a file."""
+    source = path.read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    counts: dict[str, int] = {}
+    file = path.relative_to(ROOT) if ROOT in path.parents else Path(path.name)
+
+    def planted(node: ast.expr, after: str, where: str) -> Mutant:
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        before = " ".join(source[start:end].decode().split())
+        name = f"{file}:{where}: {before} -> {after}"
+        counts[name] = counts.get(name, 0) + 1
+        return Mutant(path, node.lineno, start, end, before, after, f"{name} ({counts[name]})")
+
+    def visit(node: ast.AST, where: str, inside: bool, hidden: frozenset[int]) -> Iterator[Mutant]:
+        hidden |= {id(part) for part in untouched(node) if part}
+        if id(node) in hidden:
+            return
+        parts: Sequence[ast.AST] = list(ast.iter_child_nodes(node))
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            where, parts = f"{where}.{node.name}".strip("."), node.body
+            inside = inside or isinstance(node, ast.FunctionDef)
+        elif isinstance(node, ast.Return) and node.value and not isinstance(node.value, ast.Constant):
+            yield planted(node.value, "None", f"{where}: return")
+        if inside and isinstance(node, ast.expr) and (new := changed(node)) is not None:
+            yield planted(node, ast.unparse(new), where)
+        for part in parts:
+            yield from visit(part, where, inside, hidden)
+
+    yield from visit(ast.parse(source), "", False, frozenset())
 
 
 def chosen(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
-    """Draw random mutants; every expression is equally likely, and a mutant that does not parse is drawn again."""
-    every = [(path, *site) for path in paths for site in sites(path)]
-    mutants: list[Mutant] = []
-    for path, node, changed in random.Random(seed).sample(every, len(every)):
-        one = mutant(path, node, changed)
-        try:
-            compile(one.text, str(path), "exec")
-        except SyntaxError:
-            continue
-        mutants.append(one)
-        if len(mutants) == count:
-            break
-    return mutants
+    """Draw mutants, each equally likely; a draw of more begins with the same, and a change elsewhere moves none."""
+    every = [one for path in paths for one in sites(path)]
+    return sorted(every, key=lambda one: hashlib.sha256(f"{seed} {one.key}".encode()).digest())[:count]
 
 
-class Contexts:
-    """A plugin of pytest: coverage counts the lines of each test, its fixtures included, under its own name."""
-
-    def __init__(self, counter: Any) -> None:
-        self.counter = counter
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Called before the fixtures of a test."""
-        self.counter.switch_context(nodeid)
-
-    def pytest_runtest_logfinish(self) -> None:
-        """Called after the fixtures of a test; lines run between tests belong to none."""
-        self.counter.switch_context("")
+def with_switches(source: bytes, mutants: Sequence[tuple[int, Mutant]]) -> bytes:
+    """Return a module in which every mutant stands behind its switch; all lines keep their numbers."""
+    inserted = []
+    for number, one in mutants:
+        text = f"(({one.after}) if __mutant__({number}) else (".encode()
+        inserted += [(one.start, 1, -one.end, number, text), (one.end, 0, -one.start, -number, b"))")]
+    parts, last = [], 0
+    for place, *_, text in sorted(inserted):
+        parts += [source[last:place], text]
+        last = place
+    return b"".join([*parts, source[last:]])
 
 
-def digest() -> str:
-    """Return a digest of every Python file that git tracks."""
-    hasher = hashlib.sha256()
-    for folder in ("xling", "corpora", "eval", "slurm", "tests"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            hasher.update(str(path).encode() + path.read_bytes())
-    return hasher.hexdigest()
-
-
-def measure(tests: Sequence[str]) -> None:
-    """Run the tests once under coverage, in a process of its own, unless that is done and nothing has changed."""
-    key = json.dumps([digest(), *tests])
-    stamp = MAP.with_suffix(".key")
-    if stamp.is_file() and stamp.read_text() == key:
-        return
-    MAP.parent.mkdir(exist_ok=True)
-    (MAP.parent / ".gitignore").write_text("*\n")
-    if (child := os.fork()) == 0:
-        import coverage
-        import pytest
-
-        counter = coverage.Coverage(data_file=str(MAP), include=[f"{ROOT}/*"], omit=["*/tests/*"])
-        counter.start()
-        status = pytest.main(
-            ["-q", "-m", FAST, "-p", "no:cacheprovider", *tests], plugins=[Contexts(counter)]
+def plan(mutants: Sequence[Mutant], folder: Path) -> None:
+    """Write the modules with their mutants, and which module each belongs to."""
+    texts: dict[str, str] = {}
+    for path in dict.fromkeys(one.path for one in mutants):
+        text = with_switches(
+            path.read_bytes(), [(n, one) for n, one in enumerate(mutants) if one.path == path]
         )
-        counter.stop()
-        counter.save()
-        os._exit(int(status))
-    _, status = os.waitpid(child, 0)
-    if status:
-        sys.exit("mutants: the tests fail without any mutant; fix them first")
-    stamp.write_text(key)
+        compile(text, str(path), "exec")
+        (folder / f"{len(texts)}.py").write_bytes(text)
+        texts[str(path)] = str(folder / f"{len(texts)}.py")
+    (folder / "plan.json").write_text(json.dumps(texts))
+    (folder / "hits").touch()
 
 
-def tests_by_line() -> dict[Path, dict[int, list[str]]]:
-    """File -> line -> the tests that run it."""
-    import coverage
+def hook() -> Any:
+    """Return the module that plants mutants, in this process."""
+    spec = importlib.util.spec_from_file_location("sitecustomize_of_mutants", HOOK / "sitecustomize.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
-    data = coverage.CoverageData(str(MAP))
-    data.read()
-    return {
-        Path(name).resolve(): {
-            line: [c for c in names if c] for line, names in data.contexts_by_lineno(name).items()
+
+class Kept:
+    """Outcomes of mutants, and which test reaches which mutant, from this run and earlier ones."""
+
+    def __init__(self, mutants: Sequence[Mutant], forget: bool) -> None:
+        FOLDER.mkdir(exist_ok=True)
+        (FOLDER / ".gitignore").write_text("*\n")
+        self.plan = hashlib.sha256("\n".join(one.key for one in mutants).encode()).hexdigest()
+        self.outcomes: dict[str, str] = {}
+        self.earlier: int | None = None
+        self.results, self.reached = FOLDER / "results.jsonl", FOLDER / f"reached-{self.plan[:12]}.json"
+        if forget:
+            self.results.unlink(missing_ok=True)
+        self.read()
+        # File of tests -> digest of the file, and test -> (seconds, whether it passed, mutants that it reaches).
+        self.files: dict[str, Any] = json.loads(self.reached.read_text()) if self.reached.exists() else {}
+
+    def read(self) -> None:
+        """Read all outcomes; ``tried`` are the mutants that an earlier run has found and those of this run."""
+        text = self.results.read_text() if self.results.exists() else ""
+        lines = [json.loads(line) for line in text.splitlines()]
+        self.outcomes = dict(lines)
+        self.earlier = len(lines) if self.earlier is None else self.earlier
+        self.tried = {
+            key for n, (key, outcome) in enumerate(lines) if n >= self.earlier or "found" in outcome[:5]
         }
-        for name in data.measured_files()
-    }
+
+    def note(self, one: Mutant, outcome: str) -> None:
+        """Keep one outcome."""
+        self.outcomes[one.key] = outcome
+        with self.results.open("a") as file:
+            file.write(json.dumps([one.key, outcome]) + "\n")
+
+    def tests(self) -> dict[str, tuple[float, bool, list[int]]]:
+        """Return what is known of every test."""
+        return {test: tuple(known) for _, tests in self.files.values() for test, known in tests.items()}
 
 
-def try_out(one: Mutant, tests: Sequence[str]) -> int:
-    """A process that runs the tests with the mutant in the place of its file; 0 at its end means that none failed."""
-    if child := os.fork():
-        return child
-    os.setsid()
-    quiet = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(quiet, number)
-    loader = importlib.machinery.SourceFileLoader
-    get_data, path_stats = loader.get_data, loader.path_stats
+class Tester:
+    """A plugin of pytest: in the place of running the tests it has read, it tries mutants on them, each in a fork."""
 
-    def data_of(self: Any, path: str) -> bytes:
-        is_it = path.endswith(".py") and Path(path).resolve() == one.path
-        return one.text.encode() if is_it else get_data(self, path)
+    def __init__(
+        self, mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept, planted: Any
+    ) -> None:
+        self.mutants, self.given, self.kept, self.planted = mutants, given, kept, planted
+        self.items: dict[str, Any] = {}
+        self.is_sound: dict[str, bool] = {}
 
-    def stats_of(self: Any, path: str) -> Any:
-        if Path(path).resolve() == one.path:
-            raise OSError("a mutant has no cached code")
-        return path_stats(self, path)
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """Called when the tests are read.
 
-    loader.get_data, loader.path_stats = data_of, stats_of  # type: ignore[method-assign]
+        Most mutants are tried in forks of a process that has made the fixtures of the session; those that it
+        reached on the way are tried in forks of one that has made none.
+        """
+        self.session, self.items = session, {item.nodeid: item for item in session.items}
+        self.measure()
+        child, scratch = self.fork(lambda scratch: self.serve(self.warm_up()))
+        os.waitpid(child, 0)
+        shutil.rmtree(scratch, ignore_errors=True)
+        self.kept.read()
+        self.serve(set())
+        return True
+
+    def serve(self, left_out: set[int]) -> None:
+        """Try mutants and keep what becomes of them."""
+        for number, outcome in self.outcomes(left_out):
+            self.kept.note(self.mutants[number], outcome)
+
+    def warm_up(self) -> set[int]:
+        """Make every fixture of the session that tests of two files ask for; returns the mutants that it reaches."""
+        os.environ[self.planted.TEST] = "fixtures"
+        asking: dict[str, dict[str, Any]] = {}
+        for item in self.items.values():
+            for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+                if definitions[-1].scope == "session":
+                    asking.setdefault(name, {})[item.nodeid.partition("::")[0]] = item
+        firsts = [next(iter(items.values())) for items in asking.values() if len(items) > 1]
+        for item in firsts:
+            self.session._setupstate.teardown_exact(item)
+            item.config.hook.pytest_runtest_setup(item=item)
+        lines = (Path(os.environ[self.planted.PLAN]) / "hits").read_text().splitlines()
+        return {int(line.partition("\t")[0]) for line in lines if line.endswith("\tfixtures")}
+
+    def run(self, tests: Sequence[str], after: Any, known: Any = None) -> None:
+        """Run tests in this process; ``after`` is given the name, the seconds and the success of every one.
+
+        The kernel ends a test that needs ten times the seconds that are ``known`` of it.
+        """
+        self.session._setupstate.teardown_exact(self.items[tests[0]])
+        for name, next_name in zip(tests, [*tests[1:], None], strict=True):
+            failed, began = self.session.testsfailed, sum(os.times()[:4])
+            os.environ[self.planted.TEST] = name
+            if known:
+                signal.setitimer(signal.ITIMER_PROF, 5 + 10 * known[name][0])
+            item = self.items[name]
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.items.get(next_name))
+            after(name, sum(os.times()[:4]) - began, self.session.testsfailed == failed)
+
+    def fork(self, work: Any) -> tuple[int, Path]:
+        """Start ``work(scratch)`` in a fork that leads a group of its own; returns it and its folder."""
+        scratch = Path(tempfile.mkdtemp(prefix="mutant-", dir=os.environ[self.planted.PLAN]))
+        if child := os.fork():
+            return child, scratch
+        try:
+            os.setsid()
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = str(scratch)
+            work(scratch)
+        except BaseException:
+            os._exit(3)
+        os._exit(0)
+
+    def measure(self) -> None:
+        """Run every file of tests that is new or changed, in a fork, without any mutant."""
+        by_file: dict[str, list[str]] = {}
+        for name in self.items:
+            by_file.setdefault(name.partition("::")[0], []).append(name)
+        hits, known = Path(os.environ[self.planted.PLAN]) / "hits", {}
+        for file, tests in by_file.items():
+            digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()
+            if file in self.kept.files and self.kept.files[file][0] == digest:
+                continue
+
+            def work(scratch: Path, tests: Sequence[str] = tests) -> None:
+                with (scratch / "tests").open("w") as out:
+                    self.run(tests, lambda *each: print(json.dumps(each), file=out, flush=True))
+
+            child, scratch = self.fork(work)
+            os.waitpid(child, 0)
+            known = {
+                name: (seconds, ok, [])
+                for name, seconds, ok in map(json.loads, (scratch / "tests").read_text().splitlines())
+            }
+            for line in hits.read_text().splitlines():
+                number, _, test = line.partition("\t")
+                if test in known:
+                    known[test][2].append(int(number))
+            self.kept.files[file] = (digest, known)
+            self.kept.reached.write_text(json.dumps(self.kept.files))
+            shutil.rmtree(scratch, ignore_errors=True)
+            failed = [name for name, (_, ok, _) in known.items() if not ok]
+            self.given.say(
+                f"# {file}: {sum(k[0] for k in known.values()):.1f} s"
+                + "".join(f"\n# fails alone: {f}" for f in failed)
+            )
+
+    def order(self, number: int) -> list[str]:
+        """Return the tests for one mutant: the fastest case of every test first, then the second, within the budget."""
+        cases: dict[str, list[tuple[float, str]]] = {}
+        for test, (seconds, ok, numbers) in self.kept.tests().items():
+            if ok and number in numbers and test in self.items and self.is_sound.get(test, True):
+                cases.setdefault(test.partition("[")[0], []).append((seconds, test))
+        ranked = sorted((n, *case) for some in cases.values() for n, case in enumerate(sorted(some)))
+        tests, used = [], 0.0
+        for _, seconds, test in ranked:
+            used += seconds
+            if tests and used > BUDGET:
+                break
+            tests.append(test)
+        return tests
+
+    def attempt(self, number: int, tests: Sequence[str], scratch: Path) -> None:
+        """Run tests with one mutant until one fails."""
+        self.planted.activate(number)
+
+        def after(name: str, _: float, is_passed: bool) -> None:
+            if not is_passed:
+                (scratch / "found").write_text(name)
+                os._exit(1)
+
+        self.run(tests, after, self.kept.tests())
+
+    def outcomes(self, left_out: set[int]) -> Iterator[tuple[int, str]]:
+        """Each mutant that no earlier run has found and that this one has not tried, with what becomes of it."""
+        left_out = left_out | {n for n, one in enumerate(self.mutants) if one.key in self.kept.tried}
+        waiting = [number for number in range(len(self.mutants)) if number not in left_out]
+        running: dict[int, tuple[int, Path, float]] = {}
+        while waiting or running:
+            while waiting and len(running) < self.given.processes:
+                number = waiting.pop(0)
+                tests = self.order(number)
+                if not tests:
+                    yield number, "not reached"
+                    continue
+                child, scratch = self.fork(lambda where, n=number, t=tests: self.attempt(n, t, where))
+                limit = HANGS + 10 * sum(self.kept.tests()[test][0] for test in tests)
+                running[child] = (number, scratch, time.monotonic() + limit)
+            for child, (number, scratch, limit) in list(running.items()):
+                ended, status = os.waitpid(child, os.WNOHANG)
+                late = time.monotonic() > limit
+                if ended or late:
+                    self.end(child, not ended)
+                    del running[child]
+                    by = (scratch / "found").read_text() if (scratch / "found").exists() else ""
+                    shutil.rmtree(scratch, ignore_errors=True)
+                    if by and not self.passes_alone(by):
+                        waiting.append(number)
+                    else:
+                        yield number, f"found by {by or 'its time'}" if status or late else "survived"
+            time.sleep(0.01)
+
+    def end(self, child: int, is_running: bool) -> None:
+        """End what a fork has left running."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        if is_running:
+            os.waitpid(child, 0)
+
+    def passes_alone(self, test: str) -> bool:
+        """Whether a test passes in a fork without any mutant; else it finds nothing."""
+        if test not in self.is_sound:
+            child, scratch = self.fork(lambda where: self.attempt(len(self.mutants), [test], where))
+            _, status = os.waitpid(child, 0)
+            self.end(child, False)
+            shutil.rmtree(scratch, ignore_errors=True)
+            self.is_sound[test] = not status
+            if status:
+                self.given.say(f"# fails without a mutant: {test}")
+        return self.is_sound[test]
+
+
+def serve(mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept, folder: Path) -> None:
+    """Read the tests in this process and try the mutants on them."""
+    os.environ["XLING_PLANTED"] = str(folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOOK), os.environ.get("PYTHONPATH")]))
+    planted = hook()
+    planted.plant(str(folder))
+    sys.path.insert(0, str(ROOT))
+    for name in WARM:
+        importlib.import_module(name)
     import pytest
+    from hypothesis import HealthCheck, Phase, settings
 
-    # What is read already is not read again by the plugins of pytest, which it warns of.
-    mild = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-    os._exit(int(pytest.main(["-q", "-x", *mild, "-p", "no:cacheprovider", *tests])))
-
-
-def outcomes(mutants: Sequence[tuple[Mutant, list[str]]], processes: int) -> Iterator[tuple[Mutant, str]]:
-    """Each mutant with ``killed``, ``survived``, ``too slow`` (which counts as killed) or ``not covered``."""
-    waiting, running = list(mutants), dict[int, tuple[Mutant, float]]()
-    while waiting or running:
-        while waiting and len(running) < processes:
-            one, tests = waiting.pop(0)
-            if tests:
-                running[try_out(one, tests)] = (one, time.monotonic())
-            else:
-                yield one, "not covered"
-        for child, (one, started) in list(running.items()):
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                del running[child]
-                yield one, "killed" if status else "survived"
-            elif time.monotonic() - started > MOST_SECONDS:
-                os.killpg(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                del running[child]
-                yield one, "too slow"
-        time.sleep(0.02)
+    settings.register_profile(
+        "mutants", deadline=None, database=None, phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck), derandomize=True,
+    )  # fmt: skip
+    terminal = os.fdopen(os.dup(1), "w")
+    given.say = lambda text: print(text, file=terminal, flush=True)
+    log = os.open(FOLDER / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    mild = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants")
+    status = pytest.main(
+        ["-q", "-m", FAST, *mild, "-p", "no:cacheprovider", *given.tests],
+        plugins=[Tester(mutants, given, kept, planted)],
+    )
+    if status:
+        given.say(f"mutants: pytest ended with {status!r}; {FOLDER / 'log'} says why")
+        sys.exit(1)
 
 
-def control(tried: Sequence[tuple[Mutant, list[str]]]) -> None:
-    """Run the tests of all mutants in a fork, on a file as it is: a failure there would count as a mutant found."""
-    tests = list(dict.fromkeys(test for _, some in tried for test in some))
-    if tests:
-        path = tried[0][0].path
-        same = Mutant(path, 0, "", "", path.read_text(encoding="utf-8"))
-        _, status = os.waitpid(try_out(same, tests), 0)
-        if status:
-            sys.exit("mutants: the tests fail in a fork without any mutant; their figures would mean nothing")
+def report(mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept) -> None:
+    """Print every mutant that no test found, and the share of those that one did."""
+    totals: dict[str, int] = {}
+    for one in mutants:
+        outcome = kept.outcomes.get(one.key, "not tried").split(" by ")[0]
+        totals[outcome] = totals.get(outcome, 0) + 1
+        if outcome != "found":
+            given.say(f"{one.path.relative_to(ROOT)}:{one.line}: {outcome}: {one.before} -> {one.after}")
+    shown = ", ".join(f"{outcome} {number}" for outcome, number in sorted(totals.items()))
+    share = 100 * totals.get("found", 0) / max(1, len(mutants))
+    given.say(f"{totals.get('found', 0)} of {len(mutants)} found ({share:.1f} %): {shown}; seed {given.seed}")
 
 
 def main() -> None:
-    """Print every mutant that no test found, and the share of those that one did."""
+    """Draw the mutants, try those that no earlier run has found, and print what no test finds."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -266,33 +476,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="*", default=["tests"], help="tests to choose from")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--forget", action="store_true", help="forget what earlier runs found")
+    parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     given = parser.parse_args()
+    given.say = print
     os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))
     files = [p.resolve() for name in given.paths for p in (sorted(Path(name).rglob("*.py")) or [Path(name)])]
     if missing := [path for path in files if not path.is_file()]:
         sys.exit(f"mutants: no file at {missing[0]}")
-    measure(given.tests)
-    for name in WARM:
-        importlib.import_module(name)
-    lines = tests_by_line()
-    tried = [
-        (one, list(dict.fromkeys(lines.get(one.path, {}).get(one.line, [])))[:MOST_TESTS])
-        for one in chosen(files, given.count, given.seed)
-    ]
-    control(tried)
-    totals: dict[str, int] = {}
-    for one, outcome in outcomes(tried, given.processes):
-        totals[outcome] = totals.get(outcome, 0) + 1
-        if outcome in ("survived", "not covered"):
-            print(
-                f"{one.path.relative_to(ROOT)}:{one.line}: {outcome}: {one.before} -> {one.after}", flush=True
-            )
-    killed = totals.get("killed", 0) + totals.get("too slow", 0)
-    shown = ", ".join(f"{outcome} {number}" for outcome, number in sorted(totals.items()))
-    print(
-        f"{killed} of {len(tried)} found ({100 * killed / max(1, len(tried)):.0f} %): {shown}; seed {given.seed}"
-    )
+    mutants = chosen(files, given.count, given.seed)
+    if given.list:
+        for number, one in enumerate(mutants):
+            print(f"{number} {one.path.relative_to(ROOT)}:{one.line}: {one.before} -> {one.after}")
+        return
+    kept = Kept(mutants, given.forget)
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
+        plan(mutants, Path(folder))
+        serve(mutants, given, kept, Path(folder))
+    report(mutants, given, kept)
 
 
 if __name__ == "__main__":

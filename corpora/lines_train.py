@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xling.core import manifest
 from xling.core.errors import UserError
@@ -26,7 +25,7 @@ from xling.corpora.sources.source import Context, joined_uris, open_source
 from xling.text.document import Ledger
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int64
+    from jaxtyping import Bool, Float64, Int64
 
 STAGE = "corpus lines-train"
 FILE_NAME = "lines.npz"
@@ -45,7 +44,7 @@ class Page(NamedTuple):
 
     site: str
     text: str
-    main: NDArray[np.float64]
+    main: Float64[np.ndarray, " lines"]
 
 
 @dataclass(frozen=True)

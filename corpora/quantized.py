@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float32, Float64, Int32, Num
 
 _MAGIC, _VERSION = 793712314, 12
 _SUPERVISED, _HIERARCHICAL = 3, 1
@@ -46,7 +46,7 @@ class _Reader:
         start, self._at = self._at, self._data.index(b"\0", self._at) + 1
         return self._data[start : self._at - 1]
 
-    def array(self, dtype: str, num: int) -> NDArray[Any]:
+    def array(self, dtype: str, num: int) -> Num[np.ndarray, " {num}"]:
         """Return the next ``num`` numbers, ``(num,)``."""
         start, self._at = self._at, self._at + num * np.dtype(dtype).itemsize
         return np.frombuffer(self._data, dtype, num, start)

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from xling.eval.protocols import select, source_rows, training_suite
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import ROWS, Example, Suite, data_folder, load, scored_split, suites
 from xling.text import reader
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 STAGE = "label"
 SHORTEST, LONGEST = 5, 95
@@ -161,9 +164,11 @@ class _Teacher:
         self._model = select("source-dev", models, self._system.average, {"source-dev": scores})
         self.labels: tuple[str, ...] = self._model.labels
 
-    def probabilities(self, rows: Sequence[Example]) -> np.ndarray:
+    def probabilities(self, rows: Sequence[Example]) -> Float32[np.ndarray, "rows labels"]:
         """Return the probability of each label, float32 (rows, labels)."""
-        probabilities: np.ndarray = self._system.probabilities(self._model, self._suite, rows, self._lang)
+        probabilities: Float32[np.ndarray, "rows labels"] = self._system.probabilities(
+            self._model, self._suite, rows, self._lang
+        )
         return probabilities
 
     def labelled(self, rows: Sequence[Example]) -> list[Example]:

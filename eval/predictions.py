@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,9 @@ from xling.eval.metrics.base import Array
 from xling.eval.results import Score, signature
 from xling.eval.stats import Answered
 from xling.eval.suite import Example, Suite, data_digest, load, suites
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
 
 FORMAT = "xling-predictions 1"
 
@@ -220,7 +223,7 @@ class Scored:
     rows: list[Example]
     answers: list[Any]
     value: float
-    stats: Array
+    stats: Float64[np.ndarray, "rows stats"]
 
     @property
     def answered(self) -> Answered:

@@ -32,7 +32,7 @@ from xling.core.sampling import rng
 from xling.eval.metrics.base import Array, Metric
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
 
 NUM_RESAMPLES = 2000
 VALUES_AT_ONCE = 1 << 22
@@ -59,7 +59,7 @@ class Answered:
     """
 
     lang: str
-    stats: Array
+    stats: Float64[np.ndarray, "rows stats"]
     ids: Sequence[str] = ()
     blocks: Sequence[Hashable] = ()
     seed: int = -1
@@ -427,7 +427,7 @@ def spread_of(
     langs, seeds = (np.array(values) for values in ([p.lang for p in pairs], [p.seed for p in pairs]))
     lang, seed = langs[:, None] == langs, seeds[:, None] == seeds
 
-    def mean(places: npt.NDArray[np.bool_], other: float) -> float:
+    def mean(places: Bool[np.ndarray, "pairs pairs"], other: float) -> float:
         return float(shared[places].mean()) if places.any() else other
 
     both = mean(lang & seed, 0.0)

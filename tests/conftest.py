@@ -48,7 +48,9 @@ _MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that measures anew which tests take seconds."""
+    """Add the options that write anew what tests compare with, and the seed that `.ci/margins.py` sets."""
+    parser.addoption("--record", action="store_true", help="write what a test has recorded anew")
+    parser.addoption("--seed", type=int, default=1, help="seed of the trainings that tests hold to a limit")
     parser.addoption(
         "--note-seconds", action="store_true", help=f"write {_SECONDS.name} from this run of the whole suite"
     )

@@ -57,7 +57,7 @@ ALIAS = re.compile(r"^(\w+)(?:: TypeAlias)? = (?:npt\.|np\.)?(?:NDArray|ndarray|
 SOURCES = {
     path: path.read_text(encoding="utf-8") for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))
 }
-SHAPED = re.compile(r"\b\w+\[(Tensor|np\.ndarray), '[^']*'\]")
+SHAPED = re.compile(r"\b\w+\[((?:torch\.)?Tensor|np\.ndarray), '[^']*'\]")
 BARE = r"\b(Tensor|np\.ndarray|NDArray{aliases})\b"
 
 
@@ -70,25 +70,21 @@ def aliases_in(path: Path) -> set[str]:
     return found
 
 
-def bare_functions() -> list[str]:
-    """Public functions with a tensor or an array whose shape is not said."""
+def bare_names() -> list[str]:
+    """Functions with a public name, those within others too, and fields of public classes without shapes."""
     found = []
 
-    def visit(node: ast.Module | ast.ClassDef, where: str, bare: str) -> None:
-        for each in node.body:
-            special = getattr(each, "name", "") in ("__init__", "__call__")
-            if getattr(each, "name", "_").startswith("_") and not special:
-                continue
-            if isinstance(each, ast.ClassDef):
+    def visit(node: ast.AST, where: str, bare: str) -> None:
+        for each in ast.iter_child_nodes(node):
+            if isinstance(each, (ast.ClassDef, ast.FunctionDef)):
+                is_public = not each.name.startswith("_") or each.name in ("__init__", "__call__")
+                hints = hints_of(each) if is_public else []
+                found.extend(
+                    f"{where}{name}" for name, hint in hints if re.search(bare, SHAPED.sub("", hint))
+                )
                 visit(each, f"{where}{each.name}.", bare)
-            if isinstance(each, ast.FunctionDef):
-                given = [*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs]
-                given += [more for more in (each.args.vararg, each.args.kwarg) if more]
-                hints = [argument.annotation for argument in given] + [each.returns]
-                if any(
-                    hint is not None and re.search(bare, SHAPED.sub("", ast.unparse(hint))) for hint in hints
-                ):
-                    found.append(f"{where}{each.name}")
+            else:
+                visit(each, where, bare)
 
     for path, source in SOURCES.items():
         bare = BARE.format(aliases="".join(f"|{name}" for name in aliases_in(path)))
@@ -96,8 +92,24 @@ def bare_functions() -> list[str]:
     return found
 
 
+def hints_of(node: ast.ClassDef | ast.FunctionDef) -> list[tuple[str, str]]:
+    """The types of a function, or of the public fields of a class, each with what it belongs to."""
+    if isinstance(node, ast.ClassDef):
+        fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+        named = [(ast.unparse(each.target), ast.unparse(each.annotation)) for each in fields]
+        return [(f"{node.name}.{name}", hint) for name, hint in named if not name.startswith("_")]
+    given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    given += [more for more in (node.args.vararg, node.args.kwarg) if more]
+    hints = [argument.annotation for argument in given] + [node.returns]
+    return [(node.name, ast.unparse(hint)) for hint in hints if hint is not None]
+
+
+# The ground floor imports no jaxtyping, and what stands there overrides a method of numpy.
+WITHOUT_SHAPES = ["xling/core/sampling.py:_Key.generate_state"]
+
+
 def test_every_public_function_names_its_shapes() -> None:
-    assert bare_functions() == []
+    assert bare_names() == WITHOUT_SHAPES
 
 
 LENGTHS, VOCAB, DIM = (6, 5), 13, 8

@@ -150,7 +150,7 @@ class _Worth:
         self.gap = 0.0 if self._has_vectors and not lengths_first else -_GAP_PRIOR
         self._lengths = [np.concatenate([[0], np.cumsum(side.lengths)]) for side in (src, tgt)]
 
-    def row(self, i: int, a: int, b: int) -> Floats:
+    def row(self, i: int, a: int, b: int) -> Float32[np.ndarray, " targets"]:
         """Worth of the beads of ``a`` source sentences from ``i`` and any ``b`` target sentences, float32."""
         lengths = self._length_cost(i, a, b)
         of_lengths = -lengths - _PRIORS.get((a, b), _OTHER_PRIOR)

@@ -18,7 +18,7 @@ from xling.core.errors import UserError
 from xling.text.wordbyword import words as words_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Float32, Float64, Int64
 
 SMOOTHING = 0.75
 BINS = 8  # bins of the position of a word in its sentence
@@ -41,10 +41,10 @@ class Words:
     """
 
     words: list[str]
-    counts: np.ndarray
-    places: np.ndarray
-    vectors: np.ndarray
-    contexts: np.ndarray
+    counts: Int64[np.ndarray, " words"]
+    places: Float64[np.ndarray, "words bins"]
+    vectors: Float64[np.ndarray, "words dim"]
+    contexts: Float32[np.ndarray, "words contexts"]
 
 
 def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> Words:

@@ -112,7 +112,7 @@ def write_given(path: Path, lines: Int64[np.ndarray, " sentences"], target: Path
         UserError: a vector has a value that is not finite in 32 bits; the message names its line.
     """
 
-    def pieces() -> Iterator[Vectors]:
+    def pieces() -> Iterator[Float32[np.ndarray, "rows dim"]]:
         for start in range(0, len(lines), _ROWS_AT_ONCE):
             chosen = lines[start : start + _ROWS_AT_ONCE]
             with np.errstate(over="ignore"):  # what overflows is infinite and refused
@@ -141,7 +141,7 @@ def write_embedded(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: int, t
         UserError: a value is not finite.
     """
 
-    def checked() -> Iterator[Vectors]:
+    def checked() -> Iterator[Float32[np.ndarray, "rows dim"]]:
         for rows in pieces:
             if not np.isfinite(rows).all():
                 raise UserError(

@@ -41,7 +41,7 @@ from xling.text.document import Document, Ledger
 from xling.text.units import hashed_units, runs, unspaced_share
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt64
+    from jaxtyping import Int64, UInt64
 
 STAGE = "near_dedup"
 REASONS = {"near_duplicate": "an earlier document is nearly the same"}
@@ -160,7 +160,9 @@ def _write_run(bands: Hashes, positions: NDArray[np.uint32], out: Path, num_rang
 def _join_runs(run_folders: list[Path], out: Path, num_slices: int, num_docs: int) -> None:
     """Join the slices of runs, and add the number of documents as a last slice."""
 
-    def blocks(docs: BinaryIO) -> Iterator[tuple[Hashes, NDArray[np.int64]]]:
+    def blocks(
+        docs: BinaryIO,
+    ) -> Iterator[tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " slices"]]]:
         for number in range(num_slices):
             parts = [_slice(folder, number) for folder in run_folders]
             hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])

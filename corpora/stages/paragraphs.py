@@ -240,7 +240,7 @@ class _Drop(Stage):
     reasons: ClassVar[dict[str, str]] = REASONS
     partial: ClassVar[frozenset[str]] = PARTIAL
 
-    def __init__(self, shard_dir: Path, elsewhere: Keys) -> None:
+    def __init__(self, shard_dir: Path, elsewhere: UInt64[np.ndarray, " keys"]) -> None:
         self.shard_dir, self.number = shard_dir, 0
         self.keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
         repeated = self.keys == REPEATED

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from xling.core.errors import UserError
 from xling.core.registry import Registry
-from xling.eval.retrieval import Distance, Vectors
+from xling.eval.retrieval import Distance
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float32
 
 Translate = Callable[[Sequence[str]], list[str]]
 
@@ -61,7 +65,7 @@ class VectorQuestion:
 
     rows: Sequence[Example]
     langs: tuple[str, str]
-    embed: Callable[[Sequence[str], str], Vectors]
+    embed: Callable[[Sequence[str], str], Float32[np.ndarray, "texts dim"]]
     distance: Distance
     training: Callable[[], list[Example]]
     is_control: bool

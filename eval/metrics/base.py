@@ -46,7 +46,13 @@ class Metric:
     signature: Callable[[str], str]
     higher_is_better: bool = True
     lowest: float = 0.0
-    share: Callable[[Array], tuple[Array, Array]] | None = None
+    share: (
+        Callable[
+            [Float64[np.ndarray, " *rows stats"]],
+            tuple[Float64[np.ndarray, " *rows"], Float64[np.ndarray, " *rows"]],
+        ]
+        | None
+    ) = None
     tokens: Callable[[str], str] | None = None
     check: Callable[[], None] | None = None
 

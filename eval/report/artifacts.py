@@ -7,17 +7,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.manifest import FILE_NAME, Manifest
 from xling.eval import results, stats
 from xling.eval.metrics import METRICS
-from xling.eval.metrics.base import Array
 from xling.eval.report import tables
 from xling.eval.results import CONTROLS, FORMAT, Average, Score
 from xling.eval.suite import Example
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float64
 
 LOG = "log.jsonl"
 TEXT_STAGES = ("finetune mt", "umt", "finetune generate")
@@ -185,7 +188,7 @@ class Written:
     lang: str
     bleu: float
     signature: str
-    stats: Array | None
+    stats: Float64[np.ndarray, "rows stats"] | None
 
 
 def written(published: Artifact) -> Iterator[Written]:

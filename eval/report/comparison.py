@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -24,6 +25,10 @@ from xling.eval.report.averaged import published_of
 from xling.eval.results import CONTROLS
 from xling.eval.stats import Comparison, Paired
 from xling.eval.suite import data_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float64
 
 AVERAGE = "average"
 Key = tuple[str, ...]
@@ -42,7 +47,7 @@ class Answers:
 
     metric: Metric
     rows: list[tuple[str, str]]
-    stats: Array
+    stats: Float64[np.ndarray, "rows stats"]
     blocks: Sequence[Hashable] = ()
 
 

@@ -142,3 +142,10 @@ def test_validation_keeps_the_order_of_the_files_in_windows(monkeypatch: pytest.
     assert len(drawn) == 3
     assert np.concatenate([d.langs for d in drawn]).tolist() == [0] * 5 + [2] * 3
     assert np.concatenate([d.items for d in drawn]).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
+
+
+def test_a_language_without_a_count_has_no_draws() -> None:
+    order = Order({"en": 5, "sw": 3, "xx": 0}, {"en": 5, "xx": 2}, 1, 1)
+    assert (order.total, order.num_windows) == (5, 1)
+    assert set(order.window(0).langs.tolist()) == {0}
+    assert Order({"en": 5}, {}, 1, 1).num_windows == 1

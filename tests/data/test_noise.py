@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +132,49 @@ def test_specials_stay_and_something_is_left(tokens: np.ndarray, share: float, s
         assert len(made) <= len(tokens)
         assert not pieces(made) - pieces(tokens) - Counter({MASK: 80})
     assert tokens.tolist() == before.tolist()
+
+
+def test_functions_draw_what_they_need_and_no_more() -> None:
+    """What follows in the generator is the same as after the draws written here; so no text changes that of others."""
+    words = np.array(WORDS)
+
+    def next_of(function: Any, *draws: Any) -> None:
+        used, expected = rng("draws"), rng("draws")
+        function(used)
+        for draw in draws:
+            draw(expected)
+        assert used.random(3).tolist() == expected.random(3).tolist()
+
+    next_of(lambda r: noise.mask_tokens(TEXT, 0.5, MASK, r), lambda r: r.random(8))
+    next_of(lambda r: noise.delete_tokens(TEXT, 0.1, r), lambda r: r.random(6))
+    next_of(lambda r: noise.drop_words(TEXT, words, 0.1, r), lambda r: r.random(4))
+    next_of(lambda r: noise.blank_words(TEXT, words, 0.1, MASK, r), lambda r: r.random(4))
+    next_of(lambda r: noise.shuffle_words(TEXT, words, 3, r), lambda r: r.uniform(0, 3, 4))
+    next_of(
+        lambda r: noise.shuffle_words(np.array([10, 2]), np.array([0, -1]), 3, r),
+        lambda r: r.uniform(0, 3, 1),
+    )
+    next_of(lambda r: noise.shuffle_words(np.array([2]), np.array([-1]), 3, r))
+    next_of(lambda r: noise.infill(TEXT, words, 0.0, 3.5, MASK, r), lambda r: r.random())
+    next_of(lambda r: noise.rotate(np.array([2]), 0.5, r))
+    next_of(lambda r: noise.rotate(TEXT, 0.0, r), lambda r: r.random())
+
+
+def test_a_mask_is_put_before_any_piece_the_first_one_too() -> None:
+    text, words = np.array([4, 4, 4, 4, 2]), np.array([0, 1, 2, 3, -1])
+
+    class Choosing(Scripted):
+        """Keeps the places that a mask may be put before."""
+
+        def choice(self, places: Any, *arguments: Any, **more: Any) -> Any:
+            self.places = places
+            return self.answer()
+
+    # Half of four words in one span of two; a length of 0 is drawn first, and the span begins at the second word.
+    script = Choosing(0.0, 0, 2, np.array([1]), np.array([0]))
+    infilled = noise.infill(text, words, 0.5, 3.5, MASK, script)  # type: ignore[arg-type]
+    assert script.places.tolist() == [0, 1, 2]
+    assert infilled.tolist() == [MASK, 4, MASK, 4, 2]
 
 
 @given(TOKENS, SHARES, SEEDS)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from xling.core.sampling import rng
 from xling.data import order
-from xling.data.order import Chunks, Permutation
+from xling.data.order import TABLE, Chunks, Permutation
 
 
 @given(st.integers(1, 3000), st.integers(0, 99))
@@ -58,3 +58,22 @@ def test_chunks_are_read_together_and_hold_everything(num: int, chunk: int, buff
         assert len(set((read // chunk).tolist())) <= buffer + 1
     middle = num // 2
     assert (Chunks(num, chunk, buffer, seed)(np.arange(middle, num)) == items[middle:]).all()
+
+
+def test_numbers_are_scrambled_by_the_finaliser_of_split_mix_64() -> None:
+    def reference(number: int, key: int) -> int:
+        """In whole numbers: Steele et al. 2014, figure 17, and the upper half of the result."""
+        mixed = (number + 1) * 0x9E3779B97F4A7C15 % 2**64 ^ key
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ mixed >> shift) * factor % 2**64
+        return mixed >> 32
+
+    numbers, key = np.array([0, 1, 2, 12_345, 2**40], dtype=np.uint64), np.uint64(0xFEDCBA9876543210)
+    scrambled = order._scrambled(numbers, key).tolist()
+    assert scrambled == [reference(int(number), int(key)) for number in numbers]
+
+
+def test_the_digits_of_a_network_cover_little_more_than_the_items() -> None:
+    for num in (TABLE + 1, 2**17, 10**6 - 1, 10**6):
+        drawn = Permutation(num, 1)
+        assert num <= drawn._high * drawn._low < num + drawn._high

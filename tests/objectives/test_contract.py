@@ -172,8 +172,9 @@ def test_sizes_are_those_of_the_examples(name: str, build: Any) -> None:
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_overfits_one_batch(name: str, build: Any) -> None:
+def test_overfits_one_batch(name: str, build: Any, pytestconfig: pytest.Config) -> None:
     settings = ["model.dropout=0", "train.lr=1e-2", "train.warmup=1", "train.clip=1", "train.updates=1000"]
+    settings += [f"seed={pytestconfig.getoption('--seed')}"]
     more = OBJECTIVES[name].trial.overfits_with
     settings += [f"objectives.{name}.{key}={value}" for key, value in more.items()]
     trainer, task = build(name, *settings)
@@ -186,4 +187,4 @@ def test_overfits_one_batch(name: str, build: Any) -> None:
     # HICTL takes 31 updates with one seed and 99 with another, the others at most 16: the limit hangs on no rounding.
     while losses[-1] >= 0.5 * losses[0] and len(losses) < 400:
         losses.append(trainer.train_step([sample])["loss"])
-    assert losses[-1] < 0.5 * losses[0], losses[::20]
+    assert len(losses) / 400 < 1.0, losses[::20]

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 Example = dict[str, np.ndarray]
 OPTIONAL_INPUTS = ("langs", "segments", "sees", "shows")
@@ -53,7 +56,7 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
     lengths = [len(e["tokens"]) for e in ordered]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
 
-    def concatenated(key: str) -> torch.Tensor:
+    def concatenated(key: str) -> Int64[torch.Tensor, " tokens"]:
         return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
 
     net_input: dict[str, Any] = {
@@ -105,7 +108,7 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
     sample = pack(ordered)  # its sort is stable, so this order is kept
     facing = [lengths[i] for i in order]
 
-    def concatenated(key: str) -> torch.Tensor:
+    def concatenated(key: str) -> Int64[torch.Tensor, " tokens"]:
         return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
 
     sample["net_input"]["decoder"] = {

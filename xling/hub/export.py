@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
@@ -26,6 +26,9 @@ from xling.models.generate import BOS, EOS, allowed_tokens
 from xling.models.seq2seq import Seq2SeqConfig
 from xling.text import vocab
 from xling.transfer import tune
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 WEIGHTS = "model.safetensors"
 FOR_VECTORS = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")
@@ -49,7 +52,7 @@ class Model:
     """
 
     shape: EncoderConfig
-    state: dict[str, Tensor]
+    state: dict[str, Shaped[Tensor, " ..."]]
     facts: dict[str, Any] = field(default_factory=dict)
     symbols: Symbols | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 UNFIT = {
     "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
@@ -39,11 +42,11 @@ class Foreign:
     """
 
     shape: EncoderConfig
-    weights: dict[str, Tensor]
+    weights: dict[str, Shaped[Tensor, " ..."]]
     vocabulary: files.Vocabulary
     langs: list[str]
     task: tuple[str, list[str]] | None = None
-    head: dict[str, Tensor] = field(default_factory=dict)
+    head: dict[str, Shaped[Tensor, " ..."]] = field(default_factory=dict)
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:

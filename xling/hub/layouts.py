@@ -327,7 +327,7 @@ def no_head(tokens: Float[Tensor, "vocab dim"]) -> dict[str, Float[Tensor, " ...
 def taker(state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str) -> Take:
     """Return a function that returns the weights of ``state`` by name, float32, and raises if one is missing."""
 
-    def take(name: str) -> Tensor:
+    def take(name: str) -> Float32[Tensor, " ..."]:
         if name not in state:
             raise UserError(
                 f"{what} has no weight {name}",

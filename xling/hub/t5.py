@@ -125,7 +125,7 @@ class Ids(NamedTuple):
     """
 
     vocabulary: files.Vocabulary
-    order: Tensor
+    order: Int[Tensor, " vocab"]
     langs: list[str]
     source_lang: bool
 

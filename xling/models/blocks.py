@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Shaped
+    from jaxtyping import Int, Shaped
 
 SPARE = 64 * 64
 
@@ -94,7 +94,13 @@ class _Moved(torch.autograd.Function):
     """Move rows from one layout to another; the gradient is moved back, much faster than by accumulation."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Tensor, back: Tensor, empty: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Shaped[Tensor, " before *row"],
+        rows: Int[Tensor, " after"],
+        back: Int[Tensor, " before"],
+        empty: Int[Tensor, " _"] | None,
+    ) -> Shaped[Tensor, " after *row"]:
         """Return the chosen rows of x; the backward pass adds each gradient to its row.
 
         ``back`` are the rows of the result that x consists of, except rows ``empty`` of x.
@@ -103,7 +109,9 @@ class _Moved(torch.autograd.Function):
         return x.index_select(0, rows)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(  # type: ignore[override]
+        ctx: Any, grad: Shaped[Tensor, " after *row"]
+    ) -> tuple[Shaped[Tensor, " before *row"], None, None, None]:
         back, empty = ctx.saved_tensors
         moved = grad.index_select(0, back)
         return moved if empty is None else moved.index_fill_(0, empty, 0), None, None, None

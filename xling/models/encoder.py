@@ -118,7 +118,7 @@ class Sinusoidal(nn.Module):
     Source: fairseq, ``sinusoidal_positional_embedding.py``; its first position has the third row.
     """
 
-    table: Tensor
+    table: Float[Tensor, "positions dim"]
 
     def __init__(self, positions: int, dim: int) -> None:
         super().__init__()

@@ -160,13 +160,15 @@ class _LayerCache:
         past: (capacity, 2, S, H, C); step 0 fills one slot per sentence, every later one ``beam``.
     """
 
-    def __init__(self, layer: DecoderLayer, states: Tensor, lengths: list[int]) -> None:
+    def __init__(self, layer: DecoderLayer, states: Float[Tensor, "tokens dim"], lengths: list[int]) -> None:
         both = torch.stack(layer.memory(states), 1).to(_attended_in(states))
         padded = torch.nn.utils.rnn.pad_sequence(both.split(lengths))
         self.source = padded.transpose(1, 2).contiguous()
         self.past = self.source[:0]
 
-    def append(self, slots: int, new: Tensor) -> Tensor:
+    def append(
+        self, slots: int, new: Float[Tensor, "width 2 sources heads size"]
+    ) -> Float[Tensor, "filled 2 sources heads size"]:
         """Append (width, 2, S, H, C) after the ``slots`` filled ones; return all filled slots."""
         end = slots + len(new)
         if end > len(self.past):
@@ -175,12 +177,12 @@ class _LayerCache:
         self.past[slots:end] = new
         return self.past[:end]
 
-    def compact(self, slots: Tensor) -> None:
+    def compact(self, slots: Int[Tensor, "sources count"]) -> None:
         """Keep only these slots of each sentence, int64 (S, count)."""
         index = slots.t()[:, None, :, None, None]
         self.past = self.past.gather(0, index.expand(-1, *self.past.shape[1:]))
 
-    def keep(self, sentences: Tensor, slots: int) -> None:
+    def keep(self, sentences: Int[Tensor, " kept"], slots: int) -> None:
         """Keep only these sentences and the first ``slots`` filled slots."""
         self.source = self.source.index_select(2, sentences)
         self.past = self.past[:slots].index_select(2, sentences)
@@ -235,12 +237,12 @@ class _Beams:
     def __init__(
         self,
         model: Seq2SeqModel,
-        states: Tensor,
+        states: Float[Tensor, "tokens dim"],
         runs: Runs,
-        tgt_langs: Tensor,
+        tgt_langs: Int[Tensor, " sources"],
         symbols: Symbols,
         search: Search,
-        pieces: Tensor | None,
+        pieces: Bool[Tensor, " vocab"] | None,
     ) -> None:
         self.model, self.search, device = model, search, states.device
         lengths = torch.tensor(lengths_of(runs), device=device)
@@ -315,12 +317,12 @@ class _Beams:
         """Run one decoder layer, (S * W, D) -> (S * W, D)."""
         num = len(self.sources)
 
-        def to_self(qkv: Tensor) -> Tensor:
+        def to_self(qkv: Float[Tensor, "rows 3 heads size"]) -> Float[Tensor, "rows dim"]:
             rows = qkv.unflatten(0, (num, -1))  # (S, W, 3, H, C)
             cached = cache.append(slots, rows[:, :, 1:].permute(1, 2, 0, 3, 4))
             return _attend(rows[:, :, 0], cached, bias).to(x.dtype)
 
-        def to_source(query: Tensor) -> Tensor:
+        def to_source(query: Float[Tensor, "rows heads size"]) -> Float[Tensor, "rows dim"]:
             return _attend(query.unflatten(0, (num, -1)), cache.source, self.source_bias).to(x.dtype)
 
         out: Tensor = layer(x, to_self, to_source)

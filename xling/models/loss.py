@@ -23,13 +23,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(  # type: ignore[override]
         ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        target: Tensor,
+        hidden: Float[Tensor, "tokens dim"],
+        weight: Float[Tensor, "vocab dim"],
+        bias: Float[Tensor, " vocab"],
+        target: Int[Tensor, " tokens"],
         smoothing: float,
         training: bool,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " tokens"]]:
         rows = _rows(CHUNK_BYTES, hidden.device, len(weight) * hidden.element_size())
         rows = (
             -(-len(target) // -(-len(target) // rows)) if len(target) else rows
@@ -68,9 +68,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return total + (1 - smoothing - others) * losses.sum(), losses
 
     @staticmethod
-    def backward(
-        ctx: Any, grad_sum: Tensor, grad_losses: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, None, None, None]:  # type: ignore[override]
+    def backward(  # type: ignore[override]
+        ctx: Any, grad_sum: Float32[Tensor, ""], grad_losses: Float32[Tensor, " tokens"]
+    ) -> tuple[
+        Float[Tensor, "tokens dim"], Float[Tensor, "vocab dim"], Float[Tensor, " vocab"], None, None, None
+    ]:
         grads = ctx.saved_tensors
         if grad_sum.device.type != "cpu" or float(grad_sum) != 1:  # on a GPU the comparison would synchronise
             grads = [grad * grad_sum for grad in grads]

@@ -55,7 +55,7 @@ else:
 class PlainHead(nn.Module):
     """Output head: the tied embeddings, or a separate matrix, and a bias, which is fixed at 0 with ``unbiased``."""
 
-    bias: Tensor
+    bias: Float[Tensor, " vocab"]
 
     def __init__(
         self, weight: Float[Tensor, "vocab dim"], unbiased: bool = False, untied: bool = False
@@ -210,11 +210,15 @@ class Decoder(nn.Module):
         for layer, seen in zip(self.layers, owns, strict=True):
             assert isinstance(layer, DecoderLayer)
 
-            def to_self(qkv: Tensor, seen: Attention = seen) -> Tensor:
+            def to_self(
+                qkv: Float[Tensor, "tokens 3 heads size"], seen: Attention = seen
+            ) -> Float[Tensor, "tokens dim"]:
                 query, key, value = qkv.unbind(1)
                 return attend(query, key, value, seen)
 
-            def to_source(query: Tensor, layer: DecoderLayer = layer) -> Tensor:
+            def to_source(
+                query: Float[Tensor, "tokens heads size"], layer: DecoderLayer = layer
+            ) -> Float[Tensor, "tokens dim"]:
                 return attend(query, *layer.memory(memory), other)
 
             given = (x, to_self, to_source)

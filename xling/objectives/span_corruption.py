@@ -108,7 +108,7 @@ class SpanCorruption(Seq2SeqObjective):
             source, target = split_spans(text.tokens, cfg.corrupt, cfg.span_mean, symbols, text.generator)
             return sequences(source, target, text.lang, text.lang, symbols)
 
-        def cost(lengths: np.ndarray) -> np.ndarray:
+        def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
             # Unchanged tokens, removed tokens, two sentinels per span, two </s> and the language token.
             spans = np.ceil(np.maximum(cfg.corrupt * lengths, 1) / cfg.span_mean).astype(np.int64) + 1
             return lengths + 2 * spans + 2

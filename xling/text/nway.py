@@ -39,8 +39,8 @@ class RowSet:
 
     source: str
     langs: tuple[str, ...]
-    ends: np.ndarray
-    words: np.ndarray
+    ends: Int64[np.ndarray, "langs offsets"]
+    words: UInt32[np.ndarray, " words"]
 
     def text(self, column: int, row: int) -> UInt32[np.ndarray, " words"]:
         """Return the word ids of one text, uint32; empty if the language lacks the row."""

@@ -126,8 +126,8 @@ class Classifier:
     """
 
     labels: tuple[str, ...]
-    mean: Tensor
-    scale: Tensor
+    mean: Float32[Tensor, " features"]
+    scale: Float32[Tensor, " features"]
     net: nn.Module
 
     def predict(self, features: Float32[Tensor, "rows features"]) -> list[str]:
@@ -160,7 +160,7 @@ def logistic(
     nn.init.zeros_(net.weight), nn.init.zeros_(net.bias)
     search = torch.optim.LBFGS(net.parameters(), max_iter=60, line_search_fn="strong_wolfe")
 
-    def closure() -> Tensor:
+    def closure() -> Float32[Tensor, ""]:
         search.zero_grad()
         loss = (
             strength * F.cross_entropy(net(features), right, reduction="sum") + 0.5 * net.weight.pow(2).sum()

@@ -269,8 +269,8 @@ class _Prepared:
         self,
         encoder: StaticEncoder,
         sentences: Sequence[Sequence[str]],
-        known: Sequence[Tensor],
-        common: Sequence[Tensor],
+        known: Sequence[Float[Tensor, "_ features"]],
+        common: Sequence[Float[Tensor, "_ marks"]],
     ) -> None:
         number: dict[str, int] = {}
         self._places = [
@@ -285,7 +285,14 @@ class _Prepared:
         """Make the chosen sentences read as if their script had no case, and the others normally."""
         self._without_case = frozenset(np.flatnonzero(chosen).tolist())
 
-    def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def padded(
+        self, batch: Sequence[int]
+    ) -> tuple[
+        Float[Tensor, "batch longest dim"],
+        Float[Tensor, "batch longest written"],
+        Float[Tensor, "batch longest tags"],
+        Int64[Tensor, " batch"],
+    ]:
         """Return vectors (B, T, dim + sketch), written (B, T, 33), known tags and lengths (B,), zero-padded."""
         pad = nn.utils.rnn.pad_sequence
         vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Held:
     """Held-out sentences of one language: pieces without specials (length,) each, and as text."""
 
-    pieces: list[np.ndarray]
+    pieces: list[Int[np.ndarray, " pieces"]]
     texts: list[str]
 
 
