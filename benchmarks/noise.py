@@ -1,18 +1,25 @@
 """Recall and clean loss of the default chain of pair filters by kind of planted noise and by set.
 
-``python -m benchmarks.noise DATA [PREFIX ...]``: DATA is the folder of the project's data sets; PREFIX picks sets by
-the beginning of their names, for example ``tatoeba/`` or ``ntrex/tha``. Every set is cut to 1,000 pairs, a fifth of
-which are damaged in 31 ways alike; nothing is trained elsewhere. Prints a line a set and two tables.
+``python -m benchmarks.noise DATA [PREFIX ...] [SETTING=VALUE ...]``: DATA is the folder of the project's data sets;
+PREFIX picks sets by the beginning of their names, for example ``tatoeba/`` or ``ntrex/tha``. Every set is cut to 1,000
+pairs (``pairs=``), a fifth of which are damaged in 31 ways alike. Nothing is trained elsewhere, unless ``checkpoint=``
+names an encoder. ``out=FILE`` keeps the rows as Parquet, ``seed=`` draws other pairs.
+
+A pair whose sides have the same letters is not clean: some sets hold sentences that were left untranslated. Such pairs
+are left out before noise is planted, and counted. Limits are chosen on sets whose name has an even CRC-32
+(``tuned``); the others are held out. Prints a line a set, and tables by kind, collection, length and language.
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import sys
 import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +33,13 @@ from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.planted import KINDS, Clean, plant, restored
 from xling.eval.stats import wilson
 from xling.text.document import Ledger
-from xling.text.pairs import frame
+from xling.text.encoders import SentenceVectors
+from xling.text.pairs import frame, near_key
 
-MAX_PAIRS, SHARE, SEEDS = 1000, 0.2, (1,)
+SHARE = 0.2
+LENGTHS = (4, 8, 16, 32)
+"""Borders of the groups of lengths, in words of the source side."""
+ASKED, _MIN_OF_KIND = 0.9, 4
 # Tatoeba's code of a language -> that of one close to it, whose sentences are planted.
 CLOSE = {
     "nob": "dan", "dan": "nob", "swe": "nob", "nno": "dan", "ces": "slk", "slk": "ces", "hrv": "slv", "srp": "mkd",
@@ -104,15 +115,49 @@ def sets(data: Path) -> Iterator[tuple[str, str, str, Texts, Texts]]:
         yield f"indian/{lang}", "en", lang, lines(path), lines(path.with_name(f"{lang}-en.dev.{lang}.gz"))
 
 
-def measure(
-    name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], data: Path, seed: int
-) -> pl.DataFrame:
+@dataclass(frozen=True)
+class Options:
+    """How a run is made.
+
+    Attributes:
+        data: folder of the data sets.
+        prefixes: beginnings of the names of the sets.
+        pairs: most pairs of a set.
+        seed: of the pairs and of the damage.
+        vectors: sentence vectors of an encoder.
+        out: where the rows are kept.
+    """
+
+    data: Path
+    prefixes: tuple[str, ...]
+    pairs: int = 1000
+    seed: int = 1
+    vectors: SentenceVectors | None = None
+    out: str = ""
+
+
+def options(arguments: list[str]) -> Options:
+    """Read the command line."""
+    named = dict(word.split("=", 1) for word in arguments if "=" in word)
+    data, *prefixes = (word for word in arguments if "=" not in word)
+    encoder = SentenceVectors(Path(named["checkpoint"])) if "checkpoint" in named else None
+    numbers = {name: int(named[name]) for name in ("pairs", "seed") if name in named}
+    return Options(Path(data), tuple(prefixes), vectors=encoder, out=named.get("out", ""), **numbers)
+
+
+def without_copies(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs with two sides whose letters differ."""
+    table = pl.DataFrame(pairs, {"src": pl.String, "tgt": pl.String}, orient="row")
+    return table.filter(near_key("src") != near_key("tgt")).rows()
+
+
+def measure(name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], asked: Options) -> pl.DataFrame:
     """A row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept.
 
     ``whole`` is true of a kept pair that reads as the clean one that it was made of.
     """
-    random = rng(seed, "noise", name)
-    chosen = [pairs[i] for i in sorted(random.permutation(len(pairs))[:MAX_PAIRS].tolist())]
+    data, random = asked.data, rng(asked.seed, "noise", name)
+    chosen = [pairs[i] for i in sorted(random.permutation(len(pairs))[: asked.pairs].tolist())]
     foreign = "hun" if languages.get(codes[1]).script == "Latn" and "hun" not in codes[1] else "por"
     beside = CLOSE.get(languages.get(codes[1]).iso639_3, "")
     close = data / f"tatoeba/{beside}-eng.{beside}"
@@ -121,7 +166,7 @@ def measure(
     )
     rows = plant(clean, SHARE, random)
     table = frame({"src": [row[1] for row in rows], "tgt": [row[2] for row in rows]}, name)
-    chain_of_pair = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes)))
+    chain_of_pair = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes), vectors=asked.vectors))
     kept, lost = chain_of_pair.run_batch(table, Ledger())
     stage, reason = chain_of_pair.judge_corpus(chain_of_pair.keys(kept))
     later = kept.with_columns(stage.alias("stage"), reason.alias("reason")).filter(reason.is_not_null())
@@ -135,7 +180,11 @@ def measure(
     return (
         kinds.join(decisions, on="id", how="left", maintain_order="left")
         .join(mended, on="id", how="left", maintain_order="left")
-        .with_columns(pl.lit(name).alias("set"), pl.col("whole").fill_null(False))
+        .with_columns(
+            pl.lit(name).alias("set"),
+            pl.lit(languages.get(codes[1]).name).alias("language"),
+            pl.col("whole").fill_null(False),
+        )
     )
 
 
@@ -171,45 +220,80 @@ def by_group(whole: pl.DataFrame) -> Iterator[str]:
         yield f"| {name} | {' | '.join(map(cell, parts))} |"
 
 
-def told(name: str, result: pl.DataFrame, seconds: float) -> str:
+def by_length(whole: pl.DataFrame) -> Iterator[str]:
+    """Loss of clean pairs and recall of all kinds by the words of the source side, as Markdown."""
+    yield "| words | clean | lost | 95 % | damaged | dropped | 95 % |"
+    yield "| --- | ---: | ---: | --- | ---: | ---: | --- |"
+    words = pl.col("src").str.count_matches(r"\S+")
+    for low, high in itertools.pairwise((0, *LENGTHS, 1 << 30)):
+        group = whole.filter((words > low) & (words <= high))
+        parts = (group.filter(test)["gone"] for test in (pl.col("kind") == "", pl.col("kind") != ""))
+        label = f"{low + 1} to {high}" if high <= LENGTHS[-1] else f"over {low}"
+        yield f"| {label} | {' | '.join(map(cell, parts))} |"
+
+
+def by_language(whole: pl.DataFrame) -> Iterator[str]:
+    """Loss of clean pairs, recall of all kinds, and the kinds that are recalled worst, for each language."""
+    yield "| language | sets | clean | lost, % | damaged | dropped, % | worst kinds |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | --- |"
+    for (name,), group in whole.sort("language").group_by("language", maintain_order=True):
+        clean, noisy = (group.filter(test) for test in (pl.col("kind") == "", pl.col("kind") != ""))
+        kinds = (
+            noisy.group_by("kind").agg(pl.col("gone").mean(), pl.len()).filter(pl.col("len") >= _MIN_OF_KIND)
+        )
+        worst = kinds.filter(pl.col("gone") < ASKED).sort("gone", "kind").head(3)
+        told = ", ".join(f"{kind} {100 * share:.0f}" for kind, share, _ in worst.rows())
+        lost, dropped = (f"{100 * float(part['gone'].mean()):.1f}" for part in (clean, noisy))
+        counts = f"{group['set'].n_unique()} | {clean.height:,} | {lost} | {noisy.height:,} | {dropped}"
+        yield f"| {name} | {counts} | {told} |"
+
+
+def told(name: str, result: pl.DataFrame, num_copies: int, seconds: float) -> str:
     """One line on a set."""
     clean, noisy = (result.filter(test) for test in (pl.col("kind") == "", pl.col("kind") != ""))
     worst = Counter(zip(*clean.drop_nulls("reason").select("stage", "reason"), strict=True)).most_common(3)
     why = ", ".join(f"{stage}/{reason} {count}" for (stage, reason), count in worst)
     loss, recall = clean["gone"].mean(), noisy["gone"].mean()
-    return f"{name}: clean lost {loss:.4f} ({why}), recall {recall:.3f}, {seconds:.1f} s"
+    copies = f"{num_copies} copies left out, " if num_copies else ""
+    return f"{name}: clean lost {loss:.4f} ({why}), recall {recall:.3f}, {copies}{seconds:.1f} s"
+
+
+def losses(whole: pl.DataFrame) -> Iterator[str]:
+    """In how many sets the loss of clean pairs stays within what is asked, for each half of the sets."""
+    clean = whole.filter(pl.col("kind") == "").group_by("set", "half").agg(pl.col("gone").mean())
+    for name in ("tuned", "other"):
+        lost = clean.filter(pl.col("half") == name)["gone"]
+        if len(lost):
+            yield (f"{name}: {len(lost)} sets, loss <= 1 % in {(lost <= 0.01).sum()}, "
+                   f"<= 2 % in {(lost <= 0.02).sum()}, at most {lost.max():.3f}")  # fmt: skip
 
 
 def main(arguments: list[str]) -> None:
-    """Measure the sets whose names begin with the given words; ``out=FILE`` keeps the rows as Parquet."""
-    out = [word.removeprefix("out=") for word in arguments if word.startswith("out=")]
-    data, *prefixes = (word for word in arguments if not word.startswith("out="))
+    """Measure the sets whose names begin with the given words."""
+    asked = options(arguments)
     results = []
-    for name, src, tgt, left, right in sets(Path(data)):
-        if prefixes and not name.startswith(tuple(prefixes)):
+    for name, src, tgt, left, right in sets(asked.data):
+        if asked.prefixes and not name.startswith(asked.prefixes):
             continue
         try:
             codes = (languages.get(src).code, languages.get(tgt).code)
         except UserError as error:
             print(f"{name}: left out, {error}", flush=True)
             continue
-        pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
+        given = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
+        pairs = without_copies(given)
         began = time.process_time()
-        result = pl.concat([measure(name, codes, pairs, Path(data), seed) for seed in SEEDS])
+        result = measure(name, codes, pairs, asked)
         is_dropped = pl.col("reason").is_not_null()
         handled = is_dropped | ((pl.col("kind") != "") & pl.col("whole"))
         result = result.with_columns(gone=handled, dropped=is_dropped, half=pl.lit(half(name)))
-        print(told(name, result, time.process_time() - began), flush=True)
+        print(told(name, result, len(given) - len(pairs), time.process_time() - began), flush=True)
         results.append(result)
     whole = pl.concat(results)
-    print("\n".join([*by_kind(whole), "", *by_group(whole)]))
-    clean = whole.filter(pl.col("kind") == "").group_by("set", "half").agg(pl.col("gone").mean())
-    for name in ("tuned", "other"):
-        losses = clean.filter(pl.col("half") == name)["gone"]
-        print(f"{name}: {len(losses)} sets, loss <= 1 % in {(losses <= 0.01).sum()}, "
-              f"<= 2 % in {(losses <= 0.02).sum()}, at most {losses.max():.3f}")  # fmt: skip
-    for path in out:
-        whole.write_parquet(path)
+    for table in (by_kind, by_group, by_length, by_language, losses):
+        print("\n".join([*table(whole), ""]))
+    if asked.out:
+        whole.write_parquet(asked.out)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ kinds is planted into a sample, and classifiers learn to tell it from the corpus
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,52 +18,58 @@ import polars as pl
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.parallel import lexical, traits, verdicts
-from xling.corpora.parallel.lexical import Lexicon, Tokens
+from xling.corpora.parallel import form, lexical, traits, verdicts
 from xling.corpora.parallel.planted import KINDS, Clean, Pair
+from xling.corpora.parallel.traits import Embed, Sides, Tables
 from xling.corpora.parallel.verdicts import Classifier
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
 
 GROUPS = {
-    "foreign_words": ("half untranslated", "gibberish"),
-    "unrelated": ("misaligned", "random"),
-    "partial": ("extra sentence", "missing sentence", "half target"),
-    "disordered": ("shuffled",),
+    "foreign_words": (("half untranslated", "gibberish"),),
+    "unrelated": (("misaligned", "random"),),
+    "partial": (("extra sentence",), ("missing sentence",), ("half target",)),
+    "disordered": (("shuffled",),),
 }
-"""What is wrong with a pair -> kinds of planted damage that a classifier learns it from."""
+"""What is wrong with a pair -> for each of its classifiers the kinds of planted damage that it learns from.
+
+A target that says more and one that says less are opposites, which one linear classifier cannot join.
+"""
+_CLASSES = tuple(kinds for classes in GROUPS.values() for kinds in classes)
 MIN_PAIRS = 200
-_SAMPLE, _SMALL, _CLEAN, _DAMAGED = 20_000, 4_000, 4_000, 300
+_SAMPLE, _SMALL, _CLEAN, _DAMAGED = 20_000, 4_000, 4_000, 600
+_ARRAYS = (*lexical.ARRAYS, *form.ARRAYS)
 _FOLDS = {True: 5, False: 2}  # few pairs are cut into more folds, so that each lexicon sees most of them
-_Sides = tuple[Tokens, Tokens, npt.NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Lexicons and classifiers of one pair of languages.
+    """Tables and classifiers of one pair of languages.
 
     Attributes:
-        lexicons: one a fold; a pair is judged by that of its own fold, which has not seen it.
-        classifiers: one for each of `GROUPS`.
+        tables: one a fold; a pair is judged by those of its own fold, which have not seen it.
+        classifiers: those of `GROUPS`, in order.
+        embed: vectors of the encoder that the tables were made with; None without one.
     """
 
-    lexicons: tuple[Lexicon, ...]
+    tables: tuple[Tables, ...]
     classifiers: tuple[Classifier, ...]
+    embed: Embed | None = None
 
     def odds(self, pairs: pl.DataFrame) -> Float64[np.ndarray, "pairs groups"]:
         """Log odds that each pair is damaged in each way of `GROUPS`, float64 (num_pairs, num_groups)."""
-        return _odds(self.classifiers, measured(self.lexicons, pairs))
+        return _odds(self.classifiers, measured(self.tables, pairs, self.embed))
 
     def save(self, path: Path) -> None:
         """Write the judge as one file of numpy arrays; it appears whole or not at all."""
         arrays = {
             f"{number}.{name}": array
-            for number, lexicon in enumerate(self.lexicons)
-            for name, array in lexicon.arrays().items()
+            for number, tables in enumerate(self.tables)
+            for name, array in tables.arrays().items()
         }
         facts = {
-            "folds": len(self.lexicons),
+            "folds": len(self.tables),
             "classifiers": [each.to_json() for each in self.classifiers],
         }
         temporary = path.with_name(f".{path.name}.tmp.npz")
@@ -79,12 +86,12 @@ class Judge:
         try:
             with np.load(path, allow_pickle=False) as held:
                 facts = json.loads(str(held["facts"]))
-                lexicons = [
-                    Lexicon.from_arrays({name: held[f"{number}.{name}"] for name in lexical.ARRAYS})
+                tables = [
+                    Tables.from_arrays({name: held[f"{number}.{name}"] for name in _ARRAYS})
                     for number in range(facts["folds"])
                 ]
             classifiers = tuple(Classifier.from_json(each) for each in facts["classifiers"])
-            return Judge(tuple(lexicons), classifiers)
+            return Judge(tuple(tables), classifiers)
         except (OSError, ValueError, KeyError, EOFError, TypeError) as error:
             raise UserError(
                 f"{path} holds no tables of word pairs: {error}",
@@ -93,11 +100,12 @@ class Judge:
             ) from None
 
 
-def train(pairs: pl.DataFrame, seed: int = 1) -> Judge | None:
+def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Judge | None:
     """Learn from sentence pairs; None where there are fewer than `MIN_PAIRS`.
 
     Args:
         pairs: with the columns ``src`` and ``tgt``; of many 20,000 are read.
+        embed: vectors of an encoder, which say how close both sides are.
         seed: of the planted damage.
     """
     if pairs.height < MIN_PAIRS:
@@ -106,17 +114,15 @@ def train(pairs: pl.DataFrame, seed: int = 1) -> Judge | None:
     sample = pairs[rows]
     count = _FOLDS[sample.height < _SMALL]
     fold = fold_of(sample, count)
-    src, tgt, _ = _sides(sample)
-    lexicons = []
-    for number in range(count):
-        others = np.flatnonzero(fold != number)
-        lexicons.append(lexical.train(src.take(others), tgt.take(others)))
+    sides = Sides.read(sample, embed)
+    tables = [Tables.train(sides.take(np.flatnonzero(fold != number))) for number in range(count)]
     spread = np.linspace(0, sample.height - 1, min(_CLEAN, sample.height)).astype(np.int64)
-    corpus, damaged = measured(lexicons, sample[spread]), _damaged(sample, fold, lexicons, seed)
+    corpus = _by_fold(tables, sides.take(spread), fold[spread])
+    damaged = _damaged(sample, fold, tables, embed, seed)
     classifiers = tuple(
-        verdicts.train(corpus, np.concatenate([damaged[kind] for kind in kinds])) for kinds in GROUPS.values()
+        verdicts.train(corpus, np.concatenate([damaged[kind] for kind in kinds])) for kinds in _CLASSES
     )
-    return Judge(tuple(lexicons), classifiers)
+    return Judge(tuple(tables), classifiers, embed)
 
 
 def beliefs(odds: Float64[np.ndarray, "pairs groups"]) -> Float64[np.ndarray, " pairs"]:
@@ -131,41 +137,44 @@ def fold_of(pairs: pl.DataFrame, count: int) -> Int64[np.ndarray, " pairs"]:
 
 
 def measured(
-    lexicons: tuple[Lexicon, ...] | list[Lexicon], pairs: pl.DataFrame
+    tables: Sequence[Tables], pairs: pl.DataFrame, embed: Embed | None = None
 ) -> Float64[np.ndarray, "pairs traits"]:
-    """The traits of each pair by the lexicon of its fold, float64 (num_pairs, num_traits)."""
-    values = np.zeros((pairs.height, len(traits.NAMES)))
-    fold = fold_of(pairs, len(lexicons))
-    src, tgt, chars = _sides(pairs)
-    for number, lexicon in enumerate(lexicons):
+    """The traits of each pair by the tables of its fold, float64 (num_pairs, num_traits)."""
+    return _by_fold(tables, Sides.read(pairs, embed), fold_of(pairs, len(tables)))
+
+
+def _by_fold(tables: Sequence[Tables], sides: Sides, fold: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    values = np.zeros((len(fold), len(traits.names_of(tables[0]))))
+    for number, own in enumerate(tables):
         rows = np.flatnonzero(fold == number)
-        values[rows] = traits.measure(lexicon, src.take(rows), tgt.take(rows), chars[rows])
+        values[rows] = traits.measure(own, sides.take(rows))
     return values
 
 
-def _sides(pairs: pl.DataFrame) -> _Sides:
-    chars = pairs.select(pl.col("src", "tgt").str.len_chars().cast(pl.Float64)).to_numpy()
-    return lexical.tokens(pairs["src"]), lexical.tokens(pairs["tgt"]), chars
-
-
 def _damaged(
-    sample: pl.DataFrame, fold: npt.NDArray[np.int64], lexicons: list[Lexicon], seed: int
+    sample: pl.DataFrame,
+    fold: npt.NDArray[np.int64],
+    tables: Sequence[Tables],
+    embed: Embed | None,
+    seed: int,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Kind of damage -> traits of pairs of a fold damaged so, by the lexicon that has seen none of the fold."""
+    """Kind of damage -> traits of pairs of a fold damaged so, by the tables that have seen none of the fold."""
     random = rng(seed, "judge")
-    by_kind: dict[str, list[npt.NDArray[np.float64]]] = {
-        kind: [] for kinds in GROUPS.values() for kind in kinds
-    }
-    for number, lexicon in enumerate(lexicons):
+    by_kind: dict[str, list[npt.NDArray[np.float64]]] = {kind: [] for kinds in _CLASSES for kind in kinds}
+    for number, own_tables in enumerate(tables):
         own = sample.filter(pl.Series(fold == number))
         clean = Clean(list(own.select("src", "tgt").iter_rows()))
         for kind, parts in by_kind.items():
-            chosen = random.permutation(own.height)[: -(-_DAMAGED // len(lexicons))]
+            chosen = random.permutation(own.height)[: -(-_DAMAGED // len(tables))]
             pairs: list[Pair] = [pair for i in chosen.tolist() if (pair := KINDS[kind](i, clean, random))]
             table = pl.DataFrame(pairs, {"src": pl.String, "tgt": pl.String}, orient="row")
-            parts.append(traits.measure(lexicon, *_sides(table)))
+            parts.append(traits.measure(own_tables, Sides.read(table, embed)))
     return {kind: np.concatenate(parts) for kind, parts in by_kind.items()}
 
 
 def _odds(classifiers: tuple[Classifier, ...], values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.stack([each.odds(values) for each in classifiers], axis=1)
+    """The log odds of each group: the largest of its classifiers'."""
+    odds = np.stack([each.odds(values) for each in classifiers], axis=1)
+    first = np.cumsum([0, *(len(classes) for classes in GROUPS.values())])[:-1]
+    largest: npt.NDArray[np.float64] = np.maximum.reduceat(odds, first, axis=1)
+    return largest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +15,17 @@ from xling.core.progress import Progress
 from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.parallel.audit import audit
 from xling.corpora.parallel.chain import Chain, count_entered
+from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.parallel.sources import READ, PairSource, open_sources
 from xling.text.document import Ledger
-from xling.text.encoders import encoder_of
 from xling.text.pairs import SIDES, near_key
 
 KEPT, REJECTS, KEYS = "kept.parquet", "rejects.parquet", "keys.parquet"
 LEDGER, INPUTS, COUNTERS, AUDIT = "ledger.json", "inputs.json", "counters.json", "audit.json"
 _SWAP_SAMPLE, _SWAP_SHARE = 400, 0.5
-
-Scorer = Callable[[pl.DataFrame], pl.Series]
 
 
 class TableFile:
@@ -64,7 +61,7 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
     Raises:
         UserError: a source is missing, damaged or swapped; nothing of the part is left then.
     """
-    chain, scorer = cfg.chain(), scorer_of(cfg)
+    chain = cfg.chain()
     sources = open_sources([cfg.uris[index]], cfg.source_context())
     ledger, pair_counters = Ledger(num_samples=cfg.num_samples), PairCounters()
     with (
@@ -81,8 +78,8 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
                 kept, lost = chain.run_batch(batch, ledger)
                 if cfg.audit and number == 0 and position == 0:
                     write_json(folder / AUDIT, audit(chain, batch, kept, cfg.seed))
-                if scorer and kept.height:
-                    kept = kept.with_columns(scorer(kept).cast(pl.Float32).alias("score"))
+                if kept.height and (scores := scores_of(kept, chain.context)) is not None:
+                    kept = kept.with_columns(scores.cast(pl.Float32).alias("score"))
                 pair_counters.dropped(lost)
                 files[KEPT].add(kept)
                 files[REJECTS].add(lost)
@@ -123,22 +120,13 @@ def refuse_swapped(batch: pl.DataFrame, source: PairSource, chain: Chain) -> Non
         )
 
 
-def scorer_of(cfg: ParallelConfig) -> Scorer | None:
-    """Cosine of sentence vectors of ``cfg.checkpoint``, None without one."""
-    if not cfg.checkpoint:
+def scores_of(pairs: pl.DataFrame, context: Context) -> pl.Series | None:
+    """Cosine of the sentence vectors of both sides, None without an encoder."""
+    if context.embed is None:
         return None
-    encoder = encoder_of(cfg.checkpoint)
-    langs = cfg.langs
-
-    def score(pairs: pl.DataFrame) -> pl.Series:
-        left, right = (
-            encoder.embed(pairs[side].to_list(), lang, cfg.layer, cfg.pooling)
-            for side, lang in zip(SIDES, langs, strict=True)
-        )
-        norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-        return pl.Series((left * right).sum(axis=1) / np.maximum(norms, 1e-9))
-
-    return score
+    vectors = context.embed(pairs)
+    norms = np.linalg.norm(vectors, axis=2).prod(axis=1)
+    return pl.Series(vectors.prod(axis=1).sum(axis=1) / np.maximum(norms, 1e-9))
 
 
 def _source_facts(sources: list[PairSource]) -> list[dict[str, str]]:

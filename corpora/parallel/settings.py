@@ -13,6 +13,7 @@ from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.of_pair import OfPair
 from xling.corpora.parallel.sources import SourceContext
+from xling.text.encoders import SentenceVectors
 
 STAGE_NAME = "corpus parallel"
 
@@ -31,7 +32,8 @@ class ParallelConfig(OfPair):
         filters: names of pair filters in order; those of the whole corpus last.
         settings: filter -> its settings, for example ``settings.length.max_ratio=3``.
         heldout: files of dev and test sets, text, TSV or JSON, whose sentences are dropped on either side.
-        checkpoint: encoder directory of ``xling pretrain``; its cosine becomes the score of each pair.
+        checkpoint: encoder directory of ``xling pretrain``; its cosine becomes the score of each pair, and the filter
+            ``align`` learns how near the sides of whole pairs lie.
         layer: layer of the checkpoint's sentence vectors, -1 the last.
         pooling: ``mean``, ``max`` or ``cls``.
         dev_pairs: pairs held out as dev set, whole documents where they are known; at most a tenth.
@@ -88,8 +90,7 @@ class ParallelConfig(OfPair):
 
     def content(self) -> dict[str, Any]:
         """The settings that decide what is published, with digests of the files that they name."""
-        encoder = [Path(self.checkpoint)] if self.checkpoint else []
-        files = manifest.digests_in([encoder, self.chain()])
+        files = manifest.digests_in(self.chain())
         return super().content() | ({"files": files} if files else {})
 
     def workspace(self) -> Workspace:
@@ -98,7 +99,10 @@ class ParallelConfig(OfPair):
 
     def chain(self) -> chain.Chain:
         """The filters with their settings."""
-        context = Context.of_pair(self.pair, tuple(map(Path, self.heldout)))
+        encoder = (
+            SentenceVectors(Path(self.checkpoint), self.layer, self.pooling) if self.checkpoint else None
+        )
+        context = Context.of_pair(self.pair, tuple(map(Path, self.heldout)), encoder)
         return chain.build(self.filters, self.settings, context)
 
     def source_context(self) -> SourceContext:

@@ -1,40 +1,111 @@
-"""Traits of a sentence pair beside a lexicon: how much is covered, in which order, how long it is."""
+"""Traits of a sentence pair beside tables: how much is covered, in which order, how long it is, how it is written."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from xling.corpora.parallel import form, lexical, names, space
+from xling.corpora.parallel.form import FormCounts, Forms
 from xling.corpora.parallel.lexical import Lexicon, Tokens, fit, run_keys
+from xling.corpora.parallel.names import Spelt
+from xling.corpora.parallel.space import Space
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64
+    from jaxtyping import Float32, Float64, Int64, Shaped
+
+Embed = Callable[[pl.DataFrame], npt.NDArray[np.float32]]
+"""Gives the vectors of both sides of pairs, float32 (num_pairs, 2, dim)."""
 
 NAMES = (
     "tgt_fit", "src_fit", "worse_fit", "tgt_end", "src_end", "tgt_begin", "src_begin", "tgt_all", "src_all", "length",
-    "length_off", "foreign_end", "foreign_begin", "foreign", "copied", "order", "tgt_runs", "src_runs", "runs_off",
+    "foreign_end", "foreign_begin", "foreign", "copied", "order", "tgt_runs", "src_runs", "runs_off",
     "words",
 )  # fmt: skip
-"""Of which `measure` gives the values."""
+"""Of the values that `measure` gives, those of the words; the last one is multiplied with all others."""
 _RUN_SMOOTHING = 3.0
 
 
-def measure(
-    lexicon: Lexicon,
-    src: Tokens,
-    tgt: Tokens,
-    chars: Float64[np.ndarray, "pairs 2"],
-) -> Float64[np.ndarray, "pairs traits"]:
-    """The values of `NAMES` for each pair, float64 (num_pairs, num_traits).
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of some pairs as they are measured.
 
-    Args:
-        lexicon: of the languages.
+    Attributes:
         src: words of the source sides.
         tgt: words of the target sides.
         chars: characters of both sides, float64 (num_pairs, 2).
+        forms: marks, capitals and kinds of words.
+        spelt: consonants of the words of both sides.
+        vectors: of both sides, float32 (num_pairs, 2, dim); None without an encoder.
     """
+
+    src: Tokens
+    tgt: Tokens
+    chars: Float64[np.ndarray, "pairs 2"]
+    forms: Forms
+    spelt: tuple[Spelt, Spelt]
+    vectors: Float32[np.ndarray, "pairs 2 dim"] | None = None
+
+    @staticmethod
+    def read(pairs: pl.DataFrame, embed: Embed | None = None) -> Sides:
+        """Read pairs with the columns ``src`` and ``tgt``."""
+        chars = pairs.select(pl.col("src", "tgt").str.len_chars().cast(pl.Float64)).to_numpy()
+        src, tgt = lexical.tokens(pairs["src"]), lexical.tokens(pairs["tgt"])
+        spelt = names.spelt(pairs["src"]), names.spelt(pairs["tgt"])
+        return Sides(src, tgt, chars, form.forms(pairs), spelt, embed(pairs) if embed else None)
+
+    def take(self, rows: Int64[np.ndarray, " rows"]) -> Sides:
+        """The pairs of the numbers ``rows``, in that order."""
+        vectors = None if self.vectors is None else self.vectors[rows]
+        spelt = self.spelt[0].take(rows), self.spelt[1].take(rows)
+        src, tgt = self.src.take(rows), self.tgt.take(rows)
+        return Sides(src, tgt, self.chars[rows], self.forms.take(rows), spelt, vectors)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Counts of a sample of pairs in two languages.
+
+    Attributes:
+        lexicon: which words stand for each other.
+        forms: which marks and capitals go together.
+        space: where the texts lie in the vectors of an encoder; None without one.
+    """
+
+    lexicon: Lexicon
+    forms: FormCounts
+    space: Space | None = None
+
+    @staticmethod
+    def train(sample: Sides) -> Tables:
+        """Count in sentence pairs."""
+        placed = None if sample.vectors is None else space.train(sample.vectors)
+        return Tables(lexical.train(sample.src, sample.tgt), form.train(sample.forms), placed)
+
+    def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Return the tables as numpy arrays by name, as they are stored."""
+        return self.lexicon.arrays() | self.forms.arrays() | (self.space.arrays() if self.space else {})
+
+    @staticmethod
+    def from_arrays(held: Mapping[str, Shaped[np.ndarray, "..."]]) -> Tables:
+        """Rebuild the tables from the arrays that `arrays` returned."""
+        placed = Space.from_arrays(held) if space.ARRAYS[0] in held else None
+        return Tables(Lexicon.from_arrays(held), FormCounts.from_arrays(held), placed)
+
+
+def names_of(tables: Tables) -> tuple[str, ...]:
+    """The names of the values that `measure` gives beside these tables."""
+    return (*form.NAMES, *names.NAMES, *(space.NAMES if tables.space else ()), *NAMES)
+
+
+def measure(tables: Tables, pairs: Sides) -> Float64[np.ndarray, "pairs traits"]:
+    """The values of `names_of` for each pair, float64 (num_pairs, num_traits)."""
+    lexicon, src, tgt, chars = tables.lexicon, pairs.src, pairs.tgt, pairs.chars
     fits = fit(lexicon, src, tgt)
     src_fit, tgt_fit = mean(src, fits.src), mean(tgt, fits.tgt)
     foreign = _foreign(lexicon, tgt)
@@ -43,12 +114,15 @@ def measure(
     values = (
         tgt_fit, src_fit, np.minimum(src_fit, tgt_fit),
         ends(tgt, fits.tgt), ends(src, fits.src), ends(tgt, fits.tgt, True), ends(src, fits.src, True),
-        _root(tgt, tgt_fit), _root(src, src_fit), length, np.zeros(len(length)),
+        _root(tgt, tgt_fit), _root(src, src_fit), length,
         -ends(tgt, -foreign), -ends(tgt, -foreign, True), mean(tgt, foreign), _copied(src, tgt),
         _order(tgt, fits.tgt, fits.place), runs[1], runs[0], runs[1] - runs[0],
         np.log1p(np.minimum(src.lengths, tgt.lengths)),
     )  # fmt: skip
-    return np.stack(values, axis=1)
+    others = [form.measure(tables.forms, pairs.forms), names.measure(*pairs.spelt)]
+    if tables.space is not None and pairs.vectors is not None:
+        others.append(space.measure(tables.space, pairs.vectors))
+    return np.concatenate([*others, np.stack(values, axis=1)], axis=1)
 
 
 def mean(side: Tokens, values: Float64[np.ndarray, " words"]) -> Float64[np.ndarray, " texts"]:

@@ -7,6 +7,8 @@ theirs (`xling.core.registry`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -47,3 +49,26 @@ ENCODERS.refer("checkpoint", "xling.transfer.words:CheckpointEncoder")
 def encoder_of(checkpoint: str | Path) -> Encoder:
     """Return the encoder in an output directory of `xling pretrain`."""
     return ENCODERS["checkpoint"](Path(checkpoint))
+
+
+@dataclass(frozen=True)
+class SentenceVectors:
+    """Sentence vectors of one encoder, which is loaded when it is first asked.
+
+    Attributes:
+        checkpoint: output directory of `xling pretrain`.
+        layer: layer of the vectors, -1 the last.
+        pooling: ``mean``, ``max`` or ``cls``.
+    """
+
+    checkpoint: Path
+    layer: int = -1
+    pooling: str = "mean"
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return encoder_of(self.checkpoint)
+
+    def of(self, texts: Sequence[str], lang: str) -> Float32[np.ndarray, "texts dim"]:
+        """Return the vectors of texts in one language, float32 (num_texts, dim)."""
+        return np.asarray(self._encoder.embed(texts, lang, self.layer, self.pooling), np.float32)

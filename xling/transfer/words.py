@@ -13,10 +13,12 @@ from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import working_dtype
+from xling.models.static import is_static
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend, _example
 from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.static import StaticBackend
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -25,10 +27,12 @@ _BATCH_TOKENS = 8192
 
 
 class CheckpointEncoder:
-    """An encoder of `xling pretrain` with the interface of `xling.text.encoders`."""
+    """An encoder of `xling pretrain`, deep or static, with the interface of `xling.text.encoders`."""
 
     def __init__(self, ckpt: Path) -> None:
-        self._ckpt, self._backend = ckpt, EncoderBackend(ckpt, "encoder")
+        self._ckpt = ckpt
+        self._static = StaticBackend(ckpt, "encoder") if is_static(ckpt) else None
+        self._backend = self._static or EncoderBackend(ckpt, "encoder")
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -39,7 +43,10 @@ class CheckpointEncoder:
     def words(
         self, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
     ) -> list[Float32[np.ndarray, "_ dim"]]:
-        """Compute word vectors; see `word_vectors`."""
+        """Compute word vectors; see `word_vectors`. Those of a static encoder are the same in every layer."""
+        if self._static:
+            with torch.inference_mode():
+                return [self._static.encoder.words(words).numpy() for words in sentences]
         return word_vectors(self._ckpt, sentences, lang, layer)
 
 

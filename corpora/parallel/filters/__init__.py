@@ -9,16 +9,21 @@ never has to be in memory together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import polars as pl
 
 from xling.core import languages
 from xling.core.languages import Language
 from xling.core.registry import Registry
+from xling.text.encoders import SentenceVectors
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 REPAIRS: dict[str, pl.DataType] = {
     "id": pl.String(), "kind": pl.String(), "before": pl.String(), "after": pl.String(),
@@ -34,17 +39,30 @@ class Context:
         src: language of the source side.
         tgt: language of the target side.
         heldout: files of dev and test sets, whose sentences must not appear.
+        vectors: sentence vectors of an encoder; None without one.
     """
 
     src: Language
     tgt: Language
     heldout: tuple[Path, ...] = ()
+    vectors: SentenceVectors | None = None
 
     @classmethod
-    def of_pair(cls, pair: str, heldout: tuple[Path, ...] = ()) -> Context:
+    def of_pair(
+        cls, pair: str, heldout: tuple[Path, ...] = (), vectors: SentenceVectors | None = None
+    ) -> Context:
         """The context of ``en-sw``."""
         src, tgt = languages.get_pair(pair)
-        return cls(src, tgt, heldout)
+        return cls(src, tgt, heldout, vectors)
+
+    @property
+    def embed(self) -> Callable[[pl.DataFrame], Float32[np.ndarray, "pairs 2 dim"]] | None:
+        """A function from pairs to the vectors of both sides, float32 (num_pairs, 2, dim); None without an encoder."""
+        if (vectors := self.vectors) is None:
+            return None
+        return lambda pairs: np.stack(
+            [vectors.of(pairs[side].to_list(), lang.code) for side, lang in self.sides], axis=1
+        )
 
     @property
     def sides(self) -> tuple[tuple[str, Language], ...]:

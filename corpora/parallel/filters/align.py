@@ -37,10 +37,10 @@ class Align(PairFilter):
         tables: ``judge.npz`` that ``xling align`` has made; empty trains on the corpus itself.
     """
 
-    foreign_words: float = 2.0
-    unrelated: float = 3.4
-    partial: float = 3.2
-    disordered: float = 4.0
+    foreign_words: float = 4.8
+    unrelated: float = 7.0
+    partial: float = 6.0
+    disordered: float = 4.5
     tables: Path | None = None
 
     name: ClassVar[str] = "align"
@@ -85,7 +85,7 @@ class Align(PairFilter):
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
         """Return the filter with what it learned from the first batch of pairs."""
         return Fitted(
-            _load(self.tables) if self.tables else judge.train(pairs),
+            _load(self.tables) if self.tables else judge.train(pairs, context.embed),
             tuple(getattr(self, kind) for kind in GROUPS),
         )
 

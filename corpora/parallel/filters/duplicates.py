@@ -10,11 +10,13 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
-from xling.corpora.parallel.near import MIN_WORDS, one_word_apart, sums, whole_words
+from xling.corpora.parallel.near import BUCKETS, MIN_WORDS, bags, few_more, one_word_apart, sums, whole_words
 from xling.text.pairs import SIDES, near_key
 
 _BEFORE = (("A cat.", "Eine Katze."),)
 _LONG = (("A small cat sleeps in the house.", "Eine kleine Katze schläft im Haus."),)
+_ELISIONS = (("It's water from a well.", "C'est de l'eau d'un puits."),)
+_UNSPACED = (("He came home late today.", "เขากลับบ้านดึกวันนี้"),)
 _LOOK_BACK = 8  # earlier pairs with an equal side that a pair is compared with
 
 
@@ -24,7 +26,8 @@ class Duplicates(CorpusFilter):
     """Keep the first of pairs that are equal.
 
     Nearly equal are texts with the same letters, in any case and with any digits, punctuation and spaces. So are
-    pairs one side of which is equal in that way while the other, of at least four words, has one more or less.
+    pairs one side of which is equal in that way while the other, of at least four words, has one more or less. Where
+    no spaces stand between words a word is up to three characters.
 
     Args:
         near: whether nearly equal pairs are dropped too.
@@ -48,6 +51,11 @@ class Duplicates(CorpusFilter):
         PairExample("near_pair", "A CAT!", "eine Katze 2", before=_BEFORE),
         PairExample("word_more", _LONG[0][0], "Eine kleine Katze schläft im im Haus.", before=_LONG),
         PairExample("word_more", "A small cat sleeps in house.", _LONG[0][1], before=_LONG),
+        PairExample(
+            "word_more", "It's water from a well.", "C'est de l'eau d'un d'un puits.", before=_ELISIONS
+        ),
+        PairExample("word_more", _UNSPACED[0][0], "เขากลับบ้านดึกบ้าวันนี้", "en-th", before=_UNSPACED),
+        PairExample("", _UNSPACED[0][0], "วันนี้ผมกลับบ้านค่ำ", "en-th", before=_UNSPACED),
         PairExample("", _LONG[0][0], "Eine kleine Maus schläft im Haus.", before=_LONG),
         PairExample("src_again", "A cat.", "Kater", settings={"sides": "src"}, before=_BEFORE),
         PairExample("tgt_again", "Tom", "Eine Katze.", settings={"sides": "either"}, before=_BEFORE),
@@ -61,7 +69,7 @@ class Duplicates(CorpusFilter):
         if not self.near:
             return hashes
         columns = []
-        for side in SIDES:
+        for side, lang in context.sides:
             words = whole_words(pairs[side])
             first, second = sums(words)
             few = words.lengths < MIN_WORDS
@@ -69,6 +77,9 @@ class Duplicates(CorpusFilter):
                 pl.Series(f"words_{side}", np.where(few, 0, first)),
                 pl.Series(f"mixed_{side}", second),
             ]
+            if not lang.spaces:
+                halves = bags(words).view(np.uint64).reshape(-1, BUCKETS // 8)
+                columns += [pl.Series(f"bag{i}_{side}", halves[:, i]) for i in range(BUCKETS // 8)]
         return hashes.with_columns(columns)
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
@@ -97,8 +108,17 @@ def _word_more(keys: pl.DataFrame, equal: str, other: str) -> npt.NDArray[np.boo
     order = np.argsort(alike, kind="stable")
     alike = alike[order]
     both = keys.select(f"words_{other}", f"mixed_{other}").to_numpy().T[:, order]
+    names = [f"bag{i}_{other}" for i in range(BUCKETS // 8)]
+    is_unspaced = names[0] in keys.columns
+    bag = (
+        np.stack([keys[name].to_numpy()[order] for name in names], axis=1).view(np.uint8)
+        if is_unspaced
+        else None
+    )
     repeated = np.zeros(len(order), bool)
     for back in range(1, min(_LOOK_BACK, len(order) - 1) + 1):
         rows = np.flatnonzero((alike[back:] == alike[:-back]) & (both[0, back:] > 0) & (both[0, :-back] > 0))
         repeated[order[rows + back]] |= one_word_apart(both[:, rows + back], both[:, rows])
+        if bag is not None:
+            repeated[order[rows + back]] |= few_more(bag[rows + back], bag[rows])
     return repeated

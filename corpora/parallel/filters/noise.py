@@ -28,7 +28,8 @@ _INVISIBLE = (
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{2060}-\u{2064}\u{feff}\u{202a}-\u{202e}\u{2066}-\u{2069}]"
 )
 _JOINERS = r"[\u{200b}-\u{200d}]"
-_LOST = r"\p{L}\?\p{L}"  # what a wrong encoding leaves of a letter with a mark
+# What a wrong encoding leaves of a letter with a mark: inside a word, as its first letter, or as its last one.
+_LOST = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:]|\.(?:\s|$))"
 _MIN_SPACED = 6
 
 
@@ -70,6 +71,9 @@ class Noise(PairFilter):
         PairExample("invisible", "It is late.", "Es ist\x07 spät."),
         PairExample("invisible", "It is late.", "Es ist\u200b spät."),
         PairExample("lost_letters", "It is late.", "Es ist sp?t."),
+        PairExample("lost_letters", "It is big.", "Es ist ?ppig."),
+        PairExample("lost_letters", "He blamed me for it.", "Il me l'a reproch?.", "en-fr"),
+        PairExample("", "He asked: where?", "Er fragte: wo? ..."),
         PairExample("letter_spaced", "It is late now", "E s  i s t  s p ä t"),
         PairExample("markup", "It is late.", "[b]Es ist spät.[/b]"),
         PairExample("markup", "It is late.", ".main { color: #fff; margin: 0 } Es ist spät."),

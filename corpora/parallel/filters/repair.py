@@ -48,6 +48,9 @@ class Repair(PairFilter):
     def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the pairs with texts put right, and what was changed."""
         changes: list[Change] = []
+        if self.swapped:  # first, since what is spelling in one language is damage in the other
+            pairs, rows = exchanged(pairs, _swapped(pairs, context))
+            changes += rows
         for (side, lang), other in zip(context.sides, reversed(SIDES), strict=True):
             asked = pairs.select(self._looks(side, other).alias("asked"))["asked"].arg_true()
             if len(asked):
@@ -56,9 +59,6 @@ class Repair(PairFilter):
                 for row in asked.to_list():
                     texts[row] = self._mended(pairs["id"][row], texts[row], beside[row], lang, changes)
                 pairs = pairs.with_columns(pl.Series(side, texts, pl.String))
-        if self.swapped:
-            pairs, rows = exchanged(pairs, _swapped(pairs, context))
-            changes += rows
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:

@@ -196,13 +196,13 @@ def test_a_checkpoint_scores_the_pairs(tmp_path, pairs, monkeypatch):
 
     class Encoder:
         def __init__(self, path):
-            assert path == "model"
+            assert path == Path("model")
 
         def embed(self, texts, lang, layer, pooling):
             size = 1.0 if lang == "en" else -1.0
             return np.array([[1.0, 0.0] if "2" not in t else [size, 1e-6] for t in texts], np.float32)
 
-    monkeypatch.setattr("xling.corpora.parallel.read.encoder_of", Encoder)
+    monkeypatch.setattr("xling.text.encoders.encoder_of", Encoder)
     settings = {"score": {"threshold": "0.5"}}
     cfg, _ = build(
         tmp_path, [write(tmp_path, pairs)], checkpoint="model", settings=settings, dev_pairs=0, test_pairs=0

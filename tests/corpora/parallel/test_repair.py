@@ -55,6 +55,12 @@ def test_sides_in_each_others_script_change_places():
         assert not repaired(pair, src, tgt)[1].notes
 
 
+def test_a_joiner_of_a_swapped_side_stays():
+    rows, ledger = repaired("en-fa", ["می\u200cآیم."], ["I will come."])
+    assert rows == [("I will come.", "می\u200cآیم.")]
+    assert ledger.notes == {"repaired_swapped": 1}
+
+
 def test_sides_in_each_others_language_change_places():
     pairs = list(dict.fromkeys(para("en", "de", 700, 1)))[:400]
     turned = [pair[::-1] if row % 20 == 0 else pair for row, pair in enumerate(pairs)]
