@@ -144,6 +144,8 @@ _MISTAKES = (
     "export hf nowhere out",
     "export fairseq nowhere out",
     "import fairseq nowhere out",
+    "merge out checkpoints=nowhere",
+    "merge out checkpoints=nowhere,nothing",
     "trim nowhere out corpora.en=x",
     "quantize nowhere out",
     "corpus mono lang=xx source=text:nowhere out=out",

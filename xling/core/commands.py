@@ -397,6 +397,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.hub.settings:MergeConfig",
         run="xling.hub.merge:run",
         positional="out",
+        reads="checkpoints base",
         help="average or TIES-merge models that started from the same checkpoint",
     ),
     Stage(

@@ -30,14 +30,15 @@ def check_there(reads: str, cfg: Any) -> None:
         UserError: a path does not exist, or a checkpoint is a model of the hub that was not imported.
     """
     for field in reads.split():
-        path = str(getattr(cfg, field) or "")
-        if path and not path.startswith(HUB) and not Path(path).exists():
-            raise UserError(
-                f"{field}={path}: there is no such file or folder",
-                fix="check the path, or run the stage that makes it",
-            )
-        if field == "checkpoint" and path:
-            refuse_hub_folder(Path(path))
+        given = getattr(cfg, field)
+        for path in map(str, given if isinstance(given, tuple) else filter(None, [given])):
+            if not path.startswith(HUB) and not Path(path).exists():
+                raise UserError(
+                    f"{field}={path}: there is no such file or folder",
+                    fix="check the path, or run the stage that makes it",
+                )
+            if field in ("checkpoint", "checkpoints"):
+                refuse_hub_folder(Path(path))
 
 
 def refuse_hub_folder(folder: Path) -> None:

@@ -28,10 +28,8 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
     """Merge models and publish the result, as ``xling pretrain`` does.
 
     Raises:
-        UserError: fewer than two models, different shapes, languages or vocabularies, a wrong number of
-            weights, TIES without the model that they started from, or a density out of range.
+        UserError: different shapes, languages or vocabularies.
     """
-    _check(cfg)
     sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, sources):
         return done
@@ -61,23 +59,6 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
         vocab.copy(cfg.checkpoints[0], publication.path)
         publication.counts |= {"langs": states[0]["langs"], "models": num, "method": cfg.method}
     return manifest.read(cfg.out)
-
-
-def _check(cfg: MergeConfig) -> None:
-    if len(cfg.checkpoints) < 2:
-        raise UserError(f"checkpoints={','.join(map(str, cfg.checkpoints))}", "two models or more")
-    if cfg.weights and (len(cfg.weights) != len(cfg.checkpoints) or min(cfg.weights) <= 0):
-        raise UserError(
-            f"weights={','.join(map(str, cfg.weights))} for {len(cfg.checkpoints)} models",
-            "a number above 0 for each",
-        )
-    if (cfg.method == "ties") != (cfg.base is not None):
-        raise UserError(
-            f"method={cfg.method} with base={cfg.base or ''}",
-            "method=ties base=MODEL that all started from, or method=mean",
-        )
-    if not 0 < cfg.density <= 1:
-        raise UserError(f"density={cfg.density}", "a share above 0, at most 1")
 
 
 def _alike(first: dict[str, Any], second: dict[str, Any]) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from xling.core.errors import UserError
+
 
 @dataclass(frozen=True)
 class ExportConfig:
@@ -164,3 +166,25 @@ class MergeConfig:
     base: Path | None = None
     density: float = 0.2
     scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Reject invalid settings.
+
+        Raises:
+            UserError: fewer than two models, a wrong number of weights, TIES without the model that they started from,
+                or a density out of range.
+        """
+        if len(self.checkpoints) < 2:
+            raise UserError(f"checkpoints={','.join(map(str, self.checkpoints))}", "two models or more")
+        if self.weights and (len(self.weights) != len(self.checkpoints) or min(self.weights) <= 0):
+            raise UserError(
+                f"weights={','.join(map(str, self.weights))} for {len(self.checkpoints)} models",
+                "a number above 0 for each",
+            )
+        if (self.method == "ties") != (self.base is not None):
+            raise UserError(
+                f"method={self.method} with base={self.base or ''}",
+                "method=ties base=MODEL that all started from, or method=mean",
+            )
+        if not 0 < self.density <= 1:
+            raise UserError(f"density={self.density}", "a share above 0, at most 1")
