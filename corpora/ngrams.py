@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy import sparse
 
 from xling.core.errors import UserError
 
@@ -94,7 +94,7 @@ class NgramModel:
         """Gains as a sparse matrix, ``(num_grams, num_langs)`` float64."""
         starts = np.concatenate([np.zeros(1, dtype=self.ends.dtype), self.ends])
         shape = (len(self.hashes), len(self.langs))
-        return sparse.csr_array(
+        return scipy.sparse.csr_array(
             (self.gain.astype(np.float64), self.lang_of.astype(np.int32), starts), shape=shape
         )
 
@@ -110,7 +110,7 @@ class NgramModel:
         ends = np.cumsum([0, *(len(places) for places, _, _ in read)])
         places = np.concatenate([np.zeros(0, dtype=np.int64), *(places for places, _, _ in read)])
         counts = np.concatenate([np.zeros(0), *(counts for _, counts, _ in read)])
-        seen = sparse.csr_array((counts, places, ends), shape=(len(texts), len(self.hashes)))
+        seen = scipy.sparse.csr_array((counts, places, ends), shape=(len(texts), len(self.hashes)))
         return (seen @ self._table).toarray() / np.maximum(1, nums)[:, None], nums
 
     def gains(self, hashes: UInt32[np.ndarray, " num_hashes"]) -> Float32[np.ndarray, "num_hashes num_langs"]:

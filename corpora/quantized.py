@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy import sparse
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Num
@@ -131,7 +131,7 @@ class Quantized:
         grams, owners_of_grams = self._grams(blobs)
         columns = np.concatenate([np.array(known, dtype=np.int32), grams])
         lines = np.concatenate([np.array(owners, dtype=np.int32), owners_of_grams])
-        counts = sparse.csr_array(
+        counts = scipy.sparse.csr_array(
             (np.ones(len(columns)), (lines, columns)), shape=(len(texts), len(self.rows))
         )
         sums: NDArray[np.float64] = counts @ self.rows

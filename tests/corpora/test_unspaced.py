@@ -24,3 +24,11 @@ def test_texts_with_few_such_characters_stay() -> None:
     texts = [["Die", "Stadt", "東", "京"]] * 3
     assert merged(texts) == texts
     assert merged([]) == []
+
+
+def test_short_texts_of_many_characters_are_cut() -> None:
+    """2,500 characters allow 250 pieces; 1,000 are different."""
+    drawn = np.random.default_rng(1).permutation(2500) % 1000
+    texts = [[chr(0x4E00 + n) for n in row] for row in drawn.reshape(125, 20).tolist()]
+    found = merged(texts)
+    assert ["".join(words) for words in found] == ["".join(words) for words in texts]

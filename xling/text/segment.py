@@ -145,8 +145,12 @@ def _learned(runs: list[str]) -> dict[str, float]:
     return dict(_whole(unigram_model(runs, min(size, MAX_PIECES))))
 
 
+_OWN_PIECES = 3
+"""Pieces that sentencepiece adds: unknown, begin and end."""
+
+
 def unigram_model(runs: Sequence[str], size: int) -> sentencepiece.SentencePieceProcessor:
-    """Return a unigram model of at most ``size`` pieces that changes no character.
+    """Return a unigram model of at most ``size`` pieces, or one per character, that changes no character.
 
     Args:
         runs: text without spaces.
@@ -155,11 +159,13 @@ def unigram_model(runs: Sequence[str], size: int) -> sentencepiece.SentencePiece
     Source: Kudo 2018, Subword regularization, section 3.2; trained by sentencepiece.
     """
     written = io.BytesIO()
+    # Short texts in Chinese have more characters than the pieces that their length allows.
+    least = len(set().union(*runs)) + _OWN_PIECES
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(runs),
         model_writer=written,
         model_type="unigram",
-        vocab_size=size,
+        vocab_size=max(size, least),
         hard_vocab_limit=False,
         character_coverage=1.0,
         add_dummy_prefix=False,
