@@ -163,13 +163,16 @@ def test_workers_and_parts_do_not_change_a_byte(tmp_path: Path, crawl: str, corp
     assert contents(tmp_path / "two") == contents(corpora["sw"])
 
 
-def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path) -> None:
+def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, out = write_crawl(tmp_path / "crawl"), tmp_path / "sw"
     first = build(out, "sw", source)
     stamp = (out / "manifest.json").stat().st_mtime_ns
     assert build(out, "sw", source) == f"{first}\n  up to date: nothing to do"
     assert (out / "manifest.json").stat().st_mtime_ns == stamp
     write_crawl(tmp_path / "crawl", num_files=4)
+    with pytest.raises(UserError, match="overwrite=true"):
+        build(out, "sw", source)
+    monkeypatch.setenv(manifest.OVERWRITE, "true")
     assert build(out, "sw", source) != first
     assert len(list(read_corpus(out))) == 28
     (tmp_path / "crawl" / "crawl-00003.warc.wet.gz").write_bytes(b"")

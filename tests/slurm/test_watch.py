@@ -332,5 +332,5 @@ def test_a_process_stopped_before_the_rendezvous_is_found(cluster: Path, on_clus
         f"rank 1 on {lost['exclude'][0]} (of 2, 1 are late) hangs after 0 updates"
     )
     assert "during the start" in lost["reason"] and " in lockstep" not in lost["reason"]
-    assert "slurm_stages.py" in lost["reason"]
+    assert "stack:" in lost["reason"]  # of a process that may still be at its imports
     assert outcome_of("early", "lockstep")["state"] == "done"
