@@ -250,13 +250,8 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path, capsys: pytest.
     for name in ("one", "two"):
         text = "\n\n".join(f"Hii ni hati ya {name} namba {i}, kuhusu {name * (i + 1)}." for i in range(20))
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
-    plain: dict[str, Any] = {
-        "before_dedup": (),
-        "after_dedup": (),
-        "dedup": False,
-        "near_dedup": False,
-        "settings": {},
-    }
+    plain: dict[str, Any] = dict.fromkeys(("before_dedup", "after_dedup"), ()) | {"settings": {}}
+    plain |= dict.fromkeys(("dedup", "near_dedup"), False)
     build(tmp_path / "all", "sw", f"text:{tmp_path}/*.txt", **plain)
     build(tmp_path / "twice", "sw", f"text:{tmp_path}/one.txt,text:{tmp_path}/*.txt", **plain)
     texts = [sorted(doc.text for doc in read_corpus(tmp_path / name)) for name in ("all", "twice")]
