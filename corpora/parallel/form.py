@@ -106,9 +106,8 @@ def _pieces(texts: pl.Series) -> tuple[Tokens, Tokens]:
     )
     starts = np.concatenate([[0], np.cumsum(lengths)])
     bordered = starts + np.arange(len(starts))
-    return tuple(
-        Tokens(np.insert(ids.astype(np.uint64), starts[:-1], _BORDER), bordered) for ids in (shapes, ends)
-    )  # type: ignore[return-value]
+    kinds, endings = (np.insert(ids.astype(np.uint64), starts[:-1], _BORDER) for ids in (shapes, ends))
+    return Tokens(kinds, bordered), Tokens(endings, bordered)
 
 
 def _shape(char: str) -> int:
