@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.core.errors import UserError
 from xling.eval import predictions, retrieval
 from xling.eval.backend import Backend
-from xling.eval.kinds.base import VectorQuestion
+from xling.eval.kinds.base import Match, VectorQuestion
 from xling.eval.predictions import Origin
 from xling.eval.results import CONTROLS
 from xling.eval.retrieval import Vectors
@@ -35,8 +36,17 @@ def predict(
         suite: of a kind that is answered from vectors.
         targets: (language or pair, split).
         data: folder of the suites.
+
+    Raises:
+        UserError: ``match`` is set for a suite or a system whose words cannot be compared.
     """
-    more = ("|centred" if cfg.centred else "") + _precision(cfg) + ("|int8" if cfg.int8 else "")
+    match = _matching(cfg, system, suite)
+    more = (
+        ("|centred" if cfg.centred else "")
+        + (f"|match:{cfg.match}" if match else "")
+        + _precision(cfg)
+        + ("|int8" if cfg.int8 else "")
+    )
     how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{more}"
     folder = cfg.out / "predictions"
     for lang, split in targets:
@@ -53,6 +63,7 @@ def predict(
                 distance=cfg.distance,
                 training=partial(load, suite, lang, "train", data),
                 is_control=system.name in CONTROLS,
+                match=match,
             )
             predictions.write(folder, origin, rows, suite.shape.by_vectors(question))
         yield origin.path(folder)
@@ -91,6 +102,18 @@ def vectors(
     np.save(temporary, np.asarray(computed, dtype=np.float32))
     temporary.replace(path)
     return computed
+
+
+def _matching(cfg: EvalConfig, system: Backend, suite: Suite) -> Match | None:
+    """Return what adds the matched words to the scores of candidates; None for a control without words."""
+    if not cfg.match:
+        return None
+    if not suite.shape.compares_words:
+        raise UserError(f"match={cfg.match} for {suite.name}", "suites of retrieval", "leave out match=")
+    matched: Match | None = getattr(system, "matched", None)
+    if matched is None and system.name not in CONTROLS:
+        raise UserError(f"match={cfg.match} for {system.name}", "a static encoder", "leave out match=")
+    return matched and (lambda *texts: np.float32(cfg.match) * matched(*texts))
 
 
 def _precision(cfg: EvalConfig) -> str:

@@ -65,19 +65,20 @@ def best_rows(
 
 def ranked(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance, depth: int
-) -> Int64[np.ndarray, "src depth"]:
+) -> tuple[Int64[np.ndarray, "src depth"], Float32[np.ndarray, "src depth"]]:
     """Return the rows of ``tgt`` with the highest scores for each row of ``src``, the best first; ties in their order.
 
     Returns:
-        int64 (num_src, depth), or all of ``tgt`` where it has fewer rows.
+        int64 (num_src, depth), or all of ``tgt`` where it has fewer rows; their scores, float32 of the same shape.
     """
-    depth, rows = min(depth, len(tgt)), []
+    depth, rows, best = min(depth, len(tgt)), [], []
     for block in _score_blocks(src, tgt, distance):
         least = np.partition(block, -depth, axis=1)[:, -depth]
         for scores, bound in zip(block, least, strict=True):
             places = np.flatnonzero(scores >= bound)
             rows.append(places[np.argsort(-scores[places], kind="stable")][:depth])
-    return np.stack(rows)
+            best.append(scores[rows[-1]])
+    return np.stack(rows), np.stack(best)
 
 
 def _score_blocks(src: Vectors, tgt: Vectors, distance: Distance) -> Iterator[Vectors]:

@@ -40,6 +40,8 @@ class EvalConfig:
         pooling: pooling of sub-word vectors: mean, cls or max.
         distance: cosine, margin or csls.
         centred: subtract the mean vector of each side first, which mostly encodes its language.
+        match: weight of matched words, with which a static encoder ranks the nearest texts of a retrieval
+            suite again; 0 compares vectors alone.
         precision: precision of the weights for sentence vectors: bf16 is twice as fast on a CPU that supports
             it.
         search: settings of translation and generation.
@@ -70,6 +72,7 @@ class EvalConfig:
     pooling: Literal["mean", "cls", "max"] = "mean"
     distance: Distance = "cosine"
     centred: bool = False
+    match: float = 0.0
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     search: SearchConfig = field(default_factory=SearchConfig)
     translator: Path | None = None

@@ -23,9 +23,12 @@ from xling.eval.retrieval import Distance
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Float32
+    from jaxtyping import Float32, Int64
 
 Translate = Callable[[Sequence[str]], list[str]]
+Match = Callable[
+    [Sequence[str], Sequence[str], "Int64[np.ndarray, 'texts depth']"], "Float32[np.ndarray, 'texts depth']"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class VectorQuestion:
         distance: how vectors are compared.
         training: the training rows of the same languages, read on demand.
         is_control: a system that may not have learned anything.
+        match: (texts, texts of the other side, candidates (num_texts, depth)) -> what their words add to the scores
+            of the candidates, float32 (num_texts, depth); None if words are not compared.
     """
 
     rows: Sequence[Example]
@@ -69,6 +74,7 @@ class VectorQuestion:
     distance: Distance
     training: Callable[[], list[Example]]
     is_control: bool
+    match: Match | None = None
 
 
 class Kind:
@@ -83,6 +89,7 @@ class Kind:
         task: name in `xling.transfer.task.TASKS` of the task; "" if answers come from vectors.
         is_tuned: a model is fine-tuned on the suite's rows first.
         reads_training: answers from vectors also depend on training rows.
+        compares_words: the words of the nearest texts can be compared too (`VectorQuestion.match`).
         closed: a suite has to name its labels.
         may_be_rare: classes may have fewer rows than few-shot transfer requires.
         pairs_languages: a language of the suite is a pair such as ``en-de``.
@@ -100,6 +107,7 @@ class Kind:
     task: ClassVar[str] = ""
     is_tuned: ClassVar[bool] = True
     reads_training: ClassVar[bool] = False
+    compares_words: ClassVar[bool] = False
     closed: ClassVar[bool] = False
     may_be_rare: ClassVar[bool] = False
     pairs_languages: ClassVar[bool] = False

@@ -34,7 +34,7 @@ class Ranking(Mining):
         """Return the nearest candidates of each question."""
         sides = [[row for row in question.rows if row.fields["side"] == side] for side in ("src", "tgt")]
         asked, pool = (_vectors(question, part) for part in sides)
-        best = retrieval.ranked(asked, pool, question.distance, DEPTH)
+        best, _ = retrieval.ranked(asked, pool, question.distance, DEPTH)
         names = [row.id for row in sides[1]]
         answers = iter([[names[i] for i in row] for row in best.tolist()])
         return [next(answers) if row.fields["side"] == "src" else [] for row in question.rows]

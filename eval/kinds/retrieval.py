@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 from xling.eval import retrieval
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
 
+CANDIDATES = 30
+"""Nearest rows among which words decide, if they are compared."""
+
 
 class Retrieval(Kind):
     """The answer is the number of the row whose ``text_b`` is nearest to ``text_a``."""
@@ -19,6 +22,7 @@ class Retrieval(Kind):
     metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
     with_intervals = "retrieval"
     analysed = "pairs"
+    compares_words = True
 
     def is_label(self, row: Example) -> bool:
         """Return whether the value is a whole number."""
@@ -44,10 +48,14 @@ class Retrieval(Kind):
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the nearest translation of each row."""
-        sides = zip(("text_a", "text_b"), question.langs, strict=True)
-        a, b = (question.embed([r.fields[name] for r in question.rows], lang) for name, lang in sides)
-        indices: list[int] = retrieval.nearest(a, b, question.distance).tolist()
-        return indices
+        texts = [[row.fields[name] for row in question.rows] for name in ("text_a", "text_b")]
+        a, b = (question.embed(side, lang) for side, lang in zip(texts, question.langs, strict=True))
+        if question.match is None:
+            indices: list[int] = retrieval.nearest(a, b, question.distance).tolist()
+            return indices
+        near, scores = retrieval.ranked(a, b, question.distance, CANDIDATES)
+        best = (scores + question.match(texts[0], texts[1], near)).argmax(1)
+        return [int(row[place]) for row, place in zip(near, best, strict=True)]
 
 
 KINDS.add(Retrieval.name, Retrieval())

@@ -146,14 +146,16 @@ def test_ranked_is_a_sort_of_all_scores_and_ties_keep_their_order() -> None:
     a, b = (rng.normal(size=(n, 6)).astype(np.float32) for n in (50, 33))
     b[7] = b[3]
     for distance in ("cosine", "margin", "csls"):
-        best = retrieval.ranked(a, b, distance, 5)
-        assert (best[:, 0] == retrieval.nearest(a, b, distance)).all()
+        best, scores = retrieval.ranked(a, b, distance, 5)
+        nearest, highest = retrieval.best_rows(a, b, distance)
+        assert (best[:, 0] == nearest).all() and (scores[:, 0] == highest).all()
+        assert (np.diff(scores) <= 0).all()
         first = {name: i for i, name in enumerate(best[0].tolist())}
         assert len(first) == 5
         assert all(
             row.tolist().index(3) + 1 == row.tolist().index(7) for row in best if {3, 7} <= set(row.tolist())
         )
-    assert retrieval.ranked(a, b[:3], "cosine", 5).shape == (50, 3)
+    assert retrieval.ranked(a, b[:3], "cosine", 5)[0].shape == (50, 3)
 
 
 def test_the_scores_held_at_once_are_bounded() -> None:

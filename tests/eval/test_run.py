@@ -231,6 +231,8 @@ def test_retrieval_is_cached_by_model_and_texts(tmp_path: Path) -> None:
     centred = dataclasses.replace(cfg, centred=True)
     (other,) = embedding.predict(centred, system, suite, [("de", "test")], data)
     assert len(system.calls) == 3 and "|centred" in predictions.read_origin(other).extra
+    with pytest.raises(UserError, match=r"match=3.* for pretrained; valid: a static encoder"):
+        list(embedding.predict(dataclasses.replace(cfg, match=3.0), system, suite, [("de", "test")], data))
     random = Epochs({})
     random.name = "random"
     list(embedding.predict(cfg, random, suite, [("de", "test")], data))

@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,70 +14,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from static_helpers import NUM_WORDS, Shape, by_hand, classified, system, tagged, texts, word
 
 from xling.core.errors import UserError
 from xling.core.manifest import publish
 from xling.eval import label
-from xling.eval.backend import FitConfig, build
-from xling.eval.run import EvalConfig
+from xling.eval.backend import FitConfig
 from xling.eval.suite import Example, load, suites
 from xling.models import static
 from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
-from xling.text.features import hashed
 from xling.text.links import FILE, Linked
 from xling.transfer.common_words import LEAST_SHARE, MIN_TEXTS, common_words
 from xling.transfer.project import UNKNOWN, projected
-from xling.transfer.static_heads import logistic, pair_features
+from xling.transfer.static_heads import (
+    logistic,
+    pair_features,
+)
 from xling.transfer.static_tagger import _follow, best_path, shapes, tagger, without_case
 from xling.transfer.tag_lexicon import TagLexicon
-
-NUM_WORDS = 40
-
-
-def word(lang: str, number: int) -> str:
-    return f"{lang}{chr(97 + number // 26)}{chr(97 + number % 26)}{lang}"
 
 
 @pytest.fixture(scope="module")
 def ckpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model by hand: word n of two languages has the same vector, through the feature that is the word alone."""
-    torch.manual_seed(1)
-    cfg = StaticConfig(dim=48, bits=18, sketch=0)
-    table, meanings = torch.zeros(1 << cfg.bits, cfg.dim), torch.randn(NUM_WORDS, cfg.dim)
-    for lang, number in product(("xz", "qw"), range(NUM_WORDS)):
-        form = word(lang, number)
-        table[static.word_hash(form) % len(table)] = meanings[number] * len(hashed(form))
-    out = tmp_path_factory.mktemp("static") / "model"
-    with publish(out, "pretrain static", cfg) as made:
-        static.save(StaticEncoder(cfg, table, {}), made.path)
-    return out
-
-
-@dataclass(frozen=True)
-class Shape:
-    name: str
-    task: str
-    labels: tuple[str, ...]
-    scheme: str = ""
-
-
-def system(ckpt: Path, name: str = "pretrained") -> Any:
-    return build(name, EvalConfig(suites=("sib200",), out=Path("unused"), checkpoint=ckpt))
-
-
-def texts(lang: str, num_rows: int, seed: int) -> tuple[list[str], list[list[int]]]:
-    numbers = np.random.default_rng(seed).integers(0, NUM_WORDS, (num_rows, 6)).tolist()
-    return [" ".join(word(lang, n) for n in row) for row in numbers], numbers
-
-
-def classified(lang: str, num_rows: int, seed: int) -> list[Example]:
-    """The class says which half of the meanings most words are of."""
-    found, numbers = texts(lang, num_rows, seed)
-    names = ["low" if sum(n < NUM_WORDS // 2 for n in row) > 3 else "high" for row in numbers]
-    return [
-        Example(str(i), {"text": text}, name) for i, (text, name) in enumerate(zip(found, names, strict=True))
-    ]
+    return by_hand(tmp_path_factory.mktemp("static") / "model")
 
 
 def share_right(found: list[Any], right: list[Any]) -> float:
@@ -187,18 +147,6 @@ def test_mistakes_in_labelling(
 def test_only_texts_with_one_class_are_labelled(ckpt: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has pair rows"):
         label.run(label.LabelConfig("xnli", ckpt, "de", tmp_path / "out", data))
-
-
-def tagged(lang: str, num_rows: int, seed: int) -> list[Example]:
-    _, numbers = texts(lang, num_rows, seed)
-    rows = []
-    for i, row in enumerate(numbers):
-        tags, before = [], False
-        for n in row:
-            tags.append("O" if n >= 10 else "I-X" if before else "B-X")
-            before = n < 10
-        rows.append(Example(str(i), {"tokens": tuple(word(lang, n) for n in row)}, tuple(tags)))
-    return rows
 
 
 def test_tags_carry_over_and_are_iob2(ckpt: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,14 @@ class StaticEncoder:
         features.
         """
         return self._of_words(words)[:, : self.dim]
+
+    def without_sketch(self) -> StaticEncoder:
+        """Return the same encoder without spelling sketches."""
+        return StaticEncoder(replace(self.cfg, sketch=0), self.table, self.share)
+
+    def of_tokens(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
+        """Return learned vectors of length 1 of what `xling.text.features.tokens` returns, float32 (num_words, dim)."""
+        return unit(self._means([[word] for word in words])[:, : self.dim])
 
     def spelt_words(self, words: Sequence[str]) -> Float32[Tensor, "words dim_and_sketch"]:
         """Return vectors and spelling sketches, each of length 1, joined, float32 (num_words, dim + sketch)."""

@@ -6,6 +6,7 @@ See `xling.transfer.static_heads` and `xling.transfer.static_tagger`.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +18,17 @@ from torch import Tensor
 
 from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.sampling import rng
 from xling.models import static
 from xling.models.static import StaticEncoder, unit
+from xling.models.static_matching import matched
 from xling.text.links import Linked, read
 from xling.transfer.encode import Row
+from xling.transfer.link_words import LinkedWords
 from xling.transfer.project import projected
 from xling.transfer.static_heads import (
-    Classifier,
+    MAX_VOTERS,
+    Neighbours,
     averaged,
     logistic,
     network,
@@ -40,20 +45,24 @@ from xling.transfer.tasks.pair import Pair
 from xling.transfer.tasks.tag import Tag
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
+    from jaxtyping import Float32, Int64
 
 STRENGTHS = (0.5, 1.0, 2.0)
 """Strengths of logistic regression: each gives a checkpoint, and the source language's dev rows choose one. None is
 strong, since the vectors of other languages are noisier than those that it is fitted on."""
-INTENT_STRENGTH = 30.0
-"""Strength of logistic regression with many classes of few rows."""
+VOTES = (0.0, 1.0)
+"""Weights of the votes of labelled texts, of which the dev rows choose one too."""
+INTENT_STRENGTH, INTENT_VOTES = 2.0, 0.3
+"""Strength and weight with many classes of few rows."""
+SWITCHED = 9
+"""Copies of the rows of a slot tagger with words in other languages, if ``project`` names linked texts."""
 
 
 @dataclass(frozen=True)
 class Both:
     """The two heads for intents and slots."""
 
-    intent: Classifier
+    intent: Neighbours
     slots: Tagged
 
 
@@ -72,6 +81,7 @@ class StaticBackend:
         self._ckpt, self._random_init = ckpt, random_init
         self._encoder: StaticEncoder | None = None
         self._pairs: dict[int, Tensor] = {}
+        self._votes: dict[int, Tensor] = {}
         self._links: dict[Path, list[Linked]] = {}
         self._fitted: dict[int, tuple[Any, list[Any]]] = {}
 
@@ -85,7 +95,7 @@ class StaticBackend:
     def fit(
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
     ) -> list[Any]:
-        """Fit candidate heads: for classes one per value of `STRENGTHS`, else one for each half of the epochs.
+        """Fit candidate heads: for classes one per strength and weight of the votes, else one.
 
         Raises:
             UserError: there is no head for the suite's task, or there are no rows.
@@ -128,8 +138,19 @@ class StaticBackend:
         self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str
     ) -> Float32[np.ndarray, "rows labels"]:
         """Return the probability of each label for single texts of one language, (rows, labels)."""
-        features = text_features(self.encoder, [row.fields["text"] for row in rows])
-        return np.asarray(checkpoint.probabilities(features).numpy())
+        return np.asarray(self.likely(checkpoint, [row.fields["text"] for row in rows]).numpy())
+
+    def likely(self, checkpoint: Neighbours, texts: Sequence[str]) -> Float32[Tensor, "texts labels"]:
+        """Return the probability of each class; votes are computed once for all strengths, weights and seeds."""
+        key = hash((checkpoint.texts, checkpoint.classes, tuple(texts)))
+        if key not in self._votes:
+            with torch.inference_mode():
+                self._votes[key] = checkpoint.log_votes(texts)
+        return checkpoint.probabilities(texts, self._votes[key])
+
+    def classes(self, checkpoint: Neighbours, texts: Sequence[str]) -> list[str]:
+        """Return the most likely class of each text; the texts are of one language."""
+        return [checkpoint.labels[i] for i in self.likely(checkpoint, texts).argmax(1).tolist()]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -145,6 +166,13 @@ class StaticBackend:
             )
         with torch.inference_mode():
             return np.asarray(unit(self.encoder.sentences(texts)).numpy())
+
+    def matched(
+        self, src: Sequence[str], tgt: Sequence[str], candidates: Int64[np.ndarray, "src depth"]
+    ) -> Float32[np.ndarray, "src depth"]:
+        """Return how well the words of each text match those of its candidates (`xling.models.static_matching`)."""
+        with torch.inference_mode():
+            return matched(self.encoder, src, tgt, candidates)
 
 
 class Head(Protocol):
@@ -162,21 +190,24 @@ class Head(Protocol):
 
 
 class Classes:
-    """Logistic regression on the vector of a text."""
+    """Logistic regression on the vector of a text, and votes of the labelled texts."""
 
     @staticmethod
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """Fit a classifier for each value of `STRENGTHS`."""
-        features = text_features(backend.encoder, [row.fields["text"] for row in train])
-        classes = [row.label for row in train]
-        return [logistic(features, classes, labels, strength) for strength in STRENGTHS]
+        """Fit a classifier for each value of `STRENGTHS`, and combine it with each weight of `VOTES`."""
+        texts, classes = [row.fields["text"] for row in train], [row.label for row in train]
+        features = text_features(backend.encoder, texts)
+        voters = sorted(rng("static votes", cfg.seed).permutation(len(train))[:MAX_VOTERS].tolist())
+        chosen = tuple(texts[i] for i in voters), tuple(classes[i] for i in voters)
+        fitted = [logistic(features, classes, labels, strength) for strength in STRENGTHS]
+        return [Neighbours(backend.encoder, each, *chosen, weight) for weight in VOTES for each in fitted]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
         """Return the most likely class of each row."""
-        return list(checkpoint.predict(text_features(backend.encoder, [row.fields["text"] for row in rows])))
+        return list(backend.classes(checkpoint, [row.fields["text"] for row in rows]))
 
 
 class Pairs:
@@ -225,7 +256,10 @@ class Tags:
 
 
 class IntentsSlots:
-    """A classifier of the text and a tagger of its words."""
+    """A classifier of the text and a tagger of its words.
+
+    If ``project`` names linked texts, the tagger also learns from rows with words in other languages.
+    """
 
     @staticmethod
     def fit(
@@ -235,19 +269,29 @@ class IntentsSlots:
         sentences = [row.fields["tokens"] for row in train]
         intents = [label.removeprefix(INTENT) for label in labels if label.startswith(INTENT)]
         slots = [label for label in labels if not label.startswith(INTENT)]
-        features = text_features(backend.encoder, [" ".join(words) for words in sentences])
-        intent = logistic(features, [row.label[0] for row in train], intents, INTENT_STRENGTH)
-        tags = [row.label[1] for row in train]
+        texts, classes = tuple(map(" ".join, sentences)), tuple(row.label[0] for row in train)
+        features = text_features(backend.encoder, texts)
+        fitted = logistic(features, classes, intents, INTENT_STRENGTH)
+        intent = Neighbours(backend.encoder, fitted, texts, classes, INTENT_VOTES)
+        tags, epochs = [row.label[1] for row in train], cfg.epochs
+        if cfg.project:
+            words = LinkedWords([word for words in sentences for word in words], backend.linked(cfg.project))
+            draw = rng("static switched", cfg.seed)
+            switched = [words.replaced(text, draw) for _ in range(SWITCHED) for text in sentences]
+            sentences, tags = [*sentences, *switched], tags * (1 + SWITCHED)
+            epochs = math.ceil(2 * epochs / (1 + SWITCHED))
         lexicon = TagLexicon(slots, _different(sentences, tags))
-        tag = tagger(backend.encoder, lexicon, sentences, tags, slots, cfg.epochs, cfg.seed, True)
+        # A few hundred rows teach the spelling of their words; the sketch of an unknown word would be noise.
+        encoder = backend.encoder.without_sketch()
+        tag = tagger(encoder, lexicon, sentences, tags, slots, epochs, cfg.seed, True)
         return [Both(intent, tag)]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
         """Return intent and tags of each row."""
         sentences = [row.fields["tokens"] for row in rows]
-        features = text_features(backend.encoder, [" ".join(words) for words in sentences])
-        intents, slots = checkpoint.intent.predict(features), checkpoint.slots.predict(sentences)
+        intents = backend.classes(checkpoint.intent, list(map(" ".join, sentences)))
+        slots = checkpoint.slots.predict(sentences)
         return [[intent, tags] for intent, tags in zip(intents, slots, strict=True)]
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from xling.core.sampling import rng
 from xling.models.static import StaticEncoder, unit
+from xling.models.static_matching import matched_all
 from xling.text.features import tokens
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60
 MIN_RESCALED = 20
 """Minimum number of rows for rescaling: fewer say too little about their language."""
+MAX_VOTERS, VOTE_SHARPNESS = 2000, 40.0
+"""Labelled texts that vote on the class of another, and how fast a vote falls with the distance."""
+NO_VOTES = -1e4
+"""Logarithm of the votes for a class that no text has."""
 WARMUP_STEPS = 50
 _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
 
@@ -141,6 +146,54 @@ class Classifier:
         return probabilities
 
 
+@dataclass(frozen=True)
+class Neighbours:
+    """A classifier of texts, and labelled texts that vote for the class of a text by the words that they share.
+
+    Attributes:
+        encoder: provides the vectors.
+        classifier: of `text_features`.
+        texts: labelled texts, at most `MAX_VOTERS`.
+        classes: the class of each.
+        weight: of the logarithms of the votes.
+    """
+
+    encoder: StaticEncoder
+    classifier: Classifier
+    texts: tuple[str, ...]
+    classes: tuple[str, ...]
+    weight: float
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The class names."""
+        return self.classifier.labels
+
+    def log_votes(self, texts: Sequence[str]) -> Float32[Tensor, "texts labels"]:
+        """Return the logarithms of the votes for each class, (num_texts, num_labels); zeros for few texts.
+
+        A vote grows exponentially with the similarity of the two texts. The mean over the given texts, of one
+        language, is subtracted: some labelled texts are near to all others.
+        """
+        if len(texts) < MIN_RESCALED:
+            return torch.zeros(len(texts), len(self.labels))
+        similar = matched_all(self.encoder, texts, self.texts)
+        near = VOTE_SHARPNESS * (similar - similar.mean(0))
+        of_class = torch.tensor([self.labels.index(name) for name in self.classes])
+        votes = torch.full((len(texts), len(self.labels)), NO_VOTES)
+        for k in of_class.unique().tolist():
+            of_this = near[:, of_class == k].logsumexp(1)
+            votes[:, k] = of_this - of_this.mean()
+        return votes
+
+    def probabilities(
+        self, texts: Sequence[str], votes: Float32[Tensor, "texts labels"]
+    ) -> Float32[Tensor, "texts labels"]:
+        """Return the probability of each class for each text, (num_texts, num_labels)."""
+        features = text_features(self.encoder, texts)
+        return (self.classifier.probabilities(features).log() + self.weight * votes).softmax(1)
+
+
 def logistic(
     features: Float32[Tensor, "rows features"],
     classes: Sequence[str],
@@ -221,6 +274,8 @@ class Learning:
 
 def averaged(models: Sequence[Any]) -> Any:
     """Average the weights of classifiers or taggers of one shape."""
+    if isinstance(models[0], Neighbours):
+        return replace(models[0], classifier=averaged([model.classifier for model in models]))
     states = [model.net.state_dict() for model in models]
     net = copy.deepcopy(models[0].net)
     net.load_state_dict({name: torch.stack([s[name] for s in states]).mean(0) for name in states[0]})
