@@ -34,6 +34,7 @@ _FIRST_WEIGHT, _OWN_WEIGHT = (
 )  # weights of fastText's and the n-grams' probabilities relative to py3langid's
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
 _LITTLE_CHARS = 60_000
+_LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
 _AGREED = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
 _ADDRESS = re.compile(r"(?:https?://)?\b[a-z0-9-]+(?:\.[a-z0-9-]+)+[\x21-\x7e]*", re.ASCII)
@@ -48,15 +49,34 @@ def body_of(text: str) -> str:
     Menus are short lines and often in another language than the page; addresses are in none.
     """
     if len(text) > MAX_CHARS and "\n" in text:
-        lines, num_chars = [], 0
-        for line in sorted(text.split("\n"), key=len, reverse=True):
-            line = line[: 2 * MAX_CHARS].lower()
-            lines.append(_ADDRESS.sub("", line) if _INNER_DOT.search(line) else line)
-            num_chars += len(lines[-1])
-            if num_chars >= MAX_CHARS:
-                break
-        text = " ".join(lines)
+        body = _longest(_long_lines(text))
+        text = body if len(body) >= MAX_CHARS else _longest(text.split("\n"))
     return unicodedata.normalize("NFC", text[:MAX_CHARS].replace("\n", " ").lower())
+
+
+def _long_lines(text: str) -> list[str]:
+    """Return the lines over `_LONG_LINE` characters, in half of the time of splitting the text."""
+    lines, start = list[str](), 0
+    while start + _LONG_LINE < len(text):
+        last = text.rfind("\n", start, start + _LONG_LINE + 1)
+        if last < 0:
+            last = text.find("\n", start)
+            last = len(text) if last < 0 else last
+            lines.append(text[start:last])
+        start = last + 1
+    return lines
+
+
+def _longest(lines: list[str]) -> str:
+    """Return the longest lines without addresses, longest first, until they have ``MAX_CHARS`` characters."""
+    chosen, num_chars = list[str](), 0
+    for line in sorted(lines, key=len, reverse=True):
+        line = line[: 2 * MAX_CHARS].lower()
+        chosen.append(_ADDRESS.sub("", line) if _INNER_DOT.search(line) else line)
+        num_chars += len(chosen[-1])
+        if num_chars >= MAX_CHARS:
+            break
+    return " ".join(chosen)
 
 
 class Identifier(Protocol):
@@ -295,9 +315,9 @@ def built_in_ngrams() -> ngrams.NgramModel:
 @cache
 def _second() -> tuple[Any, dict[str, str]]:
     """Return py3langid with probabilities, and a map of its labels to our codes."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    from xling.corpora import second_opinion as py3langid
 
-    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    model = py3langid.load()
     codes = {}
     for label in model.labels:
         try:

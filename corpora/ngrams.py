@@ -16,16 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int64, UInt16, UInt32
+    from jaxtyping import Float32, Float64, Int64, UInt16, UInt32, UInt64
 
 FLOOR = 1e-7  # minimum frequency of an n-gram among those of its order
 _SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
@@ -40,6 +39,7 @@ _OTHER = re.compile(
     r"\u1a17-\u1a7f\u1b00-\u1bff\u1c24-\u1c37\ua802-\ua8c5\u200c\u200d'’ʼ-]|[\d_]"
 )
 _SPACE = 32
+_AT_ONCE = 64  # texts whose scores are computed together
 _MULTIPLIER, _MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 Hashes = NDArray[np.uint32]
@@ -48,12 +48,30 @@ _Kept = dict[str, tuple[Hashes, NDArray[np.float32], int]]  # n-grams, gains, ch
 
 def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
     """Return hashes of the n-grams of each order, ``(num_grams,)`` uint32, of lower-cased NFC words."""
-    words = _OTHER.sub(" ", unicodedata.normalize("NFC", text.lower())).split()
-    points = np.frombuffer(f" {' '.join(words)} ".encode("utf-32-le", "replace"), dtype=np.uint32).astype(
-        np.uint64
-    )
+    return {order: hashes for order, (hashes, _) in _placed_grams([text]).items()}
+
+
+def _owned_grams(texts: Sequence[str]) -> list[UInt64[np.ndarray, " num_grams"]]:
+    """Return the n-grams of each order: the number of the text in the upper half, the hash in the lower."""
+    return [
+        (owners.astype(np.uint64) << np.uint64(32)) | hashes
+        for hashes, owners in _placed_grams(texts).values()
+    ]
+
+
+def _placed_grams(
+    texts: Sequence[str],
+) -> dict[int, tuple[UInt32[np.ndarray, " num_grams"], Int64[np.ndarray, " num_grams"]]]:
+    """Return hashes of the n-grams of each order, and the number of the text of each, in the order of the texts."""
+    padded = [
+        f" {' '.join(_OTHER.sub(' ', unicodedata.normalize('NFC', text.lower())).split())} " for text in texts
+    ]
+    stored = "".join(padded).encode("utf-32-le", "replace")
+    points = np.frombuffer(stored, dtype=np.uint32).astype(np.uint64)
+    lengths = np.fromiter(map(len, padded), dtype=np.int64, count=len(padded))
+    owners, ends = np.repeat(np.arange(len(texts)), lengths), np.cumsum(lengths)
     is_space = points == _SPACE
-    by_order: dict[int, Hashes] = {}
+    by_order = dict[int, tuple[Hashes, NDArray[np.int64]]]()
     rolled = np.zeros(len(points), dtype=np.uint64)
     inner = np.zeros(len(points), dtype=bool)  # a space between the first and the last character
     for order in _SIZES:
@@ -61,11 +79,14 @@ def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
         if num < 1:
             break
         rolled = (rolled[:num] * _MULTIPLIER) + points[order - 1 :]
-        if order > 2:
+        if order > 2:  # texts begin and end with a space, so longer n-grams of two texts have one inside
             inner = inner[:num] | is_space[order - 2 : order - 2 + num]
         keep = ~inner[:num] if order > 1 else ~is_space
+        if order == 2:
+            keep[ends[:-1] - 1] = False
         hashes = (rolled[keep] + np.uint64(order)) * _MIXER
-        by_order[order] = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
+        hashes = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
+        by_order[order] = hashes, owners[:num][keep]
     return by_order
 
 
@@ -89,15 +110,6 @@ class NgramModel:
     gain: Float32[np.ndarray, " num_entries"]
     num_chars: Int64[np.ndarray, " num_langs"]
 
-    @cached_property
-    def _table(self) -> Any:
-        """Gains as a sparse matrix, ``(num_grams, num_langs)`` float64."""
-        starts = np.concatenate([np.zeros(1, dtype=self.ends.dtype), self.ends])
-        shape = (len(self.hashes), len(self.langs))
-        return scipy.sparse.csr_array(
-            (self.gain.astype(np.float64), self.lang_of.astype(np.int32), starts), shape=shape
-        )
-
     def scores(
         self, texts: Sequence[str]
     ) -> tuple[Float64[np.ndarray, "num_texts num_langs"], Int64[np.ndarray, " num_texts"]]:
@@ -105,41 +117,55 @@ class NgramModel:
 
         Both are 0 without letters.
         """
-        read = [self._places(text) for text in texts]
-        nums = np.array([num for _, _, num in read], dtype=np.int64)
-        ends = np.cumsum([0, *(len(places) for places, _, _ in read)])
-        places = np.concatenate([np.zeros(0, dtype=np.int64), *(places for places, _, _ in read)])
-        counts = np.concatenate([np.zeros(0), *(counts for _, counts, _ in read)])
-        seen = scipy.sparse.csr_array((counts, places, ends), shape=(len(texts), len(self.hashes)))
-        return (seen @ self._table).toarray() / np.maximum(1, nums)[:, None], nums
+        sums = np.zeros((len(texts), len(self.langs)))
+        nums = np.zeros(len(texts), dtype=np.int64)
+        for first in range(0, len(texts), _AT_ONCE):
+            block = slice(first, min(first + _AT_ONCE, len(texts)))
+            sums[block], nums[block] = self._sums(texts[block])
+        return sums / np.maximum(1, nums)[:, None], nums
+
+    def _sums(
+        self, texts: Sequence[str]
+    ) -> tuple[Float64[np.ndarray, "num_texts num_langs"], Int64[np.ndarray, " num_texts"]]:
+        """Return the sum of the gains of each text per language, ``(num_texts, num_langs)``, and its n-grams."""
+        keys = np.concatenate([np.zeros(0, dtype=np.uint64), *_owned_grams(texts)])
+        owners, shape = np.uint64(32), (len(texts), len(self.langs))
+        nums = np.bincount((keys >> owners).astype(np.int64), minlength=len(texts))
+        unique, counts = np.unique(keys, return_counts=True)
+        entries, repeats = self._entries_of(unique.astype(np.uint32))
+        cells = np.repeat((unique >> owners).astype(np.int64) * shape[1], repeats) + self.lang_of[entries]
+        weights = self.gain[entries] * np.repeat(counts, repeats)
+        # `bincount` of no entries returns integers, whatever its weights are.
+        sums = np.bincount(cells, weights, shape[0] * shape[1]).astype(np.float64)
+        return sums.reshape(shape), nums
 
     def gains(self, hashes: UInt32[np.ndarray, " num_hashes"]) -> Float32[np.ndarray, "num_hashes num_langs"]:
         """Return the gain of each n-gram in every language, ``(num_hashes, num_langs)``; 0 where it has none."""
-        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        rows = np.flatnonzero(self.hashes[places] == hashes)
-        ends = self.ends[places[rows]]
-        lengths = ends - np.where(places[rows] > 0, self.ends[places[rows] - 1], 0)
-        entries = np.arange(lengths.sum()) + np.repeat(ends - np.cumsum(lengths), lengths)
+        entries, repeats = self._entries_of(hashes)
         table = np.zeros((len(hashes), len(self.langs)), np.float32)
-        table[np.repeat(rows, lengths), self.lang_of[entries]] = self.gain[entries]
+        table[np.repeat(np.arange(len(hashes)), repeats), self.lang_of[entries]] = self.gain[entries]
         return table
 
-    def _places(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Return the known n-grams of a text, their counts in it, and the number of all its n-grams."""
-        text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
-        unique, counts = np.unique(text_hashes, return_counts=True)
-        places = np.minimum(np.searchsorted(self.hashes, unique), len(self.hashes) - 1)
-        known = self.hashes[places] == unique
-        return places[known], counts[known], len(text_hashes)
+    def _entries_of(
+        self, hashes: UInt32[np.ndarray, " num_hashes"]
+    ) -> tuple[Int64[np.ndarray, " num_entries"], Int64[np.ndarray, " num_hashes"]]:
+        """Return the table entries of some n-grams, one after the other, and how many each has."""
+        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        ends = self.ends[places]
+        lengths = np.where(self.hashes[places] == hashes, ends - self._starts[places], 0)
+        shifts = ends - np.cumsum(lengths)
+        return np.arange(lengths.sum()) + np.repeat(shifts, lengths), lengths
+
+    @cached_property
+    def _starts(self) -> Int64[np.ndarray, " num_grams"]:
+        return np.concatenate([np.zeros(1, dtype=np.int64), self.ends[:-1]])
 
     def _entries(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
-        places, counts, num = self._places(text)
-        ends = self.ends[places]
-        lengths = ends - np.where(places > 0, self.ends[places - 1], 0)
-        total = int(lengths.sum())
-        entries = np.arange(total) + np.repeat(ends - np.cumsum(lengths), lengths)
-        return entries, np.repeat(counts, lengths), num
+        text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
+        unique, counts = np.unique(text_hashes, return_counts=True)
+        entries, repeats = self._entries_of(unique)
+        return entries, np.repeat(counts, repeats), len(text_hashes)
 
     def probabilities(self, texts: Sequence[str], most: int = 5) -> list[list[tuple[str, float]]]:
         """Return the most likely languages of each text with their probabilities, best first; none without letters."""

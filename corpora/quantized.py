@@ -148,6 +148,7 @@ class Quantized:
         num_chars = np.diff(np.searchsorted(starts, np.concatenate([[0], np.cumsum(sizes)])))
         owner = np.repeat(np.arange(len(blobs), dtype=np.int32), num_chars)
         longer = [np.flatnonzero(lengths > extra) for extra in range(1, _MOST_BYTES)]
+        size = np.uint32(len(self.place))
         hashes = np.full(len(starts), _SEED, dtype=np.uint32)
         outside = np.zeros(len(starts), dtype=bool)
         rows, owners = list[NDArray[np.int32]](), list[NDArray[np.int32]]()
@@ -159,7 +160,8 @@ class Quantized:
                 at = chars[np.searchsorted(chars, order - 1) :] - (order - 1)
                 hashes[at] = (hashes[at] ^ signed[starts[at + order - 1] + extra]) * _PRIME
             if order >= self.orders[0]:
-                places = self.place[hashes % np.uint32(len(self.place))]
+                # A division by one number is computed without dividing; a remainder is not.
+                places = self.place[hashes - hashes // size * size]
                 taken = np.flatnonzero((places >= 0) & ~outside)
                 rows.append(places[taken])
                 owners.append(owner[taken])

@@ -20,6 +20,7 @@ from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
 from xling.text.units import units
 
+_PLAIN_HOST = re.compile(r"[a-z0-9.-]+(?=[/?#]|\Z)")
 _URL_WORD = re.compile(r"[^\W_]+")
 _EXAMPLE_LISTS = {
     "domains.txt": "# sites\nbad.example\nhttps://ok.example/spam/\n",
@@ -119,6 +120,8 @@ def _address(url: str) -> str:
 
 
 def _host(address: str) -> str:
+    if plain := _PLAIN_HOST.match(address):  # as nearly all are
+        return plain[0]
     try:
         return urlsplit(f"//{address}").hostname or ""
     except ValueError:  # an unmatched bracket; such addresses are in real crawls
