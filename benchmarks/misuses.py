@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import hostile
 from xling.core import schema
 from xling.core.stage import STAGES, load
 
@@ -79,7 +80,8 @@ def by_hand() -> Iterator[tuple[list[str], str]]:
         ("pretrain data=nowhere out=y model.dim=0", "model.dim=0"),
         ("pretrain data=nowhere out=y model.positions=sideways", "sideways"),
         ("pretrain data=nowhere out=y train.optimizer=sgdm", "sgdm"),
-        ("pretrain data=nowhere out=y", "data=nowhere"), ("eval nosuite checkpoint=. out=y data=.", "unknown suite"),
+        ("pretrain data=nowhere out=y", "data=nowhere"), ("eval nosuite out=y data=.", "unknown suite"),
+        ("eval panx checkpoint=. out=y data=.", "no checkpoint at ."),
         ("eval", ""), ("translate nowhere src=en tgt=sw", "nowhere"), ("translate nowhere", "src, tgt not given"),
         ("import hf nowhere/at/all x", "nowhere/at/all"), ("import hf", "not given"),
         ("import fairseq nowhere x", "nowhere"), ("export hf nowhere x", "nowhere"),
@@ -156,7 +158,7 @@ def ended(line: list[str], folder: Path, environment: dict[str, str]) -> dict[st
     }
 
 
-def problem_of(result: dict[str, Any], said: str, folder: Path) -> str:
+def problem_of(result: dict[str, Any], said: str, folder: Path, before: dict[str, int]) -> str:
     """Say what is wrong with the answer to a wrong usage; empty if nothing is."""
     lines = result["lines"]
     if any("Traceback" in line for line in lines):
@@ -165,8 +167,8 @@ def problem_of(result: dict[str, Any], said: str, folder: Path) -> str:
         return f"exit code {result['code']}: {lines[-1:]}"
     if len(lines) != 1 or not lines[0].startswith("xling: ") or said not in lines[0]:
         return f"said {lines}"
-    if left := [path.name for path in folder.iterdir()]:
-        return f"left {left}"
+    if (after := hostile.listed(folder)) != before:
+        return f"changed {sorted(after.items() ^ before.items())}"
     return ""
 
 
@@ -178,30 +180,36 @@ def main(folder: str, only: str = "") -> int:
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": str(Path(__file__).resolve().parent.parent),
     }
-    runs = [([sys.executable, "-m", "xling", *words], said) for words, said in CASES]
-    for name, (content, said) in RECIPES.items():
+    os.environ["PYTHONPATH"] = environment["PYTHONPATH"]
+    variables = hostile.prepare(place.parent, with_stages=True)
+    for name, (content, _) in RECIPES.items():
         (place.parent / f"{name}.yaml").write_bytes(content)
-        runs.append(
-            ([sys.executable, "-m", "xling", "pretrain", f"../{name}.yaml", "data=x", "out=y"][:5], said)
-        )
-    runs += [(["bash", "-c", line.format(x=XLING)], said) for line, said in MACHINE]
-    runs = [(line, said) for line, said in runs if only in " ".join(line)]
+    xling = [sys.executable, "-m", "xling"]
+    runs = [("", [*xling, *words], said) for words, said in CASES]
+    runs += [("", [*xling, "pretrain", f"../{name}.yaml"], said) for name, (_, said) in RECIPES.items()]
+    runs += [("", ["bash", "-c", line.format(x=XLING)], said) for line, said in MACHINE]
+    runs += [
+        (setup, [*xling, *hostile.words_of(words, variables)], said) for setup, words, said in hostile.HOSTILE
+    ]
     wrong, seconds = [], []
-    for line, said in runs:
+    for setup, line, said in runs:
+        if only not in f"{setup} {' '.join(line)}":
+            continue
+        before = hostile.make_files(setup, place, variables) if setup else {}
         result = ended(line, place, environment)
-        seconds.append((result["seconds"], " ".join(line[3:] if line[0] != "bash" else line[2:])))
-        if problem := problem_of(result, said, place):
+        seconds.append((result["seconds"], " ".join([setup, *line[2 if line[0] == "bash" else 3 :]]).strip()))
+        if problem := problem_of(result, said, place, before):
             wrong.append({"command": seconds[-1][1], "problem": problem})
-            subprocess.run(["find", place, "-mindepth", "1", "-delete"], check=True)
+        subprocess.run(["find", place, "-mindepth", "1", "-delete"], check=True)
     seconds.sort()
     told = {
-        "usages": len(runs),
+        "usages": len(seconds),
         "tracebacks": sum(each["problem"].startswith("traceback") for each in wrong),
         "other_faults": sum(not each["problem"].startswith("traceback") for each in wrong),
         "processor_seconds": {
             "median": round(statistics.median(each for each, _ in seconds), 2),
             "above_one": sum(each > 1 for each, _ in seconds),
-            "slowest": [[round(each, 2), command] for each, command in seconds[-5:]],
+            "slowest": [[round(each, 2), command] for each, command in seconds[-12:]],
         },
         "wrong": wrong,
     }

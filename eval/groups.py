@@ -1,9 +1,9 @@
-"""Groups of suites with the averages of their papers: ``xtreme`` and ``xglue``.
+"""Groups of suites with the averages of their papers: ``xtreme``, ``xtreme_r`` and ``xglue``.
 
-Sources: Hu et al. 2020, XTREME, table 2: the overall number is the mean over nine tasks, a question-answering
-    task
-counting as the mean of its F1 and exact match. Liang et al. 2020, XGLUE, table 5: the mean over its
-understanding tasks of each task's main metric.
+Sources: Hu et al. 2020, XTREME, table 2: the overall number is the mean over nine tasks, a question-answering task
+counting as the mean of its F1 and exact match. Ruder et al. 2021, XTREME-R: ten tasks, a question-answering task
+counting by its F1. Its parts of speech, names and Tatoeba have more languages than XTREME's, which are averaged here.
+Liang et al. 2020, XGLUE, table 5: the mean over its understanding tasks of each task's main metric.
 """
 
 from __future__ import annotations
@@ -65,6 +65,25 @@ GROUPS.add(
             ("Tatoeba", "tatoeba", ("retrieval_accuracy",)),
         ),
         "Hu et al. 2020, XTREME: A massively multilingual multi-task benchmark",
+    ),
+)
+GROUPS.add(
+    "xtreme_r",
+    Group(
+        "xtreme_r",
+        (
+            ("XNLI", "xnli", ("accuracy",)),
+            ("XCOPA", "xcopa", ("choice_accuracy",)),
+            ("POS", "udpos", ("tag_f1",)),
+            ("NER", "panx", ("span_f1",)),
+            ("XQuAD", "xquad", ("squad_f1",)),
+            ("MLQA", "mlqa", ("mlqa_f1",)),
+            ("TyDiQA-GoldP", "tydiqa_gold", ("squad_f1",)),
+            ("Tatoeba", "tatoeba", ("retrieval_accuracy",)),
+            ("Mewsli-X", "mewslix", ("map_at_20",)),
+            ("LAReQA", "lareqa", ("map_at_20",)),
+        ),
+        "Ruder et al. 2021, XTREME-R: Towards more challenging and nuanced multilingual evaluation",
     ),
 )
 GROUPS.add(

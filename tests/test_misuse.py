@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import hostile
 from benchmarks.misuses import CASES, RECIPES
 from xling import cli
 from xling.core import schema
@@ -41,6 +42,29 @@ def test_every_mistake_is_told_in_one_line(
         except AssertionError as error:
             wrong.append(str(error).splitlines()[0])
     assert not wrong, "\n".join(wrong)
+
+
+def test_hostile_files_are_told_in_one_line_and_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that need outputs of ours run in ``python -m benchmarks.misuses``."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    variables, wrong, ran = hostile.prepare(tmp_path, with_stages=False), [], 0
+    for number, (setup, words, said) in enumerate(hostile.HOSTILE):
+        if "$T" in setup + words:
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        before = hostile.make_files(setup, folder, variables)
+        try:
+            refused(hostile.words_of(words, variables), said, capsys)
+            assert hostile.listed(folder) == before, words
+        except AssertionError as error:
+            wrong.append(f"{setup}: {str(error).splitlines()[0]}")
+        ran += 1
+    assert not wrong, "\n".join(wrong)
+    assert ran >= 40
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -104,8 +104,9 @@ def _discard_output() -> None:
 
 
 def _of_machine(error: Exception) -> bool:
-    """Return whether an error comes from disk or memory; torch has no exception for missing CPU memory."""
-    return not isinstance(error, RuntimeError) or bool(_NO_MEMORY.search(str(error)))
+    """Return whether an error comes from disk, memory or the stack; torch has no exception for missing CPU memory."""
+    is_other = isinstance(error, RuntimeError) and not isinstance(error, RecursionError)
+    return not is_other or bool(_NO_MEMORY.search(str(error)))
 
 
 def machine_error(error: Exception, out: str = "") -> UserError:
@@ -116,6 +117,10 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         out: the output directory, if the command has one; a full disk names no file.
     """
     fix = "XLING_TRACEBACK=1 shows where it happened"
+    if isinstance(error, RecursionError):
+        return UserError(
+            "a file is nested too deeply", fix=f"check the JSON files that the command reads; {fix}"
+        )
     if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
     file = error.filename or _path_of(error)

@@ -168,3 +168,17 @@ steps:
     for refused in (pipeline.merged, lambda them: distinct([p.settings("vocab") for p in them])):
         with pytest.raises(UserError, match="writes to out=v more than once"):
             refused(clashing)
+
+
+def test_two_steps_do_not_share_an_output(tmp_path: Path) -> None:
+    step = "{stage: vocab, config: {out: v, size: SIZE, corpora: {en: e}}}"
+    path = write(tmp_path, f"steps:\n  a: {step.replace('SIZE', '9')}\n  b: {step.replace('SIZE', '8')}\n")
+    with pytest.raises(UserError, match="the steps a and b write to the same out=v"):
+        pipeline.merged([pipeline.read(path)])
+
+
+@pytest.mark.parametrize("name", ["nope", "steps.a.out", "a-b", "", " out"])
+def test_a_variable_that_is_not_there_is_not_left_as_text(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, f'steps: {{a: {{stage: vocab, config: {{out: "${{{name}}}/x"}}}}}}\n')
+    with pytest.raises(UserError, match="unknown variable in"):
+        pipeline.read(path)

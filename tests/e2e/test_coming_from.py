@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import sys
 from pathlib import Path
 
+import datasets
 import pytest
 
 from tests.hub import test_foreign, test_mbart, test_xlm
@@ -55,6 +58,8 @@ def commands() -> list[list[str]]:
 
 def smaller(words: list[str]) -> list[str]:
     """A command of the page with small settings and with data and models that are here."""
+    if words[:2] == ["eval", "fetch"] or "cluster=slurm" in words:
+        return words
     words = [word for word in (OTHER.get(word, word) for word in words) if word]
     name = next((n for n in SMALL if words[: len(n.split())] == n.split()), "")
     keys = {word.partition("=")[0] for word in SMALL.get(name, ())}
@@ -78,6 +83,37 @@ def prepare(vocab: Path) -> None:
     test_foreign.save_random("deberta-v2", text, Path("microsoft/mdeberta-v3-base"))
     test_foreign.save_random("roberta", text, Path("FacebookAI/roberta-base"))
     test_xlm.save_random(text, Path("FacebookAI/xlm-mlm-100-1280"))
+    write_xnli(Path("facebook/xnli"))
+
+
+def write_xnli(folder: Path) -> None:
+    """Write XNLI's rows as the hub lays them out: a configuration by language."""
+    row = {"premise": "a red boat", "hypothesis": "a boat", "label": 0}
+    nli = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
+    features = {"premise": datasets.Value("string"), "hypothesis": datasets.Value("string"), "label": nli}
+    rows = datasets.Dataset.from_list([row] * 3, features=datasets.Features(features))
+    lines = ["---", "configs:"]
+    for lang in ("en", "sw"):
+        (folder / lang).mkdir(parents=True)
+        lines += [f"- config_name: {lang}", "  data_files:"]
+        for split in ("train", "validation", "test"):
+            rows.to_parquet(folder / lang / f"{split}-0.parquet")
+            lines += [f"  - split: {split}", f"    path: {lang}/{split}-*"]
+    (folder / "README.md").write_text("\n".join([*lines, "---", ""]))
+
+
+def run(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command with its redirections, and return what it said; a cluster's is planned and not submitted."""
+    words = ["cluster=plan" if word == "cluster=slurm" else word for word in words]
+    if "<" in words:
+        at, to = words.index("<"), words.index(">")
+        with Path(words[at + 1]).open(encoding="utf-8") as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            assert cli.main(words[:at]) == 0, capsys.readouterr().err[-2000:]
+        Path(words[to + 1]).write_text(capsys.readouterr().out, encoding="utf-8")
+        return ""
+    assert cli.main(words) == 0, (words, capsys.readouterr().err[-2000:])
+    return capsys.readouterr().out
 
 
 def test_every_command_of_the_page_runs(
@@ -86,10 +122,12 @@ def test_every_command_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XLING_CACHE", str(tmp_path / "cache"))
     prepare(vocab)
-    ran = []
-    for words in commands():
-        if words[:2] in (["eval", "fetch"], ["translate", "runs/mt"]) or "cluster=slurm" in words:
-            continue
-        assert cli.main(smaller(words)) == 0, (words, capsys.readouterr().err[-2000:])
-        ran.append(words[0])
-    assert len(ran) >= 11
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    datasets.disable_progress_bars()
+    shutil.copy("en.txt", "in.txt")
+    ran = {" ".join(words): run(smaller(words), monkeypatch, capsys) for words in commands()}
+    assert len(ran) >= 14
+    assert Path("out.txt").read_text().count("\n") == Path("in.txt").read_text().count("\n")
+    assert len(Path("DATA/rows/xnli/sw.test.jsonl").read_text().splitlines()) == 3
+    plan = next(said for words, said in ran.items() if "cluster=slurm" in words)
+    assert "--nodes=2" in plan and "--gpus-per-node=8" in plan and not Path("runs/xlmr").exists()

@@ -197,6 +197,20 @@ def test_a_group_with_a_hole_has_no_average() -> None:
     assert run.expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
 
 
+def test_every_task_of_a_group_has_its_suite_and_metric() -> None:
+    """Also that a full set of scores gives an average: ten tasks in XTREME-R, with the F1 of answers alone."""
+    for group in (GROUPS[name] for name in GROUPS):
+        scores = []
+        for task, suite, metrics in group.tasks:
+            known = set(suites()[suite].metrics) | set(suites()[suite].shape.metrics)
+            assert known >= set(metrics) - {"tag_f1"}, (group.name, task, known)
+            scores += [score for metric in metrics for score in full(suite, metric, 50.0)]
+        (found,) = group_scores(group, scores)
+        assert found.average == pytest.approx(50.0) and not found.missing, group.name
+    assert [task for task, *_ in GROUPS["xtreme_r"].tasks][-3:] == ["Tatoeba", "Mewsli-X", "LAReQA"]
+    assert len(run.expand(["xtreme_r"])) == 10
+
+
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.hub.differences import largest
 from tests.hub.written import compare
 from xling.core import config, manifest
 from xling.core.errors import UserError
@@ -117,7 +118,7 @@ def test_transformers_gives_our_logits(vocab: Path, tmp_path: Path, more: dict[s
             ).logits[0]
         mine = ours(folder, source, target, src, tgt)
         assert mine.abs().max() > 1
-        assert (found - mine).abs().max() < 1e-5
+        assert largest(found, mine) < 1e-5
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -209,7 +210,7 @@ def test_mbart_gives_the_same_logits_and_outputs_here(foreign: Path, vocab: Path
         )  # fmt: skip
     mine = ours(tmp_path / "in", source, target, en, ro)
     assert mine.abs().max() > 1
-    assert (found[:, order] - mine).abs().max() < 1e-5
+    assert largest(found[:, order], mine) < 1e-5
     ((best, *_),) = generate_all(
         model, [np.array(source)], [en], [ro], symbols, Search(beam=3, max_len_a=0, max_len_b=19)
     )
@@ -265,7 +266,7 @@ def test_fairseq_gives_our_logits(vocab: Path, tmp_path: Path, scaled: bool) -> 
     mine = ours(folder, source, target, 1, 2)
     langs = [known.index(f"[{lang}]") for lang in LANGS]
     order = [*range(symbols.mask), known.index("<mask>"), *langs]
-    assert (found[0][:, order] - mine[:, : len(order)]).abs().max() < 1e-5
+    assert largest(found[0][:, order], mine[:, : len(order)]) < 1e-5
     import_fairseq(ImportConfig(out, tmp_path / "in"))
     again = ours(tmp_path / "in", source, target, 1, 2)
     assert torch.equal(again, mine[:, : len(order)])
@@ -344,7 +345,7 @@ def other_pieces(folder: Path) -> None:
         (set_config(decoder_layers=3), r"no weight decoder\.layers|no decoder.layers.2"),
         (
             set_config(d_model=64, encoder_attention_heads=2, decoder_attention_heads=2),
-            "by its configuration",
+            "by its configuration|no tensor of its weights",
         ),
         (set_config(decoder_start_token_id=2), "25 tokens after its pieces, for 52 languages"),
         (set_config("tokenizer_config.json", tokenizer_class="MBart50Tokenizer"), "for 52 languages"),

@@ -418,14 +418,14 @@ COMMANDS: tuple[Stage, ...] = (
     Stage(
         "import hf",
         config="xling.hub.settings:ImportConfig",
-        run="xling.hub.imports:run_hf",
+        run="xling.hub.source:run_hf",
         positional="source out",
         help="import a Hugging Face model (XLM-R, BERT, or one of BART's or T5's families) as a checkpoint",
     ),
     Stage(
         "import fairseq",
         config="xling.hub.settings:ImportConfig",
-        run="xling.hub.imports:run_fairseq",
+        run="xling.hub.source:run_fairseq",
         positional="source out",
         reads="source",
         help="import a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
@@ -433,7 +433,7 @@ COMMANDS: tuple[Stage, ...] = (
     Stage(
         "import tokenizer",
         config="xling.hub.settings:TokenizerConfig",
-        run="xling.hub.vocabulary:run",
+        run="xling.hub.source:run_tokenizer",
         positional="source out",
         reads="source",
         help="import a tokenizer.json, for example Gemma's, as a vocabulary for pre-training",

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from xling.core import manifest
 from xling.core.errors import UserError
 
 HUB, IMPORTER = "hf:", "xling.hub.cached:checkpoint_of"
 MODELS = ("model.pt", "task.pt")
-"""Files of which a checkpoint of ours has one."""
+"""Files of which a checkpoint of ours has one, if it is not static."""
+STATIC = "static.safetensors"
+PICKLED = b"\x80"
+"""First byte of a pickle."""
 _STANDARD_INPUT = re.compile("[a-z0-9]+:-")
 
 
@@ -27,8 +34,10 @@ def check_there(reads: str, cfg: Any) -> None:
         cfg: the settings.
 
     Raises:
-        UserError: a path does not exist, or a checkpoint is a model of the hub that was not imported.
+        UserError: a path does not exist or has a damaged manifest. A checkpoint is damaged, or a model of the hub that
+            was not imported. The output lies in the place of an input, or inside of a finished output.
     """
+    named: list[Path] = []
     for field in reads.split():
         given = getattr(cfg, field)
         for path in map(str, given if isinstance(given, tuple) else filter(None, [given])):
@@ -39,6 +48,12 @@ def check_there(reads: str, cfg: Any) -> None:
                 )
             if field in ("checkpoint", "checkpoints"):
                 refuse_hub_folder(Path(path))
+                check_model(Path(path))
+            if (Path(path) / manifest.FILE_NAME).is_file():
+                manifest.read(Path(path))
+            named.append(Path(path))
+    if getattr(cfg, "out", None):
+        refuse_place(Path(cfg.out), named)
 
 
 def refuse_hub_folder(folder: Path) -> None:
@@ -50,6 +65,57 @@ def refuse_hub_folder(folder: Path) -> None:
             f"it looks like a Hugging Face model: write hf:{folder}, or use the output of "
             f"`xling import hf {folder} out=DIR`",
         )
+
+
+def check_model(folder: Path) -> None:
+    """Raise UserError for a folder that has no model of ours, or one that was cut off."""
+    if folder.exists() and not any((folder / name).is_file() for name in (*MODELS, STATIC)):
+        raise UserError(
+            f"no checkpoint at {folder}",
+            f"a directory with {' or '.join(MODELS)}",
+            "run `xling pretrain` or `xling finetune` first",
+        )
+    for name in MODELS:
+        refuse_damaged(folder / name)
+
+
+def refuse_damaged(path: Path) -> None:
+    """Raise UserError for a file of weights that was cut off; torch writes archives, older ones wrote pickles."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            if file.read(1) != PICKLED:
+                raise UserError(
+                    f"{path} is damaged, or not a file of torch",
+                    fix="copy it again, or run the stage that makes it",
+                )
+
+
+def refuse_place(out: Path, named: Sequence[Path]) -> None:
+    """Raise UserError where ``out`` is one of the inputs, holds one, or lies inside of a finished output.
+
+    A finished output is replaced as a whole: another one inside of it would be deleted with it.
+    """
+    if any(folder.is_symlink() and not _ends(folder) for folder in (out, *out.parents)):
+        raise UserError(f"out={out}: links that lead in a circle", "a folder", "choose another out=")
+    place = Path(os.path.realpath(out))  # Path.resolve raises an error where links form a circle
+    if any(Path(os.path.realpath(path)).is_relative_to(place) for path in named if path.exists()):
+        raise UserError(f"{out} is both out= and what is read", fix="choose another out=")
+    for folder in place.parents:
+        if stage := manifest.stage_of(folder):
+            raise UserError(
+                f"out={out} lies in {folder}, a finished output of {stage!r}",
+                "a folder beside it",
+                "choose another out=",
+            )
+
+
+def _ends(link: Path) -> bool:
+    """Return whether a symbolic link leads to a place, which need not be there yet."""
+    try:
+        link.stat()
+    except OSError as error:
+        return error.errno != errno.ELOOP
+    return True
 
 
 @contextlib.contextmanager

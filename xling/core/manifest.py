@@ -131,10 +131,19 @@ def read(directory: Path) -> Manifest:
         )
     try:
         return Manifest(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"{path} is damaged: {error}", fix="delete the directory and run its stage again"
         ) from None
+
+
+def stage_of(directory: Path) -> str:
+    """Return the stage that published a directory, or "" if the directory is not a finished output of ours."""
+    if not (directory / FILE_NAME).is_file():
+        return ""
+    with contextlib.suppress(UserError, OSError):
+        return read(directory).stage
+    return ""
 
 
 def verify(directory: Path) -> Manifest:

@@ -37,7 +37,7 @@ from xling.core.stage import STAGES, load
 RECIPES = Path(str(files("xling") / "recipes"))
 
 STEPS_AT_ONCE = "steps_at_once"
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
     A step is there once for each of its different settings, as ``NAME`` or ``NAME#NUMBER``.
 
     Raises:
-        UserError: two different settings of a step write to the same place.
+        UserError: two steps, or two different settings of a step, write to the same place.
     """
     steps: dict[str, Step] = {}
     configs: dict[str, Any] = {}
@@ -147,9 +147,14 @@ def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
                 (key for key in others if configs[key] == cfg),
                 f"{name}#{len(others) + 1}" if others else name,
             )
-            if key not in steps and any(_out(cfg) == _out(configs[other]) for other in others):
+            same = next((other for other in steps if _out(cfg) == _out(configs[other])), key)
+            if key not in steps and same in others:
                 raise UserError(
                     f"the sweep writes to out={_out(cfg)} more than once", "an out= with each swept key in it"
+                )
+            if key not in steps and same != key:
+                raise UserError(
+                    f"the steps {same} and {name} write to the same out={_out(cfg)}", "an out= for each"
                 )
             needed = (*(steps[key].after if key in steps else ()), *(own[before] for before in step.after))
             steps[key], configs[key] = replace(step, after=(*dict.fromkeys(needed),)), cfg

@@ -18,6 +18,7 @@ from torch import Tensor
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.hub import files, foreign, mbart, tokenizer
+from xling.hub.source import read_json
 from xling.models.generate import BOS, UNK
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _merges(folder: Path) -> bool:
     """Return whether the tokenizer joins pieces by merges."""
     if not (folder / "tokenizer.json").is_file():
         return (folder / "merges.txt").is_file()
-    kind = (files.read_json(folder / "tokenizer.json").get("model") or {}).get("type")
+    kind = (read_json(folder / "tokenizer.json").get("model") or {}).get("type")
     return kind == "BPE"
 
 
@@ -126,7 +127,7 @@ def _listed(pieces: list[str], rows: int, names: Sequence[str], folder: Path) ->
 
 def _m2m(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
     """Return the ids of M2M-100: ``vocab.json`` numbers the pieces, the languages follow."""
-    vocabulary, known = files.sentencepiece(folder), files.read_json(folder / VOCAB)
+    vocabulary, known = files.sentencepiece(folder), read_json(folder / VOCAB)
     if [known.get(name) for name in tokenizer.SPECIALS] != [*range(len(tokenizer.SPECIALS))]:
         raise UserError(
             f"{folder / VOCAB} does not begin with {' '.join(tokenizer.SPECIALS)}", "M2M-100's list"
@@ -148,7 +149,7 @@ def _m2m(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
 def _named_languages(folder: Path) -> list[str]:
     """Return the languages of M2M-100 in the order of their tokens."""
     path = folder / "tokenizer_config.json"
-    settings = files.read_json(path) if path.is_file() else {}
+    settings = read_json(path) if path.is_file() else {}
     return list(WMT21 if settings.get("language_codes") == "wmt21" else M2M)
 
 
@@ -180,7 +181,7 @@ def _languages_among(tokens: foreign.Tokens, folder: Path) -> dict[str, int]:
     Raises:
         UserError: there are none.
     """
-    settings = files.read_json(folder / "tokenizer.json")
+    settings = read_json(folder / "tokenizer.json")
     ids = {token["id"] for token in settings.get("added_tokens", []) if token.get("special")}
     known: dict[str, int] = {}
     for number, name in sorted(zip(tokens.order[4:-1], tokens.names, strict=True)):
@@ -198,6 +199,6 @@ def reading(config: Mapping[str, Any], folder: Path) -> bool:
     told = folder / "tokenizer_config.json"
     names = (
         config.get("tokenizer_class"),
-        files.read_json(told).get("tokenizer_class") if told.is_file() else "",
+        read_json(told).get("tokenizer_class") if told.is_file() else "",
     )
     return config.get("decoder_start_token_id") == 2 or any("MBart50" in str(name) for name in names)

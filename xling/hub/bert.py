@@ -17,6 +17,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.hub import files, layouts
+from xling.hub.source import read_json
 from xling.models.encoder import EncoderConfig
 from xling.text import wordpiece
 from xling.text.vocab import WORDPIECE
@@ -121,7 +122,7 @@ def _normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, boo
     """
     path, told = folder / "tokenizer.json", folder / "tokenizer_config.json"
     if path.is_file():
-        settings = files.read_json(path)
+        settings = read_json(path)
         normaliser = settings.get("normalizer") or {}
         kind = (settings.get("model") or {}).get("type", "WordPiece"), normaliser.get("type")
         if kind != ("WordPiece", "BertNormalizer"):
@@ -133,7 +134,7 @@ def _normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, boo
             normaliser.get("strip_accents"),
             bool(normaliser["handle_chinese_chars"]),
         )
-    config = files.read_json(told) if told.is_file() else {}
+    config = read_json(told) if told.is_file() else {}
     capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
     lowercase = bool(config.get("do_lower_case", not capitals))
     return lowercase, config.get("strip_accents"), bool(config.get("tokenize_chinese_chars", True))

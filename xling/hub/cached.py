@@ -7,9 +7,8 @@ from pathlib import Path
 
 from xling.core import manifest
 from xling.core.answer import tell
-from xling.hub import files
-from xling.hub.imports import run_hf
 from xling.hub.settings import ImportConfig
+from xling.hub.source import located, run_hf
 
 PREFIX, CACHE = "hf:", "XLING_CACHE"
 
@@ -20,9 +19,9 @@ def checkpoint_of(name: str) -> Path:
     It is stored in the folder that XLING_CACHE names, else in ~/.cache/xling, under the digest of its source.
 
     Raises:
-        UserError: as `xling.hub.imports.run_hf`.
+        UserError: as `xling.hub.source.checked`.
     """
-    folder = files.located(Path(name.removeprefix(PREFIX)), allow_pickle=False)
+    folder = located(Path(name.removeprefix(PREFIX)), allow_pickle=False)
     home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "xling")
     out = home / "hf" / manifest.content(folder)[:32]
     if not (out / manifest.FILE_NAME).is_file():

@@ -40,7 +40,7 @@ def write(
     parts = [
         _front(langs),
         f"# {_cell(directory.name)}",
-        f"{_shape(settings)} Trained with xling {chain[0].code_version}.",
+        f"{_shape(settings)} Trained with xling{''.join(f' {m.code_version}' for m in chain[:1])}.",
         usage or _usage(settings["architectures"][0], symbols),
         _objectives(chain),
         *(_stage(m) for m in chain),

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from xling.core.answer import tell
 from xling.core.errors import UserError
-from xling.hub import rebuild, tokenizer
+from xling.hub import rebuild, source, tokenizer
+from xling.hub.source import check_file, read_json
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
 
 SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
-SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
-WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
-"""Files that are downloaded from a repository on the Hugging Face Hub."""
-_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 
 @dataclass(frozen=True)
@@ -43,47 +38,21 @@ class Vocabulary:
     spm: Any = None
 
 
-def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
-    """Return the directory of a model: ``source`` itself, or a download from the Hugging Face Hub.
+@contextlib.contextmanager
+def readable(folder: Path) -> Iterator[None]:
+    """Turn an error of Python, from a value of the wrong type in a model's JSON files, into one that names the folder.
 
     Raises:
-        UserError: neither exists, or the Hub cannot be reached.
+        UserError: a value is missing, or of another type than transformers writes.
     """
-    if source.is_dir():
-        return source
-    name = str(source)
-    if source.exists() or not _NAME.fullmatch(name):
-        raise UserError(f"no directory {source}", "a directory, or the name of a model on the hub")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
-
-    patterns = [*WANTED, PICKLE] if allow_pickle else [*WANTED]
     try:
-        return Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
-    except (OSError, ValueError, HfHubHTTPError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise UserError(
-            f"there is no directory {name}, and no model of that name could be fetched: {said[0]}",
-            "a directory with the model, or its name where the hub can be reached",
-            "check the name and the network, or copy the model here by other means",
-        ) from None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read the settings in a file.
-
-    Raises:
-        UserError: the file does not exist or contains no settings.
-    """
-    if not path.is_file():
-        raise UserError(f"no file {path}", "a directory as Hugging Face's save_pretrained writes it")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON: {error}", fix="copy it again") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} holds no settings", "a JSON object", "copy it again")
-    return content
+            f"{folder}: config.json or a file of its tokenizer holds what cannot be used: {error!r}",
+            "the files as transformers writes them",
+            "copy them again",
+        ) from error
 
 
 def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor, " ..."]]:
@@ -92,29 +61,10 @@ def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor, " .
     Raises:
         UserError: a file is missing, damaged, or a pickle that was not allowed or has code in it.
     """
-    if (folder / SAFE_INDEX).is_file():
-        names = sorted(set(read_json(folder / SAFE_INDEX)["weight_map"].values()))
-    else:
-        names = [SAFE]
-    if (folder / names[0]).is_file():
-        state: dict[str, Tensor] = {}
-        for name in names:
-            try:
-                state |= load_file(folder / name)
-            except (SafetensorError, OSError) as error:
-                raise UserError(
-                    f"{folder / name} is damaged or missing: {error}", fix="copy it again"
-                ) from None
-        return state
-    if not (folder / PICKLE).is_file():
-        raise UserError(f"no weights in {folder}", f"{SAFE}, or {PICKLE} with allow_pickle=true")
-    if not allow_pickle:
-        raise UserError(
-            f"{folder / PICKLE} is a pickle, which can hold code",
-            SAFE,
-            "allow_pickle=true reads tensors and plain values from it and rejects anything else",
-        )
-    return unpickle(folder / PICKLE)
+    paths = source.weight_files(folder, allow_pickle)
+    if paths[0].name == source.PICKLE:
+        return unpickle(paths[0])
+    return {name: tensor for path in paths for name, tensor in load_file(path).items()}
 
 
 def unpickle(path: Path) -> dict[str, Any]:
@@ -123,8 +73,7 @@ def unpickle(path: Path) -> dict[str, Any]:
     Raises:
         UserError: the file does not exist, is not torch's, or contains anything else.
     """
-    if not path.is_file():
-        raise UserError(f"no file {path}", fix="check the path")
+    check_file(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -314,6 +263,5 @@ def dictionary(path: Path) -> list[str]:
     Raises:
         UserError: the file does not exist.
     """
-    if not path.is_file():
-        raise UserError(f"no file {path}", "the dictionary beside the weights")
+    check_file(path, "the dictionary beside the weights")
     return [line.rsplit(" ", 1)[0] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from xling.core import extras
 from xling.core.errors import UserError
-from xling.hub import files
+from xling.hub import files, source
 from xling.models import checkpoint
 from xling.models.foreign import FOREIGN, SETTINGS, ForeignModel
 from xling.text import foreign, vocab
@@ -26,9 +26,7 @@ from xling.text import foreign, vocab
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-TYPES = (
-    "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet", "xlm",
-)  # fmt: skip
+TYPES = source.COMPUTED
 FAMILIES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
 EMBEDDINGS = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
 KEPT, REST, UNREAD, PREFIX = "kept", "rest", "unread", "prefix"

@@ -16,6 +16,7 @@ from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.hub import bart, bert, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
 from xling.hub.settings import ImportConfig
+from xling.hub.source import Source, checked
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
@@ -24,12 +25,6 @@ from xling.transfer.heads import TaskModel
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
-
-UNFIT = {
-    "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
-    "canine": "CANINE reads characters by hashing them, which models here do not",
-}
-"""Reasons why similar model types cannot be imported."""
 
 TASK_LENGTH = 512  # sub-tokens that an imported classifier reads at once
 
@@ -49,28 +44,24 @@ class Foreign:
     head: dict[str, Shaped[Tensor, " ..."]] = field(default_factory=dict)
 
 
-def run_hf(cfg: ImportConfig) -> manifest.Manifest:
+def run_hf(cfg: ImportConfig, source: Source | None = None) -> manifest.Manifest:
     """Import a Hugging Face model: XLM-R and others of that shape, BERT, ModernBERT, or one of BART's or T5's family.
 
+    Args:
+        cfg: settings.
+        source: the model, if `xling.hub.source.checked` has found it.
+
     Raises:
-        UserError: the model does not exist, is damaged or of another type, its tokenizer does not match its
-            weights, it is a pickle without ``allow_pickle`` or with code in it, or there is no network.
+        UserError: as `xling.hub.source.checked`; the tokenizer does not match the weights; or a pickle has code in it.
     """
-    folder = files.located(cfg.source, cfg.allow_pickle, cfg.revision)
-    config = files.read_json(folder / "config.json")
-    kind = str(config.get("model_type"))
-    if kind in foreign.TYPES:
-        return _publish_foreign(cfg, folder, config)
-    if kind not in READERS:
-        reason = f", and {UNFIT[kind]}" if kind in UNFIT else ""
-        raise UserError(
-            f"{cfg.source} is of type {kind!r}{reason}",
-            ", ".join((*READERS, *foreign.TYPES)),
-            "choose a model of one of these types",
-        )
+    source = source or checked(cfg)
+    if source.kind in foreign.TYPES:
+        return _publish_foreign(cfg, source.folder, source.config)
     langs = [languages.get(lang).code for lang in cfg.langs]
-    state = files.hf_weights(folder, cfg.allow_pickle)
-    return _publish(cfg, "import hf", folder, READERS[kind](config, state, folder, langs))
+    state = files.hf_weights(source.folder, cfg.allow_pickle)
+    with files.readable(source.folder):
+        model = READERS[source.kind](source.config, state, source.folder, langs)
+    return _publish(cfg, "import hf", source.folder, model)
 
 
 def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) -> manifest.Manifest:
@@ -82,8 +73,9 @@ def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) ->
             "leave extend_vocab out",
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
-    tokens = foreign.tokens_of(folder)
-    model, kept = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, tokens, folder)
+    with files.readable(folder):
+        tokens = foreign.tokens_of(folder)
+        model, kept = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, tokens, folder)
     if done := manifest.up_to_date(cfg.out, "import hf", cfg, [folder]):
         return done
     with manifest.publish(cfg.out, "import hf", cfg, [folder]) as publication:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.hub import files, layouts
+from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.encoder import EncoderConfig
 
@@ -181,7 +182,7 @@ def has_other_tokenizer(folder: Path) -> bool:
     path = folder / "tokenizer.json"
     if any((folder / name).is_file() for name in files.SPM_NAMES) or not path.is_file():
         return False
-    return files.read_json(path).get("model", {}).get("type") != "Unigram"
+    return read_json(path).get("model", {}).get("type") != "Unigram"
 
 
 def in_order(

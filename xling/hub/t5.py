@@ -27,6 +27,7 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.hub import files, layouts, mbart, tokenizer
+from xling.hub.source import read_json
 from xling.models.encoder import BUCKETS, FARTHEST, PAD, is_gated
 from xling.models.generate import EOS
 from xling.models.seq2seq import Seq2SeqConfig
@@ -211,7 +212,7 @@ def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
         files.check_rows(rows, len(tokens), folder)
         files.check_tokenizer(folder, vocabulary.pieces)
         order, known = mbart.our_order(tokens, len(vocabulary.pieces), folder)
-        ends = (files.read_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
+        ends = (read_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
         return Ids(vocabulary, order, known, bool(ends) and "</s>" not in str(ends[-1]))
     in_bytes = _is_in_bytes(folder)
     if not langs:
@@ -228,7 +229,7 @@ def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
 def _is_in_bytes(folder: Path) -> bool:
     """Return whether the directory has ByT5's tokenizer, which needs no file but its settings."""
     path = folder / "tokenizer_config.json"
-    return path.is_file() and files.read_json(path).get("tokenizer_class") == "ByT5Tokenizer"
+    return path.is_file() and read_json(path).get("tokenizer_class") == "ByT5Tokenizer"
 
 
 def _bytes_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str], list[int]]:
@@ -267,7 +268,7 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str],
     end = min(sentinels.values(), default=len(names))
     if not sentinels:
         told = folder / "tokenizer_config.json"
-        more = int(files.read_json(told).get("extra_ids", NUM_SENTINELS)) if told.is_file() else NUM_SENTINELS
+        more = int(read_json(told).get("extra_ids", NUM_SENTINELS)) if told.is_file() else NUM_SENTINELS
         sentinels = {number: len(names) + more - 1 - number for number in range(more)}
     known = max(len(names), 1 + max(sentinels.values(), default=0))
     if sorted(sentinels) != list(range(len(sentinels))) or end + len(sentinels) != known:

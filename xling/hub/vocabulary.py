@@ -13,9 +13,9 @@ from tokenizers import Tokenizer
 
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.hub import files
 from xling.hub.foreign import Tokens, in_our_order, write_vocabulary
 from xling.hub.settings import TokenizerConfig
+from xling.hub.source import read_json
 from xling.text.vocab import vocab_digest
 
 SPECIALS = {
@@ -47,7 +47,7 @@ def run(cfg: TokenizerConfig) -> manifest.Manifest:
         raise UserError(
             f"{path} is not a tokenizer.json: {error}", "a file of the package tokenizers"
         ) from None
-    tokens = tokens_of(tokenizer, files.read_json(settings) if settings.is_file() else {}, path)
+    tokens = tokens_of(tokenizer, read_json(settings) if settings.is_file() else {}, path)
     with manifest.publish(cfg.out, "import tokenizer", cfg, inputs) as publication:
         write_vocabulary(tokens, publication.path)
         publication.counts |= {"pieces": len(tokens.names), "vocab_digest": vocab_digest(publication.path)}

@@ -1,0 +1,200 @@
+"""Location and cheap checks of a third-party model, before torch is imported."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from xling.core import inputs, manifest
+from xling.core.errors import UserError
+from xling.core.stage_type import load
+from xling.hub.settings import ImportConfig, TokenizerConfig
+
+SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
+"""Files that are downloaded from a repository on the Hugging Face Hub."""
+OURS = ("xlm-roberta", "bert", "modernbert", "mbart", "m2m_100", "bart", "t5", "mt5", "umt5")
+"""Types that become models of ours."""
+COMPUTED = (
+    "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet", "xlm",
+)  # fmt: skip
+"""Types of encoders that transformers computes."""
+UNFIT = {
+    "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
+    "canine": "CANINE reads characters by hashing them, which models here do not",
+}
+"""Reasons why similar model types cannot be imported."""
+WIDTHS = ("hidden_size", "d_model")
+LARGEST_JSON = 2**28  # bytes; tokenizer.json of Gemma, the largest known, has 33 million
+_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A directory as ``save_pretrained`` writes it, and its ``config.json``."""
+
+    folder: Path
+    config: dict[str, Any]
+    kind: str
+
+
+def run_hf(cfg: ImportConfig) -> manifest.Manifest:
+    """Check the files of a model, and import it; see `xling.hub.imports.run_hf`."""
+    source = checked(cfg)
+    done: manifest.Manifest = load("xling.hub.imports:run_hf")(cfg, source)
+    return done
+
+
+def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
+    """Check the files of a model of fairseq, and import it; see `xling.hub.imports.run_fairseq`."""
+    check_file(cfg.source / "model.pt")
+    check_file(cfg.source / "dict.txt", "the dictionary beside the weights")
+    inputs.refuse_damaged(cfg.source / "model.pt")
+    done: manifest.Manifest = load("xling.hub.imports:run_fairseq")(cfg)
+    return done
+
+
+def run_tokenizer(cfg: TokenizerConfig) -> manifest.Manifest:
+    """Check a ``tokenizer.json``, and import it; see `xling.hub.vocabulary.run`."""
+    read_json(cfg.source / "tokenizer.json" if cfg.source.is_dir() else cfg.source)
+    done: manifest.Manifest = load("xling.hub.vocabulary:run")(cfg)
+    return done
+
+
+def checked(cfg: ImportConfig) -> Source:
+    """Find a model and check its type, and that its weights are there and whole.
+
+    Raises:
+        UserError: the model does not exist, is damaged or of another type, is a pickle without ``allow_pickle``,
+            or there is no network.
+    """
+    folder = located(cfg.source, cfg.allow_pickle, cfg.revision)
+    inputs.refuse_place(cfg.out, [folder])
+    config = read_json(folder / "config.json")
+    kind = str(config.get("model_type"))
+    if kind not in (*OURS, *COMPUTED):
+        reason = f", and {UNFIT[kind]}" if kind in UNFIT else ""
+        raise UserError(
+            f"{cfg.source} is of type {kind!r}{reason}",
+            ", ".join((*OURS, *COMPUTED)),
+            "choose a model of one of these types",
+        )
+    paths = weight_files(folder, cfg.allow_pickle)
+    if paths[0].name != PICKLE:
+        check_widths(config, {size for path in paths for size in sizes_in(path)}, folder)
+    return Source(folder, config, kind)
+
+
+def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
+    """Return the directory of a model: ``source`` itself, or a download from the Hugging Face Hub.
+
+    Raises:
+        UserError: neither exists, or the Hub cannot be reached.
+    """
+    if source.is_dir():
+        return source
+    name = str(source)
+    if source.exists() or source.is_symlink() or not _NAME.fullmatch(name):
+        raise UserError(f"no directory {source}", "a directory, or the name of a model on the hub")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    patterns = [*WANTED, PICKLE] if allow_pickle else [*WANTED]
+    try:
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise UserError(
+            f"there is no directory {name}, and no model of that name could be fetched: {said[0]}",
+            "a directory with the model, or its name where the hub can be reached",
+            "check the name and the network, or copy the model here by other means",
+        ) from None
+
+
+def check_file(path: Path, valid: str = "") -> None:
+    """Raise `UserError` if the file does not exist; ``valid`` says which file is wanted."""
+    if not path.is_file():
+        raise UserError(f"no file {path}", valid, "check the path")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the settings in a file.
+
+    Raises:
+        UserError: the file does not exist, is too large, or contains no settings.
+    """
+    check_file(path, "a directory as Hugging Face's save_pretrained writes it")
+    if path.stat().st_size > LARGEST_JSON:
+        raise UserError(f"{path} has {path.stat().st_size} bytes", f"at most {LARGEST_JSON}", "copy it again")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not JSON: {error}", fix="copy it again") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} holds no settings", "a JSON object", "copy it again")
+    return content
+
+
+def weight_files(folder: Path, allow_pickle: bool) -> list[Path]:
+    """Return the files of a model's weights: safetensors, or one pickle if that is allowed.
+
+    Raises:
+        UserError: a file is missing, or only a pickle is there and it was not allowed.
+    """
+    names = [SAFE]
+    if (folder / SAFE_INDEX).is_file():
+        places = read_json(folder / SAFE_INDEX).get("weight_map")
+        names = sorted({*map(str, places.values())}) if isinstance(places, dict) else []
+        if not names or any("/" in name for name in names):
+            raise UserError(
+                f"{folder / SAFE_INDEX} names no files of this folder",
+                '{"weight_map": {"NAME": "FILE"}}',
+                "copy it again",
+            )
+    if (folder / names[0]).is_file():
+        for name in names:
+            check_file(folder / name, f"the files that {SAFE_INDEX} names")
+        return [folder / name for name in names]
+    if not (folder / PICKLE).is_file():
+        raise UserError(f"no weights in {folder}", f"{SAFE}, or {PICKLE} with allow_pickle=true")
+    if not allow_pickle:
+        raise UserError(
+            f"{folder / PICKLE} is a pickle, which can hold code",
+            SAFE,
+            "allow_pickle=true reads tensors and plain values from it and rejects anything else",
+        )
+    return [folder / PICKLE]
+
+
+def sizes_in(path: Path) -> set[int]:
+    """Return the sizes that the tensors of a safetensors file have along any axis; only its header is read.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = file.keys()
+            return {size for name in names for size in file.get_slice(name).get_shape()}
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged: {error}", fix="copy it again") from None
+
+
+def check_widths(config: dict[str, Any], sizes: set[int], folder: Path) -> None:
+    """Compare the width that a ``config.json`` gives with the sizes of all tensors.
+
+    Raises:
+        UserError: no tensor has that size.
+    """
+    for name in WIDTHS:
+        if isinstance(config.get(name), int) and config[name] not in sizes:
+            raise UserError(
+                f"{folder}/config.json: {name}={config[name]}, and no tensor of its weights has that size",
+                "weights and configuration of one model",
+                "copy both again",
+            )
