@@ -30,6 +30,10 @@ _TRANSIENT = re.compile(
     r"|unable to (receive|send) message|protocol authentication|munge|invalid authentication credential"
     r"|no route to host|network is (down|unreachable)|name resolution|unable to (resolve|establish)"
     r"|submit ?(job)? ?limit|maxsubmit|maxjobcount|slurm_persist|i/o error|stale file handle|too many|did not answer"
+    # All errors of Slurm's protocol but versions that do not fit (slurm_errno.h, 1000 to 1013 and 5000 to 5005).
+    r"|unexpected (message|missing socket)|message (send|receive) failure|(insane|zero) (length )?message"
+    r"|message length|entire message|header lengths|can't find an address|submissions disabled"
+    r"|prologslurmctld is still running"
     # The controller was killed after it was asked, and has lost the job that this one waits for.
     r"|dependency problem",
     re.IGNORECASE,

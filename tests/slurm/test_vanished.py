@@ -151,6 +151,7 @@ def test_a_controller_that_was_killed_before_it_saved_the_end_of_a_job(
     step = opened("vanished").steps["count"]
     # The controller saves at most every 5 s: here just before the job ends.
     saved = here.directory / "state" / "job_state"
+    wait_until(saved.exists, 20, "the controller to save for the first time")
     before = saved.stat().st_mtime_ns
     subprocess.run(["sbatch", "--hold", "--output=/dev/null", "--wrap=true"], check=True)
     wait_until(lambda: saved.stat().st_mtime_ns != before, 20, "the controller to save")

@@ -1,0 +1,51 @@
+"""Which errors of Slurm's commands are refusals, and which mean that Slurm did not answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xling.core.errors import UserError
+from xling.slurm import queue
+
+# Codes 1000 to 1004, 1007, 1008, 1012, 1013, 1800 to 1803, 2061, 2105 and 5000 to 5005 of slurm_errno.h.
+NO_ANSWERS = (
+    "Unexpected message received", "Communication connection failure", "Message send failure",
+    "Message receive failure", "Communication shutdown failure", "Protocol authentication error",
+    "Insane message length", "Can't find an address, check slurm.conf", "Unexpected missing socket error",
+    "Unable to contact slurm controller (connect failure)", "Unable to contact slurm controller (send failure)",
+    "Unable to contact slurm controller (receive failure)", "Unable to contact slurm controller (shutdown failure)",
+    "PrologSlurmctld is still running", "System submissions disabled", "Received zero length message",
+    "Received message length < 0", "Failed to send entire message", "Header lengths are longer than data received",
+    "Socket timed out on send/recv operation", "Zero Bytes were transmitted or received",
+)  # fmt: skip
+REFUSALS = (
+    "Incompatible versions of client and server code", "Invalid job id specified", "Access/permission denied",
+    "Requested node configuration is not available", "Invalid partition name specified",
+)  # fmt: skip
+
+
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A command that fails with what the test writes into the returned file."""
+    command, said = tmp_path / "scontrol", tmp_path / "said"
+    command.write_text(f"#!/bin/sh\ncat '{said}' >&2\nexit 1\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return said
+
+
+@pytest.mark.parametrize("said", NO_ANSWERS)
+def test_an_error_of_slurms_protocol_is_no_refusal(scontrol: Path, said: str) -> None:
+    """The controller went away in the middle of a request. It may have read it, so the caller has to look."""
+    scontrol.write_text(f"slurm_suspend error: {said} for job 218\n")
+    with pytest.raises(queue.TransientError, match="for job 218"):
+        queue.call("scontrol", "release", "218")
+
+
+@pytest.mark.parametrize("said", REFUSALS)
+def test_a_refusal_is_told_at_once(scontrol: Path, said: str) -> None:
+    scontrol.write_text(f"{said}\n")
+    with pytest.raises(UserError, match=f"refused the command scontrol: {said}"):
+        queue.call("scontrol", "release", "218")
