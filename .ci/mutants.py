@@ -6,20 +6,14 @@ tried in a fork of a process that has read them. First the tests run without any
 which mutant and how long it takes; that is kept until a file of tests changes. A mutant is tried on the tests that
 reach it, the fastest case of every test first, until one fails or `BUDGET` seconds of tests are used. Programs that a
 test starts have the mutant too. What a run has found is kept: the next run tries the other mutants alone.
-
-No mutant is planted where a change cannot be observed or its place is not known:
-- annotations, assertions, and ``strict=`` of zip, which is one,
-- messages: what `raise`, a logger, a warning or `print` is given, and f-strings,
-- what changes time alone: waits, time limits, sizes of buffers, flushing, copies (`UNSEEN`), and what a clock says,
-- comparisons with one draw of ``random()``, which is never equal to anything.
+`planted/changes.py` says what is changed and where nothing is planted.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
-import copy
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -27,11 +21,11 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,141 +37,19 @@ FAST = "not slow and not slurm and not data and not browser and not zsh and not 
 WARM = ("torch", "numpy", "polars", "fairseq", "scipy.stats", "sacrebleu", "beartype")
 # Processor seconds of tests that a mutant is tried on, as measured without it; seconds until a test hangs.
 BUDGET, HANGS = 40.0, 120.0
-COMPARE = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
-BINARY = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
-}  # fmt: skip
-MESSAGES = {"print", "warn", "warning", "debug", "info", "sleep", "wait"}
-CLOCKS = {"perf_counter", "monotonic", "process_time", "time"}
-UNSEEN = {
-    "timeout",
-    "stacklevel",
-    "flush",
-    "copy",
-    "pin_memory",
-    "non_blocking",
-    "chunksize",
-    "buffering",
-    "daemon",
-}
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One changed expression: its bytes in a file, what stands there instead, a name that no other change alters."""
-
-    path: Path
-    line: int
-    start: int
-    end: int
-    before: str
-    after: str
-    key: str
+def load(name: str) -> Any:
+    """Return a module of `HOOK`, which lies on no path."""
+    spec = importlib.util.spec_from_file_location(f"mutants_{Path(name).stem}", HOOK / name)
+    assert spec and spec.loader
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def changed(node: ast.AST) -> ast.expr | None:
-    """Return what an expression becomes, or None where it stays."""
-    new: Any = copy.deepcopy(node)
-    if isinstance(new, ast.Compare) and type(new.ops[0]) in COMPARE:
-        new.ops[0] = COMPARE[type(new.ops[0])]()
-        draws = [new.left, *new.comparators]
-        is_draw = any(
-            isinstance(d, ast.Call) and getattr(d.func, "attr", "") == "random" and not d.args for d in draws
-        )
-        return None if is_draw else new
-    if isinstance(new, ast.BinOp) and type(new.op) in BINARY:
-        new.op = BINARY[type(new.op)]()
-        return new
-    if isinstance(new, ast.BoolOp):
-        new.op = ast.And() if isinstance(new.op, ast.Or) else ast.Or()
-        return new
-    if isinstance(new, ast.UnaryOp) and isinstance(new.op, (ast.Not, ast.USub)):
-        return new.operand
-    if isinstance(new, ast.IfExp):
-        new.body, new.orelse = new.orelse, new.body
-        return new
-    if isinstance(new, ast.Constant) and isinstance(new.value, (bool, int, float)):
-        return ast.Constant(not new.value if isinstance(new.value, bool) else new.value + 1)
-    return None
-
-
-def untouched(node: ast.AST) -> Iterator[ast.AST | None]:
-    """Yield the parts of a node in which nothing is planted; the docstring of this file says why."""
-    if isinstance(node, (ast.Assert, ast.Raise, ast.JoinedStr, ast.match_case)):
-        yield node.pattern if isinstance(node, ast.match_case) else node
-    if isinstance(node, ast.BinOp):
-        calls = [side for side in (node.left, node.right) if isinstance(side, ast.Call) and not side.args]
-        if any(getattr(call.func, "attr", "") in CLOCKS for call in calls):
-            yield node
-    yield getattr(node, "annotation", None)
-    yield getattr(node, "returns", None)
-    if isinstance(node, ast.Call):
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if name in MESSAGES:
-            yield node
-        yield from (
-            word.value
-            for word in node.keywords
-            if word.arg in UNSEEN or (word.arg, name) == ("strict", "zip")
-        )
-
-
-def sites(path: Path) -> Iterator[Mutant]:
-    """Yield every mutant of the functions of a file."""
-    source = path.read_bytes()
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    counts: dict[str, int] = {}
-    file = path.relative_to(ROOT) if ROOT in path.parents else Path(path.name)
-
-    def planted(node: ast.expr, after: str, where: str) -> Mutant:
-        start = starts[node.lineno - 1] + node.col_offset
-        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-        before = " ".join(source[start:end].decode().split())
-        name = f"{file}:{where}: {before} -> {after}"
-        counts[name] = counts.get(name, 0) + 1
-        return Mutant(path, node.lineno, start, end, before, after, f"{name} ({counts[name]})")
-
-    def visit(node: ast.AST, where: str, inside: bool, hidden: frozenset[int]) -> Iterator[Mutant]:
-        hidden |= {id(part) for part in untouched(node) if part}
-        if id(node) in hidden:
-            return
-        parts: Sequence[ast.AST] = list(ast.iter_child_nodes(node))
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            where, parts = f"{where}.{node.name}".strip("."), node.body
-            inside = inside or isinstance(node, ast.FunctionDef)
-        elif isinstance(node, ast.Return) and node.value and not isinstance(node.value, ast.Constant):
-            yield planted(node.value, "None", f"{where}: return")
-        if inside and isinstance(node, ast.expr) and (new := changed(node)) is not None:
-            yield planted(node, ast.unparse(new), where)
-        for part in parts:
-            yield from visit(part, where, inside, hidden)
-
-    yield from visit(ast.parse(source), "", False, frozenset())
-
-
-def chosen(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
-    """Draw mutants, each equally likely; a draw of more begins with the same, and a change elsewhere moves none."""
-    every = [one for path in paths for one in sites(path)]
-    return sorted(every, key=lambda one: hashlib.sha256(f"{seed} {one.key}".encode()).digest())[:count]
-
-
-def with_switches(source: bytes, mutants: Sequence[tuple[int, Mutant]]) -> bytes:
-    """Return a module in which every mutant stands behind its switch; all lines keep their numbers."""
-    inserted = []
-    for number, one in mutants:
-        text = f"(({one.after}) if __mutant__({number}) else (".encode()
-        inserted += [(one.start, 1, -one.end, number, text), (one.end, 0, -one.start, -number, b"))")]
-    parts, last = [], 0
-    for place, *_, text in sorted(inserted):
-        parts += [source[last:place], text]
-        last = place
-    return b"".join([*parts, source[last:]])
+changes = load("changes.py")
+Mutant, chosen, with_switches = changes.Mutant, changes.chosen, changes.with_switches
 
 
 def plan(mutants: Sequence[Mutant], folder: Path) -> None:
@@ -192,15 +64,6 @@ def plan(mutants: Sequence[Mutant], folder: Path) -> None:
         texts[str(path)] = str(folder / f"{len(texts)}.py")
     (folder / "plan.json").write_text(json.dumps(texts))
     (folder / "hits").touch()
-
-
-def hook() -> Any:
-    """Return the module that plants mutants, in this process."""
-    spec = importlib.util.spec_from_file_location("sitecustomize_of_mutants", HOOK / "sitecustomize.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Kept:
@@ -285,17 +148,17 @@ class Tester:
         lines = (Path(os.environ[self.planted.PLAN]) / "hits").read_text().splitlines()
         return {int(line.partition("\t")[0]) for line in lines if line.endswith("\tfixtures")}
 
-    def run(self, tests: Sequence[str], after: Any, known: Any = None) -> None:
+    def run(self, tests: Sequence[str], after: Any, is_limited: bool = False) -> None:
         """Run tests in this process; ``after`` is given the name, the seconds and the success of every one.
 
-        The kernel ends a test that needs ten times the seconds that are ``known`` of it.
+        With a limit the kernel ends a test that needs ten times the seconds that are known of it and its fixtures.
         """
         self.session._setupstate.teardown_exact(self.items[tests[0]])
         for name, next_name in zip(tests, [*tests[1:], None], strict=True):
             failed, began = self.session.testsfailed, sum(os.times()[:4])
             os.environ[self.planted.TEST] = name
-            if known:
-                signal.setitimer(signal.ITIMER_PROF, 5 + 10 * known[name][0])
+            if is_limited:
+                signal.setitimer(signal.ITIMER_PROF, 5 + 10 * self.cost(name))
             item = self.items[name]
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.items.get(next_name))
             after(name, sum(os.times()[:4]) - began, self.session.testsfailed == failed)
@@ -347,16 +210,47 @@ class Tester:
                 + "".join(f"\n# fails alone: {f}" for f in failed)
             )
 
+    @functools.cached_property
+    def costs(self) -> dict[str, tuple[float, dict[Any, float]]]:
+        """Seconds of every test alone, and of the fixtures that it shares with other tests of its file.
+
+        The first test that asks for a fixture has paid for it; what it needed more than the middle one of the others
+        is the fixture's.
+        """
+        known, users = self.kept.tests(), dict[Any, list[str]]()
+        for test, item in self.items.items():
+            for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+                if test in known and definitions[-1].scope in ("module", "session"):
+                    users.setdefault((test.partition("::")[0], name), []).append(test)
+        own, shared = {test: known[test][0] for test in known}, {test: dict[Any, float]() for test in known}
+        for fixture, tests in users.items():
+            more = max(0.0, own[tests[0]] - statistics.median_low([own[t] for t in tests[1:]] or [1e9]))
+            own[tests[0]] -= more
+            for test in tests:
+                shared[test][fixture, tests[0]] = more
+        return {test: (own[test], shared[test]) for test in known}
+
+    def cost(self, test: str) -> float:
+        """Seconds of a test that runs as the only one of its file."""
+        own, shared = self.costs[test]
+        return own + sum(shared.values())
+
     def order(self, number: int) -> list[str]:
         """Return the tests for one mutant: the fastest case of every test first, then the second, within the budget."""
         cases: dict[str, list[tuple[float, str]]] = {}
-        for test, (seconds, ok, numbers) in self.kept.tests().items():
-            if ok and number in numbers and test in self.items and self.is_sound.get(test, True):
-                cases.setdefault(test.partition("[")[0], []).append((seconds, test))
+        known = self.kept.tests()
+        for test, (_, ok, _) in known.items():
+            # What a fixture reaches is noted for the test that made it.
+            by = (test, *(maker for _, maker in self.costs[test][1]))
+            is_reached = any(number in known[each][2] for each in by)
+            if ok and is_reached and test in self.items and self.is_sound.get(test, True):
+                cases.setdefault(test.partition("[")[0], []).append((self.cost(test), test))
         ranked = sorted((n, *case) for some in cases.values() for n, case in enumerate(sorted(some)))
-        tests, used = [], 0.0
-        for _, seconds, test in ranked:
-            used += seconds
+        tests, used, paid = [], 0.0, set[Any]()
+        for _, _, test in ranked:
+            own, shared = self.costs[test]
+            used += own + sum(seconds for fixture, seconds in shared.items() if fixture not in paid)
+            paid |= {*shared}
             if tests and used > BUDGET:
                 break
             tests.append(test)
@@ -371,7 +265,7 @@ class Tester:
                 (scratch / "found").write_text(name)
                 os._exit(1)
 
-        self.run(tests, after, self.kept.tests())
+        self.run(tests, after, is_limited=True)
 
     def outcomes(self, left_out: set[int]) -> Iterator[tuple[int, str]]:
         """Each mutant that no earlier run has found and that this one has not tried, with what becomes of it."""
@@ -386,7 +280,7 @@ class Tester:
                     yield number, "not reached"
                     continue
                 child, scratch = self.fork(lambda where, n=number, t=tests: self.attempt(n, t, where))
-                limit = HANGS + 10 * sum(self.kept.tests()[test][0] for test in tests)
+                limit = HANGS + 10 * sum(self.cost(test) for test in tests)
                 running[child] = (number, scratch, time.monotonic() + limit)
             for child, (number, scratch, limit) in list(running.items()):
                 ended, status = os.waitpid(child, os.WNOHANG)
@@ -426,7 +320,7 @@ def serve(mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept, fold
     """Read the tests in this process and try the mutants on them."""
     os.environ["XLING_PLANTED"] = str(folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOOK), os.environ.get("PYTHONPATH")]))
-    planted = hook()
+    planted = load("sitecustomize.py")
     planted.plant(str(folder))
     sys.path.insert(0, str(ROOT))
     for name in WARM:

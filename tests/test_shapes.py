@@ -329,7 +329,7 @@ PLANTED = [
     (t5, "our_order", "*sentinels])", "*sentinels])[:, None]"),
     (paragraphs, "is_member", "sorted_keys[places] == keys", "sorted_keys == keys[:, None]"),
     (paragraphs, "keys_of", ".reshape(-1)", ".reshape(-1, 1)"),
-    (ngrams, "grams", "np.uint64(32)).astype(np.uint32)", "np.uint64(32)).astype(np.uint32)[:, None]"),
+    (ngrams, "grams", "order: hashes for", "order: hashes[:, None] for"),
     (ibm, "padded", "f.astype(np.int32)", "f.T.astype(np.int32)"),
     (optim, "XlingAdamW.clip_grad_norm", "return norm", "return norm.expand(1)", "optimizer"),
 ]  # fmt: skip

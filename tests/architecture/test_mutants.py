@@ -136,6 +136,17 @@ def test_a_strong_test_finds_what_a_weak_one_does_not(tmp_path: Path) -> None:
     assert "module.py:3: not reached: 2 -> 3" in again and "10 of 11 found" in again
 
 
+def test_what_a_fixture_reaches_is_reached_by_all_its_tests(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(MODULE)
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\nfrom module import area\n\n\n@pytest.fixture(scope='module')\ndef made():\n"
+        "    return area(3, 5)\n\n\ndef test_weak(made):\n    pass\n\n\n"
+        "def test_strong(made):\n    assert made == (-8, 7)\n"
+    )
+    printed = run(tmp_path, "test_it.py")
+    assert "7 of 11 found" in printed, printed
+
+
 def test_a_plan_without_tests_is_refused(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(MODULE)
     (tmp_path / "test_it.py").write_text("import nothing_of_this_name\n")

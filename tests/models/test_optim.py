@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from xling.models.optim import AdamWConfig, XlingAdamW
+from xling.models.optim import AdamWConfig, Share, XlingAdamW
 
 BETAS, EPS, DECAY, LR = (0.9, 0.98), 1e-6, 0.1, 3e-3
 
@@ -70,6 +70,18 @@ def test_float32_equals_torch(clip: float) -> None:
         reference.step()
     for a, b in zip(mine.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_a_share_learns_at_its_rate_from_the_first_step() -> None:
+    net = model(torch.float32)
+    before = [p.detach().clone() for p in net.parameters()]
+    shares = [Share(scale=0.5 if n < 2 else 1.0) for n in range(len(before))]
+    optimizer = XlingAdamW(AdamWConfig(eps=1e-12, weight_decay=0.0, lr=[LR]), net.parameters(), shares)
+    step(net, optimizer, batches(1)[0])
+    for old, new, share in zip(before, net.parameters(), shares, strict=True):
+        # Adam's first step is the rate itself, whatever the gradient.
+        moved = float((new.detach() - old).abs().max())
+        assert moved == pytest.approx(LR * share.scale, rel=1e-3)
 
 
 def test_biases_and_norms_do_not_decay() -> None:

@@ -6,10 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from xling.core.errors import UserError
+from xling.text.shards import EOS, ShardWriter
 from xling.training import train
+from xling.training.assemble import build_trainer
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,7 @@ from xling.training import train
             "btmlm.tokens_per_sample=5; valid: a whole number from 8",
         ),
         ("mmlm", ["objectives.mmlm.alpha=nan"], "alpha=nan; valid: a number"),
+        ("mmlm", ["objectives.mmlm.alpha=1.5"], "alpha=1.5; valid: a number from 0 to 1"),
         ("mmlm", ["langs=en,en,ar"], "langs=en,en,ar: en is given twice; valid: each language once"),
         ("mmlm", ["objectives.mmlm.schedule=0:1"], "objectives.mmlm.schedule with one objective"),
         ("mmlm", ["train.lr=-1"], r"train\.lr=-1\.0; valid: a number above 0"),
@@ -109,6 +113,24 @@ def test_a_mistake_is_one_line(
 ) -> None:
     with pytest.raises(UserError, match=pattern):
         train.run(recipe(bitext, names, tmp_path / "out", *words))
+
+
+def test_a_language_may_lack_text_in_validation_and_not_in_training(
+    recipe: Any, bitext: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(bitext, tmp_path / "other")
+    for split in ("valid", "train"):
+        with ShardWriter(tmp_path / "other" / "th" / split, 1000) as writer:
+            writer.add(np.array([EOS]))
+            writer.close()
+        _, task = build_trainer(recipe(tmp_path / "other", "mbart", tmp_path / "out"), tmp_path / "out")
+        task.load_dataset("valid")
+        assert {int(task.dataset("valid")[i]["langs"][0]) for i in range(len(task.dataset("valid")))} == {
+            0,
+            1,
+        }
+    with pytest.raises(UserError, match=r"no training text in .* for th; fix: leave them out of langs="):
+        task.load_dataset("train")
 
 
 def test_a_shard_of_another_vocabulary_is_refused(recipe: Any, bitext: Path, tmp_path: Path) -> None:

@@ -103,6 +103,14 @@ def test_xlco_contrasts_the_layer_of_the_paper(build: Any) -> None:
     assert [task.objectives["xlco"].layer(depth) for depth in (2, 12)] == [2, 12]
 
 
+def test_the_encoder_of_the_keys_has_no_dropout_in_training(build: Any) -> None:
+    state = build("xlco", "model.dropout=.5")[0].get_model().extras["xlco"]
+    for mode in (True, False):
+        assert state.train(mode) is state  # so that calls can be chained, as everywhere in torch
+        assert (state.training, state.slow.training) == (mode, False)
+        assert not any(module.training for module in state.slow.modules())
+
+
 def test_the_queue_is_full_before_the_first_update(
     recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

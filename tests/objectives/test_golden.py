@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from xling.data.packing import pack
 from xling.models.loss import linear_cross_entropy
 from xling.objectives import alm, btmlm, camlm, clm, clpc, clwr, hictl, mmlm, tlm, xlco, xmlm
 from xling.objectives.pairs import Pair
+from xling.training.assemble import build_trainer
 
 MASK = 50
 ALL_MASKED = MaskRule(prob=0.5, leave=0.0, random=0.0, mask_id=MASK, first_piece=4, end_piece=MASK)
@@ -160,6 +162,27 @@ def test_alm_reads_switched_text_with_the_language_of_each_token(bitext: Path, b
     _, task = build("alm", "objectives.alm.switched=1")
     task.load_dataset("train")
     assert set(task.dataset("train").window(0).draw.langs.tolist()) == {0}
+
+
+def test_alm_gives_each_of_two_pairs_four_fifths_of_switched_text(
+    bitext: Path, recipe: Any, tmp_path: Path
+) -> None:
+    shutil.copytree(bitext, tmp_path / "two")
+    for path in (bitext / "en-ar").glob("*.switched*"):
+        shutil.copy(path, tmp_path / "two" / "en-th" / path.name.replace("en-ar", "en-th"))
+    _, task = build_trainer(recipe(tmp_path / "two", "alm", tmp_path / "out"), tmp_path / "out")
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    counts = dataset.epoch_counts()
+    seen: dict[str, set[str]] = {}
+    for index in range(len(dataset)):
+        name = list(counts)[dataset.drawn(index)[0]]
+        seen.setdefault(name, set()).update(task.langs[lang] for lang in dataset[index]["langs"])
+    for pair in ("en-ar", "en-th"):
+        assert seen[f"{pair}.switched"] == {*pair.split("-")}
+        assert all(seen[f"{pair}.{lang}"] == {lang} for lang in pair.split("-"))
+        switched, *plain = (counts[f"{pair}.{kind}"] for kind in ("switched", *pair.split("-")))
+        assert switched / (switched + sum(plain)) == pytest.approx(0.8, abs=0.1) and all(plain)
 
 
 def test_pack_lays_examples_end_to_end() -> None:
@@ -359,3 +382,22 @@ def test_btmlm_fills_blanks_from_the_clean_sentence_with_pieces_of_the_other_lan
     }
     changed["net_input"]["src_tokens"][blank["chosen"][1:]] = 7
     assert btmlm.fill(model, changed, seen)[0] == filled[0]
+
+
+def test_btmlm_holds_the_logits_of_few_blanks_at_once(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, task = build("btmlm")
+    task.load_dataset("train")
+    dataset, model = task.dataset("train"), trainer.get_model()
+    blank = dataset.collater([dataset[i] for i in range(4)])["blank"]
+    seen = torch.ones_like(model.extras["btmlm"].seen)
+    whole, linear, vocab = btmlm.fill(model, blank, seen), F.linear, len(model.lm_head.weight)
+    rows = []
+
+    def counted(x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
+        rows.extend([len(x)] * (len(weight) == vocab))
+        return linear(x, weight, *rest)
+
+    monkeypatch.setattr(F, "linear", counted)
+    monkeypatch.setattr(btmlm, "LOGITS_BYTES", 3 * 4 * vocab)
+    assert torch.equal(btmlm.fill(model, blank, seen), whole)
+    assert max(rows) == 3 and sum(rows) == len(whole)

@@ -321,6 +321,7 @@ def published(out: Path) -> dict[str, torch.Tensor]:
     [
         (2, 2, "adamw", ()),
         (4, 2, "stable_adamw", ("train.exchange=batch",)),
+        (4, 2, "muon", ()),
     ],
 )
 def test_copies_of_a_sharded_model_learn_what_one_process_does(
@@ -389,6 +390,26 @@ def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Pat
             assert summed(*words) == (Counter(wanted), {torch.float32}), words
 
     in_processes(1, work)  # the other three only exist in name
+
+
+def test_muon_updates_the_matrices_of_layers_sharded_or_not(
+    recipe: Any, bitext: Path, tmp_path: Path
+) -> None:
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    def work(rank: int) -> None:
+        torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+        for sharding in ("none", "full"):
+            words = ("train.optimizer=muon", f"train.sharding={sharding}")
+            trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, *words), tmp_path)
+            groups = trainer.optimizer.param_groups
+            parts = sorted(g["parts"] for g in groups if g["rule"] == "muon" for _ in g["params"])
+            layers = len(trainer.get_model().encoder.layers)
+            assert parts == [1, 1, 1] * layers + [3] * layers, (
+                sharding
+            )  # out, up, down; queries, keys and values
+
+    in_processes(1, work)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ def test_a_dataset_follows_the_schedule_batch_by_batch(build: Any) -> None:
     _, task = build("mmlm", *(f"objectives.mmlm.{word}" for word in words))
     task.load_dataset("train")
     dataset = task.dataset("train")
+    assert dataset.epochs_at(0) == 0  # before anything is divided into batches
     batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=512)
     shares = []
     for batch in batches:

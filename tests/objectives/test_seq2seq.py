@@ -52,7 +52,16 @@ def test_symbols_follow_the_pieces() -> None:
     assert (SYMBOLS.lang(0), SYMBOLS.lang(1), SYMBOLS.sentinel(0)) == (DE, EN, FIRST)
     assert SYMBOLS.size == FIRST + NUM_SENTINELS
     assert Symbols.of_size(SYMBOLS.size, ["de", "en"]) == SYMBOLS
+    # A model of another origin has as many sentinels as ids are left.
+    assert Symbols.behind(50, 60, ["de", "en"]).size == 60
+    assert Symbols.behind(50, SYMBOLS.size, ["de", "en"]) == SYMBOLS
     assert SYMBOLS.names()[:3] == ["[de]", "[en]", "<extra_id_0>"]
+
+
+def test_a_text_is_at_most_ten_times_as_long_as_its_source() -> None:
+    # Nearly all is hidden, in long spans: without a bound one source of 64 tokens would hold thousands.
+    assert span_corruption.longest_text(64, 0.95, 20.0) == 10 * 64 + 1
+    assert span_corruption.longest_text(16, 0.15, 3.0) < 20
 
 
 def test_translation_and_xae() -> None:
@@ -92,6 +101,13 @@ def test_dae() -> None:
     script = Scripted(np.array([2.5, 0.2, 0.6, 0.0]), np.array([1, 1, 0, 1]), np.array([1, 1, 0]))
     made = dae.noisy(SENTENCE, STARTS, dae.DaeConfig(), MASK, script)  # type: ignore[arg-type]
     assert made.tolist() == [11, 5, 10, MASK, 2]
+
+
+def test_dae_with_no_noise_copies_the_sentence(build: Any) -> None:
+    _, task = build("dae", *(f"objectives.dae.{kind}=0" for kind in ("shuffle", "drop", "blank")))
+    task.load_dataset("train")
+    example = task.dataset("train")[0]
+    assert example["tokens"][:-1].tolist() == example["target"].tolist()
 
 
 def test_mbart() -> None:
@@ -202,6 +218,17 @@ def test_translation_takes_the_directions_that_are_named(
         for e in (dataset[i] for i in range(len(dataset)))
     }
     assert seen == wanted
+
+
+def test_a_long_sentence_fills_the_longest_sequence(build: Any) -> None:
+    _, task = build("translation", "objectives.translation.tokens_per_sample=16")
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    examples = [dataset[i] for i in range(len(dataset))]
+    assert max(len(e["tokens"]) for e in examples) == 16
+    assert (
+        max(len(e["target"]) for e in examples) == 15
+    )  # a text has room for the token of its language on either side
 
 
 @pytest.mark.parametrize("name", [n for n, entry in OBJECTIVES.items() if entry.decoder and n != "umt"])

@@ -269,6 +269,43 @@ def _alone(trainer: Any) -> dict[str, int]:
     return histogram(lambda i: [str(made[1 : lengths[i] - 1, i].tolist())], 4000)
 
 
+def record_xae(xnlg: Reference) -> dict[str, Any]:
+    """What encoder and decoder of XNLG's XAE read of a pair, and what is predicted where."""
+    seen: dict[str, Any] = {}
+    x, y = (torch.tensor([[EOS, *words, EOS]]).t() for words in ([10, 11], [20, 21, 22]))
+
+    def encoder(_: str, x: torch.Tensor, lengths: torch.Tensor, langs: torch.Tensor, causal: bool) -> Any:
+        seen["source"], seen["source langs"] = x[:, 0].tolist(), langs[:, 0].tolist()
+        return torch.zeros(*x.shape, 4)
+
+    def decoder(mode: str, **given: Any) -> Any:
+        if mode == "fwd":
+            seen["read"], seen["target langs"] = given["x"][:, 0].tolist(), given["langs"][:, 0].tolist()
+            return None
+        places = given["pred_mask"][:, 0].nonzero()[:, 0]
+        seen["read"] = [seen["read"][place] for place in places]
+        seen["target langs"] = [seen["target langs"][place] for place in places]
+        seen["target"] = given["y"].tolist()
+        return None, torch.zeros(())
+
+    both = {"encoder": encoder, "decoder": decoder}
+    coders = {
+        name: type(name, (), {"__call__": staticmethod(f), "train": lambda _: None})()
+        for name, f in both.items()
+    }
+    trainer = types.SimpleNamespace(
+        **coders,
+        params=types.SimpleNamespace(lang2id={"a": 0, "b": 1}, batch_size=1),
+        stats={"MT-a-b": [], "processed_s": 0, "processed_w": 0},
+        get_batch=lambda *_: ((x, torch.tensor([4])), (y, torch.tensor([5]))),
+        optimize=lambda _: None,
+        n_sentences=0,
+    )
+    step = xnlg.piece("xnlg/src/trainer.py", "EncDecTrainer.mt_step", to_cuda=lambda *tensors: tensors)
+    step(trainer, "a", "b", 1.0)
+    return seen
+
+
 def record_xlm(xlm: Reference) -> dict[str, Any]:
     """XLM's TLM layout and its noise."""
     lay = xlm.piece("xlm/utils.py", "concat_batches")
@@ -361,7 +398,10 @@ def main(folders: list[str]) -> int:
         "losses": record_losses(clones["fairseq"]),
         "mass": record_mass(clones["MASS"]),
         "xlm": record_xlm(clones["XLM"]),
-        "xnlg": {"dae": record_dae(clones["XNLG"], "xnlg/src/trainer.py", "Trainer")},
+        "xnlg": {
+            "dae": record_dae(clones["XNLG"], "xnlg/src/trainer.py", "Trainer"),
+            "xae": record_xae(clones["XNLG"]),
+        },
         "t5": record_t5(clones["text-to-text-transfer-transformer"]),
     }
     OUT.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

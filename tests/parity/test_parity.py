@@ -257,16 +257,11 @@ def test_losses_and_shares_are_fairseqs() -> None:
         assert list(alpha_shares(sizes, float(alpha)).values()) == pytest.approx(shares, rel=1e-9)
 
 
-def test_the_settings_that_differ_from_the_code_are_told_apart() -> None:
-    """Our own styles are not those of the papers; if they were, a style would have no reason to be."""
-    text, cfg = np.array(record.text()), mbart.MbartConfig()
-    ends = drawn(lambda i: [int((mbart.noisy(text, STARTS, cfg, MASK, rng(i)) == EOS).sum())], 1000)
-    assert likeness(ends, RECORDED["mbart"]["ends"]) < 0.01
-    tokens = np.array([*range(10, 20), EOS])
-    begins = drawn(lambda i: ["{}+{}".format(*_sized(mass.span_of(tokens, 0.5, rng(i))))], 1000)
-    assert likeness(begins, RECORDED["mass"]["spans"]["10"]) < 0.01
-    assert seq2seq.both_sides(PAIR, Symbols(MASK, ("en", "de")))["target"][-1] == EOS
-
-
-def _sized(span: tuple[int, int]) -> tuple[int, int]:
-    return span[0], span[1] - span[0]
+def test_xae_reads_and_predicts_what_xnlg_does() -> None:
+    made, wanted = seq2seq.both_sides(PAIR, Symbols(MASK, ("a", "b"))), RECORDED["xnlg"]["xae"]
+    assert made["target"].tolist() == wanted["target"]
+    assert made["prev_langs"].tolist() == wanted["target langs"]
+    # XNLG has </s> where a sequence begins and a vector of the language beside each piece; ours has a token of it.
+    assert made["prev_tokens"][1:].tolist() == wanted["read"][1:]
+    assert made["tokens"][:-1].tolist() == wanted["source"][1:]
+    assert {*made["langs"].tolist()} == {*wanted["source langs"]}

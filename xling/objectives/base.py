@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 NO_PLACE = -1
+NO_LIMIT = 1 << 62  # tokens or examples of a batch where no limit is given
 SHORTEST = 8  # tokens of the shortest sequence, with room for specials and a piece on either side
 
 compat.install()
@@ -204,7 +205,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         required_batch_size_multiple: int = 1,
     ) -> list[Int[np.ndarray, " _"]]:
         """Divide ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
-        batches = batches_of(self.sizes[indices], indices, max_tokens or 1 << 62, max_sentences or 1 << 62)
+        batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
         order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
         self._turns = np.zeros(len(self))
         for turn, number in enumerate(order):

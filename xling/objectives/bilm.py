@@ -68,7 +68,7 @@ def loss_of(model: Any, sample: dict[str, Any]) -> Loss:
 def both_ways(model: Any, sample: dict[str, Any]) -> Float[Tensor, "twice_tokens dim"]:
     """States of a packed batch that have read forwards, and behind them those that have read backwards: (2 N, D)."""
     inputs = sample["net_input"]
-    if getattr(model.cfg, "two_way", False):
+    if model.cfg.two_way:
         before, behind = model(**inputs).chunk(2, -1)
         none = torch.zeros_like(before)
         return torch.cat([torch.cat([before, none], -1), torch.cat([none, behind], -1)])

@@ -17,7 +17,7 @@ import numpy as np
 
 from xling.core.sampling import rng
 from xling.data import mixer
-from xling.objectives.base import ObjectiveDataset, batches_of
+from xling.objectives.base import NO_LIMIT, ObjectiveDataset, batches_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
@@ -194,13 +194,13 @@ class DrawnDataset(ObjectiveDataset):
     ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
         """Yield the batches of each window from number ``state``, with the number."""
         # Set now, not by the first window: loader workers are copies of what is here before that.
-        self._limits = limits = (max_tokens or 1 << 62, max_sentences or 1 << 62)
+        self._limits = limits = (max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
         numbers = range(state or 0, self._order.num_windows)
         return ((number, self.batches_in(number, limits)) for number in numbers)
 
     def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
         """Return the batches of the epoch; of several windows, as many times those of the first."""
-        self._limits = (max_tokens or 1 << 62, max_sentences or 1 << 62)
+        self._limits = (max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
         return len(self.batches_in(0, self._limits)) * self._order.num_windows
 
     def epoch_tokens(self) -> int:

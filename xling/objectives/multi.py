@@ -411,7 +411,8 @@ class XlingMultiTask(XlingTask):
         """
         scale = dict.fromkeys(losses, 1.0) if self.cfg.mode == "alternate" else dict(self.weights)
         for name, (updates, factors) in self.schedules.items():
-            scale[name] = scale.get(name, 1.0) * float(np.interp(self.num_updates, updates, factors))
+            if name in scale:
+                scale[name] *= float(np.interp(self.num_updates, updates, factors))
         if self.cfg.mode == "common":
             sums = [loss.total * scale[name] for name, loss in losses.items()]
             return sum(sums[1:], sums[0]), sum(loss.num for loss in losses.values())

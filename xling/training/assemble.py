@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.models import checkpoint, ddp, rules, running, tiling
+from xling.models import checkpoint, ddp, running, tiling
 from xling.models.adapters import is_adapter
 from xling.models.schedules import ScheduleConfig
 from xling.models.setting import DECODER, ENCODER
@@ -82,7 +82,6 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
                 _shard_size(cfg.train),
                 cfg.train.exchange == "batch",
             )
-    rules.mark(model)
     return SafeTrainer(full, task, model, criterion), task
 
 

@@ -17,6 +17,7 @@ import torch
 from fairseq.trainer import Trainer
 
 from xling.core.errors import UserError
+from xling.models import rules
 from xling.models.optim import NotFiniteError
 from xling.training import memory
 from xling.training.reading import TrainIterator
@@ -26,6 +27,8 @@ _NO_MEMORY = ("out of memory", "can't allocate memory")
 
 class SafeTrainer(Trainer):  # type: ignore[misc]
     """fairseq's Trainer without its crash files; checkpoints are written by `xling.models.running.Writer`."""
+
+    _marked: Any = None
 
     def get_train_iterator(self, epoch: int, load_dataset: bool = True, **where: Any) -> TrainIterator:
         """Return the iterator over an epoch; ``where`` is passed to `TrainIterator`, to begin within it."""
@@ -42,6 +45,18 @@ class SafeTrainer(Trainer):  # type: ignore[misc]
         )
         self.reset_dummy_batch(iterator.first_batch)
         return iterator
+
+    @property
+    def model(self) -> Any:
+        """The model as fairseq wraps it, its hidden matrices marked for Muon.
+
+        They are marked here and no earlier: a sharded weight loses its marks when fairseq moves and wraps the model.
+        """
+        wrapped = super().model
+        if wrapped is not self._marked:
+            self._marked = wrapped
+            rules.mark(self.get_model())
+        return wrapped
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Do nothing: fairseq only calls this when a step fails, and then the last checkpoint is the good one."""
