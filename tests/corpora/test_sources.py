@@ -160,7 +160,7 @@ def test_a_page_of_nested_elements_costs_no_time(tmp_path: Path) -> None:
         ("<div></x>" * 100_000, "page nested too deep"),
         ("<div><!--</div>-->" * 100_000, "page nested too deep"),
         ("<!--><div>" * 100_000, "page nested too deep"),
-        ("<div a='</div>'>" * 100_000, "page takes too long to read"),
+        ("<div a='</div>'>" * 20_000, "page takes too long to read"),
         ("<select>" + "<option>x" * 1_000_000, "page takes too long to read"),
     ],
 )
@@ -168,6 +168,7 @@ def test_a_page_that_hides_its_depth_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str, reason: str
 ) -> None:
     monkeypatch.setattr(webpage, "MAX_SECONDS", 1)
+    webpage._stop_own()  # a helper process of an earlier test has the longer limit
     flat = "<p>Habari za leo, dunia nzima.</p>" * 2000
     (tmp_path / "a.warc").write_bytes(page(hidden) + page(flat))
     docs, ledger = read(f"warc:{tmp_path}/*")
