@@ -54,27 +54,38 @@ def hashes(text: str) -> np.ndarray[Any, np.dtype[np.uint64]]:
     return np.ndarray(dtype=np.uint64, buffer=keys.data, shape=keys.shape)
 
 
-def mine(path: Path, lid: Any, pieces: Any, lm: Any, lang: str) -> tuple[int, int, int]:
-    """Deduplicate, identify and score one file; documents kept, their characters, and bytes after dedup."""
+def kept(path: Path, lid: Any, lang: str) -> Iterator[tuple[str, int]]:
+    """Yield what deduplication and identification leave of a file.
+
+    Yields:
+        The text of a document of the language, or "" for another one, and its bytes after deduplication.
+    """
     seen: dict[int, bool] = {}
     for text in pages(path):
         keys = hashes(text)
         known = [key in seen for key in keys.tolist()]
         seen.update(zip(keys.tolist(), known, strict=True))
-    num_docs = num_chars = num_bytes = 0
     for text in pages(path):
         inside: set[int] = set()
-        kept = []
+        lines = []
         for line, key in zip(text.split("\n"), hashes(text).tolist(), strict=True):
             if not seen[key] and key not in inside:
-                kept.append(line)
+                lines.append(line)
             inside.add(key)
-        if not kept:
+        if not lines:
             continue
-        text = "\n".join(kept)
-        num_bytes += len(text.encode())
+        text = "\n".join(lines)
         labels, scores = lid.predict(text.replace("\n", ""), 1)
-        if labels[0] != f"__label__{lang}" or round(scores[0], 2) < THRESHOLD:
+        is_lang = labels[0] == f"__label__{lang}" and round(scores[0], 2) >= THRESHOLD
+        yield text if is_lang else "", len(text.encode())
+
+
+def mine(path: Path, lid: Any, pieces: Any, lm: Any, lang: str) -> tuple[int, int, int]:
+    """Deduplicate, identify and score one file; documents kept, their characters, and bytes after dedup."""
+    num_docs = num_chars = num_bytes = 0
+    for text, size in kept(path, lid, lang):
+        num_bytes += size
+        if not text:
             continue
         tokens = pieces.encode(for_lm(text.replace("\n", ""), accents=False), out_type=str)
         log10 = lm.score(" ".join(tokens))
