@@ -15,11 +15,11 @@ from xling.eval.results import read_scores
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import load, suites
 from xling.models import checkpoint
+from xling.models.published import TASK_FILE
 from xling.transfer import likelihood
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import BOS, EOS, pieces
 from xling.transfer.likelihood import MaskedLM
-from xling.transfer.tune import TASK_FILE
 
 PAIRS = [
     ("The teacher sells bread.", "The teacher sell bread."),

@@ -27,6 +27,7 @@ from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
 from xling.models import checkpoint
 from xling.models.generate import generate_all
+from xling.models.published import SEQ2SEQ
 from xling.models.search import Search
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
@@ -308,7 +309,7 @@ def test_translation_and_fine_tuning_go_on_from_an_imported_one(
     from xling.training.settings import PretrainConfig
     from xling.training.train import run as pretrain
 
-    shape = checkpoint.shape_of(checkpoint.load_seq2seq(tmp_path / "in")[0].cfg, checkpoint.SEQ2SEQ)
+    shape = checkpoint.shape_of(checkpoint.load_seq2seq(tmp_path / "in")[0].cfg, SEQ2SEQ)
     names = ("layers", "dim", "heads", "ffn_dim", "max_positions", "decoder_layers", "pre_norm", "plain_head",
              "unbiased_head", "scale_embeddings", "lang_first")  # fmt: skip
     words = [f"model.{name}={json.dumps(shape[name])}" for name in names]

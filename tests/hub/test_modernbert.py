@@ -14,7 +14,7 @@ from tests.hub.differences import largest
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack, runs_of
-from xling.hub import files, modernbert
+from xling.hub import configs, modernbert
 from xling.hub.export import run_hf
 from xling.hub.imports import run_hf as import_hf
 from xling.hub.settings import ExportConfig, ImportConfig
@@ -88,7 +88,7 @@ def test_a_packed_batch_scores_and_learns_as_the_padded_one_of_transformers(more
 
 
 def test_both_spellings_of_the_settings_are_one_shape() -> None:
-    sizes = {name: SMALL.get(name) for name in files.SIZES.values()}
+    sizes = {name: SMALL.get(name) for name in configs.SIZES.values()}
     old = sizes | {"global_rope_theta": 70.0, "local_rope_theta": 30.0, "global_attn_every_n_layers": 2}
     kinds = ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"]
     new = sizes | {
@@ -120,7 +120,7 @@ def test_both_spellings_of_the_settings_are_one_shape() -> None:
      ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "yarn")],
 )  # fmt: skip
 def test_settings_that_have_no_equal_are_refused(told: dict[str, Any], said: str) -> None:
-    sizes = {name: SMALL.get(name) for name in files.SIZES.values()}
+    sizes = {name: SMALL.get(name) for name in configs.SIZES.values()}
     with pytest.raises(UserError, match=said):
         modernbert.shape_of(sizes | told, Path("here"))
 

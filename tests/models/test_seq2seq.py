@@ -19,6 +19,7 @@ from xling.data.symbols import Symbols
 from xling.models import checkpoint, encoder, seq2seq
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.loss import linear_cross_entropy
+from xling.models.published import SEQ2SEQ
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, pool, start_decoder
 from xling.objectives.pairs import Pair
 from xling.objectives.seq2seq import both_sides
@@ -207,7 +208,7 @@ def published(vocab: Path, tmp_path: Path) -> Path:
 
 def test_a_published_model_comes_back_whole_and_as_an_encoder(published: Path) -> None:
     state = torch.load(published / "model.pt", weights_only=True)
-    assert state["format"] == checkpoint.SEQ2SEQ and not set(checkpoint.TIED) & state["weights"].keys()
+    assert state["format"] == SEQ2SEQ and not set(checkpoint.TIED) & state["weights"].keys()
     model, symbols = checkpoint.load_seq2seq(published, dropout=0.3)
     assert symbols.langs == ("en", "th") and model.cfg.dropout == 0.3 and len(model.decoder.layers) == 2
     for name, tensor in state["weights"].items():

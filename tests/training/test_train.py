@@ -18,6 +18,7 @@ from xling.core.errors import UserError
 from xling.core.sampling import alpha_shares
 from xling.data.packing import pack
 from xling.models import checkpoint
+from xling.models.published import ENCODER
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import load_dictionary
 from xling.text.shards import open_shard
@@ -149,7 +150,7 @@ def test_saving_and_validating_do_not_change_the_weights(pretrain: Pretrain) -> 
 
 def test_a_published_model_holds_no_code_and_comes_back(model: Path) -> None:
     state = torch.load(model / "model.pt", weights_only=True)
-    assert state["format"] == checkpoint.ENCODER
+    assert state["format"] == ENCODER
     assert all(tensor.dtype == torch.float32 for tensor in state["weights"].values())
     net, langs = checkpoint.load_model(model, dropout=0.3)
     assert langs == ["ar", "en", "th"] and net.cfg.dropout == 0.3

@@ -17,6 +17,7 @@ from xling.models.search import Search
 from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.transfer import rewrite
+from xling.transfer.plans import read_rows
 from xling.transfer.translate import Translator
 
 FAST = (
@@ -117,4 +118,4 @@ def test_mistakes_are_user_errors(
 def test_a_row_that_is_none_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "rows").write_text(f"a\tb\n{line}\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"rows line 2: .*fix: correct the line"):
-        rewrite.read_rows(tmp_path / "rows")
+        read_rows(tmp_path / "rows")

@@ -24,7 +24,7 @@ from xling.corpora.binarize import run as binarize
 from xling.models import checkpoint
 from xling.models.search import Search
 from xling.training import train
-from xling.transfer import backtranslate, mt
+from xling.transfer import backtranslate, mt, plans
 from xling.transfer.backtranslate import BackTranslateConfig
 from xling.transfer.translate import Translator, cuts
 
@@ -159,7 +159,7 @@ def test_back_translated_text_has_its_share_and_its_direction(
     )
     from xling.training.assemble import build_trainer
 
-    _, task = build_trainer(mt.pretraining(cfg, tmp_path / "unused"), tmp_path)
+    _, task = build_trainer(plans.mt(cfg, tmp_path / "unused"), tmp_path)
     task.load_dataset("train")
     dataset = task.dataset("train")
     names = list(dataset._sides)
@@ -178,7 +178,7 @@ def test_other_back_translations_make_another_model(
 ) -> None:
     monkeypatch.setenv(manifest.OVERWRITE, "true")
     words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/back"]
-    cfg = mt.pretraining(config.load(mt.MtConfig, overrides=words), tmp_path / "model")
+    cfg = plans.mt(config.load(mt.MtConfig, overrides=words), tmp_path / "model")
     cfg = replace(cfg, train=replace(cfg.train, updates=2, valid_every=2, warmup=1))
     seen = []
     for sides in (("ar", "en"), ("en", "en")):
@@ -196,7 +196,7 @@ def test_a_directory_without_back_translations_is_refused(pairs: Path, vocab: Pa
     binarize(BinarizeConfig(vocab=str(vocab), out=str(tmp_path / "mono"), corpora=files))
     words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/mono"]
     with pytest.raises(UserError, match="no parallel shards in back_translated="):
-        train.run(mt.pretraining(config.load(mt.MtConfig, overrides=words), tmp_path / "model"))
+        train.run(plans.mt(config.load(mt.MtConfig, overrides=words), tmp_path / "model"))
 
 
 def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path,
     for data, share, kinds in ((pairs / "shards", 0.5, {0, 1}), (tmp_path / "back", 1.0, {0})):
         words = [f"data={data}", "out=unused", *SHAPE, f"back_translated={tmp_path}/back", "tag=true"]
         cfg = config.load(mt.MtConfig, overrides=[*words, f"back_share={share}", "tokens_per_sample=12"])
-        _, task = build_trainer(mt.pretraining(cfg, tmp_path / "unused"), tmp_path)
+        _, task = build_trainer(plans.mt(cfg, tmp_path / "unused"), tmp_path)
         task.load_dataset("train")
         dataset = task.dataset("train")
         last = len(task.dictionary) - 1  # behind the pieces stand the mask, the languages and the sentinels

@@ -16,6 +16,7 @@ from xling.data.packing import pack
 from xling.eval.backend import FitConfig
 from xling.models import checkpoint
 from xling.models.encoder import Encoder, EncoderConfig, EncoderModel
+from xling.models.published import TASK_FILE
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
@@ -450,7 +451,7 @@ def test_rows_are_read_in_their_own_language(spoken: Path, tmp_path: Path) -> No
 def test_a_model_fine_tuned_before_has_the_language_it_always_had(model: Path, tmp_path: Path) -> None:
     (made,) = tune.fit(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=1), "th")
     tune.save(made, tmp_path, model, ["ar", "en", "th"])
-    state = torch.load(tmp_path / tune.TASK_FILE, weights_only=True)
+    state = torch.load(tmp_path / TASK_FILE, weights_only=True)
     del state["lang"]
-    torch.save(state, tmp_path / tune.TASK_FILE)
+    torch.save(state, tmp_path / TASK_FILE)
     assert tune.load(tmp_path).lang == 1

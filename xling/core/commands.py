@@ -157,7 +157,8 @@ COMMANDS: tuple[Stage, ...] = (
         "pretrain",
         config="xling.training.settings:PretrainConfig",
         run="xling.training.train:run",
-        reads="data init",
+        reads="data init init_pieces branch",
+        check="xling.training.checks:check",
         help="pre-train an encoder with a registered objective through fairseq's Trainer",
     ),
     Stage(
@@ -179,6 +180,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.transfer.settings:MtConfig",
         run="xling.transfer.mt:run",
         reads="data checkpoint back_translated",
+        check="xling.transfer.plans:check_mt",
         help="train a translation model, from scratch or from a checkpoint, and score it",
     ),
     Stage(
@@ -186,6 +188,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.transfer.settings:GenerateConfig",
         run="xling.transfer.rewrite:run",
         reads="checkpoint train",
+        check="xling.transfer.checks:generate",
         help="fine-tune a model with a decoder to write texts from texts, and score it in every language",
     ),
     Stage(
@@ -193,6 +196,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.transfer.settings:UmtConfig",
         run="xling.transfer.umt:run",
         reads="data checkpoint parallel_data",
+        check="xling.transfer.plans:check_umt",
         help="train translation from monolingual text alone, select it without parallel text, and score it",
     ),
     Stage(
@@ -207,6 +211,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.transfer.translate:run",
         positional="checkpoint",
         reads="checkpoint",
+        check="xling.transfer.checks:translate",
         help="translate standard input line by line to standard output",
     ),
     Stage(
@@ -215,6 +220,7 @@ COMMANDS: tuple[Stage, ...] = (
         phases="xling.transfer.backtranslate:phases",
         run_part="xling.transfer.backtranslate:run_part",
         reads="checkpoint",
+        check="xling.transfer.checks:back_translate",
         help="translate text with a model, in parts, into pairs to train on",
     ),
     Stage(
@@ -230,6 +236,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.transfer.settings:SwapConfig",
         run="xling.transfer.swap:run",
         reads="task embeddings adapters",
+        check="xling.transfer.checks:swap",
         help="give a fine-tuned model the embeddings or the language adapters of another language",
     ),
     Stage(
@@ -277,6 +284,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.transfer.bits:run",
         positional="checkpoint",
         reads="checkpoint",
+        check="xling.transfer.checks:bits",
         help="measure the loss of a forward and backward language model in bits a character",
     ),
     Stage(
@@ -390,6 +398,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.hub.trim:run",
         positional="checkpoint out",
         reads="checkpoint",
+        check="xling.hub.checks:trim",
         help="remove the vocabulary pieces of a model that text of the given languages does not use",
     ),
     Stage(

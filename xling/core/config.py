@@ -262,6 +262,7 @@ def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
         if name not in names:
             error = unknown("setting", f"{key}.{name}".lstrip("."), [f"{key}.{n}".lstrip(".") for n in names])
             raise UserError(f"{where}: {error.given}", error.valid, error.fix)
+    values = {n: _convert(hints[n], v, f"{key}.{n}".lstrip("."), where) for n, v in data.items()}
     required = [
         f.name
         for f in dataclasses.fields(cls)
@@ -272,5 +273,4 @@ def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
             f"{where}: {', '.join(f'{key}.{n}'.lstrip('.') for n in missing)} not given",
             fix="give it as KEY=VALUE" if len(missing) == 1 else "give each as KEY=VALUE",
         )
-    values = {n: _convert(hints[n], v, f"{key}.{n}".lstrip("."), where) for n, v in data.items()}
     return cls(**values)

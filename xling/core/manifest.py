@@ -231,6 +231,24 @@ def up_to_date(
     return published
 
 
+def is_finished(out: Path, stage: str, config: Any, inputs: Iterable[Path]) -> bool:
+    """Return whether ``out`` is finished with these settings and inputs; say nothing, and change nothing.
+
+    Raises:
+        UserError: it is finished with others, or of another stage or program; as `up_to_date`.
+    """
+    inputs, out = list(inputs), place.target(out)
+    refuse_foreign(out, stage, inputs)
+    if os.environ.get(ONLY_WHY) or not stage_of(out):
+        return False
+    published = read(out)
+    digests = {str(path): (content(Path(path)), digest(Path(path))) for path in inputs}
+    changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
+    if changed:
+        refuse_unasked(out, changed)
+    return not changed
+
+
 def refuse_unasked(out: Path, changed: list[str], replaceable: bool = False) -> None:
     """Refuse to replace a finished output that was made with other settings or inputs, unless it was asked for.
 

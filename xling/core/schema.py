@@ -127,20 +127,38 @@ def sentences_in(doc: str) -> dict[str, str]:
 
 def objectives() -> dict[str, list[Key]]:
     """Return the settings of every objective by its name, each as ``objectives.OBJECTIVE.NAME``."""
-    modules = {
-        path.stem: ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(Path(str(files("xling") / "objectives")).glob("*.py"))
-    }
-    classes = {
-        node.name: node for tree in modules.values() for node in tree.body if isinstance(node, ast.ClassDef)
-    }
+    classes = _classes()
     by_objective = {}
-    for node in classes.values():
-        name = next((n for each in node.decorator_list if (n := _registered(each))), "")
+    for name, node in _objectives():
         config = next((c for base in _bases(node, classes) if (c := _config_of(base))), "TaskConfig")
-        if name:
-            by_objective[name] = list(_declared(classes[config], classes, f"objectives.{name}."))
+        by_objective[name] = list(_declared(classes[config], classes, f"objectives.{name}."))
     return dict(sorted(by_objective.items()))
+
+
+def with_decoder() -> set[str]:
+    """Return the names of the objectives that need a model with a decoder."""
+    classes = _classes()
+    lines = {
+        name: [line for base in _bases(node, classes) for line in base.body] for name, node in _objectives()
+    }
+    return {
+        name for name, body in lines.items() if any(ast.unparse(line) == "decoder = True" for line in body)
+    }
+
+
+@functools.cache
+def _classes() -> dict[str, ast.ClassDef]:
+    """Return the classes in the modules of objectives by name."""
+    folder = Path(str(files("xling") / "objectives"))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.py"))]
+    return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _objectives() -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield the name of each objective and its class."""
+    for node in _classes().values():
+        if name := next((n for each in node.decorator_list if (n := _registered(each))), ""):
+            yield name, node
 
 
 def _registered(decorator: ast.expr) -> str:

@@ -52,6 +52,8 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
     inputs.check_there(STAGES[name].reads, cfg)
     extras.require(STAGES[name].extra, f"xling {name}")
     cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
+    if STAGES[name].check:
+        load(STAGES[name].check)(cfg)
     job.reset()
     out = Path(getattr(cfg, "out", None) or "")
     is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)

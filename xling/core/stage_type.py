@@ -31,6 +31,8 @@ class Stage:
         positional: field of the configuration that a bare argument fills; several fill a tuple field. Several
             names separated by spaces are filled one by one.
         reads: fields that name a file or a folder; they are checked before heavy imports.
+        check: ``module:function`` with ``check(cfg)``; checks settings and inputs without heavy imports, before the
+            stage itself is imported.
         help: one line for ``xling --help``.
         extra: extras of this distribution whose packages every run needs, separated by spaces.
     """
@@ -42,6 +44,7 @@ class Stage:
     run_part: str = ""
     positional: str = ""
     reads: str = ""
+    check: str = ""
     help: str = ""
     extra: str = ""
 

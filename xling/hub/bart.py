@@ -21,7 +21,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import bart_ids, files, layouts, mbart
+from xling.hub import bart_ids, configs, files, layouts, mbart
 from xling.models.encoder import PAD
 from xling.models.generate import BOS, EOS
 from xling.models.seq2seq import Seq2SeqConfig
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 _CC50_TOKENIZER = "MBart50Tokenizer"
 _SPOKEN = layouts.CLASSIC | {"lang_first"}
-_SIZES = (
-    "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
-    "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings",
-)  # fmt: skip
 _SAME = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim"))
 
 
@@ -46,7 +42,6 @@ class Family:
         label: name in messages.
         name: start of the class's name.
         sides: names of the weights.
-        config: settings in ``config.json`` that a model of ours cannot have otherwise.
         shape: the settings of our models that differ from mBART's defaults.
         biased: whether the output has a bias.
     """
@@ -54,7 +49,6 @@ class Family:
     label: str
     name: str
     sides: Mapping[str, layouts.Layout]
-    config: Mapping[str, Any]
     shape: Mapping[str, Any] = field(default_factory=dict)
     biased: bool = True
 
@@ -64,14 +58,11 @@ FAMILIES = {
         "mBART",
         "MBart",
         layouts.MBART,
-        {"activation_function": "gelu", "add_final_layer_norm": True, "normalize_before": True,
-         "normalize_embedding": True, "static_position_embeddings": False},
     ),
     "m2m_100": Family(
         "M2M-100",
         "M2M100",
         layouts.bart(norm=False, learnt=False),
-        {"activation_function": "relu"},
         {"positions": "sinusoidal", "embedding_norm": False, "ffn": "relu"},
         biased=False,
     ),
@@ -79,8 +70,6 @@ FAMILIES = {
         "BART",
         "Bart",
         layouts.bart(final_norm=False),
-        {"activation_function": "gelu", "add_final_layer_norm": False, "normalize_before": False,
-         "normalize_embedding": True, "static_position_embeddings": False},
         {"pre_norm": False},
     ),
 }  # fmt: skip
@@ -133,7 +122,7 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     # CTranslate2 reads the parts of mBART here, and takes from the tokenizer's name which token a decoder starts with.
     fixed = {"tokenizer_class": _CC50_TOKENIZER} if kind == "mbart" and shape.lang_first else {}
     return {
-        **FAMILIES[kind].config,
+        **configs.WANTED[kind],
         **fixed,
         "architectures": [f"{FAMILIES[kind].name}ForConditionalGeneration"],
         "model_type": kind,
@@ -179,8 +168,7 @@ def read_hf(
     """
     kind = str(config["model_type"])
     family = FAMILIES[kind]
-    wanted = {**family.config, "is_encoder_decoder": True, "tie_word_embeddings": True}
-    files.refuse_odd(config, wanted, _SIZES, folder)
+    configs.check(config, kind, folder)
     for ours, theirs in _SAME:
         if config[ours] != config[theirs]:
             raise UserError(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.hub import files, layouts
+from xling.hub import configs, files, layouts
 from xling.hub.source import read_json
 from xling.models.encoder import EncoderConfig
 from xling.text import wordpiece
@@ -25,7 +25,6 @@ from xling.text.vocab import WORDPIECE
 if TYPE_CHECKING:
     from jaxtyping import Int, Shaped
 
-_WANTED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
 _PREFIXES = ("bert.", "cls.")
 
 
@@ -43,7 +42,7 @@ def read(
         UserError: the model has a part that ours lack, a weight is missing, or the vocabulary is missing or
             differs.
     """
-    files.refuse_odd(config, _WANTED, files.SIZES.values(), folder)
+    configs.check(config, "bert", folder)
     if not any(name.startswith(_PREFIXES) for name in state):
         state = {f"bert.{name}": tensor for name, tensor in state.items()}
     # Old files name the two parts of a norm as TensorFlow does.

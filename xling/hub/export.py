@@ -18,11 +18,12 @@ from torch import Tensor
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import bart, card, files, layouts, mbart, modernbert, original, sentence, t5, tokenizer
+from xling.hub import bart, card, configs, layouts, mbart, modernbert, original, sentence, t5, tokenizer
 from xling.hub.settings import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
 from xling.models.generate import BOS, EOS, allowed_tokens
+from xling.models.published import TASK_FILE
 from xling.models.seq2seq import Seq2SeqConfig
 from xling.text import vocab
 from xling.transfer import tune
@@ -197,7 +198,7 @@ def _read(directory: Path) -> Model:
             "use the model that it was imported from, or train with another vocabulary",
         )
     family = "XLM-R"
-    if (directory / tune.TASK_FILE).is_file():
+    if (directory / TASK_FILE).is_file():
         model, odd = _read_tuned(directory)
     elif checkpoint.has_decoder(directory):
         both, symbols = checkpoint.load_seq2seq(directory)
@@ -330,7 +331,7 @@ def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
     return {
         "model_type": "xlm-roberta",
         "vocab_size": vocab_size,
-        **{theirs: getattr(shape, ours) for ours, theirs in files.SIZES.items()},
+        **{theirs: getattr(shape, ours) for ours, theirs in configs.SIZES.items()},
         "hidden_act": "gelu",
         "hidden_dropout_prob": shape.dropout or 0.1,
         "attention_probs_dropout_prob": shape.attention_dropout,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from xling.core.answer import tell
 from xling.core.errors import UserError
-from xling.hub import rebuild, source, tokenizer
+from xling.hub import configs, rebuild, source, tokenizer
 from xling.hub.source import check_file, read_json
 
 if TYPE_CHECKING:
@@ -89,36 +89,9 @@ def unpickle(path: Path) -> dict[str, Any]:
     return content
 
 
-SIZES = {
-    "layers": "num_hidden_layers",
-    "dim": "hidden_size",
-    "heads": "num_attention_heads",
-    "ffn_dim": "intermediate_size",
-    "max_positions": "max_position_embeddings",
-}
-"""Our shape settings, and their names in the ``config.json`` of BERT-like models."""
-
-
 def sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of `SIZES` in a ``config.json``, by our names."""
-    return {ours: config[theirs] for ours, theirs in SIZES.items()}
-
-
-def refuse_odd(
-    config: Mapping[str, Any], wanted: Mapping[str, Any], sizes: Iterable[str], where: Path
-) -> None:
-    """Reject settings that differ from ``wanted``, if they are given, and missing ``sizes``.
-
-    Raises:
-        UserError: the message names the first setting that our models lack, or the missing sizes.
-    """
-    for name, value in wanted.items():
-        if config.get(name, value) != value:
-            raise UserError(
-                f"{where}/config.json: {name}={config[name]!r}", repr(value), "choose a model of that shape"
-            )
-    if missing := [name for name in sizes if not isinstance(config.get(name), int)]:
-        raise UserError(f"{where}/config.json does not say {', '.join(missing)}", fix="copy it again")
+    """Return the values of `xling.hub.configs.SIZES` in a ``config.json``, by our names."""
+    return {ours: config[theirs] for ours, theirs in configs.SIZES.items()}
 
 
 def sentencepiece(folder: Path) -> Vocabulary:

@@ -20,7 +20,8 @@ from xling.core import extras
 from xling.core.errors import UserError
 from xling.hub import files, source
 from xling.models import checkpoint
-from xling.models.foreign import FOREIGN, SETTINGS, ForeignModel
+from xling.models.foreign import SETTINGS, ForeignModel
+from xling.models.published import FOREIGN
 from xling.text import foreign, vocab
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from torch import Tensor
 from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.hub import bart, bert, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
+from xling.hub import bart, bert, configs, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
 from xling.hub.settings import ImportConfig
 from xling.hub.source import Source, checked
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.published import ENCODER, SEQ2SEQ
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
@@ -137,12 +138,7 @@ def _settings(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
-    wanted = {
-        "hidden_act": "gelu",
-        "position_embedding_type": "absolute",
-        "is_decoder": False,
-    }
-    files.refuse_odd(config, wanted, files.SIZES.values(), folder)
+    configs.check(config, "xlm-roberta", folder)
     if not any(name.startswith("roberta.") for name in state):
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
     tied = state.get("lm_head.decoder.weight")
@@ -232,7 +228,7 @@ def _publish(cfg: ImportConfig, stage: str, folder: Path, foreign_model: Foreign
             checkpoint.save_model(publication.path / "model.pt", model, foreign_model.langs, publication.path)
         else:
             _save_task(foreign_model, model, publication.path)
-        kind = checkpoint.SEQ2SEQ if isinstance(model, Seq2SeqModel) else checkpoint.ENCODER
+        kind = SEQ2SEQ if isinstance(model, Seq2SeqModel) else ENCODER
         shape = checkpoint.shape_of(foreign_model.shape, kind)
         publication.counts |= {"langs": foreign_model.langs, "vocabulary": rows, "shape": shape} | counts
     return manifest.read(cfg.out)

@@ -24,6 +24,7 @@ from xling.data.packing import pack
 from xling.hub.settings import MeasureConfig
 from xling.models import checkpoint
 from xling.models.int8 import num_bytes, quantised
+from xling.models.published import TASK_FILE
 from xling.text import reader, vocab
 from xling.transfer import tune
 from xling.transfer.backend import _example
@@ -93,7 +94,7 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
 
 def _read(place: Path, small: bool, lines: list[str]) -> tuple[Any, int, list[dict[str, Any]]]:
     """Return the encoder, fine-tuned or not, the rows of its embeddings, and a batch of one for each line."""
-    is_task = (place / tune.TASK_FILE).is_file()
+    is_task = (place / TASK_FILE).is_file()
     encoder: Any = tune.load(place).model.encoder if is_task else checkpoint.load_model(place)[0].encoder
     vocabulary = encoder.tokens.num_embeddings
     encoder = quantised(encoder) if small else encoder.float().eval()

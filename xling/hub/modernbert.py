@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.hub import files, layouts
+from xling.hub import configs, files, layouts
 from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.encoder import EncoderConfig
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Shaped
 
 TYPE = "modernbert"
-FIXED = {
-    "norm_bias": False, "attention_bias": False, "mlp_bias": False, "decoder_bias": True, "classifier_bias": False,
-    "classifier_activation": "gelu", "tie_word_embeddings": True,
-}  # fmt: skip
 ACTIVATIONS = {"gelu": "geglu", "silu": "swiglu"}
 FULL, SLIDING = "full_attention", "sliding_attention"
 THETAS = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
@@ -90,7 +86,7 @@ def shape_of(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
     Raises:
         UserError: the model has a part that ours lack.
     """
-    files.refuse_odd(config, FIXED, files.SIZES.values(), folder)
+    configs.check(config, TYPE, folder)
     if (activation := config.get("hidden_activation", "gelu")) not in ACTIVATIONS:
         raise UserError(f"{folder}/config.json: hidden_activation={activation!r}", ", ".join(ACTIVATIONS))
     thetas = {kind: _theta(config, kind, folder) for kind in THETAS}
@@ -248,7 +244,7 @@ def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: in
     return {
         "model_type": TYPE,
         "vocab_size": vocab_size,
-        **{theirs: getattr(shape, ours) for ours, theirs in files.SIZES.items()},
+        **{theirs: getattr(shape, ours) for ours, theirs in configs.SIZES.items()},
         "hidden_activation": activations[shape.ffn],
         "norm_eps": shape.norm_eps,
         "layer_types": kinds,
@@ -261,7 +257,7 @@ def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: in
         "embedding_dropout": shape.dropout,
         "mlp_dropout": shape.dropout,
         "initializer_range": 0.02,
-        **FIXED,
+        **configs.WANTED[TYPE],
         "pad_token_id": pad,
         "bos_token_id": bos,
         "cls_token_id": bos,

@@ -18,7 +18,8 @@ from tokenizers import Tokenizer
 from xling.core.errors import UserError
 from xling.hub import foreign, tokenizer
 from xling.models import checkpoint
-from xling.models.foreign import FOREIGN, SETTINGS, ForeignModel
+from xling.models.foreign import SETTINGS, ForeignModel
+from xling.models.published import FOREIGN, TASK, TASK_FILE
 from xling.text import foreign as stored
 from xling.text import vocab
 from xling.transfer import tune
@@ -105,8 +106,8 @@ def read(directory: Path) -> Original | None:
     Raises:
         UserError: there is no model, its type has no class with the head, or its import is of an older version.
     """
-    if (directory / tune.TASK_FILE).is_file():
-        if SETTINGS not in checkpoint.read_published(directory / tune.TASK_FILE, tune.TASK):
+    if (directory / TASK_FILE).is_file():
+        if SETTINGS not in checkpoint.read_published(directory / TASK_FILE, TASK):
             return None
         return _of_task(directory)
     published = checkpoint.read_published(directory / "model.pt", *checkpoint.SHAPES, FOREIGN)

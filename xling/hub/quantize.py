@@ -13,8 +13,8 @@ from xling.core.errors import UserError
 from xling.hub.settings import QuantizeConfig
 from xling.models import checkpoint
 from xling.models.int8 import rounded
+from xling.models.published import TASK, TASK_FILE
 from xling.text import vocab
-from xling.transfer import tune
 
 STAGE = "quantize"
 
@@ -27,9 +27,9 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     """
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
         return done
-    is_task = (cfg.checkpoint / tune.TASK_FILE).is_file()
-    path = cfg.checkpoint / (tune.TASK_FILE if is_task else "model.pt")
-    state = checkpoint.read_published(path, tune.TASK, *checkpoint.SHAPES)
+    is_task = (cfg.checkpoint / TASK_FILE).is_file()
+    path = cfg.checkpoint / (TASK_FILE if is_task else "model.pt")
+    state = checkpoint.read_published(path, TASK, *checkpoint.SHAPES)
     if checkpoint.INT8 in state:
         raise UserError(f"{cfg.checkpoint} is in 8 bits already", "a checkpoint in float32")
     matrices = {name: rounded(weight) for name, weight in state["weights"].items() if weight.dim() == 2}

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from xling.core import inputs, manifest
 from xling.core.errors import UserError
 from xling.core.stage_type import load
+from xling.hub import configs
 from xling.hub.settings import ImportConfig, TokenizerConfig
 
 SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
@@ -29,7 +28,6 @@ UNFIT = {
     "canine": "CANINE reads characters by hashing them, which models here do not",
 }
 """Reasons why similar model types cannot be imported."""
-WIDTHS = ("hidden_size", "d_model")
 LARGEST_JSON = 2**28  # bytes; tokenizer.json of Gemma, the largest known, has 33 million
 _NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -84,9 +82,11 @@ def checked(cfg: ImportConfig) -> Source:
             ", ".join((*OURS, *COMPUTED)),
             "choose a model of one of these types",
         )
+    configs.check(config, kind, folder)
     paths = weight_files(folder, cfg.allow_pickle)
     if paths[0].name != PICKLE:
-        check_widths(config, {size for path in paths for size in sizes_in(path)}, folder)
+        shapes = {name: shape for path in paths for name, shape in configs.shapes_in(path).items()}
+        configs.check_weights(config, shapes, folder)
     return Source(folder, config, kind)
 
 
@@ -169,32 +169,3 @@ def weight_files(folder: Path, allow_pickle: bool) -> list[Path]:
             "allow_pickle=true reads tensors and plain values from it and rejects anything else",
         )
     return [folder / PICKLE]
-
-
-def sizes_in(path: Path) -> set[int]:
-    """Return the sizes that the tensors of a safetensors file have along any axis; only its header is read.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            names = file.keys()
-            return {size for name in names for size in file.get_slice(name).get_shape()}
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged: {error}", fix="copy it again") from None
-
-
-def check_widths(config: dict[str, Any], sizes: set[int], folder: Path) -> None:
-    """Compare the width that a ``config.json`` gives with the sizes of all tensors.
-
-    Raises:
-        UserError: no tensor has that size.
-    """
-    for name in WIDTHS:
-        if isinstance(config.get(name), int) and config[name] not in sizes:
-            raise UserError(
-                f"{folder}/config.json: {name}={config[name]}, and no tensor of its weights has that size",
-                "weights and configuration of one model",
-                "copy both again",
-            )

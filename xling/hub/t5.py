@@ -26,7 +26,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
-from xling.hub import files, layouts, mbart, tokenizer
+from xling.hub import configs, files, layouts, mbart, tokenizer
 from xling.hub.source import read_json
 from xling.models.encoder import BUCKETS, FARTHEST, PAD, is_gated
 from xling.models.generate import EOS
@@ -42,12 +42,6 @@ FFNS: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gel
 """Their feed-forward blocks -> our names."""
 TYPES = ("t5", "mt5", "umt5")
 _SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
-_WANTED = {
-    "is_encoder_decoder": True,
-    "relative_attention_num_buckets": BUCKETS,
-    "relative_attention_max_distance": FARTHEST,
-}
-_SIZES = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 _SHAPE: dict[str, Any] = {
     "pre_norm": True, "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative",
     "plain_head": True,
@@ -146,7 +140,7 @@ def read_hf(
         UserError: the model has a part that ours lack, a weight or the languages are missing, or the
             vocabulary is missing or differs.
     """
-    files.refuse_odd(config, _WANTED, _SIZES, folder)
+    configs.check(config, str(config["model_type"]), folder)
     ffn = str(config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu"))
     if ffn not in FFNS:
         raise UserError(f"{folder}/config.json: feed_forward_proj={ffn!r}", ", ".join(FFNS))

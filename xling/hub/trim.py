@@ -18,12 +18,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from xling.core import languages, manifest
+from xling.core import manifest
 from xling.core.errors import UserError
-from xling.hub import tokenizer
+from xling.hub import checks, tokenizer
 from xling.hub.settings import TrimConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderModel
+from xling.models.published import TASK, TASK_FILE
 from xling.text import reader, vocab
 from xling.transfer import tune
 
@@ -37,25 +38,9 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
     Raises:
         UserError: there is no text or no checkpoint, or a language is unknown.
     """
-    if cfg.least < 1:
-        raise UserError(f"least={cfg.least}", "a whole number from 1")
-    for lang in cfg.corpora:
-        languages.get(lang)
-    paths = [path for names in cfg.corpora.values() for path in reader.resolve(names)]
-    if not paths:
-        raise UserError("no text to keep pieces for", "corpora.LANG=PATH", "name some text")
-    if (cfg.checkpoint / vocab.WORDPIECE).is_file():
-        raise UserError(
-            f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "use the model as it is"
-        )
-    inputs = [cfg.checkpoint, *paths]
+    inputs = checks.trim(cfg)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
-    name = tune.TASK_FILE if (cfg.checkpoint / tune.TASK_FILE).is_file() else "model.pt"
-    kinds = (tune.TASK, *checkpoint.SHAPES)
-    if checkpoint.read_published(cfg.checkpoint / name, *kinds)["shape"].get("char_cnn"):
-        raise UserError(f"{cfg.checkpoint} has model.char_cnn", "a model with a vector for each piece",
-                        "it reads characters: there is little to trim")  # fmt: skip
     kept = kept_pieces(cfg.checkpoint, cfg.corpora, cfg.least)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -65,13 +50,13 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
         write_vocabulary(cfg.checkpoint, vocabulary, kept)
         mask = vocab.load(cfg.checkpoint).get_piece_size() + 1
         pieces = [*range(len(tokenizer.SPECIALS)), *(piece + 1 for piece in kept)]
-        if (cfg.checkpoint / tune.TASK_FILE).is_file():
+        if (cfg.checkpoint / TASK_FILE).is_file():
             tuned = tune.load(cfg.checkpoint)
             encoder, before = tuned.model.encoder, tuned.model.encoder.tokens.num_embeddings
             rows = torch.tensor([*pieces, *range(mask, before)])
             weight = encoder.tokens.weight[rows].detach().clone()
             encoder.tokens = nn.Embedding.from_pretrained(weight, padding_idx=PAD)
-            langs = checkpoint.read_published(cfg.checkpoint / tune.TASK_FILE, tune.TASK)["langs"]
+            langs = checkpoint.read_published(cfg.checkpoint / TASK_FILE, TASK)["langs"]
             tune.save(replace(tuned, processor=vocab.load(vocabulary)), publication.path, vocabulary, langs)
         else:
             model, langs = _load(cfg.checkpoint)

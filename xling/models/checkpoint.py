@@ -11,15 +11,23 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from xling.core import inputs
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.models.encoder import EncoderConfig, EncoderModel
-from xling.models.foreign import FOREIGN, SETTINGS, ForeignModel
+from xling.models.foreign import SETTINGS, ForeignModel
+from xling.models.published import (
+    ENCODER,
+    FOREIGN,
+    KINDS,
+    SEQ2SEQ,
+    check_file,
+    check_kind,
+    check_langs,
+    check_settings,
+    check_vocabulary,
+)
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
-from xling.models.setting import DECODER
-from xling.models.shape import names
 from xling.text.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
 
@@ -27,14 +35,11 @@ if TYPE_CHECKING:
     from jaxtyping import Shaped
 
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
-ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = (
     "lm_head.weight",
     "decoder.head.weight",
 )  # tied to the embeddings; the second only if the head is tied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
-_KINDS = {ENCODER: "an encoder", SEQ2SEQ: "a model with a decoder", "xling-task-1": "a fine-tuned encoder"}
-_KINDS[FOREIGN] = "an encoder computed by transformers, for eval, finetune and mine"
 INT8 = "int8"  # matrices written by `xling quantize`, as values and scales of rows
 BY_TOKEN = (
     "encoder.tokens.weight",
@@ -100,25 +105,15 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
         UserError: the file does not exist, is damaged or of another program, or the vocabulary beside it does
             not match.
     """
-    if not path.is_file():
-        inputs.refuse_hub_folder(path.parent)
-        fix = f"run `xling {'pretrain' if path.name == 'model.pt' else 'finetune'}` first"
-        raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
+    check_file(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise UserError(
             f"{path} was not written by xling: {str(error).splitlines()[0]}",
-            " or ".join(_KINDS.get(kind, kind) for kind in kinds),
+            " or ".join(KINDS.get(kind, kind) for kind in kinds),
         ) from None
-    if not isinstance(state, dict) or state.get("format") not in kinds:
-        known = isinstance(state, dict) and state.get("format") in _KINDS
-        held = f"holds {_KINDS[state['format']]}" if known else "was not written by xling"
-        raise UserError(
-            f"{path} {held}",
-            " or ".join(_KINDS.get(kind, kind) for kind in kinds),
-            "choose another checkpoint, or make one with `xling pretrain` or `xling finetune`",
-        )
+    check_kind(state, path, kinds)
     check_vocabulary(state["vocab_digest"], path.parent, path)
     for name, (values, scales) in state.get(INT8, {}).items():
         state["weights"][name] = values * scales
@@ -225,13 +220,9 @@ def start_from(
     old, old_langs = _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)
-    if model.encoder.langs is not None and old_langs != langs:
-        raise UserError(
-            f"init={directory} has language embeddings for {', '.join(old_langs)}",
-            f"the languages of this training: {', '.join(langs)}",
-            f"set langs={','.join(old_langs)}",
-        )
-    _check_settings(model, old, both, directory)
+    if model.encoder.langs is not None:
+        check_langs(old_langs, langs, directory)
+    check_settings(model.cfg, old.cfg, both, directory)
     tied = tied_of(model.cfg)
     ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if k not in tied}
     if layers:
@@ -254,18 +245,6 @@ def start_from(
     model.load_state_dict({k: v for k, v in theirs.items() if k not in left}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         start_decoder(model)
-
-
-def _check_settings(model: EncoderModel, old: EncoderModel, both: bool, directory: Path) -> None:
-    """Reject settings under which the weights of ``old`` would have matching shapes but another meaning."""
-    for name in names(only=(None, DECODER) if both else (None,), same=True):
-        mine, theirs = getattr(model.cfg, name), getattr(old.cfg, name)
-        if mine != theirs:
-            raise UserError(
-                f"init={directory} has model.{name}={str(theirs).lower()}, not {str(mine).lower()}",
-                "the same",
-                "give the model.* settings of that run",
-            )
 
 
 def _with_layers(
@@ -314,18 +293,3 @@ def mask_of(directory: Path) -> int:
     """Return the id of ``<mask>``, which follows the pieces of ``dict.txt``."""
     with (directory / "dict.txt").open(encoding="utf-8") as lines:
         return NUM_SPECIALS + sum(1 for _ in lines)
-
-
-def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
-    """Reject weights and a vocabulary that do not belong together.
-
-    Raises:
-        UserError: the digests differ.
-    """
-    digest = vocab_digest(vocab_dir)
-    if digest != expected:
-        raise UserError(
-            f"{what} was trained with vocabulary {expected[:12]}, but {vocab_dir} holds {digest[:12]}",
-            "weights and vocabulary of one run",
-            "give the vocabulary that the checkpoint was trained with",
-        )

@@ -21,7 +21,6 @@ from xling.models.encoder import EncoderConfig
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-FOREIGN = "xling-foreign-1"
 SETTINGS = "transformers"  # key of the ``config.json`` in a model file
 NAMES = {
     "layers": ("num_hidden_layers", "n_layers"),

@@ -22,9 +22,8 @@ from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
-from xling.objectives.pairs import pairs_of
 from xling.objectives.trial import Trial
-from xling.text import shards
+from xling.text import selection, shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
@@ -51,14 +50,14 @@ def switched_pairs(cfg: AlmConfig, data: Path, langs: list[str]) -> list[str]:
         UserError: a given pair has no code-switched text, or no pair has any.
     """
     there = [pair for pair in shards.pairs_in(data) if (data / pair / f"train.{pair}.switched.idx").is_file()]
-    chosen = [pair for pair in pairs_of(cfg, data, langs) if pair in there or cfg.pairs]
-    if missing := [pair for pair in chosen or ["any pair"] if pair not in there]:
+    taken = [pair for pair in selection.pairs_of(cfg.pairs, data, langs) if pair in there or cfg.pairs]
+    if missing := [pair for pair in taken or ["any pair"] if pair not in there]:
         raise UserError(
             f"no code-switched text for {missing[0]} in {data}",
             ", ".join(there) or "none",
             "give switched.SRC-TGT= to `xling binarize`",
         )
-    return chosen
+    return taken
 
 
 class SwitchedDataset(BlockDataset):

@@ -19,16 +19,13 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from xling import compat
-from xling.core import languages, manifest
-from xling.core.errors import UserError, unknown
-from xling.core.languages import split_pair
+from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.objectives.trial import Trial
-from xling.text import shards
-from xling.text.vocab import vocab_digest
+from xling.text import selection
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
@@ -311,7 +308,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         self.data = Path(cfg.data)
         self.dictionary = load_dictionary(self.data)
         decoder = any(OBJECTIVES[name].decoder for name in self.objective_names())
-        self.langs = langs_of(cfg, self.data, decoder)
+        self.langs = selection.langs_of(cfg.langs, self.data, decoder)
         if decoder:
             for symbol in Symbols(len(self.dictionary) - 1, tuple(self.langs)).names():
                 self.dictionary.add_symbol(symbol)
@@ -433,44 +430,9 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
 
 def load_dictionary(data: Path) -> Dictionary:
     """Load the dictionary of a binarised directory and append ``<mask>``."""
-    path = data / "dict.txt"
-    if not path.is_file():
-        raise UserError(f"no dict.txt in {data}", "a directory made by `xling binarize`", "check data=")
-    if (data / manifest.FILE_NAME).is_file():
-        made_with = manifest.read(data).counts.get("vocab_digest")
-        if made_with not in (None, vocab_digest(data)):
-            raise UserError(
-                f"the shards in {data} were made with another vocabulary than its dict.txt",
-                f"dict.txt with SHA-256 {str(made_with)[:12]}...",
-                "run `xling binarize` again",
-            )
-    dictionary = Dictionary.load(str(path))
+    dictionary = Dictionary.load(str(selection.check_dictionary(data)))
     dictionary.add_symbol("<mask>")
     return dictionary
-
-
-def langs_of(cfg: Any, data: Path, decoder: bool = False) -> list[str]:
-    """Return the task's languages: the given ones, or all with monolingual shards.
-
-    With a ``decoder`` parallel shards count too, and languages without text here may be given: a model keeps
-    the languages of the checkpoint that it starts from.
-
-    Raises:
-        UserError: a given language is unknown or has no shards, or there is no language at all.
-    """
-    there = shards.languages_in(data)
-    named = [lang for lang in cfg.langs.split(",") if lang]
-    if decoder:
-        there = sorted({*there, *(side for pair in shards.pairs_in(data) for side in split_pair(pair))})
-        there += [languages.get(lang).code for lang in named if lang not in there]
-    if not there:
-        raise UserError(f"no shards in {data}", "LANG/train.bin and LANG/train.idx", "run `xling binarize`")
-    for lang in named:
-        if lang not in there:
-            raise unknown(f"language in {data}:", lang, there)
-        if named.count(lang) > 1:
-            raise UserError(f"langs={cfg.langs}: {lang} is given twice", "each language once")
-    return named or there
 
 
 def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:

@@ -32,6 +32,7 @@ from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.models.attention import Attention, Runs
 from xling.models.encoder import EncoderModel, Layer, projections
+from xling.models.published import check_vocabulary
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
 from xling.objectives.trial import Trial
@@ -161,7 +162,7 @@ def load_teacher(directory: Path, data: Path, langs: list[str]) -> EncoderModel:
         raise UserError("no teacher to distill", "a published encoder", "objectives.distill.teacher=DIR")
     if checkpoint.has_decoder(directory):
         raise UserError(f"objectives.distill.teacher={directory} has a decoder", "an encoder alone")
-    checkpoint.check_vocabulary(vocab_digest(directory), data, directory)
+    check_vocabulary(vocab_digest(directory), data, directory)
     teacher, known = checkpoint.load_model(directory)
     if teacher.encoder.langs is not None and known != langs:
         raise UserError(

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.models.checkpoint import check_vocabulary
+from xling.models.published import check_vocabulary
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
 from xling.objectives.stream import Stream
 from xling.text.vocab import vocab_digest

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xling.core.errors import UserError, unknown
 from xling.core.languages import split_pair
 from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import TaskConfig
 from xling.objectives.drawn import DrawnDataset
-from xling.text import shards
+from xling.text import selection, shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
@@ -97,7 +96,7 @@ class PairDataset(DrawnDataset):
         """Open the two sides of each pair."""
         return {
             pair: [self.side(data, pair, lang, langs) for lang in split_pair(pair)]
-            for pair in pairs_of(self._cfg, data, langs)
+            for pair in selection.pairs_of(self._cfg.pairs, data, langs)
         }
 
     def room(self, tokens_per_sample: int) -> int:
@@ -147,39 +146,3 @@ class PairDataset(DrawnDataset):
         generator = self.generator(index)
         built = self._build(self.pair(index, generator), generator)
         return built | {"id": np.array([index])}
-
-
-def pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
-    """Return the pairs an objective uses: the given ones, or all of the task's languages.
-
-    Raises:
-        UserError: there are no parallel shards, or a given pair is missing, exists only in the other
-            direction, or has a language outside langs=.
-    """
-    there = shards.pairs_in(data)
-    if not there:
-        raise UserError(
-            f"no parallel shards in {data}",
-            "SRC-TGT/train.SRC-TGT.{SRC,TGT}.bin",
-            "run xling binarize with pairs.SRC-TGT=SRC,TGT",
-        )
-    named = [pair for pair in cfg.pairs.split(",") if pair]
-    for pair in named:
-        if pair not in there:
-            swapped = "-".join(reversed(split_pair(pair)))
-            error = unknown(f"pair in {data}:", pair, there)
-            raise UserError(error.given, error.valid, f"use {swapped}") if swapped in there else error
-        if not set(split_pair(pair)) <= set(langs):
-            raise UserError(
-                f"pairs={pair} with langs={','.join(langs)}",
-                "pairs of these languages",
-                f"name {' and '.join(split_pair(pair))} in langs=",
-            )
-    chosen = [pair for pair in named or there if set(split_pair(pair)) <= set(langs)]
-    if not chosen:
-        raise UserError(
-            f"no pair in {data} of the languages {', '.join(langs)}",
-            f"pairs that it has: {', '.join(there)}",
-            "name the languages of one in langs=",
-        )
-    return chosen

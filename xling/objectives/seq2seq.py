@@ -272,25 +272,6 @@ class TranslationDataset(PairDataset):
         return pack_seq2seq(samples)
 
 
-def pairs_of_directions(directions: str, there: list[str]) -> str:
-    """Return the pairs, in the order of the shards, of directions such as ``en-de,de-en``.
-
-    Raises:
-        UserError: the pair of a direction is missing.
-    """
-    pairs = []
-    for direction in [d for d in directions.split(",") if d]:
-        pair = direction if direction in there else "-".join(reversed(split_pair(direction)))
-        if pair not in there:
-            raise UserError(
-                f"directions={direction}: no parallel shards of this pair",
-                ", ".join(there),
-                f"run xling binarize with pairs.{direction}=SRC,TGT",
-            )
-        pairs.append(pair)
-    return ",".join(dict.fromkeys(pairs))
-
-
 class Seq2SeqObjective(Objective):
     """Base class of objectives whose model has a decoder."""
 

@@ -20,7 +20,7 @@ from xling.core.errors import UserError, unknown
 from xling.data.noise import check_share
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS
-from xling.models.checkpoint import check_vocabulary
+from xling.models.published import check_vocabulary
 from xling.models.seq2seq import POOLINGS
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig
@@ -28,11 +28,10 @@ from xling.objectives.seq2seq import (
     Seq2SeqObjective,
     TranslationDataset,
     both_sides,
-    pairs_of_directions,
     sequence_loss,
 )
 from xling.objectives.trial import Trial
-from xling.text import shards
+from xling.text import selection, shards
 from xling.text.vocab import vocab_digest
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class Translation(Seq2SeqObjective):
                     "run xling binarize on the output of xling backtranslate",
                 )
         if cfg.directions:
-            asked = pairs_of_directions(cfg.directions, shards.pairs_in(data))
+            asked = selection.pairs_of_directions(cfg.directions, shards.pairs_in(data))
             if cfg.pairs and set(cfg.pairs.split(",")) != set(asked.split(",")):
                 raise UserError(
                     f"pairs={cfg.pairs} with directions={cfg.directions}",

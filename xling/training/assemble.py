@@ -26,8 +26,8 @@ from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, names, wrong_side
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
-from xling.text import vocab
 from xling.training import pieces
+from xling.training.checks import check_sizes, leaves_embeddings
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
 
@@ -63,13 +63,13 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         if cfg.init_tiled:
             tiling.start_tiled(model, init, data, cfg.init_noise)
         else:
-            checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
+            checkpoint.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.init_pieces:
         pieces.start_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))
     if cfg.freeze != "none":
         freeze(model, cfg.freeze)
-        if cfg.freeze == "body" and cfg.init and not _leaves_embeddings(cfg):
+        if cfg.freeze == "body" and cfg.init and not leaves_embeddings(cfg):
             freeze(model, "embeddings")
     if cfg.train.sharding != "none":
         _check_sharding(cfg)
@@ -88,15 +88,8 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
 def build_task(cfg: PretrainConfig) -> Any:
     """Build fairseq's task for a recipe."""
     task = tasks.setup_task(fairseq_config(cfg, Path()).task)
-    _check_sizes(cfg, task.max_positions())
+    check_sizes(cfg, task.max_positions())
     return task
-
-
-def _leaves_embeddings(cfg: PretrainConfig) -> bool:
-    """Return whether the embeddings of ``init`` are replaced by new ones."""
-    with_adapters = cfg.model.lang_adapter or cfg.model.invertible
-    same = with_adapters and vocab.vocab_digest(Path(cfg.init)) == vocab.vocab_digest(Path(cfg.data))
-    return cfg.freeze == "body" and not same
 
 
 def freeze(model: Any, part: str) -> None:
@@ -155,17 +148,6 @@ def _shard_size(train: TrainConfig) -> int:
             "give train.shard_size=, or start as many processes on every node",
         )
     return num
-
-
-def _check_sizes(cfg: PretrainConfig, length: int) -> None:
-    """Reject sizes that do not fit together; ``length`` is the longest example in tokens."""
-    most, room = cfg.model.max_positions, cfg.train.batch_tokens
-    if length > most:
-        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", f"at most {most}")
-    if length > room:
-        raise UserError(
-            f"train.batch_tokens={room} with tokens_per_sample={length}", f"at least {length}, one example"
-        )
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:

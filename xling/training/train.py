@@ -27,10 +27,11 @@ from xling.core.progress import Progress
 from xling.core.stage import STAGES
 from xling.models import checkpoint, ddp, marked, running
 from xling.models.encoder import chosen_dtype, num_parameters
-from xling.text import vocab, wordbyword
+from xling.text import vocab
 from xling.training import branch, cost, memory, phases, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
 from xling.training.batches import Batches
+from xling.training.checks import STAGE, inputs_of
 from xling.training.log import Clock, Log
 from xling.training.phases import Course
 from xling.training.settings import PretrainConfig
@@ -38,14 +39,8 @@ from xling.training.update import Updates
 
 __all__ = ["run"]
 
-STAGE = "pretrain"
 assert STAGE in STAGES
 SELECTED, SNAPSHOTS = "selected.pt", "snapshots"
-DIRECTORIES = (
-    "data",
-    "teacher",
-    "back_translated",
-)  # settings of objectives that name outputs of other stages
 Watch = Callable[[Trainer, Path], dict[str, float]]
 
 
@@ -64,11 +59,8 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     """
     track.check(cfg.log)
     log, cfg = cfg.log, replace(cfg, log="none")  # does not change the output
-    out, data = Path(cfg.out), Path(cfg.data)
-    named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name)]
-    dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
-    inputs = [*published, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
+    out = Path(cfg.out)
+    published, inputs = inputs_of(cfg)
     inputs += branch.checked(cfg)
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
         return done

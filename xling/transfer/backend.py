@@ -19,6 +19,7 @@ from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
 from xling.models.int8 import quantised
+from xling.models.published import TASK_FILE
 from xling.models.search import Search
 from xling.models.static import is_static
 from xling.text import vocab
@@ -70,7 +71,7 @@ class EncoderBackend:
         self.precision, self.int8 = precision, int8
         self.digest = manifest.digest(ckpt)
         # A model of `xling finetune` is not trained again: its answers do not depend on the seed.
-        self.seeded = not (ckpt / tune.TASK_FILE).is_file()
+        self.seeded = not (ckpt / TASK_FILE).is_file()
         if random_init and not self.seeded:
             raise UserError(
                 f"{ckpt} is fine-tuned: it has no random control, which is trained like the pre-trained model",

@@ -16,12 +16,11 @@ import torch
 
 from xling.core import manifest
 from xling.core.answer import Answer
-from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.objectives.bilm import example, loss_of
 from xling.text import reader, vocab
-from xling.transfer import tune
+from xling.transfer import checks, tune
 from xling.transfer.encode import BOS, EOS, pieces
 from xling.transfer.settings import BitsConfig
 
@@ -35,17 +34,9 @@ def run(cfg: BitsConfig) -> Answer:
     Raises:
         UserError: no text is named, a file has none, or the model is not one of this objective.
     """
-    if not cfg.text:
-        raise UserError("no text is named", "a file of each language", "text.LANG=FILE")
+    checks.bits(cfg)
     inputs = [cfg.checkpoint, *(path for paths in cfg.text.values() for path in reader.resolve(paths))]
     if not manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
-        trained = manifest.read(cfg.checkpoint).config.get("objectives", {})
-        if "bilm" not in trained:
-            raise UserError(
-                f"{cfg.checkpoint} was not trained with the objective bilm",
-                "a checkpoint of xling pretrain objectives.bilm",
-                "train one",
-            )
         bits = {lang: _bits(cfg, lang, paths) for lang, paths in cfg.text.items()}
         with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
             (publication.path / "bits.json").write_text(json.dumps(bits, indent=1) + "\n", encoding="utf-8")

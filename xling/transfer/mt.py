@@ -8,7 +8,6 @@ are translated and scored.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,66 +17,10 @@ from sacrebleu.metrics.chrf import CHRF
 from xling.core import manifest
 from xling.core.languages import split_pair
 from xling.core.progress import Progress
-from xling.models import checkpoint
-from xling.models import shape as shapes
-from xling.models.shape import ModelConfig
-from xling.objectives.seq2seq import pairs_of_directions
-from xling.text import shards
 from xling.text.tokenisers import bleu_tokeniser
-from xling.training.settings import PretrainConfig
-from xling.transfer import trained
+from xling.transfer import plans, trained
 from xling.transfer.settings import MtConfig
 from xling.transfer.translate import Translator
-
-
-def pretraining(cfg: MtConfig, out: Path) -> PretrainConfig:
-    """Return the settings of the training for `xling.training.train`.
-
-    Raises:
-        UserError: a direction or language is missing from the data.
-    """
-    data = Path(cfg.data)
-    there = shards.pairs_in(data)
-    directions = ",".join(cfg.directions)
-    pairs = pairs_of_directions(directions, there) if directions else ",".join(there)
-    spoken = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
-    spoken |= {lang for pair in _back_pairs(cfg) for lang in split_pair(pair)}
-    objective = {
-        "pairs": pairs,
-        "directions": directions,
-        "alpha": str(cfg.alpha),
-        "label_smoothing": str(cfg.label_smoothing),
-        "tokens_per_sample": str(cfg.tokens_per_sample),
-        "back_translated": cfg.back_translated,
-        "back_share": str(cfg.back_share),
-        "tag": str(cfg.tag),
-    }
-    model, langs = cfg.model, sorted(spoken)
-    if cfg.checkpoint:
-        model, known = start_of(Path(cfg.checkpoint), cfg.model)
-        langs = [*known, *(lang for lang in langs if lang not in known)]
-    return PretrainConfig(
-        data=cfg.data,
-        out=str(out),
-        objectives={"translation": objective},
-        langs=tuple(langs),
-        model=model,
-        train=cfg.train,
-        seed=cfg.seed,
-        init=cfg.checkpoint,
-        freeze=cfg.freeze,
-    )
-
-
-def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[str]]:
-    """Return shape and languages of a checkpoint.
-
-    Run-specific settings, and an encoder's decoder, are as ``wanted``.
-    """
-    state = checkpoint.read_published(directory / "model.pt", *checkpoint.SHAPES)
-    taken = shapes.names(ModelConfig, own=False)
-    shape = {name: value for name, value in state["shape"].items() if name in taken}
-    return replace(wanted, **shape), state["langs"]
 
 
 def score(
@@ -108,10 +51,6 @@ def scores_of(outputs: Sequence[str], references: Sequence[str], lang: str) -> d
     }
 
 
-def _back_pairs(cfg: MtConfig) -> list[str]:
-    return shards.pairs_in(Path(cfg.back_translated)) if cfg.back_translated else []
-
-
 def run(cfg: MtConfig) -> manifest.Manifest:
     """Train, translate, score and publish; a rerun after a kill resumes the training.
 
@@ -123,7 +62,7 @@ def run(cfg: MtConfig) -> manifest.Manifest:
 
 
 def scores_of_tests(
-    cfg: MtConfig, model: Path, tests: Mapping[str, trained.Sides], folder: Path
+    cfg: MtConfig, model: Path, tests: Mapping[str, plans.Sides], folder: Path
 ) -> dict[str, Any]:
     """Return the scores of every test set; write the translations to ``folder``."""
     translator = Translator(model, cfg.search, precision=cfg.precision)
@@ -140,9 +79,9 @@ def report(scores: dict[str, Any]) -> str:
 
 STAGE = trained.Stage[MtConfig](
     "finetune mt",
-    inputs=lambda cfg: (cfg.data, cfg.checkpoint, cfg.back_translated, *trained.files(cfg.test)),
+    inputs=plans.mt_inputs,
     sets=lambda cfg: {"test": cfg.test},
-    pretraining=pretraining,
+    pretraining=plans.mt,
     scores=scores_of_tests,
     report=report,
 )

@@ -32,6 +32,7 @@ from xling.text import vocab
 from xling.training import track
 from xling.training.assemble import freeze
 from xling.transfer.mt import scores_of
+from xling.transfer.plans import read_rows
 from xling.transfer.settings import FitConfig, GenerateConfig, Side
 from xling.transfer.translate import Translator
 
@@ -86,27 +87,6 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
     for lang, result in scores.items():
         print(f"{lang}: ROUGE-L {result['rouge_l']:.2f}, BLEU {result['bleu']:.2f} ({result['signature']})")
     return manifest.read(out)
-
-
-def read_rows(path: Path) -> list[tuple[str, str]]:
-    """Read the rows ``source<TAB>target`` of a file.
-
-    Raises:
-        UserError: the file does not exist or is empty, or a row does not have exactly one tab.
-    """
-    if not path.is_file():
-        raise UserError(f"no file at {path}", "a text file with lines SOURCE<TAB>TARGET", "check the path")
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"), 1):
-        source, tab, target = line.partition("\t")
-        if not tab or "\t" in target or not source.strip() or not target.strip():
-            raise UserError(
-                f"{path} line {number}: {line[:40]!r}",
-                "SOURCE<TAB>TARGET, both with text",
-                "correct the line",
-            )
-        rows.append((source, target))
-    return rows
 
 
 def fit(

@@ -22,9 +22,10 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.models import adapters, checkpoint
 from xling.models.encoder import Encoder
+from xling.models.published import TASK, TASK_FILE
 from xling.text import vocab
 from xling.text.vocab import vocab_digest
-from xling.transfer import tune
+from xling.transfer import checks, tune
 from xling.transfer.settings import SwapConfig
 
 STAGE = "swap"
@@ -39,21 +40,16 @@ def run(cfg: SwapConfig) -> manifest.Manifest:
             fit; or the adapters have another shape or were learned in another body or over another
             vocabulary.
     """
+    checks.swap(cfg)
     task, out = Path(cfg.task), Path(cfg.out)
     sources = [Path(name) for name in (cfg.embeddings, cfg.adapters) if name]
-    if not sources:
-        raise UserError(
-            "neither embeddings= nor adapters= is given",
-            "a checkpoint whose embeddings or adapters the task model takes over",
-            "embeddings=DIR, adapters=DIR or both",
-        )
     inputs = list(dict.fromkeys([task, *sources]))
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
     tuned = tune.load(task)
     if tuned.model.encoder.langs is not None:
         raise UserError(f"{task} has language embeddings", "a model without model.lang_embeddings")
-    vocabulary, langs = task, checkpoint.read_published(task / tune.TASK_FILE, tune.TASK)["langs"]
+    vocabulary, langs = task, checkpoint.read_published(task / TASK_FILE, TASK)["langs"]
     if cfg.embeddings:
         vocabulary = Path(cfg.embeddings)
         langs = _take_embeddings(tuned.model.encoder, vocabulary, task)

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from xling.core import languages
-from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.models import checkpoint
 from xling.models.encoder import working_dtype
@@ -25,6 +24,7 @@ from xling.models.generate import generate_all
 from xling.models.search import Search
 from xling.text import vocab
 from xling.training import memory
+from xling.transfer import checks
 from xling.transfer.encode import pieces
 from xling.transfer.settings import TranslateConfig
 
@@ -186,16 +186,12 @@ def run(cfg: TranslateConfig) -> None:
     """Translate standard input to standard output.
 
     Raises:
-        UserError: there is no model with a decoder, or a language is unknown or the model was not trained on
-            it.
+        UserError: as `xling.transfer.checks.translate`.
     """
-    if cfg.buffer < 1:
-        raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
+    checks.translate(cfg)
     if cfg.threads:
         torch.set_num_threads(cfg.threads)
     translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens, cfg.precision)
-    for code in filter(None, (cfg.src, cfg.via, cfg.tgt)):
-        translator.lang(code)
     out = sys.stdout
 
     def write(text: str) -> None:

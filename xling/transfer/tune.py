@@ -28,6 +28,7 @@ from xling.models import checkpoint
 from xling.models.encoder import Encoder, EncoderConfig, working_dtype
 from xling.models.foreign import SETTINGS, ForeignEncoder
 from xling.models.optim import NotFiniteError
+from xling.models.published import TASK, TASK_FILE
 from xling.text import vocab
 from xling.transfer import regime
 from xling.transfer.encode import Row
@@ -39,7 +40,6 @@ from xling.transfer.task import TASKS, Task, Windows
 
 R3F_NOISE = 1e-5
 Tell = Callable[[int, int, float], None]
-TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from xling.core import languages, manifest
+from xling.core import manifest
 from xling.core.answer import tell
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
@@ -31,10 +31,10 @@ from xling.objectives.umt import count_pieces
 from xling.text import shards, vocab, wordbyword
 from xling.training import train
 from xling.training.settings import PretrainConfig
-from xling.transfer import trained
-from xling.transfer.mt import scores_of, start_of
+from xling.transfer import plans, trained
+from xling.transfer.mt import scores_of
+from xling.transfer.plans import aligned
 from xling.transfer.settings import UmtConfig
-from xling.transfer.trained import aligned
 from xling.transfer.translate import Translator
 from xling.transfer.unsupervised import Examiner, Held, check_alive
 
@@ -44,53 +44,6 @@ SELECTION = {
     "oracle": "ORACLE: BLEU on parallel text, so this run is not unsupervised",
     "last": "last: the weights of the last update",
 }
-
-
-def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
-    """Return the settings of the training for `xling.training.train`.
-
-    Raises:
-        UserError: no pair is given, a language is given twice or has no text, or the checkpoint was not
-            trained on it.
-    """
-    there = shards.languages_in(Path(cfg.data))
-    if not cfg.pairs:
-        raise UserError("no pair is named", "pairs=SRC-TGT,SRC-TGT", "for example pairs=en-fr")
-    spoken = sorted({lang for pair in cfg.pairs for lang in split_pair(pair)})
-    for lang in spoken:
-        languages.get(lang)
-        if lang not in there:
-            raise UserError(
-                f"no text in {lang} in {cfg.data}",
-                ", ".join(there),
-                f"run xling binarize with corpora.{lang}=FILE",
-            )
-    model, langs = cfg.model, spoken
-    if cfg.checkpoint:
-        model, langs = start_of(Path(cfg.checkpoint), cfg.model)
-        if missing := [lang for lang in spoken if lang not in langs]:
-            raise UserError(
-                f"{cfg.checkpoint} was not trained on {missing[0]!r}",
-                ", ".join(langs),
-                "pre-train it on text of that language too",
-            )
-    length = {"tokens_per_sample": str(cfg.tokens_per_sample)}
-    objectives = {"umt": {**length, "pairs": ",".join(cfg.pairs), **cfg.back}}
-    if cfg.denoise != "none":
-        objectives[cfg.denoise] = {**length, **cfg.denoise_settings}
-    if cfg.parallel_data:
-        objectives["translation"] = {**length, "data": cfg.parallel_data}
-    return PretrainConfig(
-        data=cfg.data,
-        out=str(out),
-        objectives=objectives,
-        mix="sum",
-        langs=tuple(langs),
-        model=model,
-        train=cfg.train,
-        seed=cfg.seed,
-        init=cfg.checkpoint,
-    )
 
 
 def warn_of_strangers(data: Path, pair: str) -> None:
@@ -262,7 +215,7 @@ def watch(cfg: UmtConfig, settings: PretrainConfig) -> Watcher:
 
 
 def scores_of_run(
-    cfg: UmtConfig, model: Path, tests: Mapping[str, trained.Sides], folder: Path
+    cfg: UmtConfig, model: Path, tests: Mapping[str, plans.Sides], folder: Path
 ) -> dict[str, Any]:
     """Return how the model was selected, and the scores of every test set; write the translations to ``folder``."""
     scores = summary(cfg, model / "log.jsonl")
@@ -274,13 +227,9 @@ def scores_of_run(
 
 STAGE = trained.Stage[UmtConfig](
     "umt",
-    inputs=lambda cfg: (
-        *(cfg.data, cfg.checkpoint, cfg.parallel_data),
-        *trained.files(cfg.oracle, cfg.test),
-        *wordbyword.paths(cfg.back.get("dictionaries", "")),
-    ),
+    inputs=plans.umt_inputs,
     sets=lambda cfg: {"oracle": cfg.oracle, "test": cfg.test},
-    pretraining=pretraining,
+    pretraining=plans.umt,
     scores=scores_of_run,
     report=report,
     watch=watch,

@@ -1,0 +1,135 @@
+"""What the ``config.json`` of a model of transformers has to say, and how it fits the weights; without torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from xling.core.errors import UserError
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+SIZES = {
+    "layers": "num_hidden_layers",
+    "dim": "hidden_size",
+    "heads": "num_attention_heads",
+    "ffn_dim": "intermediate_size",
+    "max_positions": "max_position_embeddings",
+}
+"""Our shape settings, and their names in the ``config.json`` of BERT-like models."""
+_ENCODER = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+_BUCKETS = {
+    "is_encoder_decoder": True, "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
+}  # fmt: skip
+_TIED = {"is_encoder_decoder": True, "tie_word_embeddings": True, "static_position_embeddings": False}
+_NORMS = {"activation_function": "gelu", "normalize_embedding": True}
+WANTED: dict[str, dict[str, Any]] = {
+    "xlm-roberta": _ENCODER,
+    "bert": _ENCODER,
+    "modernbert": {
+        "norm_bias": False, "attention_bias": False, "mlp_bias": False, "decoder_bias": True,
+        "classifier_bias": False, "classifier_activation": "gelu", "tie_word_embeddings": True,
+    },
+    "mbart": {**_TIED, **_NORMS, "add_final_layer_norm": True, "normalize_before": True},
+    "bart": {**_TIED, **_NORMS, "add_final_layer_norm": False, "normalize_before": False},
+    "m2m_100": {"is_encoder_decoder": True, "tie_word_embeddings": True, "activation_function": "relu"},
+    **dict.fromkeys(("t5", "mt5", "umt5"), _BUCKETS),
+}  # fmt: skip
+"""Settings by type that a model of ours cannot have otherwise."""
+_BART = (
+    "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
+    "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings",
+)  # fmt: skip
+NUMBERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("xlm-roberta", "bert", "modernbert"), tuple(SIZES.values())),
+    **dict.fromkeys(("mbart", "bart", "m2m_100"), _BART),
+    **dict.fromkeys(("t5", "mt5", "umt5"), ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")),
+}
+"""Sizes by type that have to be given."""
+WIDTHS = ("hidden_size", "d_model", "intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim")
+LAYERS = {
+    "encoder": ("encoder_layers", "num_layers", "num_hidden_layers", "n_layers"),
+    "decoder": ("decoder_layers", "num_decoder_layers"),
+}
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|block)\.(\d+)\.")
+
+
+def check(config: Mapping[str, Any], kind: str, folder: Path) -> None:
+    """Reject the settings of a type that our models lack, and sizes that are missing or do not fit together.
+
+    Raises:
+        UserError: the message names the setting.
+    """
+    refuse_odd(config, WANTED.get(kind, {}), NUMBERS.get(kind, ()), folder)
+    width, heads = (config.get(SIZES[name]) for name in ("dim", "heads"))
+    if kind in ("xlm-roberta", "bert") and (heads < 1 or width % heads):
+        raise UserError(
+            f"{folder}: its configuration has width {width} and {heads} heads",
+            "a width that is a multiple of the heads",
+            "copy its config.json again",
+        )
+
+
+def refuse_odd(
+    config: Mapping[str, Any], wanted: Mapping[str, Any], sizes: Iterable[str], where: Path
+) -> None:
+    """Reject settings that differ from ``wanted``, if they are given, and missing ``sizes``.
+
+    Raises:
+        UserError: the message names the first setting that our models lack, or the missing sizes.
+    """
+    for name, value in wanted.items():
+        if config.get(name, value) != value:
+            raise UserError(
+                f"{where}/config.json: {name}={config[name]!r}", repr(value), "choose a model of that shape"
+            )
+    if missing := [name for name in sizes if not isinstance(config.get(name), int)]:
+        raise UserError(f"{where}/config.json does not say {', '.join(missing)}", fix="copy it again")
+
+
+def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor of a safetensors file; only its header is read.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = file.keys()
+            return {name: tuple(file.get_slice(name).get_shape()) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged: {error}", fix="copy it again") from None
+
+
+def check_weights(config: Mapping[str, Any], shapes: Shapes, folder: Path) -> None:
+    """Compare the widths and the layers that a ``config.json`` gives with the shapes of all tensors.
+
+    Raises:
+        UserError: no tensor has such a width, or there are more or fewer layers.
+    """
+    sizes = {size for shape in shapes.values() for size in shape}
+    for name in WIDTHS:
+        if isinstance(config.get(name), int) and config[name] not in sizes:
+            raise UserError(
+                f"{folder}/config.json: {name}={config[name]}, and no tensor of its weights has that size",
+                "weights and configuration of one model",
+                "copy both again",
+            )
+    found = {"encoder": 0, "decoder": 0}
+    for name in shapes:
+        if layer := _LAYER.search(name):
+            side = "decoder" if "decoder." in name[: layer.start() + 1] else "encoder"
+            found[side] = max(found[side], int(layer[1]) + 1)
+    for side, names in LAYERS.items():
+        wanted = next((config[name] for name in names if isinstance(config.get(name), int)), 0)
+        if wanted and (there := found[side]) and there != wanted:
+            seen = f"no {side}.layers.{there}" if there < wanted else f"{there} layers in its {side}"
+            raise UserError(
+                f"{folder} has {seen}",
+                f"{wanted} layers, as its configuration says",
+                "copy weights and configuration of one model",
+            )

@@ -1,0 +1,137 @@
+"""What a published model file holds, read without torch; `xling.models.checkpoint` reads its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xling.core import inputs
+from xling.core.errors import UserError
+from xling.models.setting import DECODER
+from xling.models.shape import names
+from xling.text.vocab import vocab_digest
+
+ENCODER, SEQ2SEQ, TASK, FOREIGN = "xling-encoder-1", "xling-seq2seq-1", "xling-task-1", "xling-foreign-1"
+OURS = (ENCODER, SEQ2SEQ)
+"""Kinds that are computed here."""
+KINDS = {
+    ENCODER: "an encoder",
+    SEQ2SEQ: "a model with a decoder",
+    TASK: "a fine-tuned encoder",
+    FOREIGN: "an encoder computed by transformers, for eval, finetune and mine",
+}
+MODEL_FILE, TASK_FILE = inputs.MODELS
+LARGEST = 2**28
+"""Bytes of the largest table of contents that is read; that of a model has about 200 bytes a tensor."""
+
+
+class _Plain(pickle.Unpickler):
+    """Reader of plain values that takes a tensor for its shape; nothing that the file names is imported or called."""
+
+    def persistent_load(self, pid: Any) -> None:
+        """Leave the numbers of a tensor out."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what stands for a name in the file.
+
+        Raises:
+            UnpicklingError: the name is of no plain value or tensor.
+        """
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda storage, offset, size, *rest: tuple(size)
+        if (module, name) == ("collections", "OrderedDict"):
+            return dict
+        if module == "torch" and name.endswith("Storage"):
+            return name
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """Return the values of a model file, with the shape of each tensor; empty if only torch can read it."""
+    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+        if archive.getinfo(name).file_size <= LARGEST:
+            found = _Plain(io.BytesIO(archive.read(name))).load()
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
+    """Return the `facts` of the model or task in a directory, after checking its kind and its vocabulary.
+
+    Raises:
+        UserError: there is none, it is of another kind, or its vocabulary is another.
+    """
+    path = directory / (TASK_FILE if kinds == (TASK,) else MODEL_FILE)
+    check_file(path)
+    if found := facts(path):
+        check_kind(found, path, kinds)
+        check_vocabulary(found["vocab_digest"], directory, path)
+    return found
+
+
+def check_file(path: Path) -> None:
+    """Raise UserError where there is no model file."""
+    if not path.is_file():
+        inputs.refuse_hub_folder(path.parent)
+        fix = f"run `xling {'pretrain' if path.name == MODEL_FILE else 'finetune'}` first"
+        raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
+
+
+def check_kind(found: Any, path: Path, kinds: Sequence[str]) -> None:
+    """Raise UserError where the content of a model file is of none of ``kinds``."""
+    kind = found.get("format") if isinstance(found, Mapping) else None
+    if kind not in kinds:
+        held = f"holds {KINDS[kind]}" if kind in KINDS else "was not written by xling"
+        raise UserError(
+            f"{path} {held}",
+            " or ".join(KINDS.get(kind, kind) for kind in kinds),
+            "choose another checkpoint, or make one with `xling pretrain` or `xling finetune`",
+        )
+
+
+def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
+    """Reject weights and a vocabulary that do not belong together.
+
+    Raises:
+        UserError: the digests differ.
+    """
+    digest = vocab_digest(vocab_dir)
+    if digest != expected:
+        raise UserError(
+            f"{what} was trained with vocabulary {expected[:12]}, but {vocab_dir} holds {digest[:12]}",
+            "weights and vocabulary of one run",
+            "give the vocabulary that the checkpoint was trained with",
+        )
+
+
+def check_settings(mine: Any, theirs: Any, both: bool, directory: Path) -> None:
+    """Reject settings under which the weights to start from would have matching shapes but another meaning.
+
+    Args:
+        mine, theirs: the settings of the new model, and of the published one.
+        both: whether both have a decoder.
+        directory: directory of the published one.
+    """
+    for name in names(only=(None, DECODER) if both else (None,), same=True):
+        if (ours := getattr(mine, name)) != (found := getattr(theirs, name)):
+            raise UserError(
+                f"init={directory} has model.{name}={str(found).lower()}, not {str(ours).lower()}",
+                "the same",
+                "give the model.* settings of that run",
+            )
+
+
+def check_langs(theirs: Sequence[str], mine: Sequence[str], directory: Path) -> None:
+    """Raise UserError where a model to start from has vectors of other languages than the new one."""
+    if [*theirs] != [*mine]:
+        raise UserError(
+            f"init={directory} has language embeddings for {', '.join(theirs)}",
+            f"the languages of this training: {', '.join(mine)}",
+            f"set langs={','.join(theirs)}",
+        )

@@ -1,0 +1,166 @@
+"""Checks of a training that need no torch: `xling pretrain` makes them before it imports anything heavy.
+
+The training itself makes them again, and those of the objectives and of single weights beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, make_dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from xling.core import config, inputs, manifest, schema
+from xling.core.errors import UserError, unknown
+from xling.core.registry import plugins
+from xling.models import published
+from xling.models.shape import DEFAULT, ModelConfig, names
+from xling.text import selection, shards, vocab, wordbyword
+from xling.training import track
+from xling.training.settings import PretrainConfig
+
+STAGE = "pretrain"
+DIRECTORIES = ("data", "teacher", "back_translated")
+"""Settings of objectives that name outputs of other stages."""
+OF_MIX = ("weight", "schedule")
+SHORTEST = 8  # tokens of the shortest sequence, with room for specials and a piece on either side
+_TYPES = {"whole number": int, "number": float, "true or false": bool}
+
+
+def check(cfg: PretrainConfig) -> None:
+    """Check the settings of ``xling pretrain`` and what they name.
+
+    Raises:
+        UserError: shards are missing or damaged, a setting of an objective is unknown, the model to start from does
+            not fit, or the output is finished and was made with other settings.
+    """
+    track.check(cfg.log)
+    outputs, paths = inputs_of(cfg)
+    unlogged = replace(cfg, log="none")  # does not change the output
+    if cfg.branch or (not cfg.dry_run and manifest.is_finished(Path(cfg.out), STAGE, unlogged, paths)):
+        return
+    for path in outputs:
+        manifest.verify(path)
+    check_settings(cfg)
+
+
+def check_settings(cfg: PretrainConfig) -> None:
+    """Check the settings of a training, its shards, and the model that it starts from.
+
+    Raises:
+        UserError: as `check`.
+    """
+    data = Path(cfg.data)
+    selection.check_dictionary(data)
+    if cfg.init_pieces and not (Path(cfg.init_pieces) / inputs.STATIC).is_file():
+        raise UserError(
+            f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
+        )
+    if not cfg.phases:  # they have objectives and languages of their own
+        objectives = settings_of_objectives(cfg)
+        decoder = bool(schema.with_decoder() & objectives.keys())
+        langs = selection.langs_of(",".join(cfg.langs), data, decoder)
+        for name, settings in objectives.items():
+            if hasattr(settings, "pairs") and name != "umt":  # whose pairs have no parallel text
+                selection.pairs_of(settings.pairs, Path(settings.data), langs)
+        for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
+            if prefix.parent.is_dir():
+                shards.open_shard(prefix)
+        if cfg.init:
+            _check_init(cfg, langs, decoder)
+
+
+def inputs_of(cfg: PretrainConfig) -> tuple[list[Path], list[Path]]:
+    """Return the outputs of other stages that a training reads, and all that it reads but the state of ``branch``."""
+    named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
+    outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
+    dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
+    outputs = [Path(cfg.data), *outputs]
+    return outputs, [*outputs, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
+
+
+def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
+    """Return the settings of every objective of this package that a training uses.
+
+    Raises:
+        UserError: an objective or a setting is unknown, or a value has the wrong type or is out of range.
+    """
+    known, built = schema.objectives(), {}
+    added = {point.name.partition(".")[2] for point in plugins() if point.name.startswith("objective.")}
+    shared = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
+    for name, given in cfg.objectives.items():
+        if name in added:
+            continue
+        if name not in known:
+            raise unknown("objective", name, sorted({*known, *added}))
+        own = {key: value for key, value in given.items() if key not in OF_MIX}
+        built[name] = config.from_dict(_class_of(known[name]), {**shared, **own}, f"objectives.{name}")
+        _check_lengths(cfg, name, built[name])
+    return built
+
+
+def _class_of(keys: list[schema.Key]) -> Any:
+    """Build a dataclass of the settings of an objective, whose own class needs torch."""
+    each = [
+        (key.name.rpartition(".")[2], _TYPES.get(key.kind, str), field(default=key.default)) for key in keys
+    ]
+    return make_dataclass("Settings", [("data", str, ""), ("seed", int, 1), *each])
+
+
+def _check_lengths(cfg: PretrainConfig, name: str, settings: Any) -> None:
+    """Reject sizes of an objective that are out of range or do not fit the model or the batches."""
+    if not 0 <= settings.alpha <= 1:
+        raise UserError(f"objectives.{name}.alpha={settings.alpha}", "a number from 0 to 1")
+    if settings.tokens_per_sample < SHORTEST:
+        raise UserError(
+            f"objectives.{name}.tokens_per_sample={settings.tokens_per_sample}",
+            f"a whole number from {SHORTEST}",
+        )
+    check_sizes(cfg, settings.tokens_per_sample)
+
+
+def check_sizes(cfg: PretrainConfig, length: int) -> None:
+    """Reject sizes that do not fit together; ``length`` is the longest example in tokens."""
+    most, room = cfg.model.max_positions, cfg.train.batch_tokens
+    if length > most:
+        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", f"at most {most}")
+    if length > room:
+        raise UserError(
+            f"train.batch_tokens={room} with tokens_per_sample={length}", f"at least {length}, one example"
+        )
+
+
+def leaves_embeddings(cfg: PretrainConfig) -> bool:
+    """Return whether the embeddings of ``init`` are replaced by new ones."""
+    with_adapters = cfg.model.lang_adapter or cfg.model.invertible
+    same = with_adapters and vocab.vocab_digest(Path(cfg.init)) == vocab.vocab_digest(Path(cfg.data))
+    return cfg.freeze == "body" and not same
+
+
+def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
+    """Check that a training can start from a published model, as `xling.models.checkpoint.start_from` does."""
+    directory = Path(cfg.init)
+    found = published.check_model(directory, *published.OURS)
+    if not leaves_embeddings(cfg):
+        published.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
+    if not found or cfg.init_tiled:
+        return
+    theirs = SimpleNamespace(**{name: getattr(DEFAULT, name) for name in names(ModelConfig)} | found["shape"])
+    if cfg.model.lang_embeddings:
+        published.check_langs(found["langs"], langs, directory)
+    published.check_settings(cfg.model, theirs, decoder and found["format"] == published.SEQ2SEQ, directory)
+    _check_widths(cfg, theirs, directory)
+
+
+def _check_widths(cfg: PretrainConfig, theirs: Any, directory: Path) -> None:
+    """Reject a model to start from that has other widths, or more layers than the new one."""
+    same = ("dim", "ffn_dim", *(["max_positions"] if cfg.model.positions == "learnt" else []))
+    wrong = [name for name in same if getattr(cfg.model, name) != getattr(theirs, name)]
+    if not cfg.init_layers and cfg.model.layers < theirs.layers:
+        wrong.append("layers")
+    for name in wrong:
+        raise UserError(
+            f"init={directory} has model.{name}={getattr(theirs, name)}, not {getattr(cfg.model, name)}",
+            "the same" if name != "layers" else f"{theirs.layers} layers or more, or init_layers=",
+            "give the model.* settings of that run",
+        )

@@ -1,0 +1,100 @@
+"""Checks of models and settings that need no torch, made before the stages of this package are imported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+from xling.data.symbols import Symbols
+from xling.models import published
+from xling.text import reader
+from xling.training import track
+from xling.transfer import plans
+from xling.transfer.settings import (
+    BackTranslateConfig,
+    BitsConfig,
+    GenerateConfig,
+    SwapConfig,
+    TranslateConfig,
+)
+
+
+def translate(cfg: TranslateConfig) -> None:
+    """Check the model and the languages of ``xling translate``.
+
+    Raises:
+        UserError: the model has no decoder or was not trained on a language, or ``buffer`` is below 1.
+    """
+    if cfg.buffer < 1:
+        raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
+    check_speaks(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)
+
+
+def back_translate(cfg: BackTranslateConfig) -> None:
+    """Check the text, the model and the languages of ``xling back-translate``.
+
+    Raises:
+        UserError: as `translate`, or a file is missing.
+    """
+    if not cfg.is_published():
+        check_speaks(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)
+
+
+def generate(cfg: GenerateConfig) -> None:
+    """Check the rows, the model and the languages of ``xling finetune generate``.
+
+    Raises:
+        UserError: as `xling.transfer.rewrite.run`, or the output is finished and was made with other settings.
+    """
+    track.check(cfg.log)
+    inputs = [Path(name) for name in (cfg.checkpoint, cfg.train, *cfg.test.values())]
+    for path in inputs[1:]:
+        plans.read_rows(path)
+    if not manifest.is_finished(Path(cfg.out), "finetune generate", replace(cfg, log="none"), inputs):
+        check_speaks(cfg.checkpoint, cfg.lang, *cfg.test)
+
+
+def bits(cfg: BitsConfig) -> None:
+    """Check the text and the model of ``xling analyse bits``.
+
+    Raises:
+        UserError: no text is named, a file is missing, or the model is not of the objective ``bilm``.
+    """
+    if not cfg.text:
+        raise UserError("no text is named", "a file of each language", "text.LANG=FILE")
+    for paths in cfg.text.values():
+        reader.resolve(paths)
+    if "bilm" not in manifest.read(cfg.checkpoint).config.get("objectives", {}):
+        raise UserError(
+            f"{cfg.checkpoint} was not trained with the objective bilm",
+            "a checkpoint of xling pretrain objectives.bilm",
+            "train one",
+        )
+
+
+def swap(cfg: SwapConfig) -> None:
+    """Check the models of ``xling swap``.
+
+    Raises:
+        UserError: neither embeddings nor adapters are named, or a model is of another kind.
+    """
+    sources = [Path(name) for name in (cfg.embeddings, cfg.adapters) if name]
+    if not sources:
+        raise UserError(
+            "neither embeddings= nor adapters= is given",
+            "a checkpoint whose embeddings or adapters the task model takes over",
+            "embeddings=DIR, adapters=DIR or both",
+        )
+    published.check_model(Path(cfg.task), published.TASK)
+    for source in sources:
+        published.check_model(source, *published.OURS, published.FOREIGN)
+
+
+def check_speaks(checkpoint: str, *langs: str) -> None:
+    """Raise UserError where a model has no decoder or was not trained on one of the languages; empty ones are none."""
+    codes = [languages.get(lang).code for lang in langs if lang]
+    found = published.check_model(Path(checkpoint), published.SEQ2SEQ)
+    for code in codes if found else ():
+        Symbols(0, tuple(found["langs"])).index_of(code, checkpoint)
