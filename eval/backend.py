@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from xling.core import ranges
+from xling.core.ranges import COUNT, ranged
 from xling.core.registry import Registry
 from xling.eval.suite import Example, Suite
 
@@ -56,8 +58,8 @@ class FitConfig:
 
     seed: int = 1
     lr: float = 5e-4
-    epochs: int = 5
-    batch_rows: int = 32
+    epochs: int = ranged(5, COUNT)
+    batch_rows: int = ranged(32, COUNT)
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
@@ -73,6 +75,10 @@ class FitConfig:
     task_adapter: int = 0
     project: Path | None = None
     precision: Literal["auto", "fp32", "bf16"] = "auto"
+
+    def __post_init__(self) -> None:
+        """Reject a number out of its range; raises UserError."""
+        ranges.check(self, "fit.")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from xling.core import inputs as inputs_
 from xling.core import manifest
 from xling.eval.backend import FitConfig
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.protocols import capped, hold_out, select, source_rows, training_suite
 from xling.eval.suite import Suite, data_folder, suites
+from xling.models import published
+from xling.training import track
 
 STAGE = "finetune"
 
@@ -52,14 +55,13 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
-    # Imported after the names are checked: importing torch takes seconds.
+    check(cfg)
+    # Imported after the checks: importing torch takes seconds.
     from xling.models import checkpoint
-    from xling.training import track
     from xling.transfer import tune
     from xling.transfer.backend import EncoderBackend
     from xling.transfer.saved import Saves, key_of
 
-    track.check(cfg.log)
     settings = replace(cfg, out=Path(), log="none")
     home = training_suite(suite)
     inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *map(Path, cfg.fit.switch.values())]
@@ -88,6 +90,25 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         publication.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
     saves.drop()
     return manifest.read(cfg.out)
+
+
+def check(cfg: FinetuneConfig) -> None:
+    """Check the rows and the checkpoint of ``xling finetune``.
+
+    Raises:
+        UserError: the suite is unknown, rows are missing, there is no model to start from, or the output is finished
+            and was made with other settings.
+    """
+    data, suite = data_folder(cfg.data), suites()[cfg.suite]
+    track.check(cfg.log)
+    home = training_suite(suite)
+    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *map(Path, cfg.fit.switch.values())]
+    if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), inputs):
+        return
+    if not home.has(cfg.source, "train", data):
+        source_rows(suite, home, cfg.source, data)  # says what is missing
+    if not (cfg.checkpoint / inputs_.STATIC).is_file():
+        published.check_model(cfg.checkpoint, *published.OURS, published.FOREIGN)
 
 
 def _files(home: Suite, lang: str, data: Path) -> list[Path]:

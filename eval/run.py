@@ -65,8 +65,7 @@ class Target:
 
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
-    data_folder(cfg.data)
-    expand(cfg.suites)  # report a wrong name before the systems import torch
+    checked(cfg, data_folder(cfg.data))  # before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)
 
@@ -108,6 +107,25 @@ def evaluate_systems(
         UserError: a name, language, split or setting is wrong, or rows are missing.
     """
     data = data_folder(cfg.data)
+    files: list[Path] = []
+    for suite, targets in checked(cfg, data):
+        for system in systems:
+            if not suite.task:
+                files += embedding.predict(cfg, system, suite, [(t.lang, t.split) for t in targets], data)
+            else:
+                files += _predict(cfg, system, targets, data, translate)
+    made_by = {"stage": "eval", "settings": to_dict(replace(cfg, data=data))}
+    return publish(
+        cfg.table, cfg.suites, cfg.out / "tables", sorted(set(files)), data, made_by, cfg.num_workers
+    )
+
+
+def checked(cfg: EvalConfig, data: Path) -> list[tuple[Suite, list[Target]]]:
+    """Return the suites to score, each with its languages, after all checks that need no model.
+
+    Raises:
+        UserError: a name, language, split or setting is wrong, or rows are missing.
+    """
     check_workers(cfg.num_workers)
     if any(seed < 0 for seed in cfg.seeds):
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
@@ -122,18 +140,7 @@ def evaluate_systems(
             raise unknown("way of choosing a checkpoint", mode, SELECT)
     if cfg.train_split == "dev" and "oracle" in cfg.select:
         raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
-    files: list[Path] = []
-    for suite in chosen:
-        targets = targets_of(suite, cfg, data)
-        for system in systems:
-            if not suite.task:
-                files += embedding.predict(cfg, system, suite, [(t.lang, t.split) for t in targets], data)
-            else:
-                files += _predict(cfg, system, targets, data, translate)
-    made_by = {"stage": "eval", "settings": to_dict(replace(cfg, data=data))}
-    return publish(
-        cfg.table, cfg.suites, cfg.out / "tables", sorted(set(files)), data, made_by, cfg.num_workers
-    )
+    return [(suite, targets_of(suite, cfg, data)) for suite in chosen]
 
 
 def expand(names: Iterable[str]) -> list[str]:

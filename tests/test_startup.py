@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from xling.models import checkpoint, published
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -168,6 +171,81 @@ def test_mistakes_are_told_before_anything_that_computes_is_imported(python: Run
     lines = [line for line in done.stderr.splitlines() if line.startswith("xling: ")]
     assert len(lines) == len(_MISTAKES), done.stderr
     assert not list(tmp_path.iterdir())
+
+
+# What is wrong lies in the content of files: shards, models, rows. Of each what the line has to say.
+_IN_FILES = (
+    ("pretrain data={corpus} out=out", "has no manifest.json"),
+    ("pretrain data={vocab} out=out", "no shards in"),
+    ("pretrain data={shards} out=out langs=fr", "unknown language in"),
+    ("pretrain data={shards} out=out langs=en,en", "given twice"),
+    ("pretrain data={shards} out=out objectives.tlm.alpha=0.3", "no parallel shards"),
+    ("pretrain data={shards} out=out objectives.mmlm.alfa=0.3", "unknown setting 'alfa'"),
+    ("pretrain data={shards} out=out objectives.mmml.alpha=0.3", "unknown objective 'mmml'"),
+    ("pretrain data={shards} out=out objectives.mmlm.alpha=fast", "a value of type float"),
+    ("pretrain data={shards} out=out objectives.mmlm.alpha=3", "a number from 0 to 1"),
+    ("pretrain data={shards} out=out objectives.mmlm.tokens_per_sample=4", "a whole number from 8"),
+    ("pretrain data={shards} out=out model.max_positions=16", "with model.max_positions=16"),
+    ("pretrain data={shards} out=out train.batch_tokens=16", "at least 256, one example"),
+    ("pretrain data={shards} out=out log=purple", "unknown log"),
+    ("pretrain data={shards} out=out branch=nowhere", "branch=nowhere"),
+    ("pretrain data={shards} out=out init_pieces={model}", "is not a static encoder"),
+    ("pretrain data={shards} out=out init={shards}", "no checkpoint at"),
+    ("pretrain data={shards} out=out init={model} model.heads=1", "not 1"),
+    ("pretrain data={shards} out=out init={model} {shape} model.ffn_dim=32", "has model.ffn_dim="),
+    ("pretrain data={shards} out=out init={model} {shape} model.layers=1", "layers or more, or init_layers="),
+    ("pretrain data={cut} out=out", "bytes"),
+    ("pretrain data={shards} out={model}", "is finished and was made with other settings"),
+    ("finetune mt data={corpus} out=out", "no dict.txt in"),
+    ("finetune mt data={shards} out=out", "no parallel shards"),
+    ("finetune mt data={shards} out=out directions=en-fr", "directions=en-fr: no parallel shards"),
+    ("finetune mt data={shards} out=out test.en-th=a", "two: sources and references"),
+    ("finetune mt data={shards} out=out test.en-th=a,b", "no file at a"),
+    ("finetune generate checkpoint={model} train={corpus}/en.txt out=out", "SOURCE<TAB>TARGET"),
+    ("umt data={shards} pairs=en-fr out=out", "no text in fr"),
+    ("translate {model} src=en tgt=th", "model.pt holds an encoder; valid: a model with a decoder"),
+    ("translate {seq2seq} src=en tgt=fr", "was not trained on 'fr'"),
+    ("translate {seq2seq} src=en tgt=xx", "unknown language 'xx'"),
+    ("translate {seq2seq} src=en tgt=th buffer=0", "buffer=0"),
+    (
+        "back-translate checkpoint={model} text={corpus}/en.txt src=en tgt=th out=out",
+        "a model with a decoder",
+    ),
+    ("analyse bits {model} text.en={corpus}/en.txt out=out", "was not trained with the objective bilm"),
+    ("swap task={model} embeddings={model} out=out", "a directory with task.pt"),
+    ("swap task={model} out=out", "neither embeddings= nor adapters="),
+    ("trim {model} out corpora.en=nowhere", "nothing to read at 'nowhere'"),
+    ("trim {model} out corpora.en={corpus}/en.txt least=0", "least=0"),
+)
+
+
+def test_what_is_wrong_in_files_is_told_without_torch(
+    python: Run, corpus: Path, vocab: Path, shards: Path, model: Path, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    cut, seq2seq = tmp_path / "cut", tmp_path / "seq2seq"
+    shutil.copytree(shards, cut)
+    (cut / "en" / "train.bin").write_bytes(b"")
+    shutil.copytree(vocab, seq2seq, ignore=shutil.ignore_patterns("manifest.json"))
+    checkpoint.write_published(
+        seq2seq / "model.pt", published.SEQ2SEQ, {"shape": {}, "langs": ["en", "th"]}, {}, seq2seq
+    )
+    shape = " ".join(word for word in tiny if word.startswith(("model.", "objectives.")))
+    places = {
+        "corpus": corpus,
+        "vocab": vocab,
+        "shards": shards,
+        "model": model,
+        "cut": cut,
+        "seq2seq": seq2seq,
+    }
+    usages = [line.format(**places, shape=shape) for line, _ in _IN_FILES]
+    done = python("-c", _REFUSED.format(mistakes=usages, heavy=COMPUTING), cwd=tmp_path / "here")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("xling: ")]
+    for usage, (_, said), line in zip(usages, _IN_FILES, lines, strict=True):
+        assert said in line, (usage, line)
+    assert not list((tmp_path / "here").iterdir())
 
 
 _PLAIN = """

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
@@ -101,6 +102,18 @@ def test_masked_lm_gives_our_logits(model: Path, exported: Path) -> None:
     for row, tokens, mine in zip(found, sequences, logits(model, sequences), strict=True):
         assert mine.abs().max() > 0.1
         assert largest(row[: len(tokens)], mine) < 1e-5
+
+
+def test_a_model_without_its_manifest_is_exported(model: Path, exported: Path, tmp_path: Path) -> None:
+    """A folder that was copied by hand: the card tells what the files say, and no more."""
+    shutil.copytree(model, tmp_path / "copy", ignore=shutil.ignore_patterns("manifest.json"))
+    for number in (1, 2):  # the second time it is up to date
+        run_hf(ExportConfig(tmp_path / "copy", tmp_path / "out"))
+        assert (tmp_path / "out" / "model.safetensors").read_bytes() == (
+            exported / "model.safetensors"
+        ).read_bytes(), number
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "# copy" in text and "Trained with xling." in text and "## Training" not in text
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # hydra's, of old ways in which fairseq reads a model

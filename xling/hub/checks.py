@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.hub.settings import TrimConfig
+from xling.hub.settings import ExportConfig, MeasureConfig, MergeConfig, TrimConfig
 from xling.models import published
 from xling.text import reader, vocab
 
@@ -38,3 +40,87 @@ def trim(cfg: TrimConfig) -> list[Path]:
                 "it reads characters: there is little to trim",
             )
     return inputs
+
+
+def export_fairseq(cfg: ExportConfig) -> None:
+    """Check the kind of model of ``xling export fairseq``.
+
+    Raises:
+        UserError: the model is fine-tuned, or has a WordPiece vocabulary.
+    """
+    if (cfg.checkpoint / published.TASK_FILE).is_file():
+        raise UserError(
+            f"{cfg.checkpoint} is fine-tuned", "a directory of `xling pretrain`", "use xling export hf"
+        )
+    if (cfg.checkpoint / vocab.WORDPIECE).is_file():
+        raise UserError(
+            f"{cfg.checkpoint} has a WordPiece vocabulary",
+            "a SentencePiece vocabulary",
+            "use xling export hf",
+        )
+
+
+def merge(cfg: MergeConfig) -> None:
+    """Check that the models of ``xling merge`` belong together.
+
+    Raises:
+        UserError: their kinds, shapes, languages or vocabularies differ.
+    """
+    sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
+    alike(sources, [published.check_model(path, *published.OURS) for path in sources])
+
+
+def alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError where the facts of models differ in what weights depend on, or one is in 8 bits."""
+    first = states[0]
+    for path, state in zip(sources, states, strict=True):
+        if not (state and first):  # only torch can read them
+            continue
+        for name in ("format", "shape", "langs", "vocab_digest"):
+            if _of_weights(state, name) != _of_weights(first, name):
+                raise UserError(
+                    f"{path} and {sources[0]} differ in {name}",
+                    "models of one run, or of one start",
+                    "leave one of them out",
+                )
+        if published.INT8 in state:
+            raise UserError(
+                f"{path} is in 8 bits", "checkpoints in float32", "give the model that it was made from"
+            )
+
+
+def _of_weights(state: Mapping[str, Any], name: str) -> Any:
+    """Return a fact of a model; of its shape, what weights depend on."""
+    free = [
+        "dropout",
+        "attention_dropout",
+        "attention_out_dropout",
+        "precision",
+        "compile",
+        "checkpoint_activations",
+    ]
+    return {k: v for k, v in state[name].items() if k not in free} if name == "shape" else state[name]
+
+
+def measure(cfg: MeasureConfig) -> None:
+    """Check the models and the text of ``xling measure``.
+
+    Raises:
+        UserError: no model, no text, two models of one name, a number out of range.
+    """
+    if cfg.lines < 1 or cfg.rounds < 1 or cfg.lose < 0:
+        raise UserError(
+            f"lines={cfg.lines} rounds={cfg.rounds} lose={cfg.lose}", "lines and rounds from 1, lose from 0"
+        )
+    named = [item.rpartition("=") for item in (*cfg.checkpoints, *cfg.int8)]
+    if not cfg.checkpoints or len({name or Path(place).name for name, _, place in named}) < len(named):
+        raise UserError(
+            f"checkpoints={','.join(cfg.checkpoints)} int8={','.join(cfg.int8)}",
+            "at least one model, and a different name for each",
+            "NAME=DIRECTORY,NAME=DIRECTORY",
+        )
+    reader.resolve(cfg.text)
+    for _, _, place in named:
+        is_task = (Path(place) / published.TASK_FILE).is_file()
+        kinds = [published.TASK] if is_task else [*published.OURS, published.FOREIGN]
+        published.check_model(Path(place), *kinds)

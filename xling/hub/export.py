@@ -18,7 +18,19 @@ from torch import Tensor
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import bart, card, configs, layouts, mbart, modernbert, original, sentence, t5, tokenizer
+from xling.hub import (
+    bart,
+    card,
+    checks,
+    configs,
+    layouts,
+    mbart,
+    modernbert,
+    original,
+    sentence,
+    t5,
+    tokenizer,
+)
 from xling.hub.settings import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
@@ -145,17 +157,8 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
     """
     if done := manifest.up_to_date(cfg.out, "export fairseq", cfg, [cfg.checkpoint]):
         return done
+    checks.export_fairseq(cfg)
     model = _read(cfg.checkpoint)
-    if "classifier.weight" in model.state:
-        raise UserError(
-            f"{cfg.checkpoint} is fine-tuned", "a directory of `xling pretrain`", "use xling export hf"
-        )
-    if not (cfg.checkpoint / vocab.SPM).is_file():
-        raise UserError(
-            f"{cfg.checkpoint} has a WordPiece vocabulary",
-            "a SentencePiece vocabulary",
-            "use xling export hf",
-        )
     odd = layouts.unusual(model.shape)
     if isinstance(model.shape, Seq2SeqConfig) and not model.shape.pre_norm:
         odd.append("layer norms after the blocks (model.pre_norm=false)")

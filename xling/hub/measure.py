@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from xling.core import manifest
-from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.data.packing import pack
+from xling.hub import checks
 from xling.hub.settings import MeasureConfig
 from xling.models import checkpoint
 from xling.models.int8 import num_bytes, quantised
@@ -50,21 +50,12 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
     """Measure all models and publish the numbers.
 
     Raises:
-        UserError: no model, no text, two models of one name, a number out of range.
+        UserError: as `xling.hub.checks.measure`.
     """
-    if cfg.lines < 1 or cfg.rounds < 1 or cfg.lose < 0:
-        raise UserError(
-            f"lines={cfg.lines} rounds={cfg.rounds} lose={cfg.lose}", "lines and rounds from 1, lose from 0"
-        )
+    checks.measure(cfg)
     given = [(item, small) for small, items in enumerate((cfg.checkpoints, cfg.int8)) for item in items]
     named = [(item.rpartition("="), bool(small)) for item, small in given]
     places = {name or Path(place).name: (Path(place), small) for (name, _, place), small in named}
-    if not cfg.checkpoints or len(places) < len(named):
-        raise UserError(
-            f"checkpoints={','.join(cfg.checkpoints)} int8={','.join(cfg.int8)}",
-            "at least one model, and a different name for each",
-            "NAME=DIRECTORY,NAME=DIRECTORY",
-        )
     texts = reader.resolve(cfg.text)
     inputs = [*dict.fromkeys(place for place, _ in places.values()), *texts]
     settings = replace(cfg, out=Path())

@@ -7,13 +7,13 @@ Marone et al. 2025 merge the decay phases of three language mixes by TIES.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from xling.core import manifest
-from xling.core.errors import UserError
+from xling.hub import checks
 from xling.hub.settings import MergeConfig
 from xling.models import checkpoint
 from xling.text import vocab
@@ -34,18 +34,7 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, sources):
         return done
     states = [checkpoint.read_published(path / "model.pt", *checkpoint.SHAPES) for path in sources]
-    for path, state in zip(sources, states, strict=True):
-        for name in ("format", "shape", "langs", "vocab_digest"):
-            if state[name] != states[0][name] and not (name == "shape" and _alike(state, states[0])):
-                raise UserError(
-                    f"{path} and {sources[0]} differ in {name}",
-                    "models of one run, or of one start",
-                    "leave one of them out",
-                )
-        if checkpoint.INT8 in state:
-            raise UserError(
-                f"{path} is in 8 bits", "checkpoints in float32", "give the model that it was made from"
-            )
+    checks.alike(sources, states)
     weights = [state["weights"] for state in states]
     num = len(cfg.checkpoints)
     shares = torch.tensor(cfg.weights or [1.0] * num, dtype=torch.float64)
@@ -59,20 +48,6 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
         vocab.copy(cfg.checkpoints[0], publication.path)
         publication.counts |= {"langs": states[0]["langs"], "models": num, "method": cfg.method}
     return manifest.read(cfg.out)
-
-
-def _alike(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Return whether two shapes are equal in everything that weights depend on."""
-    free = (
-        "dropout",
-        "attention_dropout",
-        "attention_out_dropout",
-        "precision",
-        "compile",
-        "checkpoint_activations",
-    )
-    both = ({k: v for k, v in state["shape"].items() if k not in free} for state in (first, second))
-    return next(both) == next(both)
 
 
 def _mean(tensors: Sequence[Tensor], shares: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from xling.core.errors import UserError
 from xling.hub.settings import QuantizeConfig
 from xling.models import checkpoint
 from xling.models.int8 import rounded
-from xling.models.published import TASK, TASK_FILE
+from xling.models.published import INT8, TASK, TASK_FILE
 from xling.text import vocab
 
 STAGE = "quantize"
@@ -30,12 +30,12 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     is_task = (cfg.checkpoint / TASK_FILE).is_file()
     path = cfg.checkpoint / (TASK_FILE if is_task else "model.pt")
     state = checkpoint.read_published(path, TASK, *checkpoint.SHAPES)
-    if checkpoint.INT8 in state:
+    if INT8 in state:
         raise UserError(f"{cfg.checkpoint} is in 8 bits already", "a checkpoint in float32")
     matrices = {name: rounded(weight) for name, weight in state["weights"].items() if weight.dim() == 2}
     state["weights"] = {name: weight for name, weight in state["weights"].items() if name not in matrices}
     with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
-        torch.save(state | {checkpoint.INT8: matrices}, publication.path / path.name)
+        torch.save(state | {INT8: matrices}, publication.path / path.name)
         vocab.copy(cfg.checkpoint, publication.path)
         sizes = [file.stat().st_size for file in (path, publication.path / path.name)]
         publication.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}

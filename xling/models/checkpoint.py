@@ -19,6 +19,7 @@ from xling.models.foreign import SETTINGS, ForeignModel
 from xling.models.published import (
     ENCODER,
     FOREIGN,
+    INT8,
     KINDS,
     SEQ2SEQ,
     check_file,
@@ -40,7 +41,6 @@ TIED = (
     "decoder.head.weight",
 )  # tied to the embeddings; the second only if the head is tied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
-INT8 = "int8"  # matrices written by `xling quantize`, as values and scales of rows
 BY_TOKEN = (
     "encoder.tokens.weight",
     "encoder.tokens.bytes",

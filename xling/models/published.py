@@ -25,6 +25,8 @@ KINDS = {
     TASK: "a fine-tuned encoder",
     FOREIGN: "an encoder computed by transformers, for eval, finetune and mine",
 }
+INT8 = "int8"
+"""Key of the matrices that `xling quantize` writes, as values and scales of rows."""
 MODEL_FILE, TASK_FILE = inputs.MODELS
 LARGEST = 2**28
 """Bytes of the largest table of contents that is read; that of a model has about 200 bytes a tensor."""
