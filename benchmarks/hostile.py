@@ -68,6 +68,8 @@ HOSTILE: tuple[tuple[str, str, str], ...] = (
     (COPY + "rm m/config.json; mkdir m/config.json", "import hf m y", "no file m/config.json"),
     (COPY + "echo '{\"model_type\": [\"bert\"]}' >m/config.json", "import hf m y", "of type"),
     (COPY + "sed -i 's/\"hidden_size\": 8/\"hidden_size\": 1000000000/' m/config.json", "import hf m y", "no tensor"),
+    (COPY + "sed -i 's/heads\": 2/heads\": 3/' m/config.json", "import hf m y", "3 heads"),
+    (COPY + "sed -i 's/size\": 8/size\": 9/' m/config.json", "import hf m y", "no tensor"),
     (COPY + "echo '{}' >m/" + INDEX, "import hf m y", "names no files"),
     (COPY + "echo '{\"weight_map\": 3}' >m/" + INDEX, "import hf m y", "names no files"),
     (COPY + "echo '{\"weight_map\": {\"a\": \"../x\"}}' >m/" + INDEX, "import hf m y", "names no files"),
@@ -89,6 +91,23 @@ HOSTILE: tuple[tuple[str, str, str], ...] = (
     ("cp -r $T/raw raw", "vocab corpora.en=raw/mono/en.txt out=raw/mono", "raw, a finished output of 'toyworld'"),
     ("", "mine pair=en-sw src=$T/raw/mono/en.txt tgt=$T/raw/mono/sw.txt checkpoint=$T/vocab out=y", "no checkpoint at"),
     ("", "trim $T/model y corpora.en=nowhere", "nowhere"),
+    ("", "pretrain data=$T/raw out=y", "no dict.txt in"),
+    ("", "pretrain data=$T/shards out=y langs=fr", "unknown language in"),
+    ("", "pretrain data=$T/shards out=y objectives.tlm.alpha=0.3", "no parallel shards"),
+    ("", "pretrain data=$T/shards out=y init=$T/vocab", "no checkpoint at"),
+    ("", "pretrain data=$T/shards out=y init=$T/model", "not 4"),
+    ("", "pretrain data=$T/shards out=y model.max_positions=16", "with model.max_positions=16"),
+    ("", "pretrain data=$T/shards out=$T/model train.updates=3", "is finished and was made with other settings"),
+    ("cp -r $T/shards s; : >s/en/train.bin", "pretrain data=s out=y", "0 bytes"),
+    ("", "finetune mt data=$T/raw out=y", "no dict.txt in"),
+    ("", "finetune mt data=$T/shards out=y", "no parallel shards"),
+    ("", "finetune mt data=$T/shards out=y directions=en-fr", "directions=en-fr"),
+    ("", "finetune toy_ner data=$T/shards checkpoint=$T/model out=y", "no train rows"),
+    ("", "eval toy_ner data=$T/shards checkpoint=$T/model out=y", "no rows of toy_ner"),
+    ("", "translate $T/model src=en tgt=sw", "holds an encoder; valid: a model with a decoder"),
+    ("", "umt data=$T/shards pairs=en-fr out=y", "no text in fr"),
+    ("", "swap task=$T/model embeddings=$T/model out=y", "a directory with task.pt"),
+    ("", "pretrain static data=$T/shards out=y", "an output of xling corpus nway"),
     ("", "merge checkpoints=$T/model,$T/vocab out=y", "no checkpoint at"),
 )  # fmt: skip
 
@@ -99,7 +118,9 @@ def write_model(folder: Path) -> None:
     from safetensors.numpy import save_file
 
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"model_type": "xlm-roberta", "hidden_size": 8}))
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
+    settings = {"model_type": "xlm-roberta", "max_position_embeddings": 30, **sizes}
+    (folder / "config.json").write_text(json.dumps(settings))
     save_file({"embeddings": np.zeros((30, 8), np.float32)}, folder / "model.safetensors")
 
 

@@ -132,15 +132,16 @@ def checked(cfg: EvalConfig, data: Path) -> list[tuple[Suite, list[Target]]]:
     if cfg.out.exists() and not cfg.out.is_dir():
         raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
     chosen = [suites()[name] for name in expand(cfg.suites)]
-    for check in {METRICS[name].check for suite in chosen for name in suite.metrics}:
-        if check:
-            check()
     for mode in cfg.select:
         if mode not in SELECT:
             raise unknown("way of choosing a checkpoint", mode, SELECT)
     if cfg.train_split == "dev" and "oracle" in cfg.select:
         raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
-    return [(suite, targets_of(suite, cfg, data)) for suite in chosen]
+    targets = [(suite, targets_of(suite, cfg, data)) for suite in chosen]
+    for check in {METRICS[name].check for suite in chosen for name in suite.metrics}:
+        if check:
+            check()
+    return targets
 
 
 def expand(names: Iterable[str]) -> list[str]:

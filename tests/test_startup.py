@@ -216,6 +216,13 @@ _IN_FILES = (
     ("swap task={model} out=out", "neither embeddings= nor adapters="),
     ("trim {model} out corpora.en=nowhere", "nothing to read at 'nowhere'"),
     ("trim {model} out corpora.en={corpus}/en.txt least=0", "least=0"),
+    ("eval toy_ner data={corpus} checkpoint={model} out=out", "no rows of toy_ner below"),
+    ("eval toy_ner data={corpus} checkpoint={model} out=out seeds=-1", "whole numbers from 0"),
+    ("eval toy_ner data={corpus} checkpoint={model} out=out fit.epochs=0", "fit.epochs=0"),
+    ("finetune toy_ner data={corpus} checkpoint={model} out=out", "has no train rows in 'en'"),
+    ("merge out checkpoints={model},{seq2seq}", "differ in format"),
+    ("measure {vocab} text={corpus}/en.txt out=out", "no checkpoint at"),
+    ("pretrain static data={shards} out=out", "an output of xling corpus nway"),
 )
 
 
@@ -239,7 +246,8 @@ def test_what_is_wrong_in_files_is_told_without_torch(
         "cut": cut,
         "seq2seq": seq2seq,
     }
-    usages = [line.format(**places, shape=shape) for line, _ in _IN_FILES]
+    lines_ = [line.format(**places, shape=shape).split() for line, _ in _IN_FILES]
+    usages = [" ".join({word.partition("=")[0]: word for word in words}.values()) for words in lines_]
     done = python("-c", _REFUSED.format(mistakes=usages, heavy=COMPUTING), cwd=tmp_path / "here")
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("xling: ")]

@@ -17,7 +17,10 @@ from xling.hub.imports import READERS
 from xling.hub.settings import ImportConfig
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-CONFIG = {"model_type": "xlm-roberta", "hidden_size": 8}
+CONFIG = {
+    "model_type": "xlm-roberta", "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 30,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -25,7 +28,11 @@ def model(tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    save_file({"embeddings": np.zeros((30, 8), np.float32)}, folder / "model.safetensors")
+    tensors = {
+        "embeddings": np.zeros((30, 8), np.float32),
+        "encoder.layer.1.out": np.zeros((8, 8), np.float32),
+    }
+    save_file(tensors, folder / "model.safetensors")
     return folder
 
 
@@ -37,6 +44,10 @@ def written(name: str, content: str | bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes(
         content.encode() if isinstance(content, str) else content
     )
+
+
+def config(**values: object) -> Callable[[Path], object]:
+    return written("config.json", json.dumps(CONFIG | values))
 
 
 def cut(folder: Path) -> None:
@@ -70,6 +81,24 @@ INDEX = source.SAFE_INDEX
         (written("config.json", "3"), "holds no settings"),
         (written("config.json", '{"model_type": ["bert"]}'), "is of type"),
         (written("config.json", json.dumps(CONFIG | {"hidden_size": 10**9})), "no tensor of its weights"),
+        (config(intermediate_size=9), "no tensor of its weights"),
+        (config(num_attention_heads=3), "width 8 and 3 heads"),
+        (
+            config(hidden_act="relu"),
+            "hidden_act='relu'; valid: 'gelu'",
+        ),
+        (
+            config(num_hidden_layers=None),
+            "does not say num_hidden_layers",
+        ),
+        (
+            config(num_hidden_layers=3),
+            r"no encoder\.layers\.2; valid: 3 layers",
+        ),
+        (
+            config(num_hidden_layers=1),
+            "2 layers in its encoder; valid: 1 layers",
+        ),
         (written(INDEX, "{}"), "names no files"),
         (written(INDEX, '{"weight_map": 3}'), "names no files"),
         (written(INDEX, '{"weight_map": {}}'), "names no files"),

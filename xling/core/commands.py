@@ -165,6 +165,8 @@ COMMANDS: tuple[Stage, ...] = (
         "pretrain static",
         config="xling.training.static_settings:StaticTraining",
         run="xling.training.static:run",
+        reads="data",
+        check="xling.training.checks:static",
         help="train one static encoder (hashed n-grams) for many languages by contrast of aligned rows",
     ),
     Stage(

@@ -48,6 +48,19 @@ class RowSet:
         return words
 
 
+def check(folder: Path) -> None:
+    """Raise UserError where a folder is no finished output of this stage and version."""
+    published = manifest.verify(folder)
+    if published.stage != STAGE:
+        raise UserError(f"{folder} was made by {published.stage!r}", f"an output of xling {STAGE}")
+    if (version := published.config.get("features", 1)) != VERSION:
+        raise UserError(
+            f"{folder} has version {version} of the word features",
+            f"version {VERSION}",
+            f"run xling {STAGE} again with another out=",
+        )
+
+
 def open_rows(
     folder: Path,
 ) -> tuple[
@@ -63,15 +76,7 @@ def open_rows(
     Raises:
         UserError: ``folder`` is not a finished output of this stage.
     """
-    published = manifest.verify(folder)
-    if published.stage != STAGE:
-        raise UserError(f"{folder} was made by {published.stage!r}", f"an output of xling {STAGE}")
-    if (version := published.config.get("features", 1)) != VERSION:
-        raise UserError(
-            f"{folder} has version {version} of the word features",
-            f"version {VERSION}",
-            f"run xling {STAGE} again with another out=",
-        )
+    check(folder)
     names = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     sets = [
         RowSet(

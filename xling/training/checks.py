@@ -15,9 +15,10 @@ from xling.core.errors import UserError, unknown
 from xling.core.registry import plugins
 from xling.models import published
 from xling.models.shape import DEFAULT, ModelConfig, names
-from xling.text import selection, shards, vocab, wordbyword
+from xling.text import nway, selection, shards, vocab, wordbyword
 from xling.training import track
 from xling.training.settings import PretrainConfig
+from xling.training.static_settings import StaticTraining
 
 STAGE = "pretrain"
 DIRECTORIES = ("data", "teacher", "back_translated")
@@ -42,6 +43,15 @@ def check(cfg: PretrainConfig) -> None:
     for path in outputs:
         manifest.verify(path)
     check_settings(cfg)
+
+
+def static(cfg: StaticTraining) -> None:
+    """Check the aligned text of ``xling pretrain static``.
+
+    Raises:
+        UserError: it is not a finished output of its stage.
+    """
+    nway.check(Path(cfg.data))
 
 
 def check_settings(cfg: PretrainConfig) -> None:
