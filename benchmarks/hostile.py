@@ -69,7 +69,7 @@ HOSTILE: tuple[tuple[str, str, str], ...] = (
     (COPY + "echo '{\"model_type\": [\"bert\"]}' >m/config.json", "import hf m y", "of type"),
     (COPY + "sed -i 's/\"hidden_size\": 8/\"hidden_size\": 1000000000/' m/config.json", "import hf m y", "no tensor"),
     (COPY + "sed -i 's/heads\": 2/heads\": 3/' m/config.json", "import hf m y", "3 heads"),
-    (COPY + "sed -i 's/size\": 8/size\": 9/' m/config.json", "import hf m y", "no tensor"),
+    (COPY + "sed -i 's/_size\": 8/_size\": 16/' m/config.json", "import hf m y", "no tensor"),
     (COPY + "echo '{}' >m/" + INDEX, "import hf m y", "names no files"),
     (COPY + "echo '{\"weight_map\": 3}' >m/" + INDEX, "import hf m y", "names no files"),
     (COPY + "echo '{\"weight_map\": {\"a\": \"../x\"}}' >m/" + INDEX, "import hf m y", "names no files"),
