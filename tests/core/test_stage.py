@@ -49,8 +49,15 @@ if "demo parts" not in STAGES:
                                    run_part="demo_stage:run_part"))
     STAGES.add("demo simple", Stage("demo simple", "demo_stage:Config", run="demo_stage:simple"))
 
+    STAGES.add("demo checked", Stage("demo checked", "demo_stage:Config", run="not_there:run",
+                                     check="demo_stage:check"))
+
 def simple(cfg):
     return cfg.out
+
+def check(cfg):
+    if cfg.wrong:
+        raise UserError("wrong=true", "wrong=false")
 '''
 
 
@@ -61,7 +68,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
     monkeypatch.syspath_prepend(tmp_path / "code")
     yield importlib.import_module("demo_stage")
     del sys.modules["demo_stage"]
-    for name in ("demo parts", "demo simple"):
+    for name in ("demo parts", "demo simple", "demo checked"):
         STAGES._things.pop(name)
 
 
@@ -89,6 +96,18 @@ def test_a_pool_does_what_one_process_does(
 def test_a_simple_stage_has_one_phase_of_one_part(demo: ModuleType) -> None:
     assert phases_of(STAGES["demo simple"], demo.Config("x")) == (Phase("run", 1),)
     assert run_local("demo simple", demo.Config("x"), 2) == "x"
+
+
+def test_checks_come_before_the_module_of_the_stage(
+    tmp_path: Path, demo: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match="wrong=true"):
+        run_local("demo checked", demo.Config(str(tmp_path), wrong=True))
+    with pytest.raises(ModuleNotFoundError, match="not_there"):
+        run_local("demo checked", demo.Config(str(tmp_path)))
+    monkeypatch.setenv("XLING_ONLY_WHY", "true")  # the stage says itself whether it would run
+    with pytest.raises(ModuleNotFoundError, match="not_there"):
+        run_local("demo checked", demo.Config(str(tmp_path), wrong=True))
 
 
 def test_a_user_error_comes_back_from_a_worker(tmp_path: Path, demo: ModuleType) -> None:

@@ -52,13 +52,13 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
     inputs.check_there(STAGES[name].reads, cfg)
     extras.require(STAGES[name].extra, f"xling {name}")
     cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
-    if STAGES[name].check:
-        load(STAGES[name].check)(cfg)
     job.reset()
     out = Path(getattr(cfg, "out", None) or "")
     is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
     held = lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext()
     with job.stoppable(), held, inputs.standard_input(cfg, out) as cfg:
+        if STAGES[name].check and not os.environ.get(manifest.ONLY_WHY):
+            load(STAGES[name].check)(cfg)
         return _run_phases(name, cfg, num_workers)
 
 
