@@ -1,4 +1,4 @@
-"""What the ``config.json`` of a model of transformers has to say, and how it fits the weights; without torch."""
+"""Checks of the ``config.json`` of a model of transformers, alone and against its weights; without torch."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def check_weights(config: Mapping[str, Any], shapes: Shapes, folder: Path) -> No
                 "weights and configuration of one model",
                 "copy both again",
             )
-    found = {"encoder": 0, "decoder": 0}
+    highest = {"encoder": 0, "decoder": 0}
     for name in shapes:
         if layer := _LAYER.search(name):
             side = "decoder" if "decoder." in name[: layer.start() + 1] else "encoder"
-            found[side] = max(found[side], int(layer[1]) + 1)
+            highest[side] = max(highest[side], int(layer[1]) + 1)
     for side, names in LAYERS.items():
         wanted = next((config[name] for name in names if isinstance(config.get(name), int)), 0)
-        if wanted and (there := found[side]) and there != wanted:
+        if wanted and (there := highest[side]) and there != wanted:
             seen = f"no {side}.layers.{there}" if there < wanted else f"{there} layers in its {side}"
             raise UserError(
                 f"{folder} has {seen}",

@@ -1,4 +1,4 @@
-"""What a published model file holds, read without torch; `xling.models.checkpoint` reads its weights."""
+"""Published model files, read without torch; `xling.models.checkpoint` reads their weights."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def facts(path: Path) -> dict[str, Any]:
     with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
         name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
         if archive.getinfo(name).file_size <= LARGEST:
-            found = _Plain(io.BytesIO(archive.read(name))).load()
-            return found if isinstance(found, dict) else {}
+            content = _Plain(io.BytesIO(archive.read(name))).load()
+            return content if isinstance(content, dict) else {}
     return {}
 
 
@@ -71,10 +71,10 @@ def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
     """
     path = directory / (TASK_FILE if kinds == (TASK,) else MODEL_FILE)
     check_file(path)
-    if found := facts(path):
-        check_kind(found, path, kinds)
-        check_vocabulary(found["vocab_digest"], directory, path)
-    return found
+    if content := facts(path):
+        check_kind(content, path, kinds)
+        check_vocabulary(content["vocab_digest"], directory, path)
+    return content
 
 
 def check_file(path: Path) -> None:
@@ -85,9 +85,9 @@ def check_file(path: Path) -> None:
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
 
 
-def check_kind(found: Any, path: Path, kinds: Sequence[str]) -> None:
+def check_kind(content: Any, path: Path, kinds: Sequence[str]) -> None:
     """Raise UserError where the content of a model file is of none of ``kinds``."""
-    kind = found.get("format") if isinstance(found, Mapping) else None
+    kind = content.get("format") if isinstance(content, Mapping) else None
     if kind not in kinds:
         held = f"holds {KINDS[kind]}" if kind in KINDS else "was not written by xling"
         raise UserError(
@@ -121,9 +121,9 @@ def check_settings(mine: Any, theirs: Any, both: bool, directory: Path) -> None:
         directory: directory of the published one.
     """
     for name in names(only=(None, DECODER) if both else (None,), same=True):
-        if (ours := getattr(mine, name)) != (found := getattr(theirs, name)):
+        if (ours := getattr(mine, name)) != (other := getattr(theirs, name)):
             raise UserError(
-                f"init={directory} has model.{name}={str(found).lower()}, not {str(ours).lower()}",
+                f"init={directory} has model.{name}={str(other).lower()}, not {str(ours).lower()}",
                 "the same",
                 "give the model.* settings of that run",
             )

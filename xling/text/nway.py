@@ -49,7 +49,7 @@ class RowSet:
 
 
 def check(folder: Path) -> None:
-    """Raise UserError where a folder is no finished output of this stage and version."""
+    """Raise UserError where a folder is not a finished output of this stage and version."""
     published = manifest.verify(folder)
     if published.stage != STAGE:
         raise UserError(f"{folder} was made by {published.stage!r}", f"an output of xling {STAGE}")

@@ -150,15 +150,17 @@ def leaves_embeddings(cfg: PretrainConfig) -> bool:
 def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
     """Check that a training can start from a published model, as `xling.models.checkpoint.start_from` does."""
     directory = Path(cfg.init)
-    found = published.check_model(directory, *published.OURS)
+    content = published.check_model(directory, *published.OURS)
     if not leaves_embeddings(cfg):
         published.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
-    if not found or cfg.init_tiled:
+    if not content or cfg.init_tiled:
         return
-    theirs = SimpleNamespace(**{name: getattr(DEFAULT, name) for name in names(ModelConfig)} | found["shape"])
+    theirs = SimpleNamespace(
+        **{name: getattr(DEFAULT, name) for name in names(ModelConfig)} | content["shape"]
+    )
     if cfg.model.lang_embeddings:
-        published.check_langs(found["langs"], langs, directory)
-    published.check_settings(cfg.model, theirs, decoder and found["format"] == published.SEQ2SEQ, directory)
+        published.check_langs(content["langs"], langs, directory)
+    published.check_settings(cfg.model, theirs, decoder and content["format"] == published.SEQ2SEQ, directory)
     _check_widths(cfg, theirs, directory)
 
 

@@ -95,6 +95,6 @@ def swap(cfg: SwapConfig) -> None:
 def check_speaks(checkpoint: str, *langs: str) -> None:
     """Raise UserError where a model has no decoder or was not trained on one of the languages; empty ones are none."""
     codes = [languages.get(lang).code for lang in langs if lang]
-    found = published.check_model(Path(checkpoint), published.SEQ2SEQ)
-    for code in codes if found else ():
-        Symbols(0, tuple(found["langs"])).index_of(code, checkpoint)
+    content = published.check_model(Path(checkpoint), published.SEQ2SEQ)
+    for code in codes if content else ():
+        Symbols(0, tuple(content["langs"])).index_of(code, checkpoint)
