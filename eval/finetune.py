@@ -17,6 +17,7 @@ from xling.eval.protocols import capped, hold_out, select, source_rows, training
 from xling.eval.suite import Suite, data_folder, suites
 from xling.models import published
 from xling.training import track
+from xling.transfer.settings import check_regime
 
 STAGE = "finetune"
 
@@ -101,8 +102,11 @@ def check(cfg: FinetuneConfig) -> None:
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     track.check(cfg.log)
-    home = training_suite(suite)
-    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *map(Path, cfg.fit.switch.values())]
+    check_regime(cfg.fit)
+    home, dictionaries = training_suite(suite), [*map(Path, cfg.fit.switch.values())]
+    for path in dictionaries:
+        manifest.digest(path)  # says which is missing
+    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *dictionaries]
     if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), inputs):
         return
     if not home.has(cfg.source, "train", data):

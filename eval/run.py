@@ -50,6 +50,7 @@ from xling.eval.suite import (
     suites,
 )
 from xling.eval.translations import Translations
+from xling.transfer.settings import check_regime
 
 FIXED_SEED = -1
 
@@ -65,6 +66,9 @@ class Target:
 
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
+    expand(cfg.suites)
+    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random"} & {*cfg.systems}:
+        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     checked(cfg, data_folder(cfg.data))  # before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)
@@ -137,6 +141,11 @@ def checked(cfg: EvalConfig, data: Path) -> list[tuple[Suite, list[Target]]]:
             raise unknown("way of choosing a checkpoint", mode, SELECT)
     if cfg.train_split == "dev" and "oracle" in cfg.select:
         raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
+    if cfg.protocol not in PROTOCOLS:
+        raise unknown("protocol", cfg.protocol, PROTOCOLS)
+    check_regime(cfg.fit)
+    for name in cfg.train_with:
+        suites()[name]
     targets = [(suite, targets_of(suite, cfg, data)) for suite in chosen]
     for check in {METRICS[name].check for suite in chosen for name in suite.metrics}:
         if check:

@@ -219,6 +219,13 @@ _IN_FILES = (
     ("eval toy_ner data={corpus} checkpoint={model} out=out", "no rows of toy_ner below"),
     ("eval toy_ner data={corpus} checkpoint={model} out=out seeds=-1", "whole numbers from 0"),
     ("eval toy_ner data={corpus} checkpoint={model} out=out fit.epochs=0", "fit.epochs=0"),
+    ("eval toy_ner data={rows} out=out", "no checkpoint is given"),
+    ("eval toy_ner data={corpus} checkpoint={model} out=out protocol=purple", "unknown protocol"),
+    ("eval toy_ner data={corpus} checkpoint={model} out=out train_with=purple", "unknown suite"),
+    ("eval toy_ner data={corpus} checkpoint={model} out=out fit.layer_decay=5", "above 0, at most 1"),
+    ("finetune toy_ner data={corpus} checkpoint={model} out=out fit.switch.sw=nowhere", "at nowhere"),
+    ("pretrain data={shards} out=out model.decoder_layers=3", "without an objective that has a decoder"),
+    ("pretrain data={shards} out=out objectives.distill.teacher={vocab}", "no checkpoint at"),
     ("finetune toy_ner data={corpus} checkpoint={model} out=out", "has no train rows in 'en'"),
     ("merge out checkpoints={model},{seq2seq}", "differ in format"),
     ("measure {vocab} text={corpus}/en.txt out=out", "no checkpoint at"),
@@ -230,6 +237,8 @@ def test_what_is_wrong_in_files_is_told_without_torch(
     python: Run, corpus: Path, vocab: Path, shards: Path, model: Path, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "here").mkdir()
+    (rows := tmp_path / "rows" / "ner").mkdir(parents=True)
+    (rows / "en.test.tsv").write_text("two\tO\nbooks\tO\n\n")
     cut, seq2seq = tmp_path / "cut", tmp_path / "seq2seq"
     shutil.copytree(shards, cut)
     (cut / "en" / "train.bin").write_bytes(b"")
@@ -245,6 +254,7 @@ def test_what_is_wrong_in_files_is_told_without_torch(
         "model": model,
         "cut": cut,
         "seq2seq": seq2seq,
+        "rows": rows.parent,
     }
     lines_ = [line.format(**places, shape=shape).split() for line, _ in _IN_FILES]
     usages = [" ".join({word.partition("=")[0]: word for word in words}.values()) for words in lines_]

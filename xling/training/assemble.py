@@ -22,12 +22,12 @@ from xling.core.errors import UserError
 from xling.models import checkpoint, ddp, running, tiling
 from xling.models.adapters import is_adapter
 from xling.models.schedules import ScheduleConfig
-from xling.models.setting import DECODER, ENCODER
-from xling.models.shape import ModelConfig, names, wrong_side
+from xling.models.setting import ENCODER
+from xling.models.shape import ModelConfig, names
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
 from xling.training import pieces
-from xling.training.checks import check_sizes, leaves_embeddings
+from xling.training.checks import check_side, check_sizes, leaves_embeddings
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
 
@@ -213,20 +213,10 @@ def _schedule_of(train: TrainConfig) -> tuple[str, Any]:
 def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
     """Return name and shape of the model for fairseq, with a decoder if an objective needs one."""
     shape = asdict(cfg.model)
-    if with_decoder := [name for name in cfg.objectives if OBJECTIVES[name].decoder]:
-        if name := wrong_side(shape, ENCODER):
-            raise UserError(
-                f"model.{name} with objectives.{with_decoder[0]}, which has a decoder",
-                f"model.{name} for encoders alone",
-                f"leave model.{name} out",
-            )
+    with_decoder = [name for name in cfg.objectives if OBJECTIVES[name].decoder]
+    check_side(cfg, with_decoder)
+    if with_decoder:
         return "xling_seq2seq", OmegaConf.create(shape)
-    if name := wrong_side(shape, DECODER):
-        raise UserError(
-            f"model.{name} without an objective that has a decoder",
-            f"one of {', '.join(WITH_DECODER)}",
-            f"leave model.{name} out",
-        )
     kept = names(ModelConfig, only=(None, ENCODER))
     return "xling_encoder", OmegaConf.create({name: shape[name] for name in kept})
 

@@ -5,7 +5,8 @@ The training itself makes them again, and those of the objectives and of single 
 
 from __future__ import annotations
 
-from dataclasses import field, make_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, field, make_dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,8 @@ from xling.core import config, inputs, manifest, schema
 from xling.core.errors import UserError, unknown
 from xling.core.registry import plugins
 from xling.models import published
-from xling.models.shape import DEFAULT, ModelConfig, names
+from xling.models.setting import DECODER, ENCODER
+from xling.models.shape import DEFAULT, ModelConfig, names, wrong_side
 from xling.text import nway, selection, shards, vocab, wordbyword
 from xling.training import track
 from xling.training.settings import PretrainConfig
@@ -68,9 +70,14 @@ def check_settings(cfg: PretrainConfig) -> None:
         )
     if not cfg.phases:  # they have objectives and languages of their own
         objectives = settings_of_objectives(cfg)
-        decoder = bool(schema.with_decoder() & objectives.keys())
+        with_decoder = [name for name in objectives if name in schema.with_decoder()]
+        decoder = bool(with_decoder)
+        if len(objectives) == len(cfg.objectives):  # else others are of another package
+            check_side(cfg, with_decoder)
         langs = selection.langs_of(",".join(cfg.langs), data, decoder)
         for name, settings in objectives.items():
+            if teacher := getattr(settings, "teacher", ""):
+                published.check_model(Path(teacher), *published.OURS)
             if hasattr(settings, "pairs") and name != "umt":  # whose pairs have no parallel text
                 selection.pairs_of(settings.pairs, Path(settings.data), langs)
         for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
@@ -137,6 +144,28 @@ def check_sizes(cfg: PretrainConfig, length: int) -> None:
     if length > room:
         raise UserError(
             f"train.batch_tokens={room} with tokens_per_sample={length}", f"at least {length}, one example"
+        )
+
+
+def check_side(cfg: PretrainConfig, with_decoder: Sequence[str]) -> None:
+    """Reject settings of the model that belong to the other side.
+
+    Args:
+        cfg: settings.
+        with_decoder: the objectives of ``cfg`` that need a decoder.
+    """
+    shape = asdict(cfg.model)
+    if with_decoder and (name := wrong_side(shape, ENCODER)):
+        raise UserError(
+            f"model.{name} with objectives.{with_decoder[0]}, which has a decoder",
+            f"model.{name} for encoders alone",
+            f"leave model.{name} out",
+        )
+    if not with_decoder and (name := wrong_side(shape, DECODER)):
+        raise UserError(
+            f"model.{name} without an objective that has a decoder",
+            f"one of {', '.join(sorted(schema.with_decoder()))}",
+            f"leave model.{name} out",
         )
 
 

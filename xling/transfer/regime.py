@@ -46,29 +46,6 @@ def refuse_layers(cfg: TuneConfig, ckpt: object) -> None:
             )
 
 
-def check(cfg: TuneConfig) -> None:
-    """Reject settings that are out of range or incompatible.
-
-    Raises:
-        UserError: naming such a setting.
-    """
-    if not 0 < cfg.layer_decay <= 1:
-        raise UserError(f"fit.layer_decay={cfg.layer_decay}", "above 0, at most 1")
-    if not 0 <= cfg.unfreeze_epochs <= cfg.epochs:
-        raise UserError(f"fit.unfreeze_epochs={cfg.unfreeze_epochs}", f"0 to fit.epochs={cfg.epochs}")
-    if not 0 <= cfg.l2_start < float("inf"):
-        raise UserError(f"fit.l2_start={cfg.l2_start}", "a number from 0")
-    if not 0 <= cfg.label_smoothing < 1:
-        raise UserError(f"fit.label_smoothing={cfg.label_smoothing}", "0 to below 1, for example 0.1")
-    if cfg.task_adapter < 0:
-        raise UserError(f"fit.task_adapter={cfg.task_adapter}", "a width from 1, or 0 for none")
-    if cfg.task_adapter and (cfg.unfreeze_epochs or cfg.l2_start):
-        raise UserError(
-            "fit.task_adapter with fit.unfreeze_epochs or fit.l2_start",
-            "one of them: under a task adapter no pre-trained weight learns",
-        )
-
-
 def check_head(cfg: TuneConfig, model: TaskModel) -> None:
     """Refuse settings that the head of a model cannot follow.
 

@@ -34,7 +34,7 @@ from xling.transfer import regime
 from xling.transfer.encode import Row
 from xling.transfer.heads import TaskModel
 from xling.transfer.saved import Saves
-from xling.transfer.settings import TuneConfig
+from xling.transfer.settings import TuneConfig, check_regime
 from xling.transfer.switch import Switcher
 from xling.transfer.task import TASKS, Task, Windows
 
@@ -129,7 +129,7 @@ def fit(
     for name, least in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
         if getattr(cfg, name) < least:
             raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {least}")
-    regime.check(cfg)
+    check_regime(cfg)
     torch.manual_seed(cfg.seed)
     loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
     encoder: Any = loaded.encoder
