@@ -103,10 +103,15 @@ def test_one_at_a_time_runs_here_in_order(tmp_path: Path) -> None:
 
 
 def test_after_a_failure_nothing_starts_and_what_runs_ends(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def tell(text: str) -> None:
+        if "bad failed" in text:  # only now the slow one ends
+            (tmp_path / "failure.started").touch()
+
+    monkeypatch.setattr(concurrent, "tell", tell)
     steps = plan(bad="", slow="", later="slow", other="")
-    given = configs(tmp_path, bad="fail", slow="meet bad", later="", other="")
+    given = configs(tmp_path, bad="fail", slow="meet failure", later="", other="")
     with pytest.raises(UserError, match="broken on purpose"):
         list(run_steps(steps, given, 2))
     assert (tmp_path / "slow.ended").exists() and not (tmp_path / "later.started").exists()
