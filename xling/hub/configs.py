@@ -65,8 +65,10 @@ def check(config: Mapping[str, Any], kind: str, folder: Path) -> None:
         UserError: the message names the setting.
     """
     refuse_odd(config, WANTED.get(kind, {}), NUMBERS.get(kind, ()), folder)
-    width, heads = (config.get(SIZES[name]) for name in ("dim", "heads"))
-    if kind in ("xlm-roberta", "bert") and (heads < 1 or width % heads):
+    if kind not in ("xlm-roberta", "bert"):
+        return
+    width, heads = config[SIZES["dim"]], config[SIZES["heads"]]
+    if heads < 1 or width % heads:
         raise UserError(
             f"{folder}: its configuration has width {width} and {heads} heads",
             "a width that is a multiple of the heads",
