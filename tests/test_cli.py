@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -483,3 +484,19 @@ def test_two_runs_do_not_write_one_output(tmp_path: Path) -> None:
             assert f"t{number} is being written by xling toyworld (process " in told[codes.index(2)]
         assert manifest.verify(tmp_path / f"t{number}").stage == "toyworld"
         assert not list(tmp_path.glob(".*"))
+
+
+def test_the_version(xling: Xling) -> None:
+    wanted = f"xling {metadata.version('xling')}\n"
+    assert xling("--version") == (0, wanted, "")
+    done = subprocess.run(
+        [sys.executable, "-m", "xling", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, wanted, "")
+
+
+@pytest.mark.seconds
+def test_installed_packages_fit_together() -> None:
+    """What ``make install`` brings has all that its packages ask for."""
+    done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
+    assert done.stdout == "No broken requirements found.\n", done.stdout

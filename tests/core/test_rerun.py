@@ -133,6 +133,18 @@ def test_two_hundred_reruns_delete_no_weights_and_train_nothing_twice(
         assert (stage.num_runs, Path(out, "model.pt").read_bytes()) == (1, weights), action
 
 
+def test_another_version_is_told_and_changes_nothing(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage, made_by = Stage(), code.described()
+    stage.run(settings())
+    monkeypatch.setattr(code, "described", lambda: "9.9.9")
+    capsys.readouterr()
+    stage.run(settings())
+    assert capsys.readouterr().err == f"xling: model is kept: made by xling {made_by}, this is 9.9.9\n"
+    assert stage.num_runs == 1
+
+
 def test_a_glob_and_a_folder_name_the_files_they_held(world: Path) -> None:
     stage = Stage()
     stage.run(settings(corpora={"en": ("text/*.txt",)}))
