@@ -186,7 +186,8 @@ def main(folder: str, only: str = "") -> int:
         (place.parent / f"{name}.yaml").write_bytes(content)
     xling = [sys.executable, "-m", "xling"]
     runs = [("", [*xling, *words], said) for words, said in CASES]
-    runs += [("", [*xling, "pretrain", f"../{name}.yaml"], said) for name, (_, said) in RECIPES.items()]
+    for name, (_, said) in RECIPES.items():
+        runs.append(("", [*xling, "pretrain", f"../{name}.yaml"], said.replace("file.yaml", f"{name}.yaml")))
     runs += [("", ["bash", "-c", line.format(x=XLING)], said) for line, said in MACHINE]
     runs += [
         (setup, [*xling, *hostile.words_of(words, variables)], said) for setup, words, said in hostile.HOSTILE
