@@ -145,7 +145,7 @@ def has_vanished(step: Step, identity: str, state: JobState) -> bool:
     A controller that was killed within seconds of the end of a job has forgotten it. It learns of it when the node
     registers again, which takes 2,000 s unless the site sets another ``SlurmdTimeout``.
     """
-    if state.state not in ("RUNNING", "COMPLETING") or state.ran_s < QUIET_S:
+    if state.state not in ("RUNNING", "COMPLETING") or state.ran_s < QUIET_S or identity in step.staying():
         return False
     began, signs = time.time() - state.ran_s - START_SLACK_S, [0.0]
     for entry in step.arrays():

@@ -12,6 +12,7 @@ from xling.slurm import entry, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
 from xling.slurm.states import JobState, View
+from xling.slurm.stay import Stay
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_a_job_waits_for_the_controller_alone(
     monkeypatch.setattr(reconcile, "reconcile", answer)
     monkeypatch.setattr(entry, "END_PAUSE_S", 0.0)
     monkeypatch.setattr(entry, "END_PATIENCE_S", patience)
-    found = entry._next(step, {"indices": [0]})
+    found = entry._next(step, {"indices": [0]}, Stay(step, 0.0))
     assert len(called) == calls
     assert [part.key for part in found] == (["0123"] if calls > len(errors) else [])
 
