@@ -49,7 +49,7 @@ class Stay:
         if not self.stay_s or self.is_late() or self.step.is_sweep:
             return False
         array = _newest_array(self.step)
-        if self.step.phases()[-1].name == array["phase"]:
+        if not array or self.step.phases()[-1].name == array["phase"]:
             return False
         self.until, self.known = min(time.time() + self.stay_s, self.half), array["key"]
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -63,7 +63,7 @@ class Stay:
             if given(self.step):
                 break
             array = _newest_array(self.step)
-            if array["key"] != self.known and not array.get("inline"):
+            if array.get("key") != self.known and not array.get("inline"):
                 break
             if time.time() > next_look:
                 self._look()
@@ -103,7 +103,8 @@ def given(step: Step) -> list[Element]:
 
 
 def _newest_array(step: Step) -> Event:
-    return next(entry for entry in reversed(current(step)) if entry["kind"] == "array")
+    """Return the newest submission of parts, {} if the user has requeued the step since."""
+    return next((entry for entry in reversed(current(step)) if entry["kind"] == "array"), {})
 
 
 def has_begun(step: Step) -> bool:
