@@ -128,9 +128,9 @@ class Step:
     def staying(self) -> dict[str, float]:
         """Return until when each job stays for the next phase, without those that have left."""
         files = sorted(self.staying_path.glob("[0-9]*")) if self.staying_path.is_dir() else []
-        found = {path.name: read_object(path).get("until") for path in files}
+        times = {path.name: read_object(path).get("until") for path in files}
         return {
-            job: until for job, until in found.items() if isinstance(until, float) and until > time.time()
+            job: until for job, until in times.items() if isinstance(until, float) and until > time.time()
         }
 
     def config(self, index: int = 0) -> Any:

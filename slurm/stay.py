@@ -27,7 +27,7 @@ LOOK_S = 15.0
 
 
 class Stay:
-    """What the job of this process does after its own parts.
+    """Time in which the job of this process takes further parts after its own.
 
     Args:
         began: when the job began, in seconds since the epoch.
