@@ -122,6 +122,7 @@ def evaluate_systems(
             raise unknown("way of choosing a checkpoint", mode, SELECT)
     if cfg.train_split == "dev" and "oracle" in cfg.select:
         raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
+    manifest.remove_torn(cfg.out)
     files: list[Path] = []
     for suite in chosen:
         targets = targets_of(suite, cfg, data)
