@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 
 from xling.core import job, lease
+from xling.slurm.element import job_id
 from xling.slurm.record import Event, Part, Step
-from xling.slurm.states import JobState
+from xling.slurm.states import JobState, View
 
 QUIET_S = 120.0
 """A job that Slurm shows as running has ended if its part began, has no lease, and left no sign for so long.
@@ -129,6 +130,18 @@ def has_done(step: Step, identity: str) -> bool:
         for job, index in zip(entry["jobs"], entry["indices"], strict=False)
         if job == identity
     )
+
+
+def helpers_for(step: Step, num_parts: int, view: View) -> list[str]:
+    """Return the jobs that run the next parts without a wait: this one, and those that stay for them.
+
+    They are few enough parts for each, or as many jobs as the site allows at the same time; else none.
+    """
+    name, asked = os.environ.get("SLURM_JOB_NAME", ""), step.plan.resources
+    staying = (identity for identity in step.staying() if identity != job_id() and has_done(step, identity))
+    jobs = [job_id(), *(identity for identity in staying if view.state(identity, name).state == "RUNNING")]
+    enough = num_parts <= asked.inline_parts * len(jobs) or len(jobs) >= asked.array_parallelism > 1
+    return jobs[:num_parts] if asked.inline_parts and enough else []
 
 
 def has_ended(part: Part, key: str) -> bool:

@@ -30,6 +30,7 @@ from xling.slurm.decide import (
     has_done,
     has_ended,
     has_vanished,
+    helpers_for,
     ids_of,
     newest,
     reason_of,
@@ -344,7 +345,7 @@ class _Reconciler:
     def _advance(self, step: Step) -> None:
         """Submit the next parts of a step without queued or running parts, or end the step."""
         parts, failed = decide(step)
-        if parts and (helpers := self._helpers(step, len(parts))):
+        if parts and self.here == step.name and (helpers := helpers_for(step, len(parts), self.view)):
             facts = array_facts(parts, len(step.arrays())) | {"name": os.environ.get("SLURM_JOB_NAME", "")}
             jobs = [helpers[place % len(helpers)] for place in range(len(parts))]
             key = step.intend("array", inline=True, **facts)
@@ -366,19 +367,6 @@ class _Reconciler:
         else:
             self._release(step)  # before the outcome: whoever finds none does both again
             self._end(step, "done")
-
-    def _helpers(self, step: Step, num_parts: int) -> list[str]:
-        """Return the jobs that run the next parts without a wait: this one, and those that stay for them.
-
-        They are few enough parts for each, or as many jobs as the site allows at the same time; else none.
-        """
-        if self.here != step.name:
-            return []
-        name, asked = os.environ.get("SLURM_JOB_NAME", ""), step.plan.resources
-        staying = (i for i in step.staying() if i != job_id() and has_done(step, i))
-        jobs = [job_id(), *(i for i in staying if self.state(step, {"name": name}, i).state == "RUNNING")]
-        enough = num_parts <= asked.inline_parts * len(jobs) or len(jobs) >= asked.array_parallelism > 1
-        return jobs[:num_parts] if asked.inline_parts and enough else []
 
     def _release_put_aside(self) -> None:
         """Release jobs that Slurm holds because a node could not start them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_a_job_waits_for_the_controller_alone(
     found = entry._next(step, {"indices": [0]}, Stay(step, 0.0))
     assert len(called) == calls
     assert [part.key for part in found] == (["0123"] if calls > len(errors) else [])
+
+
+@pytest.mark.parametrize(("minutes", "here"), [(29, "count"), (31, "")])
+def test_after_half_of_its_time_limit_a_job_takes_no_further_parts(
+    step: Step, monkeypatch: pytest.MonkeyPatch, minutes: int, here: str
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(
+        reconcile, "reconcile", lambda run, **words: (asked.append(words["here"]), reconcile.Result())[1]
+    )
+    entry._next(step, {"indices": [0]}, Stay(step, time.time() - 60 * minutes))
+    assert asked == [here]
 
 
 @pytest.mark.parametrize(

@@ -100,12 +100,13 @@ class Queue:
     def __init__(self, clock: Sleep, patch: pytest.MonkeyPatch) -> None:
         self.clock, self.patch, self.jobs = clock, patch, dict[str, Job]()
         self.running: list[Element] = []
+        self.others: dict[str, JobState] = {}
         self.seconds: Callable[[int], float] = lambda index: 0.01 * index  # how long a part takes
         self.seconds = 0.01  # that a part takes
         patch.setattr(queue, "submit", self.submit)
         patch.setattr(queue, "call", self.call)
         patch.setattr(queue, "cancel", self.cancel)
-        patch.setattr(reconcile, "view_of", lambda run: View(jobs=self.states()))
+        patch.setattr(reconcile, "view_of", lambda run: View(jobs=self.states() | self.others))
         ran = element._run
         patch.setattr(element, "_run", lambda *words: (clock.sleep(self.seconds(words[-1])), ran(*words))[1])
         patch.setattr(
@@ -184,7 +185,13 @@ class Queue:
 
 
 def built(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, slow: float = 0.0, **asked: int
+    source: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *words: str,
+    slow: float = 0.0,
+    other: bool = False,
+    **asked: int,
 ) -> tuple[Step, float, Queue]:
     """Build a corpus on the quiet cluster; return its step, the delays that it waited, and the queue."""
     clock, stage = Sleep(), STAGES["corpus mono"]
@@ -200,6 +207,7 @@ def built(
     run = Run(tmp_path / "r", "slurm", {"mono": plan})
     run.create()
     cluster = Queue(clock, monkeypatch)
+    cluster.others = {"7": JobState("PENDING", "Resources", name="other")} if other else {}
     cluster.seconds = lambda index: slow if index == 1 else 0.01 * index
     reconcile.start(run)
     cluster.run()
@@ -238,6 +246,7 @@ def published(out: Path) -> dict[str, bytes]:
     ("asked", "slow", "waits"),
     [
         ({}, 0.0, 2),
+        ({"other": True}, 0.0, 6),  # a job of somebody else waits for resources
         ({"array_parallelism": 5, "inline_parts": 1}, 0.0, 2),  # as many jobs as may run at the same time
         ({"stay_s": 0}, 0.0, 6),  # the first job, and each phase of more than four parts
         ({"inline_parts": 0}, 0.0, 10),  # the first job, and each phase
