@@ -111,8 +111,10 @@ def evaluate_systems(
         UserError: a name, language, split or setting is wrong, or rows are missing.
     """
     data = data_folder(cfg.data)
+    chosen = checked(cfg, data)
+    manifest.remove_torn(cfg.out)
     files: list[Path] = []
-    for suite, targets in checked(cfg, data):
+    for suite, targets in chosen:
         for system in systems:
             if not suite.task:
                 files += embedding.predict(cfg, system, suite, [(t.lang, t.split) for t in targets], data)

@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 
 from xling.core import job, lease
+from xling.slurm.element import job_id
 from xling.slurm.record import Event, Part, Step
-from xling.slurm.states import JobState
+from xling.slurm.states import JobState, View
 
 QUIET_S = 120.0
 """A job that Slurm shows as running has ended if its part began, has no lease, and left no sign for so long.
@@ -131,6 +132,18 @@ def has_done(step: Step, identity: str) -> bool:
     )
 
 
+def helpers_for(step: Step, num_parts: int, view: View) -> list[str]:
+    """Return the jobs that run the next parts without a wait: this one, and those that stay for them.
+
+    They are few enough parts for each, or as many jobs as the site allows at the same time; else none.
+    """
+    name, asked = os.environ.get("SLURM_JOB_NAME", ""), step.plan.resources
+    staying = (identity for identity in step.staying() if identity != job_id() and has_done(step, identity))
+    jobs = [job_id(), *(identity for identity in staying if view.state(identity, name).state == "RUNNING")]
+    enough = num_parts <= asked.inline_parts * len(jobs) or len(jobs) >= asked.array_parallelism > 1
+    return jobs[:num_parts] if asked.inline_parts and enough else []
+
+
 def has_ended(part: Part, key: str) -> bool:
     """Return whether the newest event of a part's submission is its end."""
     last = part.last()
@@ -145,7 +158,7 @@ def has_vanished(step: Step, identity: str, state: JobState) -> bool:
     A controller that was killed within seconds of the end of a job has forgotten it. It learns of it when the node
     registers again, which takes 2,000 s unless the site sets another ``SlurmdTimeout``.
     """
-    if state.state not in ("RUNNING", "COMPLETING") or state.ran_s < QUIET_S:
+    if state.state not in ("RUNNING", "COMPLETING") or state.ran_s < QUIET_S or identity in step.staying():
         return False
     began, signs = time.time() - state.ran_s - START_SLACK_S, [0.0]
     for entry in step.arrays():

@@ -21,6 +21,7 @@ from xling.slurm import decide, reconcile
 from xling.slurm.element import Element
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Step, open_run
+from xling.slurm.stay import Stay, has_begun
 
 RECORD_DELAY_S = 60.0
 LEASE_WAIT_S = 5.0
@@ -28,7 +29,7 @@ END_PATIENCE_S = 600.0
 """How long a job that has ended its part waits for an absent controller, which could give the node to nobody else."""
 END_PAUSE_S = 1.0
 MAX_LOOKERS = 200
-"""Elements of longer arrays leave the reconciling to the collector: each would ask Slurm once."""
+"""Of longer arrays only the element that ends a phase reconciles: each would ask Slurm once."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -52,15 +53,17 @@ def main(words: Sequence[str]) -> int:
 
 def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
     """Run parts one after the other, then those that the reconciler assigns to this job; return the exit code."""
-    code = 0
+    code, stay = 0, Stay(step, time.time())
     while parts:
         for part in parts:
+            if part.key != entry["key"] and stay.is_late():
+                return code
             code = _attempt(part) or code
             if job.stop_requested():
                 return code
         alone = int(os.environ.get("SLURM_NTASKS", "1")) == 1
         # A container has no commands of Slurm: the collector, which runs outside, goes on.
-        parts = _next(step, entry) if alone and not code and not step.plan.resources.container else []
+        parts = _next(step, entry, stay) if alone and not code and not step.plan.resources.container else []
     return code
 
 
@@ -76,25 +79,39 @@ def _attempt(part: Element) -> int:
     return 0
 
 
-def _next(step: Step, entry: Event) -> list[Element]:
+def _next(step: Step, entry: Event, stay: Stay) -> list[Element]:
     """Return the parts that this job runs next; it calls the reconciler itself to reduce queueing.
 
     A controller that was killed may have lost the collector, so this job waits for one that is away.
     """
-    if len(entry["indices"]) > MAX_LOOKERS:
-        return []  # the collector looks once
+    looks = len(entry["indices"]) <= MAX_LOOKERS or all(
+        p.is_done() for p, _, _ in reversed(decide.newest(step))
+    )
+    # First: another job may be the one that ends the phase.
+    stays = (looks or has_begun(step)) and stay.announce()
+    result = _reconciled(step, "" if stay.is_late() else step.name) if looks else reconcile.Result()
+    if result.crowded:
+        stay.make_room()
+    folder = str(step.run.path)
+    parts = [Element(folder, step.name, p.phase, p.index, key) for p, key in result.inline]
+    if stays and not parts:
+        return stay.wait()
+    stay.leave()
+    return parts
+
+
+def _reconciled(step: Step, here: str) -> reconcile.Result:
+    """Call the reconciler; wait while the controller is away."""
     deadline = time.monotonic() + END_PATIENCE_S
     while True:
         try:
-            result = reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=step.name)
-            break
+            return reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=here)
         except (TransientError, UserError, OSError) as error:
             waits = time.monotonic() < deadline and _is_away(error, step)
             tell(f"xling: {error}; {'trying again' if waits else 'the collector goes on'}")
             if not waits:
-                return []
+                return reconcile.Result()
             time.sleep(END_PAUSE_S)
-    return [Element(str(step.run.path), step.name, p.phase, p.index, key) for p, key in result.inline]
 
 
 def _is_away(error: Exception, step: Step) -> bool:

@@ -26,6 +26,7 @@ from xling.slurm.options import check_container, check_options
 SITE_VARIABLE = "XLING_SITE"
 COLLECT = "collect"
 MAX_NUMBER = 10_000_000
+_FROM_ZERO = ("gpus_per_node", "inline_parts", "stay_s", "hang_slack_s", "hang_start_s")
 _SAFE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
 
 
@@ -50,6 +51,8 @@ class Resources:
         tasks_per_job: parts that one job runs, one after the other within its time limit: fewer and longer jobs.
         inline_parts: a phase of at most so many parts runs in the job that ended the phase before, one part
             after the other: it waits in no queue.
+        stay_s: a job that has ended its parts stays so many seconds for parts of the next phase, on a cluster where
+            no job waits for resources; 0: it ends.
         max_attempts: how often a part that fails is tried in all before the step fails.
         signal_delay_s: seconds before the time limit at which a part is told to save.
         hang_slack_s: a training whose next update is so many seconds late hangs: it is ended, and started again
@@ -81,6 +84,7 @@ class Resources:
     max_array_size: int = 1000
     tasks_per_job: int = 1
     inline_parts: int = 4
+    stay_s: int = 0
     max_attempts: int = 3
     signal_delay_s: int = 90
     hang_slack_s: int = 0
@@ -101,10 +105,7 @@ class Resources:
             UserError: a number is out of range or a name could not stand in a batch script.
         """
         for item in fields(self):
-            value, least = (
-                getattr(self, item.name),
-                0 if item.name in ("gpus_per_node", "inline_parts", "hang_slack_s", "hang_start_s") else 1,
-            )
+            value, least = getattr(self, item.name), 0 if item.name in _FROM_ZERO else 1
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
                 raise UserError(f"{item.name}={value}", f"a whole number from {least}")
             if isinstance(value, str) and item.name != "container" and not _SAFE.fullmatch(value):
@@ -152,7 +153,8 @@ _TRAINING = {
 DEFAULTS: dict[str, dict[str, Any]] = {
     COLLECT: {"mem_gb": 1.0, "timeout_min": 30},
     "toyworld": {"timeout_min": 15},
-    "corpus mono": {"mem_gb": 8.0, "timeout_min": 240},
+    "corpus mono": {"mem_gb": 8.0, "timeout_min": 240, "stay_s": 300},
+    "corpus parallel": {"stay_s": 300},
     "vocab": {"cpus_per_task": 8, "mem_gb": 32.0, "timeout_min": 480},
     "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
     "corpus nway": {"mem_gb": 16.0, "timeout_min": 120},

@@ -30,6 +30,7 @@ from xling.slurm.decide import (
     has_done,
     has_ended,
     has_vanished,
+    helpers_for,
     ids_of,
     newest,
     reason_of,
@@ -51,6 +52,7 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 CANCEL_S = 60.0
 START_PATIENCE_S = 300.0
 KINDS = ("collect", "array", "barrier")
+WANTS_RESOURCES = ("Resources", "Priority", "JobArrayTaskLimit")
 
 
 class NoAnswerError(TransientError):
@@ -97,10 +99,12 @@ class Result:
     Attributes:
         in_flight: something is pending, and a further call is needed soon.
         inline: parts that the calling job should run, with the key of their submission.
+        crowded: a job, of anybody whom Slurm shows, waits for resources.
     """
 
     in_flight: bool = False
     inline: tuple[tuple[Part, str], ...] = ()
+    crowded: bool = False
 
 
 def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "") -> Result:
@@ -175,7 +179,8 @@ class _Reconciler:
 
     def act(self) -> Result:
         self._act()
-        return Result(self.in_flight, tuple(self.inline))
+        crowded = any(j.is_waiting and j.reason in WANTS_RESOURCES for j in self.view.jobs.values())
+        return Result(self.in_flight, tuple(self.inline), crowded)
 
     def _act(self) -> None:
         for step in self.run.steps.values():
@@ -340,12 +345,14 @@ class _Reconciler:
     def _advance(self, step: Step) -> None:
         """Submit the next parts of a step without queued or running parts, or end the step."""
         parts, failed = decide(step)
-        if parts and self.here == step.name and len(parts) <= step.plan.resources.inline_parts:
+        if parts and self.here == step.name and (helpers := helpers_for(step, len(parts), self.view)):
             facts = array_facts(parts, len(step.arrays())) | {"name": os.environ.get("SLURM_JOB_NAME", "")}
+            jobs = [helpers[place % len(helpers)] for place in range(len(parts))]
             key = step.intend("array", inline=True, **facts)
-            step.accepted(key, [job_id()] * len(parts))
-            self.inline = [(part, key) for part in parts]
-            self._ensure_collector(step, "afterany:" + job_id().partition("_")[0])
+            step.accepted(key, jobs)
+            self.inline = [(part, key) for part, job in zip(parts, jobs, strict=True) if job == job_id()]
+            masters_of = dict.fromkeys(job.partition("_")[0] for job in jobs)
+            self._ensure_collector(step, "afterany:" + ":".join(masters_of))
         elif parts:
             masters: list[str] = []
             asked = step.plan.resources

@@ -9,6 +9,7 @@
     <folder>/<run>/<step>/parts/<phase>.<index>.jsonl   start, stop, done, failed, lost
     <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json          progress; further processes: .rank1 ...
     <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json.stack    Python stack, where one is late
+    <folder>/<run>/<step>/staying/<job>      until when a job stays for the next phase
     <folder>/<run>/<step>/log/               batch scripts and output
 
 Plain files that are only appended to or replaced whole: a job that is killed at any moment leaves a state that
@@ -118,6 +119,19 @@ class Step:
         self.run, self.name, self.plan = run, name, plan
         self.path = run.path / name
         self.log = self.path / "log"
+
+    @property
+    def staying_path(self) -> Path:
+        """Folder with a file for each job that stays."""
+        return self.path / "staying"
+
+    def staying(self) -> dict[str, float]:
+        """Return until when each job stays for the next phase, without those that have left."""
+        files = sorted(self.staying_path.glob("[0-9]*")) if self.staying_path.is_dir() else []
+        times = {path.name: read_object(path).get("until") for path in files}
+        return {
+            job: until for job, until in times.items() if isinstance(until, float) and until > time.time()
+        }
 
     def config(self, index: int = 0) -> Any:
         """Return the configuration dataclass of element ``index`` of a sweep, or of the whole step."""

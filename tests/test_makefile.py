@@ -469,3 +469,5 @@ def test_the_audit_reads_the_lock_and_nothing_of_the_environment(copy):
     expected = "--strict --disable-pip --require-hashes --requirement requirements.lock\n"
     assert (copy / "asked").read_text() == expected
     assert not (copy / ".venv").exists()
+    tool.write_text("#!/bin/sh\nexit 1\n")  # a vulnerability, or a database that does not answer
+    assert make(copy, "audit").returncode != 0

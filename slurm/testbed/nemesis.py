@@ -100,8 +100,14 @@ class Schedule:
             "left": Step("chain", {"out": str(self.folder / "left")}, after=("parts",)),
             "right": Step("chain", {"out": str(self.folder / "right")}, after=("parts",)),
         }
-        inline = self.draw.choice(["0", "4"])
-        settings = {"run": "x", "max_attempts": "50", "inline_parts": inline, "mem_gb": "0.25"}
+        inline, stay = self.draw.choice([("0", "0"), ("1", "30"), ("4", "30")])
+        settings = {
+            "run": "x",
+            "max_attempts": "50",
+            "inline_parts": inline,
+            "stay_s": stay,
+            "mem_gb": "0.25",
+        }
         settings["hang_slack_s"] = str(HANG_SLACK_S)
         launch.submit_pipeline(Pipeline(steps), "slurm", settings)
         for _ in range(self.draw.randint(*self.disturbances)):

@@ -87,6 +87,16 @@ def test_a_rerun_predicts_nothing_and_leaves_the_tables_as_they_are(world: Path)
     assert len(system.calls) == calls
 
 
+def test_what_a_killed_process_left_is_not_published(world: Path) -> None:
+    cfg = settings(world)
+    run.evaluate_systems(cfg, [Epochs(RIGHT)])
+    torn, kept = (cfg.out / "predictions" / name for name in (".sw.test.parquet.14567.tmp", ".mine.tmp"))
+    torn.write_text("PAR1")
+    kept.touch()
+    run.evaluate_systems(cfg, [Epochs(RIGHT)])
+    assert kept.exists() and not torn.exists()
+
+
 def test_only_what_changed_is_predicted_again(world: Path) -> None:
     cfg = settings(world)
     run.evaluate_systems(cfg, [Epochs(RIGHT)])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from slurm_stages import COUNT, CountConfig
 
 from xling.core.config import to_dict
-from xling.slurm import entry, queue, reconcile
+from xling.slurm import entry, queue, reconcile, stay
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
 from xling.slurm.states import JobState, View
@@ -44,9 +45,40 @@ def test_a_job_waits_for_the_controller_alone(
     monkeypatch.setattr(reconcile, "reconcile", answer)
     monkeypatch.setattr(entry, "END_PAUSE_S", 0.0)
     monkeypatch.setattr(entry, "END_PATIENCE_S", patience)
-    found = entry._next(step, {"indices": [0]})
+    found = entry._next(step, {"indices": [0]}, stay.Stay(step, 0.0))
     assert len(called) == calls
     assert [part.key for part in found] == (["0123"] if calls > len(errors) else [])
+
+
+@pytest.mark.parametrize(("minutes", "here"), [(29, "count"), (31, "")])
+def test_after_half_of_its_time_limit_a_job_takes_no_further_parts(
+    step: Step, monkeypatch: pytest.MonkeyPatch, minutes: int, here: str
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(
+        reconcile, "reconcile", lambda run, **words: (asked.append(words["here"]), reconcile.Result())[1]
+    )
+    entry._next(step, {"indices": [0]}, stay.Stay(step, time.time() - 60 * minutes))
+    assert asked == [here]
+
+
+def test_a_job_that_starts_again_goes_on_with_the_parts_that_it_was_given(
+    step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without those that have ended, or that another job got since."""
+    step.run.create()
+    for name, value in (("SLURM_JOB_ID", "7"), ("SLURM_JOB_NAME", "r.count.read.0")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SLURM_ARRAY_JOB_ID", raising=False)
+    step.accepted(step.intend("array", phase="read", indices=[0, 1]), ["7", "8"])
+    first = step.intend("array", inline=True, name="r.count.read.0", phase="run", indices=[0, 1, 2, 3, 4])
+    step.accepted(first, ["7", "7", "7", "7", "8"])
+    step.part("run", 1).append("done", key=first)
+    step.part("run", 2).append("failed", key=first)
+    step.accepted(step.intend("array", phase="run", indices=[3]), ["9"])
+    assert [(part.phase, part.index, part.key) for part in stay.given(step)] == [("run", 0, first)]
+    monkeypatch.setenv("SLURM_JOB_NAME", "of another run")
+    assert not stay.given(step)
 
 
 @pytest.mark.parametrize(

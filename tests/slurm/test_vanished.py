@@ -82,6 +82,14 @@ def test_only_a_part_that_began_and_left_no_sign_has_vanished(part: Part) -> Non
     assert not decide.has_vanished(step, "7", shown()), "it is about to end"
 
 
+def test_a_job_that_stays_has_not_vanished(part: Part) -> None:
+    note(part, "done", LONG)
+    part.step.staying_path.mkdir()
+    for seconds, vanished in ((60, False), (-1, True)):
+        (part.step.staying_path / "7").write_text(json.dumps({"until": time.time() + seconds}))
+        assert decide.has_vanished(part.step, "7", shown()) is vanished
+
+
 def test_a_start_of_an_earlier_execution_does_not_count(part: Part) -> None:
     note(part, "start", 3 * LONG)
     assert not decide.has_vanished(part.step, "7", shown(ran_s=LONG)), "the same job was requeued"

@@ -27,6 +27,7 @@ from xling.core.errors import UserError
 from xling.core.rerun import differences
 
 FILE_NAME = place.MANIFEST
+_TORN = re.compile(r"\..+\.\d+\.tmp")
 OVERWRITE, ONLY_WHY = "XLING_OVERWRITE", "XLING_ONLY_WHY"  # set by the command line for its child processes
 
 
@@ -174,6 +175,13 @@ def write_atomic(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
+
+
+def remove_torn(folder: Path) -> None:
+    """Delete temporary files that killed processes left below an output that is not written in one step."""
+    for path in folder.rglob(".*.tmp"):
+        if _TORN.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 class Publication:
