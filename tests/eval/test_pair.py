@@ -103,7 +103,9 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     }
     table(GridConfig(tmp_path, tmp_path / "grid", claims=claims))
     grid = (tmp_path / "grid" / "grid.md").read_text()
-    assert grid.index("original") < grid.index("own-positions") and "52.0 ± 2.5" in grid
+    assert grid.index("original") < grid.index("own-positions")
+    last = next(line for line in grid.splitlines() if "own-positions" in line)
+    assert [x.strip() for x in last.split("|")[2:-1]] == ["3", "22.0 ± 2.5", "22.0", "22.0", "2.00"]
     said = (tmp_path / "grid" / "claims.csv").read_text()
     assert "x (theirs 1),own-positions - original,-30.0 ± 0.0,holds" in said
     assert 'y,"reversed, original",,not run: reversed' in said or "not run: reversed" in said
