@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import gzip
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -276,7 +276,9 @@ def test_averages_hold_all_languages_of_the_published_suite_and_no_variant_of_th
     assert not {"en", "en_GB", "es_MX"} & set(ntrex)
 
 
-def test_the_digest_of_one_file_is_that_of_its_bytes_and_of_several_that_of_their_digests(tmp_path: Path) -> None:
+def test_the_digest_of_one_file_is_that_of_its_bytes_and_of_several_that_of_their_digests(
+    tmp_path: Path,
+) -> None:
     """Signatures hold it: it may not change."""
     names = ("rows/sib200/sw.test.jsonl", "ntrex/ntrex.eng.part1.txt", "ntrex/ntrex.cym.part1.txt")
     for name in names:

@@ -239,7 +239,8 @@ def inputs_of(sample: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "field"), [(n, f) for n in TRIED for f in ("positions", "langs") if f != "langs" or n not in TAUGHT]
+    ("name", "field"),
+    [(n, f) for n in TRIED for f in ("positions", "langs") if f != "langs" or n not in TAUGHT],
 )
 def test_positions_and_languages_change_the_loss(name: str, field: str, told: Any) -> None:
     tried, _ = told[name]
