@@ -4,8 +4,8 @@ A mutant is one random change of one expression: a comparison, an operator, a co
 mutants of a run stand in the modules at once, each behind a switch, so that the tests are read once: every mutant is
 tried in a fork of a process that has read them. First the tests run without any mutant, which says which test reaches
 which mutant and how long it takes; that is kept until a file of tests changes. A mutant is tried on the tests that
-reach it, the fastest case of every test first, until one fails or ``--budget`` seconds of tests are used. Programs that a
-test starts have the mutant too. What a run has found is kept: the next run tries the other mutants alone.
+reach it, the fastest case of every test first, until one fails or ``--budget`` seconds of tests are used. Programs
+that a test starts have the mutant too. What a run has found is kept: the next run tries the other mutants alone.
 `planted/changes.py` says what is changed and where nothing is planted.
 """
 
@@ -339,7 +339,7 @@ def serve(mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept, fold
     os.dup2(log, 2)
     mild = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants")
     status = pytest.main(
-        ["-q", "-m", FAST, *mild, "-p", "no:cacheprovider", *given.tests],
+        ["-q", "-m", given.marks, *mild, "-p", "no:cacheprovider", *given.tests],
         plugins=[Tester(mutants, given, kept, planted)],
     )
     if status:
@@ -369,6 +369,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="*", default=["tests"], help="tests to choose from")
+    parser.add_argument("--marks", default=FAST, help="which of them, as for pytest -m (%(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--budget", type=float, default=40, help="processor seconds of tests for one mutant")
     parser.add_argument("--forget", action="store_true", help="forget what earlier runs found")
