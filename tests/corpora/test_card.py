@@ -84,6 +84,15 @@ def test_a_histogram_shows_every_document_once() -> None:
     assert charts.histogram({}, {}, "characters") == ""
 
 
+def test_a_matrix_of_shades_has_room_for_every_row_and_column() -> None:
+    cells = {("en", "sw"): charts.Cell("1", 0.5, "one"), ("sw", "en"): charts.Cell("2", 1.0, "two")}
+    svg = charts.shades(("en", "sw", "th"), ("en", "sw"), cells, "pairs")
+    width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0])
+    # Squares of 15 behind names of two letters, and a margin of 6.
+    assert (width, height) == pytest.approx((24 + 15 + 2 * 15 + 6, 16 + 15 + 3 * 15 + 6), abs=1)
+    assert svg.count("h14v14h-14z") == len(cells) and svg.count("<path") == 2
+
+
 def test_counters_add_up_in_any_grouping(stats: dict[str, Any]) -> None:
     one, two, three = (Counters.of_stats(stats) for _ in range(3))
     one.merge(two, 5)

@@ -489,3 +489,25 @@ def test_a_wrong_uri_is_told(uri: str, message: str) -> None:
 def test_shards_of_one_name_are_told_apart() -> None:
     shards = [Shard(name, name, "x") for name in ("a", "b", "a", "a")]
     assert [shard.name for shard in unique_names(shards)] == ["a", "b", "a~2", "a~3"]
+
+
+@pytest.mark.parametrize(
+    ("html", "depth"),
+    [
+        ("<div><br><img><p>a<b>x</b></p></div>", 2),  # a line break, a picture and a paragraph need no end
+        ("<ul><li>a<li>b</ul><i>c</i>", 1),
+        ("</div></div><b>x</b>", 1),
+        ("<div><span><div>", 3),
+    ],
+)
+def test_the_depth_of_a_page_is_that_of_elements_that_need_an_end(html: str, depth: int) -> None:
+    assert webpage._depth(html) == depth
+
+
+def test_an_empty_list_of_a_local_crawl_is_told_and_left_where_it_is(tmp_path: Path) -> None:
+    listed = tmp_path / "crawl-data/CC-MAIN-2024-22/wet.paths.gz"
+    listed.parent.mkdir(parents=True)
+    listed.write_bytes(gzip.compress(b""))
+    with pytest.raises(UserError, match="is empty or damaged"):
+        read("cc:CC-MAIN-2024-22", base_urls={"cc": str(tmp_path)})
+    assert listed.is_file(), "it is the user's"
