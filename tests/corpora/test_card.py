@@ -82,6 +82,8 @@ def test_a_histogram_shows_every_document_once() -> None:
     assert sorted(shown) == [2, 3, 5]
     assert svg.count('class="mark"') == 2
     assert charts.histogram({}, {}, "characters") == ""
+    ticks = re.findall(r'class="quiet">([^<]+)<', charts.histogram({10: 3, 25: 1}, {}, "characters"))
+    assert ticks == [charts.short(10), charts.short(100), charts.short(1000), "characters"]
 
 
 def test_a_matrix_of_shades_has_room_for_every_row_and_column() -> None:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from tests.corpora.crawl import SilentHandler
 from tests.corpora.reading import TEXTS, read
 from xling.core.errors import UserError
-from xling.corpora.sources import webpage
+from xling.corpora.sources import warc, webpage
 from xling.corpora.sources.records import records
 from xling.corpora.sources.source import Context, Shard, open_source, unique_names
 from xling.text.document import Ledger
@@ -511,3 +511,15 @@ def test_an_empty_list_of_a_local_crawl_is_told_and_left_where_it_is(tmp_path: P
     with pytest.raises(UserError, match="is empty or damaged"):
         read("cc:CC-MAIN-2024-22", base_urls={"cc": str(tmp_path)})
     assert listed.is_file(), "it is the user's"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        # Browsers read ISO 8859-1 as Windows-1252.
+        (b'<meta charset="iso-8859-1"><p>\x93caf\xe9\x94</p>', "\u201ccaf\u00e9\u201d"),
+        ('<meta charset="windows-1251"><p>\u0434\u0430</p>'.encode("cp1251"), "\u0434\u0430"),
+    ],
+)
+def test_a_page_that_no_server_describes_is_read_as_browsers_do(page: bytes, text: str) -> None:
+    assert f"<p>{text}</p>" in warc._to_text(page, "text/html", Ledger())

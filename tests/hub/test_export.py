@@ -348,3 +348,21 @@ def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -
     bad.write_text("[]}")
     with pytest.raises(UserError, match="holds no scores"):
         run_hf(replace(ExportConfig(model, tmp_path / "out"), scores=(bad,)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: setattr(m.trainer_spec, "treat_whitespace_as_suffix", True), "spaces after words"),
+        (lambda m: setattr(m.normalizer_spec, "escape_whitespaces", False), "spaces after words"),
+        (lambda m: setattr(m.pieces[9], "type", 4), "pieces like"),
+    ],
+)
+def test_a_model_without_a_fast_equivalent_is_refused(
+    vocab: Path, tmp_path: Path, change: Callable[[Any], None], message: str
+) -> None:
+    changed = tokenizer.read_model(vocab / "spm.model")
+    change(changed)
+    (tmp_path / "spm.model").write_bytes(changed.SerializeToString())
+    with pytest.raises(UserError, match=f"{message}.*valid: a model as `xling vocab` trains it"):
+        tokenizer.build(tmp_path / "spm.model")
