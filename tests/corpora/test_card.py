@@ -86,6 +86,14 @@ def test_a_histogram_shows_every_document_once() -> None:
     assert ticks == [charts.short(10), charts.short(100), charts.short(1000), "characters"]
 
 
+def test_a_number_stands_on_the_line_of_its_row_and_a_lost_text_is_marked() -> None:
+    svg = charts.matrix(("en", "sw"), ("a",), {("sw", "a"): charts.Cell("7", 0.2, "seven")}, "x")
+    height = {text: y for y, text in re.findall(r'y="([^"]+)"[^>]*>([^<]+)</text>', svg)}
+    assert height["7"] == height["sw"] != height["en"]
+    assert card._quote("n", "t", lost=True).startswith('<blockquote class="lost" ')
+    assert "lost" not in card._quote("n", "t")
+
+
 def test_a_matrix_of_shades_has_room_for_every_row_and_column() -> None:
     cells = {("en", "sw"): charts.Cell("1", 0.5, "one"), ("sw", "en"): charts.Cell("2", 1.0, "two")}
     svg = charts.shades(("en", "sw", "th"), ("en", "sw"), cells, "pairs")

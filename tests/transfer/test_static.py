@@ -428,3 +428,9 @@ def test_features_of_a_pair_are_as_many_for_any_texts_and_know_no_order_of_words
     assert one.shape == other.shape
     torch.testing.assert_close(told(1, "a dog ran in 1998 ?", "it ran"), one)
     assert one[-8:-5].tolist() == pytest.approx([2 / 6, 6 / 20, 2 / 20]) and one[-2:].tolist() == [1.0, 0.0]
+
+
+def test_shapes_tell_scripts_without_spaces_and_texts_without_capitals() -> None:
+    assert shapes(["\u0e44\u0e17\u0e22", "cat"])[:, 28].tolist() == [1, 0]
+    few, none = shapes(["Cat", *["a"] * 49]), shapes(["a"] * 50)
+    assert (few[0, 26], none[0, 26]) == (0, 1), "one word of fifty is too many"
