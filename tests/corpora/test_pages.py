@@ -1,4 +1,4 @@
-"""Pages and lists of a crawl that are odd: how deep they are, in which characters, and what is left of an empty list."""
+"""Odd pages and lists of a crawl: how deep they are, in which characters, and what is left of an empty list."""
 
 from __future__ import annotations
 
