@@ -53,22 +53,30 @@ class Noted:
 def runs(words: list[str], seeds: int) -> Iterator[Row]:
     """Run the tests in every way; yields each comparison that held, and 0 against 0 for a test that failed."""
     ways = itertools.product(({}, AVX2), (1, 2), range(1, seeds + 1))
-    for instructions, threads, seed in ways:
-        run = f"{'avx2' if instructions else 'all instructions'}, threads {threads}, seed {seed}"
-        with tempfile.NamedTemporaryFile(prefix="margins-") as noted:
-            env = os.environ | instructions | {"OMP_NUM_THREADS": str(threads), OUT: noted.name}
-            hook = ("-p", "no:cacheprovider", "-o", "enable_assertion_pass_hook=true", f"--seed={seed}")
-            done = subprocess.run(
-                [sys.executable, __file__, "-q", *hook, *words],
-                cwd=ROOT, env=env, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if done.returncode not in (0, 1):
-                sys.exit(f"margins: pytest ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-            for line in Path(noted.name).read_text(encoding="utf-8").splitlines():
-                name, value, limit = json.loads(line)
-                yield name, run, value, limit
-            for failed in re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE):
-                yield f"{failed} FAILED", run, 0.0, 0.0
+    # Tests that pytest has kept compiled do not call the hook.
+    with tempfile.TemporaryDirectory(prefix="margins-") as compiled:
+        for instructions, threads, seed in ways:
+            yield from one_run(words, instructions | {"PYTHONPYCACHEPREFIX": compiled}, threads, seed)
+
+
+def one_run(words: list[str], env: dict[str, str], threads: int, seed: int) -> Iterator[Row]:
+    """Run the tests in one way."""
+    run = f"{'avx2' if env.keys() & AVX2.keys() else 'all instructions'}, threads {threads}, seed {seed}"
+    with tempfile.NamedTemporaryFile(prefix="margins-") as noted:
+        env = os.environ | env | {"OMP_NUM_THREADS": str(threads), OUT: noted.name}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        hook = ("-p", "no:cacheprovider", "-o", "enable_assertion_pass_hook=true", f"--seed={seed}")
+        done = subprocess.run(
+            [sys.executable, __file__, "-q", *hook, *words],
+            cwd=ROOT, env=env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode not in (0, 1):
+            sys.exit(f"margins: pytest ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        for line in Path(noted.name).read_text(encoding="utf-8").splitlines():
+            name, value, limit = json.loads(line)
+            yield name, run, value, limit
+        for failed in re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE):
+            yield f"{failed} FAILED", run, 0.0, 0.0
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ A mutant is one random change of one expression: a comparison, an operator, a co
 mutants of a run stand in the modules at once, each behind a switch, so that the tests are read once: every mutant is
 tried in a fork of a process that has read them. First the tests run without any mutant, which says which test reaches
 which mutant and how long it takes; that is kept until a file of tests changes. A mutant is tried on the tests that
-reach it, the fastest case of every test first, until one fails or `BUDGET` seconds of tests are used. Programs that a
-test starts have the mutant too. What a run has found is kept: the next run tries the other mutants alone.
+reach it, the fastest case of every test first, until one fails or ``--budget`` seconds of tests are used. Programs
+that a test starts have the mutant too. What a run has found is kept: the next run tries the other mutants alone.
 `planted/changes.py` says what is changed and where nothing is planted.
 """
 
@@ -35,8 +35,8 @@ HOOK = Path(__file__).with_name("planted")
 FAST = "not slow and not slurm and not data and not browser and not zsh and not fish"
 # Plugins of pytest are not among them: it has to read those itself.
 WARM = ("torch", "numpy", "polars", "fairseq", "scipy.stats", "sacrebleu", "beartype")
-# Processor seconds of tests that a mutant is tried on, as measured without it; seconds until a test hangs.
-BUDGET, HANGS = 40.0, 120.0
+# Seconds until a test hangs.
+HANGS = 120.0
 
 
 def load(name: str) -> Any:
@@ -251,7 +251,7 @@ class Tester:
             own, shared = self.costs[test]
             used += own + sum(seconds for fixture, seconds in shared.items() if fixture not in paid)
             paid |= {*shared}
-            if tests and used > BUDGET:
+            if tests and used > self.given.budget:
                 break
             tests.append(test)
         return tests
@@ -339,7 +339,7 @@ def serve(mutants: Sequence[Mutant], given: argparse.Namespace, kept: Kept, fold
     os.dup2(log, 2)
     mild = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants")
     status = pytest.main(
-        ["-q", "-m", FAST, *mild, "-p", "no:cacheprovider", *given.tests],
+        ["-q", "-m", given.marks, *mild, "-p", "no:cacheprovider", *given.tests],
         plugins=[Tester(mutants, given, kept, planted)],
     )
     if status:
@@ -369,7 +369,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="*", default=["tests"], help="tests to choose from")
+    parser.add_argument("--marks", default=FAST, help="which of them, as for pytest -m (%(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--budget", type=float, default=40, help="processor seconds of tests for one mutant")
     parser.add_argument("--forget", action="store_true", help="forget what earlier runs found")
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     given = parser.parse_args()

@@ -29,6 +29,7 @@ from xling.corpora.shards import (
     to_row,
     write_documents,
 )
+from xling.pages import tabular
 from xling.text.document import Document
 
 _MB = 1 << 20
@@ -130,11 +131,17 @@ def _answer(counts: dict[str, Any]) -> Answer:
 def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
     """Return a Markdown table of requested and drawn shares and epochs per language, with the alpha below."""
     total = sum(d.drawn_chars for d in results.values()) or 1
-    lines = ["| lang | characters | asked | drawn | epochs |", "| --- | ---: | ---: | ---: | ---: |"]
-    lines += [
-        f"| {lang} | {d.num_chars:,} | {100 * d.share:.2f} % | {100 * d.drawn_chars / total:.2f} % | {d.epochs:.2f} |"
+    rows = [
+        [
+            lang,
+            f"{d.num_chars:,}",
+            f"{100 * d.share:.2f} %",
+            f"{100 * d.drawn_chars / total:.2f} %",
+            f"{d.epochs:.2f}",
+        ]
         for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars)
     ]
+    lines = tabular.grid([["lang", "characters", "asked", "drawn", "epochs"], *rows], [False, *[True] * 4])
     sizes = {lang: d.num_chars for lang, d in results.items()}
     alpha = realised_alpha(sizes, {lang: d.drawn_chars for lang, d in results.items()})
     realised = "not defined for one size" if math.isnan(alpha) else f"{alpha:.3f}"

@@ -20,6 +20,7 @@ from xling.eval import predictions
 from xling.eval.leaks import Test, entries, tests_at
 from xling.eval.results import Score
 from xling.eval.suite import data_folder, load, suites
+from xling.pages import tabular
 from xling.text import reader
 from xling.text.leaks import Leaks
 
@@ -72,24 +73,25 @@ def run(cfg: ContaminationConfig) -> Answer:
     origins = [predictions.read_origin(path) for path in files]
     tests = sorted({(o.suite, o.lang, o.split) for o in origins})
     exposures = check(tests, corpus_texts(cfg.corpus), data)
-    lines = ["| suite | lang | side | rows | exposed |", "|---" * 5 + "|"]
+    sides = [["suite", "lang", "side", "rows", "exposed"]]
     for (suite, lang, _), facts in exposures.items():
         shown = {**facts.sides, "any": facts.rows, "translation": facts.translated}
-        lines += [
-            f"| {suite} | {lang} | {side} | {facts.n} | {len(ids)} ({100 * len(ids) / facts.n:.1f} %) |"
+        sides += [
+            [suite, lang, side, str(facts.n), f"{len(ids)} ({100 * len(ids) / facts.n:.1f} %)"]
             for side, ids in shown.items()
             if ids or side == "any"
         ]
-    lines += ["", "| suite | lang | system | all rows | unexposed rows |", "|---" * 5 + "|"]
-    rows = []
+    table, rows = [["suite", "lang", "system", "all rows", "unexposed rows"]], []
     for path, origin in zip(files, origins, strict=True):
         facts = exposures[origin.suite, origin.lang, origin.split]
         every, clean = scores_on_clean(path, facts.rows, data)
         rest = f"{clean.value:.1f} ({clean.n} rows)" if clean else "no row is unexposed"
         name = f"{origin.system} {origin.select} seed {origin.seed}"
-        lines.append(f"| {origin.suite} | {origin.lang} | {name} | {every.value:.1f} | {rest} |")
+        table.append([origin.suite, origin.lang, name, f"{every.value:.1f}", rest])
         both = {"all": asdict(every), "clean": asdict(clean) if clean else None}
         rows.append({"suite": origin.suite, "lang": origin.lang, **_facts(facts), **both})
+    texts = [False] * 3
+    lines = [*tabular.grid(sides, [*texts, True, True]), "", *tabular.grid(table, [*texts, True, True])]
     if cfg.out:
         listed = [
             {"suite": s, "lang": x, "split": p, **_facts(facts)} for (s, x, p), facts in exposures.items()

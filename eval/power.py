@@ -16,6 +16,7 @@ from xling.eval.predictions import Origin, Scored
 from xling.eval.report.overall import counted
 from xling.eval.stats import Paired, Spread
 from xling.eval.suite import data_folder, suites
+from xling.pages import tabular
 
 NUM_SEEDS = (1, 3, 5, 10)
 
@@ -72,18 +73,17 @@ def run(cfg: PowerConfig) -> Answer:
         for langs in sorted({1, spread.langs})
         for seeds in sorted({spread.seeds, *(NUM_SEEDS if spread.seeds > 1 else ())})
     ]
+    shown = [
+        [str(r["languages"]), str(r["seeds"]), str(r["items"] or "no number: seeds differ by more")]
+        for r in rows
+    ]
     lines = [
         f"{cfg.suite} {metric.name}: {counted(spread.items, 'item')}, {counted(spread.langs, 'language')} and "
         f"{counted(spread.seeds, 'seed')} find a difference of {now:.1f} points with {100 * cfg.power:.0f} % power at "
         f"alpha {cfg.alpha:g}.",
         *([] if spread.seeds > 1 else ["One seed: what seeds add is unknown and left out."]),
         "",
-        f"| languages | seeds | items for {cfg.difference:g} points |",
-        "|---:|---:|---:|",
-        *(
-            f"| {r['languages']} | {r['seeds']} | {r['items'] or 'no number: seeds differ by more'} |"
-            for r in rows
-        ),
+        *tabular.grid([["languages", "seeds", f"items for {cfg.difference:g} points"], *shown], [True] * 3),
     ]
     return Answer("\n".join(lines), {"detectable": now, "spread": asdict(spread), "needed": rows})
 

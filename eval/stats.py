@@ -430,7 +430,7 @@ def spread_of(
     def mean(places: Bool[np.ndarray, "pairs pairs"], other: float) -> float:
         return float(shared[places].mean()) if places.any() else other
 
-    both = mean(lang & seed, 0.0)
+    both = float(shared[lang & seed].mean())
     of_lang, of_seed = mean(lang & ~seed, both), mean(~lang & seed, both)
     item = max(0.0, mean(~lang & ~seed, min(of_lang, of_seed)))
     scores = [metric.reduce(side.stats.sum(axis=0)) for side in sides]

@@ -78,7 +78,7 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
         )
     # What is in trouble is what the user wants to see; else the newest.
     trouble = [item for item in parts if not item[1].is_done() and item[1].last().get("reason")]
-    chosen, part, identity = (trouble or parts)[-1] if not trouble else trouble[0]
+    chosen, part, identity = trouble[0] if trouble else parts[-1]
     return _log_text(chosen, part, identity)
 
 

@@ -231,7 +231,7 @@ def _exit_reason(code: str) -> str:
     status, _, number = code.partition(":")
     if number not in ("", "0"):
         return f"killed by {_signal_name(int(number))}"
-    if int(status or 0) > 128:
+    if status and int(status) > 128:
         return f"exit code {status} ({_signal_name(int(status) - 128)})"
     return f"exit code {status}" if status not in ("", "0") else ""
 

@@ -43,7 +43,7 @@ _MEANS = {
 _LEFT_OUT: dict[str, int] = {}
 # Tests of more than _LIMIT seconds that have no marker of their own: `make test-fast` leaves them out.
 _SECONDS = ROOT / "tests" / "seconds.txt"
-_LIMIT = 1.0
+_LIMIT = 0.3
 _MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
 
 

@@ -126,7 +126,7 @@ def costs(cfg: MonoConfig, plan: Plan) -> Iterator[Cost]:
     num_parts = len(plan.parts)
     yield _cost("route", num_parts, text, _reading_mb(plan), RATES["route"].cpu_s + _judging_s(cfg))
     langs = cfg.langs or tuple(f"{number}" for number in range(MANY_LANGS))
-    own = cfg.for_lang(cfg.langs[0] if cfg.langs else "en")
+    own = cfg.for_lang(next(iter(cfg.langs), "en"))
     each = routed_plan(plan, own, text / len(langs))
     yield from _of_phases(cfg, [(own, each)] * len(langs), 0.0, text)
 

@@ -122,6 +122,23 @@ def test_every_room_is_described() -> None:
     assert sorted(described) == sorted({"room", *(room.replace("_", "\\_") for room in rooms)})
 
 
+def plugin_words() -> set[str]:
+    """The words that the registries know entry points by."""
+    found = set()
+    for path in (p for room in ("xling", "corpora", "eval", "slurm") for p in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Registry":
+                words = [*node.args[2:], *(word.value for word in node.keywords if word.arg == "plugin")]
+                found |= {ast.literal_eval(word) for word in words}
+    return found
+
+
+def test_every_word_of_an_entry_point_is_described() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|.*\| `(\w+)` \|$", text.partition("## What is looked up")[2], re.MULTILINE)
+    assert sorted(rows) == sorted(plugin_words()) and len(rows) > 10
+
+
 def graph() -> grimp.ImportGraph:
     return grimp.build_graph("xling", include_external_packages=True, cache_dir=None)
 

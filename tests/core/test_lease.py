@@ -220,3 +220,22 @@ def test_a_stopped_process_keeps_its_lease(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGSTOP)
         with pytest.raises(HeldError), hold(tmp_path / "m", "x"):
             pass
+
+
+def test_a_claim_made_while_a_stale_one_is_removed_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, rename = tmp_path / "claim", os.rename
+    mine = Holder.this_process("made meanwhile")
+
+    def late(source: Path, target: Path) -> None:
+        claim.write_text(json.dumps(asdict(mine)))
+        rename(source, target)
+
+    claim.write_text(json.dumps(asdict(replace(Holder.this_process("gone"), start=1))))
+    monkeypatch.setattr(lease.os, "rename", late)
+    assert not lease._discard_stale(claim)
+    assert read(claim) == mine and list(tmp_path.iterdir()) == [claim]
+    monkeypatch.undo()
+    claim.write_text(json.dumps(asdict(replace(Holder.this_process("gone"), start=1))))
+    assert lease._discard_stale(claim) and not list(tmp_path.iterdir())

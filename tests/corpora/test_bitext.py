@@ -177,7 +177,9 @@ def test_the_command_publishes_pairs_that_the_next_one_reads(documents, tmp_path
     assert rows[0] == ["en", "de", "score", "doc", "src_sentences", "tgt_sentences"]
     counts = manifest.verify(tmp_path / "out").counts
     assert counts["pairs"] == len(rows) - 1 > 250
-    assert counts["paired_documents"] == 6
+    assert counts["paired_documents"] == counts["src_documents"] == counts["tgt_documents"] == 6
+    told = [counts[f"{side}_sentences"] for side in ("src", "tgt")]
+    assert told == [sum(len(d[side]) for d in documents) for side in (0, 1)] and told[0] != told[1]
     right = {(f"page{n}.txt", *pair) for n, d in enumerate(documents) for pair in d[2]}
     place = [tuple(int(n) for n in field.split("-")) for row in rows[1:] for field in row[4:]]
     found = {

@@ -82,6 +82,25 @@ def test_a_histogram_shows_every_document_once() -> None:
     assert sorted(shown) == [2, 3, 5]
     assert svg.count('class="mark"') == 2
     assert charts.histogram({}, {}, "characters") == ""
+    ticks = re.findall(r'class="quiet">([^<]+)<', charts.histogram({10: 3, 25: 1}, {}, "characters"))
+    assert ticks == [charts.short(10), charts.short(100), charts.short(1000), "characters"]
+
+
+def test_a_number_stands_on_the_line_of_its_row_and_a_lost_text_is_marked() -> None:
+    svg = charts.matrix(("en", "sw"), ("a",), {("sw", "a"): charts.Cell("7", 0.2, "seven")}, "x")
+    height = {text: y for y, text in re.findall(r'y="([^"]+)"[^>]*>([^<]+)</text>', svg)}
+    assert height["7"] == height["sw"] != height["en"]
+    assert card._quote("n", "t", lost=True).startswith('<blockquote class="lost" ')
+    assert "lost" not in card._quote("n", "t")
+
+
+def test_a_matrix_of_shades_has_room_for_every_row_and_column() -> None:
+    cells = {("en", "sw"): charts.Cell("1", 0.5, "one"), ("sw", "en"): charts.Cell("2", 1.0, "two")}
+    svg = charts.shades(("en", "sw", "th"), ("en", "sw"), cells, "pairs")
+    width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0])
+    # Squares of 15 behind names of two letters, and a margin of 6.
+    assert (width, height) == pytest.approx((24 + 15 + 2 * 15 + 6, 16 + 15 + 3 * 15 + 6), abs=1)
+    assert svg.count("h14v14h-14z") == len(cells) and svg.count("<path") == 2
 
 
 def test_counters_add_up_in_any_grouping(stats: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from string import ascii_lowercase, ascii_uppercase
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse
 from sacrebleu.metrics.bleu import BLEU
 
 from xling.core.errors import UserError
@@ -26,7 +27,7 @@ from xling.corpora.lexicon.induce import (
     tells,
 )
 from xling.corpora.lexicon.stage import BliConfig, cased, run
-from xling.corpora.lexicon.vectors import learn
+from xling.corpora.lexicon.vectors import SMOOTHING, _positive_pmi, learn
 from xling.corpora.toyworld import mono
 from xling.text import wordbyword
 
@@ -172,3 +173,13 @@ def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: 
         bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
         print(f"word by word, BLEU {bleu:.2f}")
         assert bleu > 95
+
+
+def test_positive_mutual_information_by_hand() -> None:
+    counts = np.array([[4.0, 1.0], [0.0, 5.0]])
+    share = counts.sum(axis=0) ** SMOOTHING / (counts.sum(axis=0) ** SMOOTHING).sum()
+    with np.errstate(divide="ignore"):
+        wanted = np.maximum(np.log(counts / (counts.sum(axis=1)[:, None] * share)), 0)
+    found = _positive_pmi(scipy.sparse.coo_matrix(counts)).toarray()
+    np.testing.assert_allclose(found, wanted)
+    assert found[0, 0] > found[1, 1] > 0 == found[0, 1]

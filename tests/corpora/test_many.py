@@ -132,3 +132,8 @@ def test_a_language_without_text_is_in_the_overview_and_stops_nothing(tmp_path: 
     said = build(tmp_path / "strict", "sw,zh", crawl, settings=strict)
     assert "zh: 0 of 22 documents" in said
     assert not (tmp_path / "strict" / "zh").exists()
+
+
+def test_of_a_crawl_that_nobody_has_begun_the_plan_alone_is_known(tmp_path: Path) -> None:
+    cfg = MonoConfig("sw,ar", str(tmp_path / "out"), source=(f"text:{write_crawl(tmp_path / 'crawl')}",))
+    assert [phase.name for phase in many.phases(cfg)] == ["plan"]

@@ -15,7 +15,17 @@ from xling.core.errors import UserError
 from xling.core.stage import run_local
 from xling.corpora import mono
 from xling.corpora.mono import MonoConfig
-from xling.corpora.mono.plan import FILE_NAME, make_plan, still_true
+from xling.corpora.mono.plan import (
+    _BYTES_PER_DOCUMENT,
+    _EXPANSION,
+    BYTES_PER_HASH,
+    FILE_NAME,
+    Shard,
+    _bytes,
+    _num_near,
+    make_plan,
+    still_true,
+)
 
 
 @pytest.fixture
@@ -105,3 +115,13 @@ def test_a_finished_corpus_is_kept_and_replaced_only_when_asked(
     monkeypatch.setenv(manifest.OVERWRITE, "true")
     run_local("corpus mono", cfg)
     assert before[0] != directory.stat().st_ino
+
+
+def test_the_hashes_of_a_range_fit_into_half_of_the_memory(cfg: MonoConfig) -> None:
+    shards = [Shard(f"{i}", "", "text:x", 3 << 30) for i in range(4)]
+    hashes = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT * BYTES_PER_HASH
+    for memory_mb in (64, 512):
+        half = dataclasses.replace(cfg, memory_mb=memory_mb).memory_mb * 2**20 / 2
+        num = _num_near(shards, dataclasses.replace(cfg, memory_mb=memory_mb))
+        assert hashes / num <= half and (num == 1 or hashes / (num - 1) > half)
+    assert num > 1

@@ -81,9 +81,9 @@ def test_a_wrong_expression_is_told(corpus: str, expr: str, message: str) -> Non
         run(SelectConfig(corpus, expr))
 
 
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    out = tmp_path / "pairs"
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "pairs"
     run_local(
         "corpus parallel", ParallelConfig("en-de", ("toyworld:600",), str(out), dev_pairs=20, test_pairs=20)
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xling.corpora.toyworld import LANGS, render
-from xling.corpora.toyworld.grammar.ru import decline
+from xling.corpora.toyworld.grammar.ru import _adjective, decline
 from xling.corpora.toyworld.grammar.tr import suffix
 from xling.corpora.toyworld.meaning import Meaning, Org, Person, Place, Role, Things
 from xling.corpora.toyworld.tokens import text_of
@@ -131,3 +131,14 @@ def test_turkish_possessed_noun_takes_buffer_n(case: str, expected: str) -> None
 )  # fmt: skip
 def test_russian_names_decline(form: str, forms: str) -> None:
     assert [decline(form, case, animate=True) for case in ("gen", "acc", "prep", "ins")] == forms.split()
+
+
+def test_russian_adjectives_agree_in_gender_and_case() -> None:
+    new, big = {"stem": "нов", "m": "новый"}, {"stem": "больш", "m": "большой"}
+    told = {
+        ("m", "nom"): "новый", ("m", "gen"): "нового", ("n", "nom"): "новое", ("n", "gen"): "нового",
+        ("f", "nom"): "новая", ("f", "acc"): "новую", ("f", "gen"): "новой",
+        ("m", "nom_pl"): "новые", ("f", "gen_pl"): "новых",
+    }  # fmt: skip
+    assert {key: _adjective(new, *key) for key in told} == told
+    assert [_adjective(big, "n", form) for form in ("nom_pl", "gen_pl")] == ["большие", "больших"]

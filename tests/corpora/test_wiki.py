@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xling.corpora.sources import wikitext
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.wikitext import Names, clean
 from xling.text.document import Ledger
@@ -155,3 +156,12 @@ def test_elements_that_are_no_prose_go_up_to_their_end_tag() -> None:
     text = "One<ref>a <ref name='b'>c</ref> two<REF>d</Ref> three<math>x</math> four<ref>open five"
     assert clean(text) == "One two three fouropen five"
     assert clean("A<nowiki>[[b]]</nowiki> c<nowiki/> <nowiki>d") == "A[[b]] c d"
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [("zh-hans:A; zh-hant:B", "A"), ("H|zh-cn:C;zh-tw:D", "C"), ("plain", "plain"), ("zh-hans", "zh-hans"),
+     ("note: x", "note: x")],
+)  # fmt: skip
+def test_of_variants_the_first_is_read_and_other_text_stays(inner: str, text: str) -> None:
+    assert wikitext._variant(inner) == text

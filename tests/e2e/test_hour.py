@@ -193,3 +193,9 @@ def test_ablations_of_the_encoder_are_valid_settings(tmp_path: Path) -> None:
     for words in hour_ablations.ENCODERS.values():
         changed = load(StaticTraining, overrides=[*given, *words]) != load(StaticTraining, overrides=given)
         assert changed == bool(words)
+
+
+def test_the_share_of_a_word_is_scaled_by_its_logarithm() -> None:
+    least = common_words.LEAST_SHARE
+    found = common_words._scaled(np.array([least / 2, least, least**0.5, 1.0]))
+    assert found.tolist() == pytest.approx([0, 0, 0.5, 1])

@@ -81,6 +81,13 @@ def test_a_language_is_predicted_from_the_others_alone() -> None:
     assert measures.held_out(x, changed)[3] == pytest.approx(said[3]), "its own score plays no part"
     noise = measures.held_out(DRAW.normal(size=(30, 2)), y)
     assert np.abs(noise - y).mean() > 0.8 * np.abs(y - y.mean()).mean()
+    # The first by least squares with rows that pull the weights to zero.
+    x, y = x[:6], y[:6]
+    scaled = (x[1:] - x[1:].mean(axis=0)) / x[1:].std(axis=0)
+    pulled = np.concatenate([scaled, np.sqrt(measures.RIDGE) * np.eye(2)])
+    weights = np.linalg.lstsq(pulled, np.concatenate([y[1:] - y[1:].mean(), np.zeros(2)]), rcond=None)[0]
+    first = y[1:].mean() + (x[0] - x[1:].mean(axis=0)) / x[1:].std(axis=0) @ weights
+    assert measures.held_out(x, y)[0] == pytest.approx(first, rel=1e-6)
 
 
 def test_the_calibration_error_is_the_distance_of_confidence_and_accuracy() -> None:

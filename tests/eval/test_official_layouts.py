@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,22 @@ def test_averages_hold_all_languages_of_the_published_suite_and_no_variant_of_th
     ntrex = suites()["ntrex"].languages
     assert len(set(ntrex)) == len(ntrex) == 121
     assert not {"en", "en_GB", "es_MX"} & set(ntrex)
+
+
+def test_the_digest_of_one_file_is_that_of_its_bytes_and_of_several_that_of_their_digests(
+    tmp_path: Path,
+) -> None:
+    """Signatures hold it: it may not change."""
+    names = ("rows/sib200/sw.test.jsonl", "ntrex/ntrex.eng.part1.txt", "ntrex/ntrex.cym.part1.txt")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{name}\n")
+    for suite, lang, num in (("sib200", "sw", 1), ("ntrex", "cy", 2)):
+        paths = suites()[suite].paths(lang, "test", tmp_path)
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+        assert len(digests) == num
+        whole = digests[0] if num == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+        assert data_digest(suites()[suite], lang, "test", tmp_path) == whole
 
 
 @pytest.mark.parametrize("place", ["NTREX/NTREX-128/newstest2019-{kind}.{code}", "ntrex/ntrex.{code}"])

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from xling.core.errors import UserError
+from xling.corpora import altered
+from xling.corpora.altered import AlteredConfig
 from xling.eval.analysis import pair
 from xling.eval.analysis.pair import GridConfig, altered_row, both_ways, mean_of, table, verdict
 from xling.eval.suite import Example
@@ -101,7 +103,9 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     }
     table(GridConfig(tmp_path, tmp_path / "grid", claims=claims))
     grid = (tmp_path / "grid" / "grid.md").read_text()
-    assert grid.index("original") < grid.index("own-positions") and "52.0 ± 2.5" in grid
+    assert grid.index("original") < grid.index("own-positions")
+    last = next(line for line in grid.splitlines() if "own-positions" in line)
+    assert [x.strip() for x in last.split("|")[2:-1]] == ["3", "22.0 ± 2.5", "22.0", "22.0", "2.00"]
     said = (tmp_path / "grid" / "claims.csv").read_text()
     assert "x (theirs 1),own-positions - original,-30.0 ± 0.0,holds" in said
     assert 'y,"reversed, original",,not run: reversed' in said or "not run: reversed" in said
@@ -122,3 +126,17 @@ def test_suites_that_cannot_be_altered_are_refused(tmp_path: Path, monkeypatch: 
         match="suites=xsid,xquad: their answers are not labels; valid: suites of tags, classes or sentence pairs",
     ):
         pair.run(cfg)
+
+
+def test_a_copy_with_equal_letters_is_found_at_every_layer(model: Path, corpus: Path, tmp_path: Path) -> None:
+    """Of a copy in the same order every vector has its like; losses by language come from the model's manifest."""
+    text = tmp_path / "text"
+    altered.run(
+        AlteredConfig(str(corpus / "en.txt"), str(text), second_lang="ar", change=Alteration(), test=12)
+    )
+    facts = pair.run(pair.PairConfig(model, text, tmp_path / "pair")).data
+    told = [(m["system"], m["measure"], m["layer"]) for m in facts["measured"]]
+    assert told == [(s, m, layer) for s in pair.SYSTEMS for layer in (0, 1) for m in pair.MEASURES]
+    assert {m["value"] for m in facts["measured"]} == {100.0}
+    assert {*facts["losses"]} == {f"loss/mmlm/{lang}" for lang in ("ar", "en", "th")}
+    assert (facts["updates"], facts["seed"]) == (30, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -254,7 +255,7 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert german.rows == english.translated == set()
     assert german.translated == {"0", "1"}
     file = tmp_path / "exposed.json"
-    text = contamination.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file))
+    text = re.sub(" +", " ", contamination.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file)))
     assert "| toy_xnli | en | text_b | 4 | 1 (25.0 %) |" in text
     assert "| toy_xnli | en | any | 4 | 2 (50.0 %) |" in text
     assert "| toy_xnli | de | translation | 4 | 2 (50.0 %) |" in text

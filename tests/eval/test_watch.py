@@ -77,3 +77,13 @@ def test_what_cannot_be_watched_is_said(trained: Path, shards: Path, tmp_path: P
         run(WatchConfig((shards,), out=tmp_path / "a"))
     with pytest.raises(UserError, match=r"both have \d updates"):
         run(WatchConfig((trained, trained), out=tmp_path / "a"))
+
+
+def test_a_curve_is_told_by_its_first_its_best_and_its_last_value() -> None:
+    curves = {
+        ("tatoeba", "de"): [(1, 10.0), (3, 60.0), (4, 40.0), (9, 50.0)],
+        ("loss", "en"): [(1, 3.0), (2, 2.0)],
+    }
+    rows = {row[:2]: row for row in watch._table(curves).rows}
+    assert rows["tatoeba", "de"][2:5] == (10.0, 60.0, 50.0) and rows["tatoeba", "de"][-1] == 3
+    assert rows["loss", "en"][2:5] == (3.0, 2.0, 2.0) and rows["loss", "en"][-1] == 2

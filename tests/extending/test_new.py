@@ -86,8 +86,8 @@ def test_nothing_is_replaced(
     [
         (["stage", "Mine", "out=x"], "name='Mine'; valid: lower-case letters"),
         (["stage", "class", "out=x"], "name='class'"),
-        (["stage", "repair", "out=x"], "there is a stage called 'repair' already"),
-        (["metric", "bleu", "out=x"], "there is a metric called 'bleu' already"),
+        (["stage", "repair", "out=x"], "the name of the stage 'repair' is taken"),
+        (["metric", "bleu", "out=x"], "the name of the metric 'bleu' is taken"),
         (["stage", "mine"], "is not a checkout of xling; valid: the folder that holds xling/ and corpora/"),
         (["stge", "mine", "out=x"], "did you mean 'stage'"),
     ],

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.hub import imports, vocabulary
+from xling.hub import charsmap, imports, vocabulary
 from xling.hub.settings import ImportConfig, TokenizerConfig
 from xling.models.checkpoint import load_model
 from xling.text import vocab
@@ -128,3 +128,7 @@ def test_ids_are_equal_on_all_lines_of_ntrex(tmp_path: Path) -> None:
     like_gemma(lines, 8000).save(str(tmp_path / "tokenizer.json"))
     vocabulary.run(TokenizerConfig(tmp_path, tmp_path / "vocab"))
     same_ids(tmp_path / "vocab", Tokenizer.from_file(str(tmp_path / "tokenizer.json")), [*ODD, *lines])
+
+
+def test_neighbours_are_a_range_of_a_character_class() -> None:
+    assert charsmap._class("cabx") == r"[\x{61}-\x{63}\x{78}]"

@@ -347,3 +347,13 @@ def test_throwing_out_of_the_cache_what_is_no_ancestor_changes_nothing(
     for first, second in zip(*made, strict=True):
         assert [h.tokens.tolist() for h in first] == [h.tokens.tolist() for h in second]
         assert [h.score for h in first] == pytest.approx([h.score for h in second], abs=1e-9)
+
+
+def test_the_longest_sources_are_generated_first() -> None:
+    """A batch that needs too much memory is the first, not the last of an hour."""
+    batches: list[int] = []
+    generate_all(
+        MODELS["post"], sources(1, 6, 2), [EN] * 3, [FR] * 3, SYMBOLS, Search(),
+        batch_tokens=8, told=lambda num, _: batches.append(num),
+    )  # fmt: skip
+    assert batches == [1, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -172,3 +173,11 @@ def test_sentences_of_a_batch_are_each_others_negatives(build: Any) -> None:
     found = task.objectives["xlco"].loss(model, sample)
     torch.testing.assert_close(found.rows, xlco.margin_rows(x, y, 0.3, 0.05))
     assert "xlco" not in model.extras
+
+
+@pytest.mark.parametrize(
+    ("depth", "in_batch", "layer"), [(24, False, 12), (12, False, 8), (1, False, 1), (12, True, 12)]
+)
+def test_the_usual_layer_is_that_of_the_paper(depth: int, in_batch: bool, layer: int) -> None:
+    asked = SimpleNamespace(cfg=SimpleNamespace(layer=0), in_batch=in_batch)
+    assert xlco.Xlco.layer(asked, depth) == layer

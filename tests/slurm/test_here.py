@@ -449,3 +449,12 @@ def test_the_command_line_starts_fast_and_without_torch() -> None:
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert done.stdout.strip() == ""
     assert min(seconds) < 0.5
+
+
+def test_the_log_of_the_part_in_trouble_is_shown_else_that_of_the_newest(work: Path) -> None:
+    with pytest.raises(UserError):
+        launch.submit_stage(SHARDS, [ShardConfig(work / "corpus", 3, broken=(1,))], "debug", {"run": "bad"})
+    launch.submit_stage(SHARDS, [ShardConfig(work / "other", 3)], "debug", {"run": "well"})
+    jobs = (work / "runs/jobs").absolute()
+    assert commands.show_logs(jobs, "bad").startswith("shards clean[1], ")
+    assert commands.show_logs(jobs, "well").startswith("shards merge[0], ")

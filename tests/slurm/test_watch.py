@@ -337,3 +337,14 @@ def test_a_process_stopped_before_the_rendezvous_is_found(cluster: Path, on_clus
     assert "during the start" in lost["reason"] and " in lockstep" not in lost["reason"]
     assert "stack:" in lost["reason"]  # of a process that may still be at its imports
     assert outcome_of("early", "lockstep")["state"] == "done"
+
+
+def test_the_watcher_of_a_job_ends_with_its_batch_script(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[float] = []
+    monkeypatch.setattr(watch.Watcher, "look", lambda self, now: looked.append(now))
+    monkeypatch.setattr(watch.time, "sleep", lambda seconds: None)
+    parents = iter([5, 5, 5, 1])
+    monkeypatch.setattr(watch.os, "getppid", lambda: next(parents))
+    key = step.arrays()[0]["key"]
+    assert watch.main([str(step.run.path), step.name, key]) == 0 and len(looked) == 2
+    assert watch.main([str(step.run.path), step.name, "of another submission"]) == 0 and len(looked) == 2

@@ -243,3 +243,19 @@ def test_the_precision_is_said_and_another_one_warns(
         "bfloat16: the processor has AMX or AVX512-BF16",
         "float32: the processor has no AMX or AVX512-BF16",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "rate"),
+    [("NVIDIA H100 PCIe", "bfloat16", 756e12), ("NVIDIA H100 80GB HBM3", "float16", 989e12),
+     ("NVIDIA H100 PCIe", "float32", 0.0), ("Voodoo 2", "bfloat16", 0.0)],
+)  # fmt: skip
+def test_the_rate_of_a_device_is_that_of_its_data_sheet_or_unknown(
+    name: str, dtype: str, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from xling.training import speed
+
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: name)
+    speed.peak.cache_clear()
+    assert speed.peak("cuda", getattr(torch, dtype)) == (rate, f"data sheet of {name}")
+    speed.peak.cache_clear()

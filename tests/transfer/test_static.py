@@ -28,6 +28,7 @@ from xling.text.links import FILE, Linked
 from xling.transfer.common_words import LEAST_SHARE, MIN_TEXTS, common_words
 from xling.transfer.project import UNKNOWN, projected
 from xling.transfer.static_heads import (
+    _of_pair,
     logistic,
     pair_features,
 )
@@ -405,3 +406,31 @@ def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -
     assert right[tmp_path / "links"] > 0.9 > 0.8 > right[None]
     with pytest.raises(UserError, match=r"no links at .*run it, or leave out project="):
         backend.fit(suite, train, [], "en", FitConfig(project=tmp_path))
+
+
+def test_features_of_a_pair_are_as_many_for_any_texts_and_know_no_order_of_words() -> None:
+    def unit(num: int, seed: int) -> torch.Tensor:
+        vectors = torch.randn(num, 6, generator=torch.Generator().manual_seed(seed))
+        return vectors / vectors.norm(dim=1, keepdim=True)
+
+    def told(turn: int, words_a: str, words_b: str) -> torch.Tensor:
+        sides = [
+            (unit(len(words.split()), seed), words.split()) for seed, words in ((1, words_a), (2, words_b))
+        ]
+        ((a, names_a), (b, names_b)) = (
+            (x.roll(turn, 0), words[-turn:] + words[:-turn]) for x, words in sides
+        )
+        return _of_pair(
+            a, torch.full((len(a),), 1 / len(a)), names_a, b, torch.full((len(b),), 1 / len(b)), names_b
+        )
+
+    one, other = told(0, "a dog ran in 1998 ?", "it ran"), told(0, "yes", "no it did not run")
+    assert one.shape == other.shape
+    torch.testing.assert_close(told(1, "a dog ran in 1998 ?", "it ran"), one)
+    assert one[-8:-5].tolist() == pytest.approx([2 / 6, 6 / 20, 2 / 20]) and one[-2:].tolist() == [1.0, 0.0]
+
+
+def test_shapes_tell_scripts_without_spaces_and_texts_without_capitals() -> None:
+    assert shapes(["\u0e44\u0e17\u0e22", "cat"])[:, 28].tolist() == [1, 0]
+    few, none = shapes(["Cat", *["a"] * 49]), shapes(["a"] * 50)
+    assert (few[0, 26], none[0, 26]) == (0, 1), "one word of fifty is too many"

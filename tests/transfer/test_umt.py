@@ -14,12 +14,14 @@ from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.corpora.binarize import BinarizeConfig
 from xling.corpora.binarize import run as binarize
+from xling.models.search import Search
 from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.transfer import umt
 from xling.transfer.umt import tokenised_bleu
 from xling.transfer.unsupervised import (
     CollapseConfig,
+    Examiner,
     check_alive,
     copied_share,
     distinct_pairs,
@@ -184,3 +186,13 @@ def test_strangers_are_warned_of(
     monkeypatch.setattr(umt, "count_pieces", lambda *_: apart)
     umt.warn_of_strangers(text / "shards", "en-ar")
     assert "en and ar share no vocabulary item" in capsys.readouterr().err
+
+
+def test_an_examiner_asks_both_ways_and_counts_sound_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {"round_trip": 30.0, "copied": 0.1, "in_language": 0.9, "length_ratio": 1.0, "distinct": 1.0}
+    told = {(0, 1): seen, (1, 0): seen | {"round_trip": 50.0, "copied": 0.9}}
+    monkeypatch.setattr(Examiner, "direction", lambda self, model, src, tgt: told[src, tgt])
+    symbols = type("Symbols", (), {"langs": ("en", "sw")})
+    numbers = Examiner({}, [(0, 1)], symbols, None, Search())(None)
+    assert numbers["two_way"] == 15.0, "what is copied is no translation"
+    assert (numbers["en-sw/round_trip"], numbers["sw-en/round_trip"]) == (30.0, 50.0) and len(numbers) == 11

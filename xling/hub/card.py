@@ -12,6 +12,7 @@ from xling.core import manifest
 from xling.core.answer import visible
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
+from xling.pages import tabular
 
 _CARD, _STATS = "card.md", "stats.json"  # files of a corpus
 
@@ -62,13 +63,13 @@ def _objectives(chain: Sequence[manifest.Manifest]) -> str:
             for name, settings in record.config["objectives"].items()
         )
         seen = record.counts.get("seen", {})
-        rows = "\n".join(
-            f"| {_cell(name)} | {n['there']:,} | {n['read']:,} | {n['read'] / max(n['there'], 1):.2f} |"
+        rows = [
+            [_cell(name), f"{n['there']:,}", f"{n['read']:,}", f"{n['read'] / max(n['there'], 1):.2f}"]
             for name, n in seen.get("tokens", {}).items()
-        )
-        head = "| text | tokens available | tokens read | epochs |\n| --- | ---: | ---: | ---: |\n"
+        ]
+        head = ("text", "tokens available", "tokens read", "epochs")
         updates = f"{record.counts['updates']:,} updates" if "updates" in record.counts else ""
-        parts += [f"{updates}, objectives: {mix}.", head + rows if rows else ""]
+        parts += [f"{updates}, objectives: {mix}.", _table(head, rows, 3) if rows else ""]
     return "\n\n".join(["## Training", *(part for part in parts if part)]) if parts else ""
 
 
@@ -86,11 +87,11 @@ def _corpora(chain: Sequence[manifest.Manifest]) -> str:
         stats = json.loads((folder / _STATS).read_text(encoding="utf-8"))
         terms = "; ".join(dict.fromkeys(str(source["licence"]) for source in stats.get("sources", [])))
         digest = manifest.sha256(folder / _CARD)[:16]
-        rows.append(f"| {_code(folder.name)} | `{digest}` | {_cell(terms) or 'not stated'} |")
+        rows.append([_code(folder.name), f"`{digest}`", _cell(terms) or "not stated"])
     if not rows:
         return ""
-    head = "| corpus | SHA-256 of its data card | licences of its sources |\n| --- | --- | --- |\n"
-    return "## Corpora\n\n" + head + "\n".join(rows)
+    head = ("corpus", "SHA-256 of its data card", "licences of its sources")
+    return "## Corpora\n\n" + _table(head, rows)
 
 
 def _limits(chain: Sequence[manifest.Manifest]) -> str:
@@ -125,6 +126,12 @@ def _cell(value: object) -> str:
     """Return a text of others for Markdown: on one line, inside one cell, and without an HTML element."""
     text = " ".join(visible(str(value)).split()).replace("|", "\\|").replace("`", "\\`")
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
+    """Return a table of cells that are Markdown; the last columns hold numbers."""
+    is_number = [column >= len(head) - numbers for column in range(len(head))]
+    return "\n".join(tabular.grid([head, *rows], is_number))
 
 
 def _code(value: object) -> str:
@@ -190,10 +197,8 @@ def _stage(record: manifest.Manifest) -> str:
     if record.counts:
         lines.append(_counts(record.counts))
     if record.inputs:
-        rows = "\n".join(
-            f"| {_code(name)} | {_code(digest[:16])} |" for name, digest in record.inputs.items()
-        )
-        lines.append(f"| made from | SHA-256 |\n| --- | --- |\n{rows}")
+        rows = [[_code(name), _code(digest[:16])] for name, digest in record.inputs.items()]
+        lines.append(_table(("made from", "SHA-256"), rows))
     return "\n\n".join(lines)
 
 
@@ -208,11 +213,16 @@ def _counts(counts: dict[str, Any]) -> str:
     }
     if trains:
         total = sum(c.get("tokens", 0) for c in trains.values()) or 1
-        rows = "\n".join(
-            f"| {_cell(lang)} | {c.get('items', 0):,} | {c.get('tokens', 0):,} | {c.get('tokens', 0) / total:.1%} |"
+        rows = [
+            [
+                _cell(lang),
+                f"{c.get('items', 0):,}",
+                f"{c.get('tokens', 0):,}",
+                f"{c.get('tokens', 0) / total:.1%}",
+            ]
             for lang, c in trains.items()
-        )
-        parts.append(f"| language | items | tokens | share |\n| --- | ---: | ---: | ---: |\n{rows}")
+        ]
+        parts.append(_table(("language", "items", "tokens", "share"), rows, 3))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -227,8 +237,11 @@ def _scores(paths: Sequence[Path]) -> str:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             rows += [
-                f"| {_cell(s['suite'])} | {_cell(s['lang'])} | {_cell(s['system'])} | {_cell(s['metric'])} "
-                f"{s['value']:.2f} | {_code(s['signature'])} |"
+                [
+                    *map(_cell, (s["suite"], s["lang"], s["system"])),
+                    f"{_cell(s['metric'])} {s['value']:.2f}",
+                    _code(s["signature"]),
+                ]
                 for s in (content["scores"] if isinstance(content, dict) else content)
             ]
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -237,5 +250,4 @@ def _scores(paths: Sequence[Path]) -> str:
             ) from None
     if not rows:
         return ""
-    head = "| suite | language | system | score | signature |\n| --- | --- | --- | --- | --- |\n"
-    return "## Evaluation\n\n" + head + "\n".join(rows)
+    return "## Evaluation\n\n" + _table(("suite", "language", "system", "score", "signature"), rows)

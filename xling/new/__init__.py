@@ -71,7 +71,7 @@ def run(cfg: NewConfig) -> Answer:
         if path.exists():
             raise UserError(f"{path} is there already", fix="choose another name, or delete it")
     if cfg.name in load(kind.registry):
-        raise UserError(f"there is a {cfg.kind} called {cfg.name!r} already", fix="choose another name")
+        raise UserError(f"the name of the {cfg.kind} {cfg.name!r} is taken", fix="choose another name")
     title = "".join(part.title() for part in cfg.name.split("_"))
     registers = f"import {cfg.name}  # noqa: F401 - registers it\n" if cfg.out else ""
     words = {"name": cfg.name, "Title": title, "registers": registers}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,7 +103,7 @@ def unspaced_share(text: str) -> float:
     return num_single / max(1, num_single + num_spaced)
 
 
-@lru_cache(maxsize=64)
+@cache
 def powers(n: int) -> UInt64[np.ndarray, " n"]:
     """Return the hash factors of the positions in a run of ``n``, uint64 (n,): powers of 64-bit FNV's prime."""
     return np.array([pow(0x100000001B3, k, 1 << 64) for k in range(n)], dtype=np.uint64)

@@ -117,3 +117,9 @@ def test_the_column_is_lowest_where_the_language_is_wrong():
 def test_deviations_are_a_number_above_0(deviations):
     with pytest.raises(UserError, match=r"settings\.langid\.deviations"):
         PairLangId(deviations=deviations)
+
+
+def test_words_in_a_script_that_is_not_known_lean_to_other_languages():
+    declared = Declared.__new__(Declared)
+    declared.main, declared.scripts = "Latn", {}
+    assert declared.leans(["a", "b"]).tolist() == [True, True]

@@ -160,3 +160,8 @@ def test_up_to_three_characters_more_are_found_where_no_spaces_stand(chars, plac
 def test_a_word_is_what_stands_between_spaces():
     words = near.whole_words(pl.Series(["C'est l'eau, - non!", "", "…"]))
     assert words.lengths.tolist() == [3, 0, 0]
+
+
+def test_the_codes_of_ends_and_beginnings_by_hand():
+    codes = form._codes(pl.Series("text", ["Hi.", "hi?", "1!", "(…) –", "hi"]))
+    assert codes[:, :2].tolist() == [[1, 1], [2, 2], [3, 3], [4, 0], [0, 2]]

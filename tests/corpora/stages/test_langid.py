@@ -11,6 +11,7 @@ from xling.core.errors import UserError
 from xling.core.stage import run_local
 from xling.corpora import identify as identifiers
 from xling.corpora import ngrams
+from xling.corpora.identify import FastText
 from xling.corpora.langid_train import LangidTrainConfig
 from xling.corpora.langid_train import run as train
 from xling.corpora.mono import MonoConfig
@@ -201,3 +202,9 @@ def test_an_ngram_model_is_stored_as_it_is(tmp_path: Path) -> None:
     assert again.probabilities([]) == []
     with pytest.raises(UserError, match="is not an n-gram model"):
         ngrams.load(Path(__file__))
+
+
+def test_a_language_that_the_table_lacks_is_left_out_of_the_ranking() -> None:
+    model = FastText.__new__(FastText)
+    model._codes = {"__label__xx": "", "__label__sw": "sw"}
+    assert model._ranking([("__label__xx", 0.6), ("__label__sw", 1.5)]) == [("sw", 1.0)]

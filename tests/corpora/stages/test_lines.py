@@ -135,3 +135,34 @@ def test_a_model_is_trained_from_a_raw_crawl_and_a_build_with_it_explains_itself
     assert "kept" in why.run(why.WhyConfig("Several members asked", str(tmp_path / "en")))
     stats = json.loads((tmp_path / "en" / "stats.json").read_text(encoding="utf-8"))
     assert stats["ledger"]["notes"]["boilerplate lines"] >= 9
+
+
+def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_what_can() -> None:
+    draw = np.random.default_rng(3)
+    seen = draw.normal(size=(2000, 2))
+    wanted = np.where(seen[:, 0] > 0.3, 1.0, (draw.random(2000) < 0.2).astype(float))
+    inner, outer = lines._fitted(seen, wanted, np.ones(2000), [1], 6, 25)
+    hidden = np.maximum(0, np.concatenate([seen, np.ones((2000, 1))], axis=1) @ inner)
+    share = 1 / (1 + np.exp(-(hidden @ outer[:-1] + outer[-1])))
+    assert share[seen[:, 0] > 0.6].mean() > 0.9
+    assert share[seen[:, 0] < 0].mean() == pytest.approx(0.2, abs=0.04)
+
+
+def test_the_features_of_a_line_by_hand() -> None:
+    counted = lines._counted(["Hi Bob, 12."])
+    own = lines._own(counted, np.array([7]))[0]
+    # 11 characters, 3 words: both begin with a capital, one ends in a comma, the last in a full stop.
+    wanted = [1.5, 2.0, 8 / 11, 8 / 11, 8 / 3, 0.0, 1.0, 1.0, 2.0, 0.0]
+    assert own[:10].tolist() == pytest.approx(wanted, abs=1 / 256)
+    assert own[14] == pytest.approx(7 / 12, abs=1 / 256) and own[17] == pytest.approx(8 / 3, abs=1 / 256)
+
+
+def test_the_place_of_a_line_on_its_page_by_hand() -> None:
+    counted = lines._counted(["a\nb\nc"])
+    units, mass = np.array([1, 2, 1]), np.array([2.0, 3.0, 5.0])
+    size, is_long = np.array([0.5, 1.0, 1.5]), np.array([0.0, 0.0, 1.0])
+    columns = np.stack(lines._places(counted, units, mass, size, is_long), axis=1).tolist()
+    assert columns[1] == pytest.approx(
+        [1.0, 1.0, 2.0, 4 / 3, np.log2(5) / 2, 5.0, np.log2(11) / 2, 0.8, 2.0, 1.0, 4 / 3, 1.0]
+    )
+    assert [row[7:9] for row in columns] == [[0.0, 3.2], [0.8, 2.0], [2.0, 0.0]]

@@ -14,7 +14,7 @@ from eval_helpers import Epochs, write_world
 
 from xling.core import languages
 from xling.eval import results, run
-from xling.eval.report import browse, comparison, ranks, stage
+from xling.eval.report import browse, comparison, ranks, sections, stage
 from xling.eval.report.artifacts import open_runs
 from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
@@ -138,3 +138,16 @@ def test_fifty_systems_in_a_hundred_languages_are_below_two_megabytes(tmp_path: 
     assert "200 of 5,000 rows; all are in signatures.csv" in text
     lines = (tmp_path / "out/signatures.csv").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 5001
+
+
+def test_a_curve_is_named_by_its_loss_or_its_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        sections.figure, "curves", lambda series, title, label: shown.append((title, label)) or []
+    )
+    names = ("loss/mmlm", "en-sw/round_trip")
+    events = [{"split": "valid", "update": n, **dict.fromkeys(names, 1.0 / n)} for n in (1, 2)]
+    assert list(sections._panels("run", events, "valid")) == []
+    losses = [("run, validation loss of mmlm", "loss in nats")]
+    assert [each for each in shown if each[1] == "loss in nats"] == losses
+    assert all(title.startswith("run, validation: ") for title, label in shown if label != "loss in nats")

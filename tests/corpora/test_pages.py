@@ -1,0 +1,47 @@
+"""Odd pages and lists of a crawl: how deep they are, in which characters, and what is left of an empty list."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.corpora.reading import read
+from xling.core.errors import UserError
+from xling.corpora.sources import warc, webpage
+from xling.text.document import Ledger
+
+
+@pytest.mark.parametrize(
+    ("html", "depth"),
+    [
+        ("<div><br><img><p>a<b>x</b></p></div>", 2),  # a line break, a picture and a paragraph need no end
+        ("<ul><li>a<li>b</ul><i>c</i>", 1),
+        ("</div></div><b>x</b>", 1),
+        ("<div><span><div>", 3),
+    ],
+)
+def test_the_depth_of_a_page_is_that_of_elements_that_need_an_end(html: str, depth: int) -> None:
+    assert webpage._depth(html) == depth
+
+
+def test_an_empty_list_of_a_local_crawl_is_told_and_left_where_it_is(tmp_path: Path) -> None:
+    listed = tmp_path / "crawl-data/CC-MAIN-2024-22/wet.paths.gz"
+    listed.parent.mkdir(parents=True)
+    listed.write_bytes(gzip.compress(b""))
+    with pytest.raises(UserError, match="is empty or damaged"):
+        read("cc:CC-MAIN-2024-22", base_urls={"cc": str(tmp_path)})
+    assert listed.is_file(), "it is the user's"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        # Browsers read ISO 8859-1 as Windows-1252.
+        (b'<meta charset="iso-8859-1"><p>\x93caf\xe9\x94</p>', "\u201ccaf\u00e9\u201d"),
+        ('<meta charset="windows-1251"><p>\u0434\u0430</p>'.encode("cp1251"), "\u0434\u0430"),
+    ],
+)
+def test_a_page_that_no_server_describes_is_read_as_browsers_do(page: bytes, text: str) -> None:
+    assert f"<p>{text}</p>" in warc._to_text(page, "text/html", Ledger())
