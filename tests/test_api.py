@@ -122,3 +122,18 @@ def test_corpora(raw: Path, tmp_path: Path) -> None:
     assert kept and set(kept) <= set(files[0].read_text().splitlines())
     with pytest.raises(UserError, match="neardedup"):
         xling.corpus.mono("en", source, tmp_path / "other", neardedup=False)
+
+
+def test_a_model_of_the_hub_is_opened_where_it_was_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def importer(name: str) -> str:
+        asked.append(name)
+        return str(tmp_path)
+
+    monkeypatch.setattr("xling.core.stage.load", lambda _: importer)
+    loaded = xling.load("hf:some/model")
+    assert asked == ["hf:some/model"]
+    assert isinstance(loaded, xling.Model) and loaded.path == tmp_path

@@ -236,3 +236,14 @@ def test_mistakes(model: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=message):
             run.run(AnalyseConfig(model, suites, tmp_path / "out", data))
     assert not (tmp_path / "out").exists()
+
+
+def test_the_best_layer_is_one_of_the_model_and_not_of_its_control() -> None:
+    rows: list[Any] = [
+        ("pretrained", "tatoeba", 1, "de", "retrieval", 40.0),
+        ("pretrained", "tatoeba", 2, "de", "retrieval", 60.0),
+        ("random", "tatoeba", 1, "de", "retrieval", 90.0),
+        ("pretrained", "tatoeba", 1, "sw", "retrieval", 95.0),
+    ]
+    assert run._best(rows, "de", "retrieval") == 60.0
+    assert run._best(rows, "fr", "retrieval") is None

@@ -296,3 +296,15 @@ def test_the_gate_catches_two_points_and_stays_calm() -> None:
     assert caught / draws >= 0.95
     # At a true rate of 0.5 % more than 6 alarms in 200 have a probability below one in 10,000.
     assert alarms <= 6
+
+
+def test_what_items_explain_of_the_seeds_spread_is_taken_off() -> None:
+    draw = np.random.default_rng(1)
+    # Two seeds, one part each; every resample moves both averages alike but for what items do to one seed alone.
+    shared, alone = draw.normal(0, 3, (4000, 1)), draw.normal(0, 1, (4000, 2))
+    observed, shares = np.array([50.0, 56.0]), np.array([0.5, 0.5])
+    variance, free = stats.seed_variance(observed + shared + alone, observed, shares, [1, 2])
+    assert free == 1
+    # Half the squared distance is 18; items explain about 1 of it, and the mean of two seeds has half of the rest.
+    assert variance == pytest.approx((18 - 1) / 2, abs=0.1)
+    assert stats.seed_variance(observed + shared + 20 * alone, observed, shares, [1, 2])[0] == 0

@@ -114,3 +114,22 @@ def test_rows_and_targets_must_match(batch: tuple[Tensor, ...]) -> None:
         unwrap(linear_cross_entropy)(
             hidden, weight, bias, target[1:]
         )  # in production nothing checks shapes before
+
+
+def test_smoothed_value_and_gradients_equal_cross_entropy(batch: tuple[Tensor, ...]) -> None:
+    *leaves, target = batch
+    hidden, weight, bias = (x.clone().requires_grad_() for x in leaves)
+    total, _ = linear_cross_entropy(hidden, weight, bias, target, smoothing=0.1)
+    total.backward()
+    exact = [x.double().requires_grad_() for x in leaves]
+    scores = F.linear(exact[0], exact[1], exact[2])
+    # Fairseq's smoothing: the share goes to the other pieces alone.
+    others = 0.1 / (V - 1)
+    logs = torch.log_softmax(scores, -1)
+    wanted = logs.gather(1, target[:, None]).sum()
+    value = -((1 - 0.1 - others) * wanted + others * logs.sum())
+    value.backward()
+    torch.testing.assert_close(total.detach().double(), value.detach(), rtol=1e-6, atol=0)
+    for mine, theirs in zip((hidden.grad, weight.grad, bias.grad), exact, strict=True):
+        assert mine is not None and theirs.grad is not None
+        torch.testing.assert_close(mine.double(), theirs.grad, rtol=1e-4, atol=1e-5)

@@ -140,6 +140,8 @@ def test_masters_are_not_rebuilt_from_rounded_weights() -> None:
     again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     assert all(torch.equal(a, b) for a, b in zip(optimizer.masters, again.masters, strict=True))
     assert any(not torch.equal(m, w.float()) for m, w in zip(again.masters, again.working, strict=True))
+    for master, weight in zip(again.masters, again.working, strict=True):
+        assert torch.equal(master.to(torch.bfloat16), weight)  # the weights are those of the state at once
 
 
 def test_no_gradients_have_norm_zero() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.parallel import judge, lexical, near
+from xling.corpora.parallel import judge, lexical, near, verdicts
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.align import Align
 from xling.corpora.parallel.judge import Judge
@@ -112,3 +112,11 @@ def test_one_word_more_is_found_in_any_place_and_nothing_else(words, place, extr
         for i in range(len(longest))
     )
     assert near.one_word_apart(found[:, [0]], found[:, [2]])[0] == apart
+
+
+def test_the_spread_of_a_trait_is_that_of_its_inner_nine_tenths():
+    draw = np.random.default_rng(1)
+    whole, planted = draw.normal((0, 5), (1, 4), (4000, 2)), draw.normal((3, 20), (1, 4), (400, 2))
+    fitted = verdicts._fitted(whole, planted)
+    np.testing.assert_allclose(fitted.middle, (0, 5), atol=0.3)
+    np.testing.assert_allclose(fitted.spread, (1, 4), rtol=0.06)
