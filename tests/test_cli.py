@@ -489,9 +489,7 @@ def test_two_runs_do_not_write_one_output(tmp_path: Path) -> None:
 def test_the_version(xling: Xling) -> None:
     wanted = f"xling {metadata.version('xling')}\n"
     assert xling("--version") == (0, wanted, "")
-    done = subprocess.run(
-        [sys.executable, "-m", "xling", "--version"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "xling", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, wanted, "")
 
 

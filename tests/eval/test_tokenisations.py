@@ -75,10 +75,17 @@ def test_spbleu_without_its_model_is_told_before_anything_is_translated(
     monkeypatch.setattr(sacrebleu.utils, "SACREBLEU_DIR", str(tmp_path))
     for folder in ("dev", "devtest"):
         (tmp_path / f"flores200_dataset/{folder}").mkdir(parents=True)
+    (tmp_path / "flores").mkdir()
+    for lang in ("en", "de"):
+        (tmp_path / f"flores/en-de.devtest.{lang}").write_text("Berlin\n")
     with pytest.raises(
         UserError, match=r"models/flores200sacrebleuspm does not exist.*the suite flores has BLEU"
     ):
-        run.run(EvalConfig(("flores_spbleu",), tmp_path / "out", tmp_path, systems=("majority",)))
+        run.run(
+            EvalConfig(
+                ("flores_spbleu",), tmp_path / "out", tmp_path, systems=("majority",), langs=("en-de",)
+            )
+        )
     assert not (tmp_path / "out").exists()
 
 

@@ -15,7 +15,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -149,8 +149,10 @@ def with_decoder() -> set[str]:
 @functools.cache
 def _classes() -> dict[str, ast.ClassDef]:
     """Return the classes in the modules of objectives by name."""
-    folder = Path(str(files("xling") / "objectives"))
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.py"))]
+    package = find_spec("xling.objectives")
+    folders = map(Path, (package and package.submodule_search_locations) or ())
+    paths = (path for folder in folders for path in sorted(folder.glob("*.py")))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
