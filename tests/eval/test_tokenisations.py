@@ -77,7 +77,7 @@ def test_spbleu_without_its_model_is_told_before_anything_is_translated(
         (tmp_path / f"flores200_dataset/{folder}").mkdir(parents=True)
     (tmp_path / "flores").mkdir()
     for lang in ("en", "de"):
-        (tmp_path / f"flores/en-de.devtest.{lang}").write_text("Berlin\n")
+        (tmp_path / f"flores/en-de.test.{lang}").write_text("Berlin\n")
     with pytest.raises(
         UserError, match=r"models/flores200sacrebleuspm does not exist.*the suite flores has BLEU"
     ):
