@@ -10,7 +10,8 @@ likelihood ratios of the declared language against every other are added up:
 
 The declared language is the prior: where the middle of the file is likelier in another language, that ratio is
 moved up until it is not. lid.176 must prefer another language too, unless a text lies far off: so a short text stays
-whose n-grams happen to be another language's. Texts in each script of a language are compared among themselves.
+whose n-grams happen to be another language's. Texts in each script of a language are compared among themselves. Words
+in Latin letters within another script are left out: they are names.
 
 Source: Neyman and Pearson 1933 (the likelihood ratio test); Jauhiainen et al. 2022 (HeLI-OTS, the n-gram scores).
 """
@@ -18,6 +19,7 @@ Source: Neyman and Pearson 1933 (the likelihood ratio test); Jauhiainen et al. 2
 from __future__ import annotations
 
 import math
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,6 +53,7 @@ _SURE_NGRAMS, _SURE_FASTTEXT, _WRONG_FILE = -3.0, -3.0, 0.5
 _AGREES, _ALONE = -1.0, {True: 1.6, False: 1.4}
 _MIN_SPREAD = 0.05
 _BLOCK = 500
+_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 Gains = npt.NDArray[np.float64]
 Grams = list[dict[int, npt.NDArray[np.uint32]]]
 
@@ -182,7 +185,8 @@ class OneScript:
         scripts = np.array([_ONE_SCRIPT.get(s, s) for s in (languages.get(code).script for code in codes)])
         self.labels: list[str] = []
         """The other language of each text that it learned from, "" for none."""
-        read = Texts.read(texts)
+        self.script = script
+        read = self._read(texts)
         self.own = (bases == lang.base) & (scripts == script)
         self.called = {lang.base}
         self.rivals = bases != lang.base
@@ -205,6 +209,12 @@ class OneScript:
             self._calibrate(read, kept & ~condemned)
             self.labels = self._others(read)[0]
             condemned = np.array([bool(label) for label in self.labels])
+
+    def _read(self, texts: Sequence[str]) -> Texts:
+        """Read texts; of those in another script than Latin without names and terms in Latin letters."""
+        if self.script != "Latn":
+            texts = [_LATIN.sub(" ", text) for text in texts]
+        return Texts.read(texts)
 
     def _surely_other(self, read: Texts) -> npt.NDArray[np.bool_]:
         """Texts that both models call a language that is not close to the declared one, if both know that."""
@@ -267,11 +277,11 @@ class OneScript:
 
     def others(self, texts: Sequence[str]) -> tuple[list[str], Float64[np.ndarray, " texts"]]:
         """Return the other language that each text is in, "" for none, and how many deviations it lies off."""
-        return self._others(Texts.read(texts))
+        return self._others(self._read(texts))
 
     def leans(self, texts: Sequence[str]) -> Bool[np.ndarray, " texts"]:
         """Return which texts are likelier in another language than in the declared one, or as likely."""
-        leans: npt.NDArray[np.bool_] = self._evidence(Texts.read(texts))[0] <= 0
+        leans: npt.NDArray[np.bool_] = self._evidence(self._read(texts))[0] <= 0
         return leans
 
 

@@ -60,6 +60,22 @@ def test_short_right_lines_stay_where_fasttext_knows_them():
     assert labels == ["", "", "", "fr", "de", "it"]
 
 
+def test_names_in_latin_letters_say_nothing_of_a_chinese_line():
+    who, where = (
+        ("专家们", "警方", "他的妹妹", "这位歌手", "总统", "新的球队"),
+        ("昨天", "今天早上", "去年", "上个星期"),
+    )
+    does = ("公布了调查结果。", "离开了会场。", "买下了一栋房子。", "在医院里去世了。", "赢得了比赛。")
+    own = ["".join(parts) for parts in product(who, where, does)]
+    named = [
+        "Tiffany Ng 昨天公布了 Michigan 大学的调查结果。",
+        "总统今天早上离开了 Beacon Beach 海滩。",
+        "皮特（Peter Jones）去年买下了 Celebrity 公司的一栋房子。",
+    ]
+    file = OneScript([*own, *named], languages.get("zh"), "Hani", 2.5)
+    assert file.others(named)[0] == ["", "", ""]
+
+
 def test_a_file_in_another_language_does_not_vouch_for_itself():
     labels = others(texts("fr", 200, 1), texts("de", 5, 2), "de")
     assert labels[:200].count("fr") >= 160
