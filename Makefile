@@ -169,7 +169,7 @@ check: install  ## lint, formatting, types, the direction of imports, plain word
 test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
 	$(BIN)/python -m pytest $(WORKERS) $$XLING_ARG_ARGS
 
-test-fast: install  ## run the tests that take less than a third of a second each
+test-fast: install  ## run the tests that take less than 0.15 s each
 	$(BIN)/python -m pytest -m 'not slow and not seconds and not slurm and not data and not browser' $(WORKERS) $$XLING_ARG_ARGS
 
 mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/stats.py' ARGS=)

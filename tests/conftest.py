@@ -41,9 +41,9 @@ _MEANS = {
     "fish": ("TESTS IN FISH", "fish"),
 }
 _LEFT_OUT: dict[str, int] = {}
-# Tests of more than _LIMIT seconds that have no marker of their own: `make test-fast` leaves them out.
+# Tests of more than _LIMIT seconds, or with slow fixtures of their own: `make test-fast` leaves them out.
 _SECONDS = ROOT / "tests" / "seconds.txt"
-_LIMIT = 0.3
+_LIMIT = 0.15
 _MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
 
 
