@@ -105,7 +105,7 @@ def vectors(
 
 
 def _matching(cfg: EvalConfig, system: Backend, suite: Suite) -> Match | None:
-    """Return what adds the matched words to the scores of candidates; None for a control without words."""
+    """Return the function that scores candidates by their matched words; None for a control without words."""
     if not cfg.match:
         return None
     if not suite.shape.compares_words:

@@ -133,9 +133,9 @@ def has_done(step: Step, identity: str) -> bool:
 
 
 def helpers_for(step: Step, num_parts: int, view: View) -> list[str]:
-    """Return the jobs that run the next parts without a wait: this one, and those that stay for them.
+    """Return the jobs that can run the next parts at once: this job and the jobs that stay.
 
-    They are few enough parts for each, or as many jobs as the site allows at the same time; else none.
+    The list is empty unless each job gets at most ``inline_parts`` parts, or ``array_parallelism`` jobs stay.
     """
     name, asked = os.environ.get("SLURM_JOB_NAME", ""), step.plan.resources
     staying = (identity for identity in step.staying() if identity != job_id() and has_done(step, identity))

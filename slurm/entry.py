@@ -29,7 +29,7 @@ END_PATIENCE_S = 600.0
 """How long a job that has ended its part waits for an absent controller, which could give the node to nobody else."""
 END_PAUSE_S = 1.0
 MAX_LOOKERS = 200
-"""Of longer arrays only the element that ends a phase reconciles: each would ask Slurm once."""
+"""In longer arrays only the element that ends a phase calls the reconciler, which limits the requests to Slurm."""
 
 
 def main(words: Sequence[str]) -> int:

@@ -211,7 +211,7 @@ class OneScript:
             condemned = np.array([bool(label) for label in self.labels])
 
     def _read(self, texts: Sequence[str]) -> Texts:
-        """Read texts; of those in another script than Latin without names and terms in Latin letters."""
+        """Read texts; words in Latin letters are removed if the texts are in another script."""
         if self.script != "Latn":
             texts = [_LATIN.sub(" ", text) for text in texts]
         return Texts.read(texts)

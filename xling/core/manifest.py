@@ -243,7 +243,7 @@ def is_finished(out: Path, stage: str, config: Any, inputs: Iterable[Path]) -> b
     """Return whether ``out`` is finished with these settings and inputs; say nothing, and change nothing.
 
     Raises:
-        UserError: it is finished with others, or of another stage or program; as `up_to_date`.
+        UserError: ``out`` is finished with other settings or inputs, or another stage or program made it.
     """
     inputs, out = list(inputs), place.target(out)
     refuse_foreign(out, stage, inputs)

@@ -71,7 +71,7 @@ def merge(cfg: MergeConfig) -> None:
 
 
 def alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UserError where the facts of models differ in what weights depend on, or one is in 8 bits."""
+    """Raise UserError if models differ in shape, languages or vocabulary, or if one is in 8 bits."""
     first = states[0]
     for path, state in zip(sources, states, strict=True):
         if not (state and first):  # only torch can read them
@@ -90,7 +90,7 @@ def alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _of_weights(state: Mapping[str, Any], name: str) -> Any:
-    """Return a fact of a model; of its shape, what weights depend on."""
+    """Return one property of a model; of its shape only the settings that the weights depend on."""
     free = [
         "dropout",
         "attention_dropout",

@@ -67,7 +67,7 @@ def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
     """Return the `facts` of the model or task in a directory, after checking its kind and its vocabulary.
 
     Raises:
-        UserError: there is none, it is of another kind, or its vocabulary is another.
+        UserError: the model is missing, is of another kind, or has another vocabulary.
     """
     path = directory / (TASK_FILE if kinds == (TASK,) else MODEL_FILE)
     check_file(path)

@@ -19,7 +19,6 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from xling import compat
-from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 NO_PLACE = -1
 NO_LIMIT = 1 << 62  # tokens or examples of a batch where no limit is given
-SHORTEST = 8  # tokens of the shortest sequence, with room for specials and a piece on either side
 
 compat.install()
 
@@ -99,20 +97,9 @@ class Objective(ABC):
     trial: ClassVar[Trial] = Trial()
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
-        """Initialise; raises UserError if alpha or tokens_per_sample is out of range."""
+        """Initialise; raises `UserError` as `xling.text.selection.check_ranges`."""
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
-        if not 0 <= cfg.alpha <= 1:
-            raise UserError(f"objectives.{self.name}.alpha={cfg.alpha}", "a number from 0 to 1")
-        if cfg.tokens_per_sample < SHORTEST:
-            raise UserError(
-                f"objectives.{self.name}.tokens_per_sample={cfg.tokens_per_sample}",
-                f"a whole number from {SHORTEST}",
-            )
-        for key, least in (("read_chunk", 0), ("read_buffer", 1)):
-            if getattr(cfg, key) < least:
-                raise UserError(
-                    f"objectives.{self.name}.{key}={getattr(cfg, key)}", f"a whole number from {least}"
-                )
+        selection.check_ranges(self.name, cfg)
 
     @abstractmethod
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -1,8 +1,9 @@
-"""The languages and pairs that a training takes from a binarised directory; no torch."""
+"""The languages and pairs that a training reads from a binarised directory, and the limits of how; without torch."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from xling.core import languages, manifest
 from xling.core.errors import UserError, unknown
@@ -10,12 +11,34 @@ from xling.core.languages import split_pair
 from xling.text import shards
 from xling.text.vocab import vocab_digest
 
+SHORTEST = 8
+"""Tokens of the shortest sequence, with room for specials and a piece on either side."""
+
+
+def check_ranges(name: str, settings: Any) -> None:
+    """Check the numbers that every objective has.
+
+    Args:
+        name: name of the objective.
+        settings: its settings, as `xling.objectives.base.TaskConfig`.
+
+    Raises:
+        UserError: ``alpha``, ``tokens_per_sample``, ``read_chunk`` or ``read_buffer`` is out of range.
+    """
+    if not 0 <= settings.alpha <= 1:
+        raise UserError(f"objectives.{name}.alpha={settings.alpha}", "a number from 0 to 1")
+    for key, least in (("tokens_per_sample", SHORTEST), ("read_chunk", 0), ("read_buffer", 1)):
+        if getattr(settings, key) < least:
+            raise UserError(
+                f"objectives.{name}.{key}={getattr(settings, key)}", f"a whole number from {least}"
+            )
+
 
 def check_dictionary(data: Path) -> Path:
     """Return the dictionary of a binarised directory.
 
     Raises:
-        UserError: there is none, or the shards were made with another.
+        UserError: the dictionary is missing, or the shards were made with another one.
     """
     path = data / "dict.txt"
     if not path.is_file():
@@ -38,7 +61,7 @@ def langs_of(langs: str, data: Path, decoder: bool = False) -> list[str]:
     the languages of the checkpoint that it starts from.
 
     Raises:
-        UserError: a given language is unknown or has no shards, or there is no language at all.
+        UserError: a given language is unknown, is given twice or has no shards; or the directory has no shards.
     """
     there = shards.languages_in(data)
     named = [lang for lang in langs.split(",") if lang]

@@ -26,7 +26,6 @@ STAGE = "pretrain"
 DIRECTORIES = ("data", "teacher", "back_translated")
 """Settings of objectives that name outputs of other stages."""
 OF_MIX = ("weight", "schedule")
-SHORTEST = 8  # tokens of the shortest sequence, with room for specials and a piece on either side
 _TYPES = {"whole number": int, "number": float, "true or false": bool}
 
 
@@ -112,7 +111,8 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
             raise unknown("objective", name, sorted({*known, *added}))
         own = {key: value for key, value in given.items() if key not in OF_MIX}
         built[name] = config.from_dict(_class_of(known[name]), {**shared, **own}, f"objectives.{name}")
-        _check_lengths(cfg, name, built[name])
+        selection.check_ranges(name, built[name])
+        check_sizes(cfg, built[name].tokens_per_sample)
     return built
 
 
@@ -122,18 +122,6 @@ def _class_of(keys: list[schema.Key]) -> Any:
         (key.name.rpartition(".")[2], _TYPES.get(key.kind, str), field(default=key.default)) for key in keys
     ]
     return make_dataclass("Settings", [("data", str, ""), ("seed", int, 1), *each])
-
-
-def _check_lengths(cfg: PretrainConfig, name: str, settings: Any) -> None:
-    """Reject sizes of an objective that are out of range or do not fit the model or the batches."""
-    if not 0 <= settings.alpha <= 1:
-        raise UserError(f"objectives.{name}.alpha={settings.alpha}", "a number from 0 to 1")
-    if settings.tokens_per_sample < SHORTEST:
-        raise UserError(
-            f"objectives.{name}.tokens_per_sample={settings.tokens_per_sample}",
-            f"a whole number from {SHORTEST}",
-        )
-    check_sizes(cfg, settings.tokens_per_sample)
 
 
 def check_sizes(cfg: PretrainConfig, length: int) -> None:

@@ -26,9 +26,9 @@ from xling.data.packing import Example, pack_seq2seq
 from xling.models import checkpoint
 from xling.models.generate import EOS
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
-from xling.objectives.base import SHORTEST
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.text import vocab
+from xling.text.selection import SHORTEST
 from xling.training import track
 from xling.training.assemble import freeze
 from xling.transfer.mt import scores_of
