@@ -30,7 +30,9 @@ def until(there: Callable[[], bool], seconds: float = 20.0) -> bool:
 def play(stage: str, cfg: Any, num_workers: int) -> str:
     """A stage: ``cfg`` is (name, folder, what to do)."""
     name, folder, what = cfg
-    (folder / f"{name}.started").write_text(f"{os.getpid()} {os.environ.get('OMP_NUM_THREADS')}")
+    note = folder / f"{name}.starting"
+    note.write_text(f"{os.getpid()} {os.environ.get('OMP_NUM_THREADS')}")
+    note.replace(folder / f"{name}.started")  # whoever sees the file can read all of it
     if what.startswith("meet "):
         assert until((folder / f"{what[5:]}.started").exists), f"{name} ran alone"
     if what == "fail":
@@ -129,12 +131,12 @@ def test_a_signal_to_the_command_reaches_the_steps(tmp_path: Path, number: signa
         f"t.concurrent.run_local = t.play; folder = Path({str(tmp_path)!r});"
         "list(t.run_steps(t.plan(a='', b=''), t.configs(folder, a='long', b='long'), 2))"
     )
-    command = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
-    assert until(lambda: len(list(tmp_path.glob("*.started"))) == 2)
-    steps = [int(path.read_text().split()[0]) for path in tmp_path.glob("*.started")]
-    time.sleep(0.2)
-    command.send_signal(number)
-    assert command.wait(20) != 0
+    with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2]) as command:
+        assert until(lambda: len(list(tmp_path.glob("*.started"))) == 2)
+        steps = [int(path.read_text().split()[0]) for path in tmp_path.glob("*.started")]
+        time.sleep(0.2)
+        command.send_signal(number)
+        assert command.wait(20) != 0
     assert until(lambda: not any(is_running(pid) for pid in steps))
     assert len(list(tmp_path.glob("*.saved"))) == 2 and not list(tmp_path.glob("*.ended"))
 
