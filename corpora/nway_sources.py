@@ -110,7 +110,10 @@ def _multi30k(data: Path) -> Iterator[Rows]:
 
 
 def _pairs(folder: str, splits: str) -> Callable[[Path], Iterator[Rows]]:
-    """Return a reader of ``<src>-<tgt>.<split>.<lang>[.gz]`` in a folder."""
+    """Return a reader of ``<src>-<tgt>.<split>.<lang>[.gz]`` in a folder.
+
+    The dev rows of a pair that has training rows are left out, so that they can be scored.
+    """
     form = re.compile(rf"(\w+)-(\w+)\.({splits})\.(\w+)(\.gz)?")
 
     def read_pairs(data: Path) -> Iterator[Rows]:
@@ -118,8 +121,8 @@ def _pairs(folder: str, splits: str) -> Callable[[Path], Iterator[Rows]]:
         for path in sorted((data / folder).glob("*-*.*")):
             if match := form.fullmatch(path.name):
                 sides_of.setdefault((match[1], match[2], match[3]), {})[label(match[4])] = path
-        for (_, _, split), sides in sides_of.items():
-            if len(sides) == 2:
+        for (src, tgt, split), sides in sides_of.items():
+            if len(sides) == 2 and not (split == "dev" and (src, tgt, "train") in sides_of):
                 name = "dictionary" if split == "dict" else folder
                 yield Rows(name, {lang: [line or None for line in _lines(p)] for lang, p in sides.items()})
 

@@ -37,6 +37,8 @@ def data(tmp_path: Path) -> Path:
     write(folder / "multi30k/val.en", "scored")
     write(folder / "mafand/en-sw.train.en.gz", "the news")
     write(folder / "mafand/en-sw.train.sw.gz", "habari")
+    write(folder / "mafand/en-sw.dev.en", "scored")
+    write(folder / "mafand/en-sw.dev.sw", "scored")
     write(folder / "nli/train.en.tsv.gz", "premise\thypothesis\tlabel", "p one\th one\tneutral")
     write(folder / "nli/train.fr.tsv.gz", "premise\thypothesis\tlabel", "p un\th un\tneutral")
     write(folder / "nli/xnli.dev.fr.tsv", "premise\thypothesis\tlabel", "scored\tscored\tneutral")
@@ -90,6 +92,12 @@ def test_verses_are_joined_on_their_ids_and_the_first_edition_counts(data: Path)
 )
 def test_each_folder_is_read_in_its_layout(data: Path, name: str, texts: dict[str, list[str | None]]) -> None:
     assert rows_of(data, name) == texts
+
+
+def test_dev_pairs_are_read_where_there_are_no_training_pairs(tmp_path: Path) -> None:
+    write(tmp_path / "mafand/en-kin.dev.en.gz", "the news")
+    write(tmp_path / "mafand/en-kin.dev.kin.gz", "amakuru")
+    assert rows_of(tmp_path, "mafand") == {"en": ["the news"], "rw": ["amakuru"]}
 
 
 def test_a_corpus_holds_the_words_of_every_text_and_none_of_the_scored_ones(
