@@ -46,23 +46,37 @@ class Cues:
         spelling: weight of similar spelling.
         frequency: weight of similar frequency.
         place: weight of similar positions in sentences.
+        encoder: weight of similar vectors of a multilingual encoder, if there is one.
     """
 
     spelling: float = 0.5
     frequency: float = 0.05
     place: float = 0.3
+    encoder: float = 2.0
 
 
-def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> Float[np.ndarray, "src tgt"]:
-    """Return a score of each pair of words, float64 (num_src, num_tgt): the best of a row is its translation."""
+def induce(
+    src: Words,
+    tgt: Words,
+    cues: Cues,
+    rounds: int,
+    min_seeds: int,
+    shared: tuple[Float[np.ndarray, "src shared"], Float[np.ndarray, "tgt shared"]] | None = None,
+) -> Float[np.ndarray, "src tgt"]:
+    """Return a score of each pair of words, float64 (num_src, num_tgt): the best of a row is its translation.
+
+    ``shared`` holds vectors of both languages' words in one space. Their similarity is a cue in every round, and
+    mutual best matches by it replace the seeds.
+    """
+    encoded = 0.0 if shared is None else cues.encoder * csls(unit(shared[0]) @ unit(shared[1]).T)
     telling = np.outer(tells(src.words), tells(tgt.words))
     best = alike = spelling(src.words, tgt.words) * telling
     known = cue_scores(src, tgt, cues, alike)
-    pairs = seeds(src, tgt, min_seeds)
+    pairs = seeds(src, tgt, min_seeds) if shared is None else mutual(encoded + known)
     scores = known
     for _ in range(rounds):
         turn = rotation(src.vectors[pairs[0]], tgt.vectors[pairs[1]])
-        scores = csls(src.vectors @ turn @ tgt.vectors.T) + known
+        scores = csls(src.vectors @ turn @ tgt.vectors.T) + known + encoded
         pairs = mutual(scores)
         if not len(pairs[0]):
             break
@@ -75,7 +89,7 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> F
             known = cue_scores(src, tgt, cues, best)
     known = CUES_NEARBY * known + SAME * cues.spelling * (best > 0.999)
     for _ in range(rounds):
-        scores = nearby(src, tgt, scores) + known
+        scores = nearby(src, tgt, scores) + known + encoded
     return scores
 
 

@@ -17,6 +17,7 @@ from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.corpora.lexicon.induce import Cues, induce, likely
+from xling.corpora.lexicon.shared import FILES, word_vectors
 from xling.corpora.lexicon.vectors import Words, learn
 from xling.text import reader
 from xling.text.dictionary import read_dictionary
@@ -47,6 +48,8 @@ class BliConfig:
         rounds: rounds of self-learning.
         min_seeds: if fewer words have equal spelling, words of similar use are seeds too.
         order: longest n-grams of the models.
+        encoder: output of ``xling pretrain static``, whose word vectors are compared too. They were trained on
+            translations, so the dictionary is not unsupervised then.
     """
 
     pair: str
@@ -60,6 +63,7 @@ class BliConfig:
     rounds: int = 10
     min_seeds: int = 50
     order: int = 5
+    encoder: str = ""
     cues: Cues = field(default_factory=Cues)
 
 
@@ -86,11 +90,17 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     out = Path(cfg.out)
     files = {lang: reader.resolve(cfg.corpora[lang]) for lang in langs}
     inputs = [path for paths in files.values() for path in paths] + ([Path(cfg.gold)] if cfg.gold else [])
+    inputs += [Path(cfg.encoder, name) for name in FILES] if cfg.encoder else []
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
     lines = {lang: [line for path in files[lang] for line in _lines(path)] for lang in langs}
     src, tgt = (learn(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
-    scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds)
+    shared = (
+        (word_vectors(Path(cfg.encoder), src.words), word_vectors(Path(cfg.encoder), tgt.words))
+        if cfg.encoder
+        else None
+    )
+    scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds, shared)
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
         publication.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
         for (a, b), one, two, table in (

@@ -26,9 +26,12 @@ from xling.corpora.lexicon.induce import (
     spelling,
     tells,
 )
+from xling.corpora.lexicon.shared import word_vectors
 from xling.corpora.lexicon.stage import BliConfig, cased, run
 from xling.corpora.lexicon.vectors import SMOOTHING, _positive_pmi, learn
 from xling.corpora.toyworld import mono
+from xling.models import static
+from xling.models.static_config import StaticConfig
 from xling.text import wordbyword
 
 TEXT = [f"the {a} {v} a {o} {n}" for a in ["tiger", "horse", "sheep"] for v in ["sees", "wants"]
@@ -183,3 +186,50 @@ def test_positive_mutual_information_by_hand() -> None:
     found = _positive_pmi(scipy.sparse.coo_matrix(counts)).toarray()
     np.testing.assert_allclose(found, wanted)
     assert found[0, 0] > found[1, 1] > 0 == found[0, 1]
+
+
+def test_vectors_of_an_encoder_are_read_without_torch_as_with_it(tmp_path: Path) -> None:
+    encoder = static.random_encoder(StaticConfig(dim=8, bits=9, sketch=4), {})
+    static.save(encoder, tmp_path)
+    words = ["tiger", "d'eau", "Меркель", "水果", "1980", "..", "\u0300"]
+    read = word_vectors(tmp_path, words)
+    assert read.dtype == np.float32 and read.shape == (7, 8)
+    assert np.allclose(read, static.load(tmp_path).words(words).numpy(), atol=1e-6)
+
+
+def test_words_that_an_encoder_knows_are_translated_by_it(tmp_path: Path) -> None:
+    (tmp_path / "en.txt").write_text("\n".join(TEXT))
+    (tmp_path / "de.txt").write_text("\n".join(line.replace("wants", "bekommt") for line in TEXT[::-1]))
+    (tmp_path / "encoder").mkdir()
+    static.save(static.random_encoder(StaticConfig(dim=64, bits=12), {}), tmp_path / "encoder")
+    corpora = {lang: (str(tmp_path / f"{lang}.txt"),) for lang in ("en", "de")}
+    cues = Cues(spelling=0, frequency=0, place=0, encoder=2)
+    right = []
+    for encoder in ("", str(tmp_path / "encoder")):
+        cfg = BliConfig(
+            "en-de", corpora, str(tmp_path / f"out{bool(encoder)}"), encoder=encoder, dim=6, cues=cues
+        )
+        run(cfg)
+        pairs = [line.split("\t") for line in (Path(cfg.out) / "en-de.txt").read_text().splitlines()]
+        right.append(sum(one == other for one, other in pairs))
+    assert right[0] < right[1] == 12
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (None, "static.json"),
+        ("[]", "AttributeError"),
+        ("{}", "static.safetensors"),
+        ('{"features": 1}', "version 1"),
+    ],
+)
+def test_a_folder_that_is_no_encoder_is_told(tmp_path: Path, settings: str | None, message: str) -> None:
+    if settings is not None:
+        static.save(static.random_encoder(StaticConfig(dim=8, bits=9), {}), tmp_path)
+        (tmp_path / "static.json").write_text(settings)
+    if message == "static.safetensors":
+        (tmp_path / "static.safetensors").write_bytes(b"cut")
+        message = "SafetensorError"
+    with pytest.raises(UserError, match=message):
+        word_vectors(tmp_path, ["tiger"])

@@ -1,0 +1,55 @@
+"""Vectors of words in one space of all languages: those of a static encoder, read without torch.
+
+They equal `xling.models.static.StaticEncoder.words`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from xling.core.errors import UserError
+from xling.text.features import VERSION, hashed, tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+FILES = ("static.json", "static.safetensors")
+
+
+def word_vectors(folder: Path, words: Sequence[str]) -> Float32[np.ndarray, "words dim"]:
+    """Return the mean vector of each word's features, float32 (num_words, dim), not normalised; zeros without features.
+
+    Args:
+        folder: output of ``xling pretrain static``.
+        words: of any language.
+
+    Raises:
+        UserError: a file is missing or damaged, or the features are of another version.
+    """
+    try:
+        version = json.loads((folder / FILES[0]).read_text(encoding="utf-8")).get("features", 1)
+        table = load_file(folder / FILES[1])["table"]
+    except (OSError, ValueError, KeyError, AttributeError, SafetensorError) as error:
+        raise UserError(
+            f"encoder={folder}: {type(error).__name__} {error}",
+            "an output of xling pretrain static",
+            "run it again",
+        ) from None
+    if version != VERSION:
+        raise UserError(
+            f"encoder={folder} uses version {version} of the word features",
+            f"version {VERSION}",
+            "run xling corpus nway and xling pretrain static again",
+        )
+    vectors = np.zeros((len(words), table.shape[1]), dtype=np.float32)
+    for i, word in enumerate(words):
+        if rows := [h % len(table) for token in tokens(word) for h in hashed(token).tolist()]:
+            vectors[i] = table[rows].astype(np.float32).mean(0)
+    return vectors
