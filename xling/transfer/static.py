@@ -279,7 +279,7 @@ class IntentsSlots:
             draw = rng("static switched", cfg.seed)
             switched = [words.replaced(text, draw) for _ in range(SWITCHED) for text in sentences]
             sentences, tags = [*sentences, *switched], tags * (1 + SWITCHED)
-            epochs = math.ceil(2 * epochs / (1 + SWITCHED))
+            epochs = math.ceil(4 * epochs / (1 + SWITCHED))
         lexicon = TagLexicon(slots, _different(sentences, tags))
         # A few hundred rows teach the spelling of their words; the sketch of an unknown word would be noise.
         encoder = backend.encoder.without_sketch()
