@@ -68,6 +68,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.corpora.mining.stage:MineConfig",
         phases="xling.corpora.mining.stage:phases",
         run_part="xling.corpora.mining.stage:run_part",
+        check="xling.transfer.checks:mine",
         reads="checkpoint",
         help="find translations in two monolingual corpora by the margin of their sentence vectors",
         extra="mining",
