@@ -250,6 +250,10 @@ _IN_FILES = (
     ("pretrain data={shards} out=out train.sharding=full objectives.umt.reuse=2", "with objectives.umt"),
     ("umt data={shards} pairs=en-th out=out back.reuse=0", "reuse=0"),
     ("mine src={corpus}/en.txt tgt={corpus}/th.txt pair=en-th checkpoint={task} out=out", "no checkpoint at"),
+    ("export hf {task} out", "a head for intent_slots"),
+    ("export onnx {odd} out", "before the blocks (model.pre_norm), which XLM-R's classes cannot express"),
+    ("export hf {seq2seq} out", "(model.plain_head=false), which BART's classes cannot express"),
+    ("export fairseq {odd} out", "(model.pre_norm), which XLM-R's classes cannot express"),
     ("eval toy_ner data={corpus} checkpoint={task} systems=random out=out", "has no random control"),
 )
 
@@ -267,9 +271,12 @@ def test_what_is_wrong_in_files_is_told_without_torch(
     checkpoint.write_published(
         seq2seq / "model.pt", published.SEQ2SEQ, {"shape": {}, "langs": ["en", "th"]}, {}, seq2seq
     )
-    task, old = (Path(shutil.copytree(seq2seq, tmp_path / name)) for name in ("task", "old"))
+    task, old, odd = (Path(shutil.copytree(seq2seq, tmp_path / name)) for name in ("task", "old", "odd"))
     torch.save(torch.load(old / "model.pt"), old / "model.pt", _use_new_zipfile_serialization=False)
-    (task / "model.pt").rename(task / "task.pt")
+    facts = {"shape": {"pre_norm": True}, "langs": ["en"], "kind": "intent_slots", "labels": []}
+    for path, kind in ((odd / "model.pt", published.ENCODER), (task / "task.pt", published.TASK)):
+        checkpoint.write_published(path, kind, facts, {}, path.parent)
+    (task / "model.pt").unlink()
     shape = " ".join(word for word in tiny if word.startswith(("model.", "objectives.")))
     places = {
         "corpus": corpus,
@@ -281,6 +288,7 @@ def test_what_is_wrong_in_files_is_told_without_torch(
         "rows": rows.parent,
         "task": task,
         "old": old,
+        "odd": odd,
     }
     lines_ = [line.format(**places, shape=shape).split() for line, _ in _IN_FILES]
     usages = [" ".join({word.partition("=")[0]: word for word in words}.values()) for words in lines_]

@@ -56,6 +56,8 @@ COUNT = Range(least=1, words="a whole number from 1")
 POSITIVE = Range(above=0)
 NOT_NEGATIVE = Range(least=0)
 SHARE = Range(least=0, below=1, words="a share from 0, below 1")
+SEQUENCE = Range(least=8, words="a whole number from 8")
+"""Tokens of a sequence, with room for specials and a piece on either side."""
 PART = Range(least=0, most=1, words="a share from 0 to 1")
 
 

@@ -7,6 +7,7 @@ import io
 import pickle
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from xling.core import inputs
 from xling.core.errors import UserError
 from xling.core.stage_type import load
 from xling.models.setting import DECODER
-from xling.models.shape import DEFAULT, ModelConfig, names
+from xling.models.shape import Shape, names
 from xling.text.vocab import vocab_digest
 
 ENCODER, SEQ2SEQ, TASK, FOREIGN = "xling-encoder-1", "xling-seq2seq-1", "xling-task-1", "xling-foreign-1"
@@ -84,8 +85,7 @@ def _in_stream(path: Path) -> Any:
 
 def shape_of(content: Mapping[str, Any]) -> Any:
     """Return the shape of a model from its `facts`; settings that it does not name have their defaults."""
-    shape = {name: getattr(DEFAULT, name) for name in names(ModelConfig)} | dict(content.get("shape", {}))
-    return SimpleNamespace(**shape)
+    return SimpleNamespace(**asdict(Shape()) | dict(content.get("shape", {})))
 
 
 def read(directory: Path, *kinds: str) -> dict[str, Any]:

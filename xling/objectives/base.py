@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from xling import compat
 from xling.core import ranges
-from xling.core.ranges import COUNT, Range, ranged
+from xling.core.ranges import COUNT, SEQUENCE, Range, ranged
 from xling.core.registry import Registry
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
@@ -56,7 +56,7 @@ class TaskConfig(FairseqDataclass):
     data: str = ""
     langs: str = ""
     alpha: float = ranged(0.3, Range(least=0, most=1))
-    tokens_per_sample: int = ranged(256, Range(least=8, words="a whole number from 8"))
+    tokens_per_sample: int = ranged(256, SEQUENCE)
     read_chunk: int = ranged(0, Range(least=0, words="a whole number from 0"))
     read_buffer: int = ranged(16, COUNT)
     seed: int = II("common.seed")
