@@ -250,6 +250,7 @@ _IN_FILES = (
     ("pretrain data={shards} out=out train.sharding=full objectives.umt.reuse=2", "with objectives.umt"),
     ("umt data={shards} pairs=en-th out=out back.reuse=0", "reuse=0"),
     ("mine src={corpus}/en.txt tgt={corpus}/th.txt pair=en-th checkpoint={task} out=out", "no checkpoint at"),
+    ("import hf {hub} out", "config.json: layer_norm_eps='x'; valid: a number"),
     ("export hf {task} out", "a head for intent_slots"),
     ("export onnx {odd} out", "before the blocks (model.pre_norm), which XLM-R's classes cannot express"),
     ("export hf {seq2seq} out", "(model.plain_head=false), which BART's classes cannot express"),
@@ -264,6 +265,8 @@ def test_what_is_wrong_in_files_is_told_without_torch(
     (tmp_path / "here").mkdir()
     (rows := tmp_path / "rows" / "ner").mkdir(parents=True)
     (rows / "en.test.tsv").write_text("two\tO\nbooks\tO\n\n")
+    (hub := tmp_path / "hub").mkdir()
+    (hub / "config.json").write_text('{"model_type": "bert", "layer_norm_eps": "x"}')
     cut, seq2seq = tmp_path / "cut", tmp_path / "seq2seq"
     shutil.copytree(shards, cut)
     (cut / "en" / "train.bin").write_bytes(b"")
@@ -289,6 +292,7 @@ def test_what_is_wrong_in_files_is_told_without_torch(
         "task": task,
         "old": old,
         "odd": odd,
+        "hub": hub,
     }
     lines_ = [line.format(**places, shape=shape).split() for line, _ in _IN_FILES]
     usages = [" ".join({word.partition("=")[0]: word for word in words}.values()) for words in lines_]
