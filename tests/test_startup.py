@@ -148,6 +148,8 @@ _MISTAKES = (
     "export hf nowhere out",
     "export fairseq nowhere out",
     "import fairseq nowhere out",
+    "import xlm nowhere out",
+    "import xlm . out",
     "merge out checkpoints=nowhere",
     "merge out checkpoints=nowhere,nothing",
     "trim nowhere out corpora.en=x",

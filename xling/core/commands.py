@@ -448,6 +448,15 @@ COMMANDS: tuple[Stage, ...] = (
         help="import a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
     ),
     Stage(
+        "import xlm",
+        config="xling.hub.settings:ImportConfig",
+        run="xling.hub.source:run_xlm",
+        positional="source out",
+        reads="source",
+        help="import a .pth of XLM, with the codes of its BPE beside it, as an encoder",
+        extra="hub",
+    ),
+    Stage(
         "import tokenizer",
         config="xling.hub.settings:TokenizerConfig",
         run="xling.hub.source:run_tokenizer",
