@@ -1,4 +1,4 @@
-"""What the classes of transformers and fairseq can express of a model's shape and head; without torch."""
+"""Parts of a model that the classes of transformers and fairseq lack, by its shape and head; without torch."""
 
 from __future__ import annotations
 

@@ -70,14 +70,14 @@ def xlm_files(folder: Path) -> tuple[Path, Path]:
     Raises:
         UserError: one is missing, or there are several.
     """
-    found = []
+    files = []
     for pattern, what in (("*.pth", "a checkpoint of XLM"), ("codes*", "the codes of its BPE")):
         paths = sorted(path for path in folder.glob(pattern) if path.is_file())
         if len(paths) != 1:
             given = f"{folder} has {len(paths)} files {pattern}"
             raise UserError(given, f"one: {what}", "put both into a directory of their own")
-        found += paths
-    return found[0], found[1]
+        files += paths
+    return files[0], files[1]
 
 
 def run_tokenizer(cfg: TokenizerConfig) -> manifest.Manifest:

@@ -36,12 +36,14 @@ _SAME = (
 _INDICES = {"bos_index": 0, "eos_index": 1, "pad_index": 2, "unk_index": 3, "mask_index": 5}
 _WITHOUT = ("asm", "use_memory")
 """Parts of XLM that transformers lacks."""
+_BUILT = {"_reconstruct": np.zeros(0).__reduce__()[0], "scalar": np.float64(0).__reduce__()[0]}
 _PLAIN: list[Any] = [
-    (np._core.multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
-    (np._core.multiarray.scalar, "numpy.core.multiarray.scalar"),
-    np._core.multiarray._reconstruct, np._core.multiarray.scalar, np.ndarray, np.dtype,
+    *_BUILT.values(),
+    *((build, f"numpy.core.multiarray.{name}") for name, build in _BUILT.items()),
+    np.ndarray,
+    np.dtype,
     *(type(np.dtype(kind)) for kind in ("f4", "f8", "i4", "i8", "?")),
-]  # fmt: skip
+]
 """Arrays of numbers, which are among the settings: they hold no code."""
 
 

@@ -1,4 +1,4 @@
-"""What settings of objectives demand of each other, of the data and of the model, beyond their ranges; without torch.
+"""Demands of objectives' settings on each other, the data and the model, beyond their ranges; without torch.
 
 `xling pretrain` checks it before it imports anything heavy, and every objective when it is built. Ranges are
 declared beside the settings (`xling.core.ranges`).

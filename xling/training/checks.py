@@ -6,7 +6,7 @@ The training itself makes them again, and those of the objectives and of single 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, make_dataclass, replace
+from dataclasses import asdict, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,9 @@ def check_settings(cfg: PretrainConfig) -> None:
         raise UserError(
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
         )
-    for name in dict.fromkeys(name for each in (cfg, *cfg.phases.values()) for name in each.objectives):
-        check_known(name)
+    for objectives in (cfg.objectives, *(phase.objectives for phase in cfg.phases.values())):
+        for name in objectives:
+            check_known(name)
     for number, part in enumerate(phases.planned(cfg)[1]):
         langs, decoder = _check_part(part.cfg)
         if cfg.init and not number:
@@ -134,7 +135,11 @@ def check_known(name: str) -> str:
 def _class_of(keys: list[schema.Key]) -> Any:
     """Build a dataclass of the settings of an objective, whose own class needs torch."""
     each = [
-        (key.name.rpartition(".")[2], _TYPES.get(key.kind, str), ranges.ranged(key.default, key.range))
+        (
+            key.name.rpartition(".")[2],
+            _TYPES.get(key.kind, str),
+            field(default=key.default, metadata={ranges.RANGE: key.range}),
+        )
         for key in keys
     ]
     return make_dataclass("Settings", [("data", str, ""), ("seed", int, 1), *each])

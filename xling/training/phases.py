@@ -27,7 +27,7 @@ _SHORT = ("alpha", "mask_prob", "tokens_per_sample")
 
 @dataclass(frozen=True)
 class Facts:
-    """What the plan of a training has to know of an objective.
+    """Properties of an objective that the plan of a training depends on.
 
     Attributes:
         settings: names of its settings.
