@@ -251,7 +251,10 @@ _IN_FILES = (
     ("pretrain data={shards} out=out phases.a.updates=2 phases.a.objectives.xx.alpha=1", "unknown objective"),
     ("pretrain data={shards} out=out train.sharding=full objectives.umt.reuse=2", "with objectives.umt"),
     ("umt data={shards} pairs=en-th out=out back.reuse=0", "reuse=0"),
-    ("mine src={corpus}/en.txt tgt={corpus}/th.txt pair=en-th checkpoint={task} out=out", "no checkpoint at"),
+    (
+        "mine src={corpus}/en.txt tgt={corpus}/th.txt pair=en-th checkpoint={task} out=out",
+        "task is fine-tuned",
+    ),
     ("import hf {hub} out", "config.json: layer_norm_eps='x'; valid: a number"),
     ("export hf {task} out", "a head for intent_slots"),
     ("export onnx {odd} out", "before the blocks (model.pre_norm), which XLM-R's classes cannot express"),

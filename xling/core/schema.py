@@ -130,6 +130,7 @@ def sentences_in(doc: str) -> dict[str, str]:
     return meanings
 
 
+@functools.cache
 def objectives() -> dict[str, list[Key]]:
     """Return the settings of every objective by its name, each as ``objectives.OBJECTIVE.NAME``."""
     classes = _classes()
@@ -140,19 +141,26 @@ def objectives() -> dict[str, list[Key]]:
     return dict(sorted(by_objective.items()))
 
 
-def with_decoder() -> set[str]:
+def with_decoder() -> frozenset[str]:
     """Return the names of the objectives that need a model with a decoder."""
     return declaring("decoder = True")
 
 
-def declaring(first: str) -> set[str]:
-    """Return the names of the objectives whose class, or one below it, has a line or a method that begins so."""
+@functools.cache
+def declaring(what: str) -> frozenset[str]:
+    """Return the names of the objectives whose class, or one below it, has an assignment or a method ``what``."""
     classes = _classes()
-    lines = {
+    bodies = {
         name: [line for base in _bases(node, classes) if base.name != "Objective" for line in base.body]
         for name, node in _objectives()
     }
-    return {name for name, body in lines.items() if any(ast.unparse(line).startswith(first) for line in body)}
+    return frozenset(name for name, body in bodies.items() if any(_is(line, what) for line in body))
+
+
+def _is(line: ast.stmt, what: str) -> bool:
+    if isinstance(line, ast.FunctionDef):
+        return line.name == what
+    return isinstance(line, ast.Assign) and ast.unparse(line) == what
 
 
 @functools.cache

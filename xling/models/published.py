@@ -114,6 +114,12 @@ def check_file(path: Path) -> None:
     """Raise UserError where there is no model file."""
     if not path.is_file():
         inputs.refuse_hub_folder(path.parent)
+        if (path.parent / TASK_FILE).is_file():
+            raise UserError(
+                f"{path.parent} is fine-tuned",
+                f"a directory with {path.name}",
+                "give the checkpoint that it was fine-tuned from",
+            )
         fix = f"run `xling {'pretrain' if path.name == MODEL_FILE else 'finetune'}` first"
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
 

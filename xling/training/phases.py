@@ -49,9 +49,7 @@ def facts_of(name: str) -> Facts:
         UserError: there is no such objective.
     """
     if keys := schema.objectives().get(name):
-        said = [
-            name in schema.declaring(line) for line in ("decoder = True", "shardable = False", "def modules(")
-        ]
+        said = [name in schema.declaring(line) for line in ("decoder = True", "shardable = False", "modules")]
         settings = frozenset(key.name.rpartition(".")[2] for key in keys)
         return Facts(settings, said[0], not said[1], said[2])
     entry, base = load("xling.objectives:OBJECTIVES")[name], load("xling.objectives.base:Objective")
