@@ -250,6 +250,7 @@ _IN_FILES = (
     ("pretrain data={shards} out=out phases.a.updates=2 phases.a.alpha=3", "alpha=3"),
     ("pretrain data={shards} out=out phases.a.updates=2 phases.a.objectives.xx.alpha=1", "unknown objective"),
     ("pretrain data={shards} out=out train.sharding=full objectives.umt.reuse=2", "with objectives.umt"),
+    ("pretrain data={shards} out=out model.own_positions=2 model.positions=rope", "model.positions=learnt"),
     ("umt data={shards} pairs=en-th out=out back.reuse=0", "reuse=0"),
     (
         "mine src={corpus}/en.txt tgt={corpus}/th.txt pair=en-th checkpoint={task} out=out",
