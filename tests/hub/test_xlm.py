@@ -145,7 +145,7 @@ def test_its_own_checkpoint_is_the_same_model(written: Path, tmp_path: Path, pre
     [
         (
             lambda content: content.pop("model"),
-            "has no model; valid: a checkpoint of XLM with model, params, dico_word2id",
+            "has no model; valid: a checkpoint of XLM with model, params, dico",
         ),
         (lambda content: content["params"].update(asm=True), "asm=True; valid: asm=false"),
         (lambda content: content["params"].update(n_layers=3), "no weight transformer.attentions.2"),
