@@ -84,7 +84,7 @@ from xling.training.assemble import build_trainer
             "btmlm.tokens_per_sample=5; valid: a whole number from 8",
         ),
         ("mmlm", ["objectives.mmlm.mask_prob=-0.1"], "mask_prob=-0.1; valid: a share"),
-        ("mmlm", ["objectives.mmlm.random_token_prob=nan"], "random_token_prob=nan; valid: a share"),
+        ("mmlm", ["objectives.mmlm.random_token_prob=nan"], "random_token_prob=nan; valid: a number"),
         ("mmlm", ["objectives.mmlm.alpha=nan"], "alpha=nan; valid: a number"),
         ("mmlm", ["objectives.mmlm.alpha=1.5"], "alpha=1.5; valid: a number from 0 to 1"),
         ("mmlm", ["langs=en,en,ar"], "langs=en,en,ar: en is given twice; valid: each language once"),

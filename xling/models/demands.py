@@ -40,14 +40,14 @@ def of_data(name: str, cfg: Any, langs: list[str]) -> None:
         selection.pairs_of(cfg.pairs, Path(cfg.data), langs)
 
 
-def of_model(name: str, cfg: Any, shape: Any) -> None:
-    """Check the settings of an objective against the shape of the model that is trained.
+def of_model(name: str, cfg: Any, langs: list[str], shape: Any) -> None:
+    """Check the settings of an objective against the shape of the model that is trained, and of its teacher.
 
     Raises:
         UserError: they do not fit.
     """
     if name in _OF_MODEL:
-        _OF_MODEL[name](cfg, shape)
+        _OF_MODEL[name](cfg, langs, shape)
 
 
 def of_mix(objectives: Mapping[str, Mapping[str, Any]], data: Path) -> None:
@@ -171,15 +171,16 @@ def _umt(cfg: Any, data: Path, langs: list[str]) -> None:
                 )
 
 
-def _distill(cfg: Any, data: Path, langs: list[str]) -> None:
+def _distill(cfg: Any, langs: list[str], shape: Any) -> None:
     if not cfg.teacher:
         raise UserError("no teacher to distill", "a published encoder", "objectives.distill.teacher=DIR")
     directory = Path(cfg.teacher)
     content = published.read(directory, *published.OURS)
     if content["format"] == published.SEQ2SEQ:
         raise UserError(f"objectives.distill.teacher={directory} has a decoder", "an encoder alone")
-    published.check_vocabulary(vocab_digest(directory), data, directory)
-    if published.shape_of(content).lang_embeddings and content["langs"] != langs:
+    published.check_vocabulary(vocab_digest(directory), Path(cfg.data), directory)
+    teacher = published.shape_of(content)
+    if teacher.lang_embeddings and content["langs"] != langs:
         raise UserError(
             f"objectives.distill.teacher={directory} has language embeddings for {', '.join(content['langs'])}",
             f"the languages of this training: {', '.join(langs)}",
@@ -191,10 +192,6 @@ def _distill(cfg: Any, data: Path, langs: list[str]) -> None:
             f"objectives.distill: soft={cfg.soft} hidden={cfg.hidden} relations={cfg.relations} hard={cfg.hard}",
             "weights from 0, one of the first three above it",
         )
-
-
-def _distilled(cfg: Any, shape: Any) -> None:
-    teacher = published.shape_of(published.read(Path(cfg.teacher), *published.OURS))
     if teacher.max_positions < cfg.tokens_per_sample:
         raise UserError(
             f"objectives.distill.tokens_per_sample={cfg.tokens_per_sample}",
@@ -212,7 +209,7 @@ def _distilled(cfg: Any, shape: Any) -> None:
         )
 
 
-def _contrasted(cfg: Any, shape: Any) -> None:
+def _xlco(cfg: Any, langs: list[str], shape: Any) -> None:
     if not 0 <= cfg.layer <= shape.layers:
         raise UserError(f"objectives.xlco.layer={cfg.layer}", f"1 to {shape.layers}, or 0 for the paper's")
 
@@ -222,7 +219,7 @@ def _language_last(what: str, shape: Any) -> None:
         raise UserError(f"{what} with model.lang_first=true", "model.lang_first=false")
 
 
-def _as_fairseq(cfg: Any, shape: Any) -> None:
+def _as_fairseq(cfg: Any, langs: list[str], shape: Any) -> None:
     if cfg.style == "fairseq":
         _language_last("objectives.mbart.style=fairseq", shape)
 
@@ -230,14 +227,13 @@ def _as_fairseq(cfg: Any, shape: Any) -> None:
 _OF_DATA: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "alm": lambda cfg, data, langs: selection.switched_pairs(cfg.pairs, data, langs),
     "btmlm": _btmlm,
-    "distill": _distill,
     "mbart": _mbart,
     "translation": _translation,
     "umt": _umt,
 }
-_OF_MODEL: dict[str, Callable[[Any, Any], None]] = {
-    "distill": _distilled,
-    "mass": lambda cfg, shape: _language_last("objectives.mass", shape),
+_OF_MODEL: dict[str, Callable[[Any, list[str], Any], None]] = {
+    "distill": _distill,
+    "mass": lambda cfg, langs, shape: _language_last("objectives.mass", shape),
     "mbart": _as_fairseq,
-    "xlco": _contrasted,
+    "xlco": _xlco,
 }

@@ -115,7 +115,7 @@ class Objective(ABC):
         Raises:
             UserError: as `xling.models.demands.of_model`.
         """
-        demands.of_model(self.name, self.cfg, shape)
+        demands.of_model(self.name, self.cfg, self.langs, shape)
         self.shape = shape
 
     @abstractmethod

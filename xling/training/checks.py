@@ -87,7 +87,7 @@ def _check_part(cfg: PretrainConfig) -> tuple[list[str], bool]:
         demands.of_mix(cfg.objectives, data)
     for name, settings in objectives.items():
         demands.of_data(name, settings, langs)
-        demands.of_model(name, settings, cfg.model)
+        demands.of_model(name, settings, langs, cfg.model)
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
