@@ -50,6 +50,7 @@ from xling.eval.suite import (
     suites,
 )
 from xling.eval.translations import Translations
+from xling.transfer.checks import check_control
 from xling.transfer.settings import check_regime
 
 FIXED_SEED = -1
@@ -69,6 +70,8 @@ def run(cfg: EvalConfig) -> Answer:
     expand(cfg.suites)
     if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random"} & {*cfg.systems}:
         raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
+    if cfg.checkpoint and "random" in cfg.systems:
+        check_control(Path(cfg.checkpoint))
     checked(cfg, data_folder(cfg.data))  # before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)

@@ -178,13 +178,20 @@ def test_every_setting_has_a_sentence() -> None:
 def test_settings_of_objectives_read_from_the_source_are_those_of_the_classes() -> None:
     import dataclasses
 
+    from xling.core.ranges import RANGE
     from xling.objectives import OBJECTIVES
+    from xling.objectives.base import Objective
+    from xling.training.phases import facts_of
 
     told = schema.objectives()
     for name, thing in OBJECTIVES.items():
-        fields = {f.name: f.default for f in dataclasses.fields(thing.config) if not f.name.startswith("_")}
-        own = {key.name.removeprefix(f"objectives.{name}."): key.default for key in told[name]}
-        assert own == {k: v for k, v in fields.items() if k not in ("data", "seed")}, name
+        given = [f for f in dataclasses.fields(thing.config) if not f.name.startswith("_")]
+        fields = {f.name: (f.default, f.metadata.get(RANGE)) for f in given if f.name not in ("data", "seed")}
+        own = {key.name.removeprefix(f"objectives.{name}."): (key.default, key.range) for key in told[name]}
+        assert own == fields, name
+        facts = facts_of(name)
+        assert (facts.decoder, facts.shardable) == (thing.decoder, thing.shardable), name
+        assert facts.keeps == (thing.modules is not Objective.modules), name
 
 
 def test_recipes_fit_the_schema_of_their_stage(capsys: pytest.CaptureFixture[str]) -> None:

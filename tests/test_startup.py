@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from xling.models import checkpoint, published
 
@@ -147,6 +148,8 @@ _MISTAKES = (
     "export hf nowhere out",
     "export fairseq nowhere out",
     "import fairseq nowhere out",
+    "import xlm nowhere out",
+    "import xlm . out",
     "merge out checkpoints=nowhere",
     "merge out checkpoints=nowhere,nothing",
     "trim nowhere out corpora.en=x",
@@ -230,6 +233,35 @@ _IN_FILES = (
     ("merge out checkpoints={model},{seq2seq}", "differ in format"),
     ("measure {vocab} text={corpus}/en.txt out=out", "no checkpoint at"),
     ("pretrain static data={shards} out=out", "an output of xling corpus nway"),
+    ("pretrain data={shards} out=out objectives.mmlm.mask_prob=2", "mask_prob=2.0; valid: a share"),
+    ("pretrain data={shards} out=out objectives.mmlm.mask_unit=wrod", "'wrod'; valid: span, token, word"),
+    ("pretrain data={shards} out=out objectives.umt.reuse=0", "reuse=0; valid: a whole number from 1"),
+    ("pretrain data={shards} out=out objectives.umt.pairs=en-fr", "pair en-fr: no text in fr"),
+    ("translate {old} src=en tgt=fr", "was not trained on 'fr'"),
+    (
+        "pretrain data={shards} out=out objectives.distill.soft=-1 objectives.distill.teacher={model}",
+        "weights",
+    ),
+    ("pretrain data={shards} out=out objectives.distill.teacher={model}", "the positions of the teacher"),
+    ("pretrain data={shards} out=out objectives.mmlm.schedule=0:1", "schedule with one objective"),
+    ("pretrain data={shards} out=out mix=sum objectives.mmlm.weight=0 objectives.clm.weight=1", "weight=0"),
+    ("pretrain data={shards} out=out phases.a.langs=en", "one of the two above 0"),
+    ("pretrain data={shards} out=out phases.a.updates=2 phases.a.langs=fr", "unknown language in"),
+    ("pretrain data={shards} out=out phases.a.updates=2 phases.a.alpha=3", "alpha=3"),
+    ("pretrain data={shards} out=out phases.a.updates=2 phases.a.objectives.xx.alpha=1", "unknown objective"),
+    ("pretrain data={shards} out=out train.sharding=full objectives.umt.reuse=2", "with objectives.umt"),
+    ("pretrain data={shards} out=out model.own_positions=2 model.positions=rope", "model.positions=learnt"),
+    ("umt data={shards} pairs=en-th out=out back.reuse=0", "reuse=0"),
+    (
+        "mine src={corpus}/en.txt tgt={corpus}/th.txt pair=en-th checkpoint={task} out=out",
+        "task is fine-tuned",
+    ),
+    ("import hf {hub} out", "config.json: layer_norm_eps='x'; valid: a number"),
+    ("export hf {task} out", "a head for intent_slots"),
+    ("export onnx {odd} out", "before the blocks (model.pre_norm), which XLM-R's classes cannot express"),
+    ("export hf {seq2seq} out", "(model.plain_head=false), which BART's classes cannot express"),
+    ("export fairseq {odd} out", "(model.pre_norm), which XLM-R's classes cannot express"),
+    ("eval toy_ner data={corpus} checkpoint={task} systems=random out=out", "has no random control"),
 )
 
 
@@ -239,6 +271,8 @@ def test_what_is_wrong_in_files_is_told_without_torch(
     (tmp_path / "here").mkdir()
     (rows := tmp_path / "rows" / "ner").mkdir(parents=True)
     (rows / "en.test.tsv").write_text("two\tO\nbooks\tO\n\n")
+    (hub := tmp_path / "hub").mkdir()
+    (hub / "config.json").write_text('{"model_type": "bert", "layer_norm_eps": "x"}')
     cut, seq2seq = tmp_path / "cut", tmp_path / "seq2seq"
     shutil.copytree(shards, cut)
     (cut / "en" / "train.bin").write_bytes(b"")
@@ -246,6 +280,12 @@ def test_what_is_wrong_in_files_is_told_without_torch(
     checkpoint.write_published(
         seq2seq / "model.pt", published.SEQ2SEQ, {"shape": {}, "langs": ["en", "th"]}, {}, seq2seq
     )
+    task, old, odd = (Path(shutil.copytree(seq2seq, tmp_path / name)) for name in ("task", "old", "odd"))
+    torch.save(torch.load(old / "model.pt"), old / "model.pt", _use_new_zipfile_serialization=False)
+    facts = {"shape": {"pre_norm": True}, "langs": ["en"], "kind": "intent_slots", "labels": []}
+    for path, kind in ((odd / "model.pt", published.ENCODER), (task / "task.pt", published.TASK)):
+        checkpoint.write_published(path, kind, facts, {}, path.parent)
+    (task / "model.pt").unlink()
     shape = " ".join(word for word in tiny if word.startswith(("model.", "objectives.")))
     places = {
         "corpus": corpus,
@@ -255,6 +295,10 @@ def test_what_is_wrong_in_files_is_told_without_torch(
         "cut": cut,
         "seq2seq": seq2seq,
         "rows": rows.parent,
+        "task": task,
+        "old": old,
+        "odd": odd,
+        "hub": hub,
     }
     lines_ = [line.format(**places, shape=shape).split() for line, _ in _IN_FILES]
     usages = [" ".join({word.partition("=")[0]: word for word in words}.values()) for words in lines_]

@@ -28,7 +28,6 @@ A stage is imported only when it is called, so a login node never loads torch.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import json
 import logging
@@ -208,7 +207,7 @@ def run_stage(words: list[str], as_json: bool) -> Any:
     printing = words[0] == "config"
     stage, rest = find_stage(words[1:] if printing else words)
     if not set(HELP).isdisjoint(rest):
-        settings = [dataclasses.asdict(key) for key in schema.keys(load(stage.config))]
+        settings = [key.plain() for key in schema.keys(load(stage.config))]
         facts = {"stage": stage.name, "help": stage.help, "settings": settings}
         return Answer(manual.stage_help(stage), facts)
     if any(w.startswith("sweep.") for w in rest) and not printing:

@@ -264,10 +264,12 @@ def announce_default(cfg: MonoConfig) -> None:
 def announce(plan: Plan, cfg: MonoConfig) -> None:
     """Say on standard error what will be read, and what will be downloaded first."""
     context = cfg.context()
-    lines = [f"{cfg.lang}: {len(plan.parts)} parts into {cfg.directory}"]
+    parts = len(plan.parts)
+    lines = [f"{cfg.lang}: {parts} part{'s' * (parts != 1)} into {cfg.directory}"]
     for source in plan.sources:
         size = "size not stated" if source["num_bytes"] is None else _human(source["num_bytes"])
-        lines.append(f"  {source['uri']}: {source['num_shards']} shards, {size} ({source['licence']})")
+        shards = f"{source['num_shards']} shard{'s' * (source['num_shards'] != 1)}"
+        lines.append(f"  {source['uri']}: {shards}, {size}, licence: {source['licence']}")
     remote = [shard for part in plan.parts for shard in part if shard.remote]
     missing = [shard for shard in remote if not context.download(shard).path.is_file()]
     if remote:

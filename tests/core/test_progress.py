@@ -44,6 +44,15 @@ def test_a_log_gets_one_line_a_minute(clock: Clock) -> None:
     ]
 
 
+def test_the_end_is_told_once(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress("pretrain", 10, "updates", stream) as shown:
+        clock.now += 100
+        shown.update(10, note="loss 1.2")
+        clock.now += 1
+    assert stream.getvalue() == "pretrain: 10 of 10 updates, 0.1/s, 100 s, 0 s left, loss 1.2\n"
+
+
 def test_a_log_without_a_total_and_without_work(clock: Clock) -> None:
     stream = io.StringIO()
     with Progress("read", stream=stream):

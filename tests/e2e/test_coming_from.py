@@ -83,6 +83,7 @@ def prepare(vocab: Path) -> None:
     test_foreign.save_random("deberta-v2", text, Path("microsoft/mdeberta-v3-base"))
     test_foreign.save_random("roberta", text, Path("FacebookAI/roberta-base"))
     test_xlm.save_random(text, Path("FacebookAI/xlm-mlm-100-1280"))
+    test_xlm.written_by_xlm(Path("mlm_enfr_1024"), Path("FacebookAI/xlm-mlm-100-1280"))
     write_xnli(Path("facebook/xnli"))
 
 

@@ -14,9 +14,9 @@ from xling.eval.results import read_scores
 LANGS = {"en", "de", "fr", "es", "sw", "tr", "ru"}
 # All that the quickstart may write to standard error: its steps, what a corpus is made of, and progress.
 TOLD = (
-    r"\[\d+/13\] \w+: xling [a-z ]+( ended after [\d.]+ min \([\d.]+ min of processor time\))?",
-    r"[a-z]{2}: \d+ parts? into \S+",
-    r"  text:\S+: \d+ shards?, .*B \(as the files' own\)",
+    r"\[\d+/13\] \w+: xling [a-z ]+( ended after [\d.]+ (s|min) \([\d.]+ (s|min) of processor time\))?",
+    r"[a-z]{2}: 1 part into \S+",
+    r"  text:\S+: 1 shard, .*B, licence: as the files' own",
     r"(binarize|pretrain) \S+: [\d,]+ of [\d,]+ (docs|pairs|updates), .*",
     r"toy_\w+, \w+, seed \d+: [\d,]+ of [\d,]+ updates, .*",
 )

@@ -100,7 +100,7 @@ def test_segments_go_out_and_in_again(foreign: Path, vocab: Path, tmp_path: Path
     run_hf(ImportConfig(tmp_path / "b", tmp_path / "c"))
     first, second = (checkpoint.load_model(tmp_path / x)[0].state_dict() for x in "ac")
     assert "encoder.segments.weight" in first and all(torch.equal(first[k], second[k]) for k in first)
-    with pytest.raises(UserError, match=r"model\.segment_embeddings.*which RoBERTa lacks"):
+    with pytest.raises(UserError, match=r"model\.segment_embeddings.*which fairseq's classes cannot express"):
         export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "d"))
 
 
@@ -197,7 +197,8 @@ def fewer_pieces(folder: Path) -> None:
             set_config(model_type="xlnet"),
             "type .xlnet.; valid: xlm-roberta, bert, modernbert, mbart, m2m_100, bart, t5",
         ),
-        (set_config(layer_norm_eps="x"), "holds what cannot be used"),
+        (set_config(layer_norm_eps="x"), "config.json: layer_norm_eps='x'; valid: a number"),
+        (set_config(id2label=[]), "id2label=.*; valid: an object"),
         (set_config(hidden_act="relu"), "hidden_act='relu'"),
         (set_config(num_attention_heads=5), "a width that is a multiple of the heads"),
         (set_config(num_attention_heads=4, hidden_size=48), "by its configuration"),

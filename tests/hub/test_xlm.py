@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -15,6 +18,7 @@ from xling.core.errors import UserError
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig
+from xling.hub.source import run_xlm
 from xling.models import checkpoint
 from xling.text import moses, vocab
 from xling.transfer import tune
@@ -36,7 +40,7 @@ def save_random(text: list[str], folder: Path, lower: bool = True) -> None:
     trained = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
     trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trained.train_from_iterator(
-        [*(line.lower() for line in text), *LINES],
+        [*(line.lower() for line in text), *(line.lower() if lower else line for line in LINES)],
         trainers.BpeTrainer(vocab_size=260, special_tokens=SPECIALS, end_of_word_suffix="</w>"),
     )
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,6 +92,80 @@ def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path)
                 assert largest(mine[row], states.mean(0)) <= 1e-5, line
     assert len(seen) > 30
     assert len(processor._order) == len(checkpoint.load_model(tmp_path / "in")[0].encoder.tokens.weight)
+
+
+def written_by_xlm(folder: Path, theirs: Path, prefix: str = "") -> Path:
+    """Write a model of transformers as XLM writes it: a file of an old torch, pieces in its spelling, and codes."""
+    from transformers import XLMWithLMHeadModel
+
+    model = XLMWithLMHeadModel.from_pretrained(theirs)
+    ids = json.loads((theirs / "vocab.json").read_text())
+    ends = {piece: piece.removesuffix("</w>") if piece.endswith("</w>") else f"{piece}@@" for piece in ids}
+    same = ("emb_dim", "n_layers", "n_heads", "dropout", "attention_dropout", "n_langs", "use_lang_emb")
+    params = {name: getattr(model.config, name) for name in same} | {
+        "gelu_activation": True, "sinusoidal_embeddings": False, "asm": False, "n_words": len(ids),
+        "id2lang": {0: "ar", 1: "en"}, "lang2id": {"ar": 0, "en": 1}, "mask_scores": np.ones(len(ids)),
+        "pred_probs": torch.FloatTensor([0.8, 0.1, 0.1]), "sample_alpha": np.float64(0.5), "eos_index": 1,
+    }  # fmt: skip
+    content = {
+        "epoch": 3,
+        "model": {prefix + name.removeprefix("transformer."): w for name, w in model.state_dict().items()},
+        "dico_word2id": {piece if n < 14 else ends[piece]: n for piece, n in ids.items()},
+        "params": params,
+    }
+    folder.mkdir()
+    torch.save(content, folder / "mlm_ar_en.pth", _use_new_zipfile_serialization=False)
+    (folder / "codes_ar_en").write_bytes((theirs / "merges.txt").read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_its_own_checkpoint_is_the_same_model(written: Path, tmp_path: Path, prefix: str) -> None:
+    """Logits and ids of the export are those of the model in transformers that has the same weights."""
+    from transformers import AutoTokenizer, XLMWithLMHeadModel
+
+    run_xlm(ImportConfig(written_by_xlm(tmp_path / "xlm", written, prefix), tmp_path / "in"))
+    run_hf(ImportConfig(written, tmp_path / "hf"))
+    assert (tmp_path / "in" / "dict.txt").read_bytes() == (tmp_path / "hf" / "dict.txt").read_bytes()
+    export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
+    theirs, ours = (XLMWithLMHeadModel.from_pretrained(path).eval() for path in (written, tmp_path / "out"))
+    words, again = (AutoTokenizer.from_pretrained(path) for path in (written, tmp_path / "out"))
+    for line in LINES:
+        ids = words(line)["input_ids"]
+        assert again(line)["input_ids"] == ids, line
+        for more in ({}, {"langs": torch.full((1, len(ids)), 1)}):
+            with torch.inference_mode():
+                wanted, found = (model(torch.tensor([ids]), **more).logits for model in (theirs, ours))
+            assert wanted.abs().max() > 0.1 and largest(wanted, found) <= 1e-5, line
+    assert run_xlm(ImportConfig(tmp_path / "xlm", tmp_path / "in")).stage == "import xlm"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda content: content.pop("model"),
+            "has no model; valid: a checkpoint of XLM with model, params, dico",
+        ),
+        (lambda content: content["params"].update(asm=True), "asm=True; valid: asm=false"),
+        (lambda content: content["params"].update(n_layers=3), "no weight transformer.attentions.2"),
+        (lambda content: content["model"].pop("embeddings.weight"), "holds what cannot be used"),
+        (lambda content: content.update(epoch=Path), "holds more than tensors"),
+    ],
+)
+def test_what_is_no_checkpoint_of_xlm_is_refused(
+    written: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Any], said: str
+) -> None:
+    folder = written_by_xlm(tmp_path / "xlm", written)
+    content = torch.load(folder / "mlm_ar_en.pth", weights_only=False)
+    change(content)
+    torch.save(content, folder / "mlm_ar_en.pth")
+    with pytest.raises(UserError, match=said):
+        run_xlm(ImportConfig(folder, tmp_path / "in"))
+    (folder / "codes_ar_en").unlink()
+    with pytest.raises(UserError, match=r"has 0 files codes\*; valid: one: the codes of its BPE"):
+        run_xlm(ImportConfig(folder, tmp_path / "in"))
+    assert not (tmp_path / "in").exists()
 
 
 def test_it_is_fine_tuned_and_loaded_again(written: Path, tmp_path: Path) -> None:

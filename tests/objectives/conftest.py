@@ -83,6 +83,21 @@ def recipe() -> Build:
     return _recipe
 
 
+@pytest.fixture
+def refused() -> Callable[..., None]:
+    """The training refuses settings, and so does the check that the command makes before torch is imported."""
+    from xling.core.errors import UserError
+    from xling.training import checks, train
+
+    def each(pattern: str, data: Path, names: str, out: Path, *words: str) -> None:
+        for run in (train.run, checks.check):
+            with pytest.raises(UserError, match=pattern):
+                run(_recipe(data, names, out, *words))
+        assert not out.exists()
+
+    return each
+
+
 def _recipe(data: Path, names: str, out: Path, *words: str) -> Any:
     """The settings of a tiny run of one or several objectives, joined by ``+``."""
     from xling.core import config

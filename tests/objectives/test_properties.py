@@ -21,6 +21,7 @@ from xling.objectives.stream import Stream
 from xling.text import shards
 
 VOCAB, MASK = 60, 59
+UNITS = ("token", "word", "span")
 TOKENS = arrays.arrays(np.int64, st.integers(1, 80), elements=st.integers(0, MASK - 1))
 STARTS = rng("starts").random(VOCAB) < 0.5
 RULES = st.builds(
@@ -28,7 +29,7 @@ RULES = st.builds(
     st.floats(0, 1),
     st.floats(0, 0.5),
     st.floats(0, 0.5),
-    st.sampled_from(masking.UNITS),
+    st.sampled_from(UNITS),
 )
 
 
@@ -73,7 +74,7 @@ def test_the_second_text_is_a_segment_of_its_own(build: Any, name: str) -> None:
     assert "segments" not in task.dataset("train").collater([task.dataset("train")[0]])["net_input"]
 
 
-@pytest.mark.parametrize("unit", masking.UNITS)
+@pytest.mark.parametrize("unit", UNITS)
 def test_the_share_of_chosen_positions_is_the_asked_one(unit: str) -> None:
     tokens = rng("text").integers(4, MASK, 256)
     rule = MaskRule(0.15, 0.1, 0.1, MASK, 4, MASK, unit, STARTS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,11 @@ import pytest
 import torch
 
 from xling.core.errors import UserError
-from xling.data.masking import UNITS
+from xling.core.ranges import RANGE
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import TaskConfig
-from xling.objectives.multi import MODES
+from xling.objectives.mmlm import MaskConfig
+from xling.objectives.multi import MultiConfig
 
 FILE = Path(__file__).with_name("recorded.json")
 # Where an example of a mixture of languages comes from is in `tests/data`; paths and seeds are no choice.
@@ -32,7 +32,15 @@ LEFT_OUT = {"data", "langs", "seed", "pairs"} | (
 )
 MIXES = ["+".join((*e.trial.mixed_with, name)) for name, e in OBJECTIVES.items() if e.trial.mixed_with]
 EVERY = [*OBJECTIVES, *MIXES]
-WORDS = (*UNITS, "mean", "batch")
+
+
+def choices(config: Any, name: str) -> tuple[str, ...]:
+    """The words that a setting may have; none where there is no such setting."""
+    (found,) = [field.metadata[RANGE] for field in dataclasses.fields(config) if field.name == name] or [()]
+    return tuple(found)
+
+
+WORDS = (*choices(MaskConfig, "mask_unit"), "mean", "batch")
 
 
 def changes(name: str) -> Iterator[str]:
@@ -40,11 +48,11 @@ def changes(name: str) -> Iterator[str]:
     yield ""
     if "+" in name:
         last = name.split("+")[-1]
-        for mode in MODES:
+        for mode in choices(MultiConfig, "mode"):
             yield f"mix={mode} objectives.{last}.weight=0.5 objectives.{last}.schedule=0:1,4:3"
         return
     entry = OBJECTIVES[name]
-    styles = getattr(sys.modules[entry.__module__], "STYLES", ())
+    styles = choices(entry.config, "style")
     for field in dataclasses.fields(entry.config):
         if field.name in LEFT_OUT or field.name in entry.trial.settings or field.name.startswith("_"):
             continue

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.objectives import umt
-from xling.objectives.umt import BackTranslations, partners_of
+from xling.objectives.umt import BackTranslations
+from xling.text import selection
 
 LANGS = ["ar", "en", "th"]
 
@@ -122,25 +123,11 @@ def test_it_starts_with_a_dictionary(build: Any, tmp_path: Path) -> None:
 
 
 def test_every_language_has_its_partners() -> None:
-    assert partners_of("", LANGS, LANGS) == {0: [1, 2], 1: [0, 2], 2: [0, 1]}
-    assert partners_of("en-ar,th-en", LANGS, LANGS) == {1: [0, 2], 0: [1], 2: [1]}
+    assert selection.partners_of("", LANGS, LANGS) == {0: [1, 2], 1: [0, 2], 2: [0, 1]}
+    assert selection.partners_of("en-ar,th-en", LANGS, LANGS) == {1: [0, 2], 0: [1], 2: [1]}
     with pytest.raises(UserError, match="two different languages"):
-        partners_of("en-en", LANGS, LANGS)
+        selection.partners_of("en-en", LANGS, LANGS)
     with pytest.raises(UserError, match="no text in th"):
-        partners_of("en-th", LANGS, ["ar", "en"])
+        selection.partners_of("en-th", LANGS, ["ar", "en"])
     with pytest.raises(UserError, match="with only en"):
-        partners_of("", ["en"], ["en"])
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        ("objectives.umt.reuse=0", "reuse=0"),
-        ("objectives.umt.join=true", "back-translation reads single sentences"),
-        ("objectives.umt.word_by_word=1", "without a dictionary"),
-        ("objectives.umt.dictionaries=en-ar=nowhere", "no file at nowhere"),
-    ],
-)
-def test_mistakes_are_named(build: Any, words: str, what: str) -> None:
-    with pytest.raises(UserError, match=what):
-        build("umt", words)
+        selection.partners_of("", ["en"], ["en"])

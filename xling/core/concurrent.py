@@ -42,8 +42,8 @@ def run_steps(
     if steps_at_once == 1:
         for name, cfg in configs.items():
             _announce(plan, name)
-            result, minutes = _measured(run_local, plan.steps[name].stage, cfg, num_workers)
-            _announce(plan, name, minutes)
+            result, seconds = _measured(run_local, plan.steps[name].stage, cfg, num_workers)
+            _announce(plan, name, seconds)
             yield name, result
         return
     given = os.environ.get(_THREADS)
@@ -76,8 +76,8 @@ def _run_in(
                 running[pool.submit(_measured, run_local, stage, configs[name], num_workers)] = name
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
-                result, minutes = _result(name, future, running.values())
-                _announce(plan, name, minutes)
+                result, seconds = _result(name, future, running.values())
+                _announce(plan, name, seconds)
                 ended.add(name)
                 yield name, result
     except (KeyboardInterrupt, job.Stopped, GeneratorExit):
@@ -110,16 +110,17 @@ def _ready(plan: Pipeline, ended: set[str], running: Any) -> list[str]:
 def _measured(
     run: Callable[[str, Any, int], Any], stage: str, cfg: Any, num_workers: int
 ) -> tuple[Any, tuple[float, float]]:
-    """Return the result of a stage, and the minutes that it took: on the clock, and of processor time."""
+    """Return the result of a stage, and the seconds that it took: on the clock, and of processor time."""
     began, before = time.monotonic(), sum(os.times()[:4])
     result = run(stage, cfg, num_workers)
-    return result, ((time.monotonic() - began) / 60, (sum(os.times()[:4]) - before) / 60)
+    return result, (time.monotonic() - began, sum(os.times()[:4]) - before)
 
 
-def _announce(plan: Pipeline, name: str, minutes: tuple[float, float] | None = None) -> None:
+def _announce(plan: Pipeline, name: str, seconds: tuple[float, float] | None = None) -> None:
     place, took = list(plan.steps).index(name) + 1, ""
-    if minutes:
-        took = f" ended after {minutes[0]:.1f} min ({minutes[1]:.1f} min of processor time)"
+    if seconds:
+        clock, processor = (f"{s / 60:.1f} min" if s >= 60 else f"{s:.1f} s" for s in seconds)
+        took = f" ended after {clock} ({processor} of processor time)"
     stage = plan.steps[name].stage
     tell(f"[{place}/{len(plan.steps)}] {name}: xling {stage}{took}")
 

@@ -31,6 +31,7 @@ class Progress:
         self.what, self.total, self.unit, self.done = what, total, unit, 0
         self.stream = stream or sys.stderr
         self._start = self._shown = time.monotonic()
+        self._told = -1
         self._bar = (
             tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, file=self.stream, leave=False)
             if self.stream.isatty()
@@ -49,7 +50,7 @@ class Progress:
             self._line(note)
 
     def _line(self, note: str = "") -> None:
-        self._shown = time.monotonic()
+        self._shown, self._told = time.monotonic(), self.done
         elapsed = max(self._shown - self._start, 1e-9)
         rate = self.done / elapsed
         of = f" of {self.total:,}" if self.total else ""
@@ -67,7 +68,7 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
-        if kind is None:
+        if kind is None and self._told < self.done:  # else the last line says it already
             self._line()
 
 

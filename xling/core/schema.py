@@ -19,8 +19,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from xling.core import ranges
 from xling.core.config import to_dict
-from xling.core.ranges import RANGE
+from xling.core.ranges import RANGE, OneOf, Range
 
 _ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "Path": "path"}
@@ -41,6 +42,7 @@ class Key:
         valid: its range in words, empty if it has none.
         is_open: whether any key may follow its name and a dot.
         limits: its range in terms of JSON Schema.
+        range: its range as declared.
     """
 
     name: str
@@ -52,6 +54,11 @@ class Key:
     valid: str = ""
     is_open: bool = False
     limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    range: Range | OneOf | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return the description as plain values."""
+        return dataclasses.asdict(dataclasses.replace(self, range=None)) | {"range": self.valid}
 
 
 def keys(cls: Any) -> Iterator[Key]:
@@ -85,7 +92,6 @@ def _own(cls: Any, prefix: str) -> Iterator[Key]:
             continue
         default = to_dict(item.default_factory()) if callable(item.default_factory) else to_dict(item.default)
         required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-        valid = item.metadata.get(RANGE)
         yield Key(
             name,
             _in_words(kind),
@@ -93,9 +99,8 @@ def _own(cls: Any, prefix: str) -> Iterator[Key]:
             None if required else default,
             required,
             tuple(map(str, get_args(kind))) if get_origin(kind) is typing.Literal else (),
-            str(valid) if valid else "",
-            get_origin(kind) in (dict, Mapping),
-            {} if valid is None else _limits(valid),
+            is_open=get_origin(kind) in (dict, Mapping),
+            **_told(item.metadata.get(RANGE)),
         )
 
 
@@ -125,6 +130,7 @@ def sentences_in(doc: str) -> dict[str, str]:
     return meanings
 
 
+@functools.cache
 def objectives() -> dict[str, list[Key]]:
     """Return the settings of every objective by its name, each as ``objectives.OBJECTIVE.NAME``."""
     classes = _classes()
@@ -135,15 +141,26 @@ def objectives() -> dict[str, list[Key]]:
     return dict(sorted(by_objective.items()))
 
 
-def with_decoder() -> set[str]:
+def with_decoder() -> frozenset[str]:
     """Return the names of the objectives that need a model with a decoder."""
+    return declaring("decoder = True")
+
+
+@functools.cache
+def declaring(what: str) -> frozenset[str]:
+    """Return the names of the objectives whose class, or one below it, has an assignment or a method ``what``."""
     classes = _classes()
-    lines = {
-        name: [line for base in _bases(node, classes) for line in base.body] for name, node in _objectives()
+    bodies = {
+        name: [line for base in _bases(node, classes) if base.name != "Objective" for line in base.body]
+        for name, node in _objectives()
     }
-    return {
-        name for name, body in lines.items() if any(ast.unparse(line) == "decoder = True" for line in body)
-    }
+    return frozenset(name for name, body in bodies.items() if any(_is(line, what) for line in body))
+
+
+def _is(line: ast.stmt, what: str) -> bool:
+    if isinstance(line, ast.FunctionDef):
+        return line.name == what
+    return isinstance(line, ast.Assign) and ast.unparse(line) == what
 
 
 @functools.cache
@@ -190,16 +207,44 @@ def _config_of(node: ast.ClassDef) -> str:
 
 def _declared(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], prefix: str) -> Iterator[Key]:
     """Yield the fields declared in the source of a dataclass and of its bases, fields of bases first."""
-    fields: dict[str, tuple[str, Any]] = {}
+    fields: dict[str, tuple[str, ast.expr]] = {}
     meanings: dict[str, str] = {}
     for base in reversed(list(_bases(node, classes))):
         meanings |= sentences_in(ast.get_docstring(base) or "")
         for line in base.body:
             if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
-                fields[line.target.id] = ast.unparse(line.annotation), _value(line.value)
-    for name, (kind, default) in fields.items():
-        if name not in ("data", "seed"):  # set by the training run
-            yield Key(prefix + name, _KINDS.get(kind, kind), meanings.get(name, ""), default)
+                fields[line.target.id] = ast.unparse(line.annotation), line.value
+    for name, (kind, source) in fields.items():
+        if name in ("data", "seed"):  # set by the training run
+            continue
+        value, valid = source, None
+        match source:
+            case ast.Call(func=ast.Name(id="ranged"), args=[value, declared]):
+                valid = _range(declared)
+        yield Key(
+            prefix + name, _KINDS.get(kind, kind), meanings.get(name, ""), _value(value), **_told(valid)
+        )
+
+
+def _range(node: ast.expr) -> Range | OneOf:
+    """Return the range that the source of a setting declares, by the names of `xling.core.ranges`."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            settings = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
+            built = getattr(ranges, name)(*map(ast.literal_eval, node.args), **settings)
+        case _:
+            built = getattr(ranges, ast.unparse(node))
+    assert isinstance(built, Range | OneOf)
+    return built
+
+
+def _told(valid: Range | OneOf | None) -> dict[str, Any]:
+    """Return what a `Key` says of a range."""
+    if valid is None:
+        return {}
+    if isinstance(valid, OneOf):
+        return {"range": valid, "valid": str(valid), "choices": tuple(valid)}
+    return {"range": valid, "valid": str(valid), "limits": _limits(valid)}
 
 
 def _value(node: ast.expr) -> Any:
@@ -220,7 +265,7 @@ def _in_words(kind: Any) -> str:
     return _KINDS.get(getattr(kind, "__name__", ""), str(getattr(kind, "__name__", kind)))
 
 
-def _limits(valid: Any) -> dict[str, float]:
+def _limits(valid: Range) -> dict[str, float]:
     names = {"least": "minimum", "most": "maximum", "above": "exclusiveMinimum", "below": "exclusiveMaximum"}
     bounds = {theirs: getattr(valid, ours) for ours, theirs in names.items()}
     return {name: bound for name, bound in bounds.items() if abs(bound) != float("inf")}

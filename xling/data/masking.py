@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError, unknown
+from xling.core.errors import UserError
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
-UNITS = ("token", "word", "span")
 SPAN_STOP, LONGEST_SPAN = 0.2, 10
 
 
@@ -47,20 +46,7 @@ class MaskRule:
     anneal: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, share in (
-            ("mask_prob", self.prob),
-            ("leave_unmasked_prob", self.leave),
-            ("random_token_prob", self.random),
-            ("final_mask_prob", self.final_prob),
-        ):
-            if not 0 <= share <= 1:
-                raise UserError(f"{name}={share}", "a share from 0 to 1")
-        if self.leave + self.random > 1:
-            raise UserError(
-                f"leave_unmasked_prob={self.leave} and random_token_prob={self.random}", "at most 1 in all"
-            )
-        if self.unit not in UNITS:
-            raise unknown("mask_unit", self.unit, UNITS)
+        check_shares(self.leave, self.random)
 
     def at(self, epochs: float) -> MaskRule:
         """Return the rule after a (possibly fractional) number of ``epochs`` of its schedule."""
@@ -68,6 +54,12 @@ class MaskRule:
             return self
         done = min(epochs / self.anneal, 1.0)
         return replace(self, prob=self.prob + done * (self.final_prob - self.prob))
+
+
+def check_shares(leave: float, random: float) -> None:
+    """Raise UserError where more is to be kept or replaced at random than is chosen."""
+    if leave + random > 1:
+        raise UserError(f"leave_unmasked_prob={leave} and random_token_prob={random}", "at most 1 in all")
 
 
 def choose(

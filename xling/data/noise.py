@@ -10,12 +10,10 @@ al. 2018, section 2.3, and XLM's code (shuffle, drop, blank).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError, unknown
 from xling.data.masking import word_numbers
 
 if TYPE_CHECKING:
@@ -23,26 +21,6 @@ if TYPE_CHECKING:
 
 EOS, FIRST_PIECE = 2, 4
 LONGEST_WORD = 12  # pieces; longer runs are text written without spaces
-
-
-def check_share(name: str, share: float) -> None:
-    """Check that a setting is a probability.
-
-    Raises:
-        UserError: it is below 0 or above 1.
-    """
-    if not 0 <= share <= 1:
-        raise UserError(f"{name}={share}", "a share from 0 to 1")
-
-
-def check_style(name: str, style: str, valid: Sequence[str]) -> None:
-    """Check that objective ``name`` supports a style.
-
-    Raises:
-        UserError: the style is not in ``valid``.
-    """
-    if style not in valid:
-        raise unknown(f"objectives.{name}.style", style, valid)
 
 
 def words_of(

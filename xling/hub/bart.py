@@ -21,7 +21,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import bart_ids, configs, files, layouts, mbart
+from xling.hub import bart_ids, configs, express, files, layouts, mbart
 from xling.models.encoder import PAD
 from xling.models.generate import BOS, EOS
 from xling.models.seq2seq import Seq2SeqConfig
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from jaxtyping import Shaped
 
 _CC50_TOKENIZER = "MBart50Tokenizer"
-_SPOKEN = layouts.CLASSIC | {"lang_first"}
 _SAME = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim"))
 
 
@@ -39,14 +38,12 @@ class Family:
     """A class of transformers of BART's family, and what its configuration and weights are called.
 
     Attributes:
-        label: name in messages.
         name: start of the class's name.
         sides: names of the weights.
         shape: the settings of our models that differ from mBART's defaults.
         biased: whether the output has a bias.
     """
 
-    label: str
     name: str
     sides: Mapping[str, layouts.Layout]
     shape: Mapping[str, Any] = field(default_factory=dict)
@@ -55,58 +52,36 @@ class Family:
 
 FAMILIES = {
     "mbart": Family(
-        "mBART",
         "MBart",
         layouts.MBART,
     ),
     "m2m_100": Family(
-        "M2M-100",
         "M2M100",
         layouts.bart(norm=False, learnt=False),
-        {"positions": "sinusoidal", "embedding_norm": False, "ffn": "relu"},
+        express.BART["m2m_100"],
         biased=False,
     ),
     "bart": Family(
-        "BART",
         "Bart",
         layouts.bart(final_norm=False),
-        {"pre_norm": False},
+        express.BART["bart"],
     ),
 }  # fmt: skip
 """By the type of the model in transformers."""
 
 
-def type_of(shape: Seq2SeqConfig) -> str:
-    """Return the type that is closest to a model of ours."""
-    if shape.positions == "sinusoidal":
-        return "m2m_100"
-    return "mbart" if shape.pre_norm else "bart"
-
-
-def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> list[str]:
-    """List the parts of a model that its type lacks, or that it lacks itself."""
-    family, odd = FAMILIES[type_of(shape)], []
-    if not shape.pre_norm and type_of(shape) != "bart":
-        odd.append("layer norms after the blocks (model.pre_norm=false)")
-    if not shape.plain_head:
-        odd.append("a dense layer before the output (model.plain_head=false)")
-    if shape.lang_embeddings:
-        odd.append("language embeddings (model.lang_embeddings)")
-    if shape.norm_eps != 1e-5:
-        odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
-    if shape.untied_head:
-        odd.append("a separate output matrix (model.untied_head)")
+def has_bias(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> bool:
+    """Return whether a model has a bias at its output that its class lacks."""
+    lacks = express.is_t5(shape) or not FAMILIES[express.type_of(shape)].biased
     bias = state.get("decoder.head.bias")
-    if bias is not None and not family.biased and bool(bias.any()):
-        odd.append("a bias at its output (model.unbiased_head=false)")
-    return odd + layouts.unusual(shape, _SPOKEN, family.shape)
+    return lacks and bias is not None and bool(bias.any())
 
 
 def hf_weights(
     shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
 ) -> dict[str, Shaped[Tensor, " ..."]]:
     """Rename our weights for the class of the model, ids in our order."""
-    family, tokens = FAMILIES[type_of(shape)], state["encoder.tokens.weight"]
+    family, tokens = FAMILIES[express.type_of(shape)], state["encoder.tokens.weight"]
     renamed = {"model.shared.weight": tokens}
     for side, layout in family.sides.items():
         renamed |= {f"model.{name}": tensor for name, tensor in layouts.trunk(state, side, layout).items()}
@@ -118,7 +93,7 @@ def hf_weights(
 
 def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build the ``config.json`` of the class of the model."""
-    kind = type_of(shape)
+    kind = express.type_of(shape)
     # CTranslate2 reads the parts of mBART here, and takes from the tokenizer's name which token a decoder starts with.
     fixed = {"tokenizer_class": _CC50_TOKENIZER} if kind == "mbart" and shape.lang_first else {}
     return {

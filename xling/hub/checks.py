@@ -8,6 +8,7 @@ from typing import Any
 
 from xling.core import languages, manifest
 from xling.core.errors import UserError
+from xling.hub import express
 from xling.hub.settings import ExportConfig, MeasureConfig, MergeConfig, TrimConfig
 from xling.models import published
 from xling.text import reader, vocab
@@ -42,11 +43,20 @@ def trim(cfg: TrimConfig) -> list[Path]:
     return inputs
 
 
-def export_fairseq(cfg: ExportConfig) -> None:
-    """Check the kind of model of ``xling export fairseq``.
+def export_hf(cfg: ExportConfig) -> None:
+    """Check the model of ``xling export hf`` and ``onnx``.
 
     Raises:
-        UserError: the model is fine-tuned, or has a WordPiece vocabulary.
+        UserError: as `xling.hub.express.check_hf`.
+    """
+    express.check_hf(cfg.checkpoint)
+
+
+def export_fairseq(cfg: ExportConfig) -> None:
+    """Check the model of ``xling export fairseq``.
+
+    Raises:
+        UserError: the model is fine-tuned, has a WordPiece vocabulary, or a part that RoBERTa or mBART lacks.
     """
     if (cfg.checkpoint / published.TASK_FILE).is_file():
         raise UserError(
@@ -56,6 +66,22 @@ def export_fairseq(cfg: ExportConfig) -> None:
         raise UserError(
             f"{cfg.checkpoint} has a WordPiece vocabulary",
             "a SentencePiece vocabulary",
+            "use xling export hf",
+        )
+    express.check_hf(cfg.checkpoint)
+    content = published.read(cfg.checkpoint, *published.OURS)
+    shape = published.shape_of(content)
+    odd = express.unusual(shape)
+    if content["format"] == published.SEQ2SEQ and not shape.pre_norm:
+        odd.append("layer norms after the blocks (model.pre_norm=false)")
+    if shape.norm_eps != 1e-5:
+        odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
+    if shape.segment_embeddings:
+        odd.append("segment embeddings (model.segment_embeddings)")
+    if odd:
+        raise UserError(
+            f"{cfg.checkpoint} has {' and '.join(odd)}, which fairseq's classes cannot express",
+            "a model without these",
             "use xling export hf",
         )
 

@@ -50,6 +50,20 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("t5", "mt5", "umt5"), ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")),
 }
 """Sizes by type that have to be given."""
+TYPES: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(
+        ("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "global_rope_theta", "local_rope_theta"),
+        ((int, float), "a number"),
+    ),
+    **dict.fromkeys(
+        ("n_positions", "num_decoder_layers", "local_attention", "global_attn_every_n_layers"),
+        (int, "a whole number"),
+    ),
+    **dict.fromkeys(("feed_forward_proj", "hidden_activation"), (str, "a text")),
+    **dict.fromkeys(("rope_parameters", "rope_scaling", "id2label"), (dict, "an object")),
+    "layer_types": (list, "a list"),
+}
+"""Types of optional settings that are read, with the type in words."""
 WIDTHS = ("hidden_size", "d_model", "intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim")
 LAYERS = {
     "encoder": ("encoder_layers", "num_layers", "num_hidden_layers", "n_layers"),
@@ -59,11 +73,14 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers?|block)\.(\d+)\.")
 
 
 def check(config: Mapping[str, Any], kind: str, folder: Path) -> None:
-    """Reject the settings of a type that our models lack, and sizes that are missing or do not fit together.
+    """Reject values of a wrong type, what our models lack, and sizes that are missing or do not fit together.
 
     Raises:
         UserError: the message names the setting.
     """
+    for name, (kinds, valid) in TYPES.items():
+        if (value := config.get(name)) is not None and not isinstance(value, kinds):
+            raise UserError(f"{folder}/config.json: {name}={value!r}", valid, "copy it again")
     refuse_odd(config, WANTED.get(kind, {}), NUMBERS.get(kind, ()), folder)
     if kind not in ("xlm-roberta", "bert"):
         return

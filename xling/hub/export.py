@@ -23,6 +23,7 @@ from xling.hub import (
     card,
     checks,
     configs,
+    express,
     layouts,
     mbart,
     modernbert,
@@ -107,7 +108,7 @@ def converter(
     segments = model.shape.segment_embeddings
     fast = tokenizer.of_model(cfg.checkpoint, model.symbols, segments)
     both = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    one_side = _as_modernbert if _is_modern(model.shape) else _as_xlmr
+    one_side = _as_modernbert if express.is_modern(model.shape) else _as_xlmr
     settings, weights = _as_seq2seq(model) if both else one_side(model)
     _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
     example = usage(settings["architectures"][0]) if usage else ""
@@ -159,23 +160,6 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
         return done
     checks.export_fairseq(cfg)
     model = _read(cfg.checkpoint)
-    odd = layouts.unusual(model.shape)
-    if isinstance(model.shape, Seq2SeqConfig) and not model.shape.pre_norm:
-        odd.append("layer norms after the blocks (model.pre_norm=false)")
-    if model.shape.norm_eps != 1e-5:
-        odd.append(f"layer norms with model.norm_eps={model.shape.norm_eps}")
-    if odd:
-        raise UserError(
-            f"{cfg.checkpoint} has {' and '.join(odd)}, which fairseq's classes cannot express",
-            "a model without these",
-            "use xling export hf",
-        )
-    if model.shape.segment_embeddings:
-        raise UserError(
-            f"{cfg.checkpoint} has segment embeddings (model.segment_embeddings), which RoBERTa lacks",
-            "a model without them",
-            "use xling export hf",
-        )
     if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
         name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
     else:
@@ -200,46 +184,29 @@ def _read(directory: Path) -> Model:
             "a vocabulary of `xling vocab`, or an imported SentencePiece or WordPiece one",
             "use the model that it was imported from, or train with another vocabulary",
         )
-    family = "XLM-R"
+    head, odd = "XLMRobertaForMaskedLM", list[str]()
     if (directory / TASK_FILE).is_file():
         model, odd = _read_tuned(directory)
+        head = model.facts["architectures"][0]
     elif checkpoint.has_decoder(directory):
         both, symbols = checkpoint.load_seq2seq(directory)
         model = Model(both.cfg, both.state_dict(), symbols=symbols)
-        family = "T5" if _is_t5(both.cfg) else bart.FAMILIES[bart.type_of(both.cfg)].label
-        odd = (t5 if family == "T5" else bart).oddities(both.cfg, model.state)
     else:
         loaded, _ = checkpoint.load_model(directory)
-        model, odd = Model(loaded.cfg, loaded.state_dict(), {"architectures": ["XLMRobertaForMaskedLM"]}), []
-    if model.symbols is None and _is_modern(model.shape):
-        family, said = "ModernBERT", modernbert.unfit(model.shape)
-        odd = [
-            *odd,
-            *said,
-            *([] if model.facts["architectures"][0] in modernbert.CLASSES else ["such a head"]),
-        ]
-    elif model.symbols is None:
-        odd += _oddities(model.shape)
-    if odd:
-        raise UserError(
-            f"{directory} has {' and '.join(odd)}, which {family}'s classes cannot express",
-            "a model without these",
-            "train one without them, or keep using this one with xling",
-        )
+        model = Model(loaded.cfg, loaded.state_dict(), {"architectures": [head]})
+    family, lost = express.unfit(model.shape, model.symbols is not None, head, odd)
+    if isinstance(model.shape, Seq2SeqConfig) and bart.has_bias(model.shape, model.state):
+        lost.append("a bias at its output (model.unbiased_head=false)")
+    express.refuse(directory, family, lost)
     return model
 
 
 def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
     """Read a model of `xling finetune`, and the parts of its head that XLM-R's classes lack."""
     model = tune.load(directory).model
-    odd = []
-    if model.features != "cls":
-        whose = "text" if model.task.one_text else "pair"
-        odd.append(f"the {model.features} features (fit.{whose}_features={model.features})")
-    if not model.task.xlmr_class:
-        odd.append(f"a head for {model.task.name}")
-    facts: dict[str, Any] = {"architectures": [model.task.xlmr_class]}
-    if _is_modern(model.encoder.cfg):
+    odd = express.of_task(model.task.name, model.features)
+    facts: dict[str, Any] = {"architectures": [express.HEADS.get(model.task.name, "")]}
+    if express.is_modern(model.encoder.cfg):
         facts[modernbert.TASK] = model.task.name
     if model.labels:
         names = dict(enumerate(model.labels))
@@ -248,19 +215,6 @@ def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
             "label2id": {v: k for k, v in names.items()},
         }
     return Model(model.encoder.cfg, model.state_dict(), facts), odd
-
-
-def _oddities(shape: EncoderConfig) -> list[str]:
-    """List the parts of an encoder that XLM-R lacks."""
-    parts = {
-        "layer norms before the blocks (model.pre_norm)": shape.pre_norm,
-        "language embeddings (model.lang_embeddings)": shape.lang_embeddings,
-        "scaled embeddings (model.scale_embeddings)": shape.scale_embeddings,
-        "adapters (model.lang_adapter, model.invertible, fit.task_adapter)": bool(
-            shape.lang_adapter or shape.task_adapter or shape.invertible
-        ),
-    }
-    return [name for name, there in parts.items() if there] + layouts.unusual(shape)
 
 
 def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -273,15 +227,10 @@ def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return settings, weights
 
 
-def _is_modern(shape: EncoderConfig) -> bool:
-    """Return whether ModernBERT's classes are the closest."""
-    return shape.positions == "rope"
-
-
 def _as_modernbert(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return config.json and weights for ModernBERT's class."""
     weights = modernbert.outwards(model.state, model.shape)
-    name = modernbert.CLASSES[model.facts["architectures"][0]]
+    name = express.MODERNBERT_CLASSES[model.facts["architectures"][0]]
     settings = modernbert.hf_config(model.shape, len(weights[modernbert.TOKENS]), PAD, BOS, EOS)
     return settings | model.facts | {"architectures": [name]}, weights
 
@@ -289,14 +238,9 @@ def _as_modernbert(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _as_seq2seq(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return config.json and weights for the class of BART's or T5's family that fits."""
     assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    if _is_t5(model.shape):
+    if express.is_t5(model.shape):
         return t5.hf_config(model.shape, model.symbols), t5.hf_weights(model.shape, model.state)
     return bart.hf_config(model.shape, model.symbols), bart.hf_weights(model.shape, model.state)
-
-
-def _is_t5(shape: EncoderConfig) -> bool:
-    """Return whether T5's class is the closest."""
-    return shape.positions == "relative"
 
 
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:

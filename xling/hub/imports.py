@@ -57,7 +57,9 @@ def run_hf(cfg: ImportConfig, source: Source | None = None) -> manifest.Manifest
     """
     source = source or checked(cfg)
     if source.kind in foreign.TYPES:
-        return _publish_foreign(cfg, source.folder, source.config)
+        with files.readable(source.folder):
+            state = files.hf_weights(source.folder, cfg.allow_pickle)
+        return publish_foreign(cfg, "import hf", source.config, state, source.folder)
     langs = [languages.get(lang).code for lang in cfg.langs]
     state = files.hf_weights(source.folder, cfg.allow_pickle)
     with files.readable(source.folder):
@@ -65,8 +67,25 @@ def run_hf(cfg: ImportConfig, source: Source | None = None) -> manifest.Manifest
     return _publish(cfg, "import hf", source.folder, model)
 
 
-def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) -> manifest.Manifest:
-    """Publish an encoder computed by transformers."""
+def publish_foreign(
+    cfg: ImportConfig,
+    stage: str,
+    config: dict[str, Any],
+    state: Mapping[str, Shaped[Tensor, " ..."]],
+    folder: Path,
+) -> manifest.Manifest:
+    """Publish an encoder computed by transformers.
+
+    Args:
+        cfg: settings.
+        stage: name of the stage.
+        config: its config.json.
+        state: its weights by the names of transformers.
+        folder: directory with its tokenizer.
+
+    Raises:
+        UserError: ``extend_vocab`` is given, or settings, weights and tokenizer do not fit together.
+    """
     if cfg.extend_vocab:
         raise UserError(
             "extend_vocab= is given, and this model is computed by transformers",
@@ -76,10 +95,11 @@ def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) ->
     langs = [languages.get(lang).code for lang in cfg.langs]
     with files.readable(folder):
         tokens = foreign.tokens_of(folder)
-        model, kept = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, tokens, folder)
-    if done := manifest.up_to_date(cfg.out, "import hf", cfg, [folder]):
+        model, kept = foreign.weights_of(state, config, tokens, cfg.source)
+    inputs = [folder if stage == "import hf" else cfg.source]
+    if done := manifest.up_to_date(cfg.out, stage, cfg, inputs):
         return done
-    with manifest.publish(cfg.out, "import hf", cfg, [folder]) as publication:
+    with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         foreign.write_vocabulary(tokens, publication.path)
         foreign.save(model, kept, langs, config, publication.path)
         publication.counts |= {"langs": langs, "vocabulary": len(tokens.order), "computed_by": "transformers"}

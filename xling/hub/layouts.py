@@ -7,14 +7,13 @@ here, and position tables start at another row. mBART and T5 have a decoder of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.models.shape import Shape, names
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
@@ -199,30 +198,6 @@ def t5(gated: bool, layer_biases: bool = False) -> dict[str, Layout]:
 
 
 SEGMENTS = "encoder.segments.weight"
-CLASSIC = frozenset({
-    "layers", "dim", "heads", "ffn_dim", "max_positions", "norm_eps", "pre_norm", "decoder_layers", "plain_head",
-    "unbiased_head", "untied_head", "source_lang", "lang_embeddings", "segment_embeddings", "scale_embeddings",
-    "lang_adapter", "task_adapter", "invertible",
-})  # fmt: skip
-"""Settings that the exports to XLM-R, mBART and fairseq handle separately."""
-
-
-def unusual(
-    shape: Any, spoken: frozenset[str] = CLASSIC, wanted: Mapping[str, Any] | None = None
-) -> list[str]:
-    """List the settings of a model that a format cannot express.
-
-    Args:
-        shape: settings of the model, see `xling.models.shape.Shape`.
-        spoken: settings that the format has, with any value. A setting that is added later is in no format.
-        wanted: values that the format implies; for other settings it implies our defaults.
-    """
-    usual = asdict(Shape()) | dict(wanted or {})
-    return [
-        f"model.{name}={str(getattr(shape, name)).lower()}"
-        for name in names(own=False)
-        if name not in spoken and getattr(shape, name, usual[name]) != usual[name]
-    ]
 
 
 def num_layers(state: Mapping[str, Shaped[Tensor, " ..."]], side: str = "encoder") -> int:

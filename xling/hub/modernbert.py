@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.hub import configs, files, layouts
+from xling.hub import configs, express, files, layouts
 from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.encoder import EncoderConfig
@@ -22,17 +22,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Shaped
 
 TYPE = "modernbert"
-ACTIVATIONS = {"gelu": "geglu", "silu": "swiglu"}
 FULL, SLIDING = "full_attention", "sliding_attention"
 THETAS = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
-SHAPE: dict[str, Any] = {
-    "pre_norm": True, "norm": "unshifted", "biases": False, "positions": "rope", "first_norm": False,
-    "head_biases": False,
-}  # fmt: skip
-"""Settings of every model of this type, by our names."""
-SPOKEN = frozenset({
-    "layers", "dim", "heads", "ffn_dim", "ffn", "max_positions", "norm_eps", "attention", "local_theta", "global_theta",
-})  # fmt: skip
 _PARTS = {
     "qkv": "attn.Wqkv", "out": "attn.Wo", "attn_norm": "attn_norm", "up": "mlp.Wi", "down": "mlp.Wo",
     "ffn_norm": "mlp_norm",
@@ -49,12 +40,6 @@ KINDS = {
     "ModernBertForQuestionAnswering": "span",
 }
 """Task of each class, used if ``config.json`` does not name ours under `TASK`."""
-CLASSES = {
-    "XLMRobertaForMaskedLM": "ModernBertForMaskedLM",
-    "XLMRobertaForSequenceClassification": "ModernBertForSequenceClassification",
-    "XLMRobertaForTokenClassification": "ModernBertForTokenClassification",
-    "XLMRobertaForQuestionAnswering": "ModernBertForQuestionAnswering",
-}
 
 
 def names(layers: int) -> dict[str, str]:
@@ -74,12 +59,6 @@ def names(layers: int) -> dict[str, str]:
     return theirs_of
 
 
-def unfit(shape: Any) -> list[str]:
-    """List the settings of a model that ModernBERT lacks, by our names."""
-    odd = layouts.unusual(shape, SPOKEN, SHAPE)
-    return odd + ([] if shape.ffn in ACTIVATIONS.values() else [f"model.ffn={shape.ffn}"])
-
-
 def shape_of(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
     """Return the shape of a ``config.json``, in either spelling.
 
@@ -87,18 +66,20 @@ def shape_of(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
         UserError: the model has a part that ours lack.
     """
     configs.check(config, TYPE, folder)
-    if (activation := config.get("hidden_activation", "gelu")) not in ACTIVATIONS:
-        raise UserError(f"{folder}/config.json: hidden_activation={activation!r}", ", ".join(ACTIVATIONS))
+    if (activation := config.get("hidden_activation", "gelu")) not in express.MODERNBERT_FFNS:
+        raise UserError(
+            f"{folder}/config.json: hidden_activation={activation!r}", ", ".join(express.MODERNBERT_FFNS)
+        )
     thetas = {kind: _theta(config, kind, folder) for kind in THETAS}
     return EncoderConfig(
         **files.sizes(config),
         norm_eps=float(config.get("norm_eps", 1e-5)),
-        ffn=ACTIVATIONS[activation],  # type: ignore[arg-type]
+        ffn=express.MODERNBERT_FFNS[activation],  # type: ignore[arg-type]
         attention=_attention(config, folder),
         global_theta=thetas[FULL],
         local_theta=thetas[SLIDING],
         init="megatron",
-        **SHAPE,
+        **express.MODERNBERT,
     )
 
 
@@ -239,7 +220,7 @@ def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: in
     """Build a ``config.json`` in both spellings, so that older and newer transformers can read it."""
     kinds = [SLIDING if window else FULL for window in windows.of(shape.attention, shape.layers)]
     window, _, every = shape.attention.removeprefix("local:").partition("/global:")
-    activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+    activations = {ours: theirs for theirs, ours in express.MODERNBERT_FFNS.items()}
     thetas = {FULL: shape.global_theta, SLIDING: shape.local_theta}
     return {
         "model_type": TYPE,

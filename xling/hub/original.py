@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
-from xling.hub import foreign, tokenizer
+from xling.hub import express, foreign, tokenizer
 from xling.models import checkpoint
 from xling.models.foreign import SETTINGS, ForeignModel
 from xling.models.published import FOREIGN, TASK, TASK_FILE
@@ -130,7 +130,7 @@ def _of_task(directory: Path) -> Original:
     """Read a fine-tuned model."""
     model: Any = tune.load(directory).model
     settings, kind = dict(model.encoder.settings), KINDS[model.encoder.settings["model_type"]]
-    end = model.task.xlmr_class.removeprefix("XLMRoberta")
+    end = express.HEADS.get(model.task.name, "").removeprefix("XLMRoberta")
     problem = ""
     if model.features != "cls":
         problem = f"the {model.features} features (fit.{'text' if model.task.one_text else 'pair'}_features)"

@@ -57,6 +57,29 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     return done
 
 
+def run_xlm(cfg: ImportConfig) -> manifest.Manifest:
+    """Check the files of a model of XLM, and import it; see `xling.hub.xlm.run`."""
+    inputs.refuse_damaged(xlm_files(cfg.source)[0])
+    done: manifest.Manifest = load("xling.hub.xlm:run")(cfg)
+    return done
+
+
+def xlm_files(folder: Path) -> tuple[Path, Path]:
+    """Return the checkpoint of XLM in a directory, and the codes of its BPE.
+
+    Raises:
+        UserError: one is missing, or there are several.
+    """
+    files = []
+    for pattern, what in (("*.pth", "a checkpoint of XLM"), ("codes*", "the codes of its BPE")):
+        paths = sorted(path for path in folder.glob(pattern) if path.is_file())
+        if len(paths) != 1:
+            given = f"{folder} has {len(paths)} files {pattern}"
+            raise UserError(given, f"one: {what}", "put both into a directory of their own")
+        files += paths
+    return files[0], files[1]
+
+
 def run_tokenizer(cfg: TokenizerConfig) -> manifest.Manifest:
     """Check a ``tokenizer.json``, and import it; see `xling.hub.vocabulary.run`."""
     read_json(cfg.source / "tokenizer.json" if cfg.source.is_dir() else cfg.source)

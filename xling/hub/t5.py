@@ -26,7 +26,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
-from xling.hub import configs, files, layouts, mbart, tokenizer
+from xling.hub import configs, express, files, layouts, mbart, tokenizer
 from xling.hub.source import read_json
 from xling.models.encoder import BUCKETS, FARTHEST, PAD, is_gated
 from xling.models.generate import EOS
@@ -42,25 +42,6 @@ FFNS: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gel
 """Their feed-forward blocks -> our names."""
 TYPES = ("t5", "mt5", "umt5")
 _SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
-_SHAPE: dict[str, Any] = {
-    "pre_norm": True, "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative",
-    "plain_head": True,
-}  # fmt: skip
-_SPOKEN = frozenset({
-    "layers", "dim", "heads", "head_dim", "ffn_dim", "ffn", "max_positions", "norm_eps", "decoder_layers",
-    "unbiased_head", "untied_head", "source_lang", "layer_biases",
-})  # fmt: skip
-
-
-def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> list[str]:
-    """List the parts of a model with relative positions that T5 lacks, or that it lacks itself."""
-    odd = layouts.unusual(shape, _SPOKEN, _SHAPE)
-    if shape.layer_biases and shape.untied_head:
-        odd.append("a separate output matrix (model.untied_head): transformers ties umT5's")
-    bias = state.get("decoder.head.bias")
-    if bias is not None and bool(bias.any()):
-        odd.append("a bias at its output (model.unbiased_head=false)")
-    return odd
 
 
 def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
@@ -166,7 +147,7 @@ def read_hf(
         untied_head=not torch.equal(head, tokens),
         source_lang=ids.source_lang,
         layer_biases=config["model_type"] == "umt5",
-        **_SHAPE,
+        **express.T5,
     )
     weights = our_weights({**state, "shared.weight": tokens}, shape, ids.order, folder)
     if _scales(config):

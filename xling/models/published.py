@@ -7,13 +7,16 @@ import io
 import pickle
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from xling.core import inputs
 from xling.core.errors import UserError
+from xling.core.stage_type import load
 from xling.models.setting import DECODER
-from xling.models.shape import names
+from xling.models.shape import Shape, names
 from xling.text.vocab import vocab_digest
 
 ENCODER, SEQ2SEQ, TASK, FOREIGN = "xling-encoder-1", "xling-seq2seq-1", "xling-task-1", "xling-foreign-1"
@@ -28,6 +31,8 @@ KINDS = {
 INT8 = "int8"
 """Key of the matrices that `xling quantize` writes, as values and scales of rows."""
 MODEL_FILE, TASK_FILE = inputs.MODELS
+OLD_TORCH = 0x1950A86A20F9469CFC6C
+"""Number at the beginning of a file that torch wrote before its files were archives (1.6)."""
 LARGEST = 2**28
 """Bytes of the largest table of contents that is read; that of a model has about 200 bytes a tensor."""
 
@@ -55,12 +60,40 @@ class _Plain(pickle.Unpickler):
 
 def facts(path: Path) -> dict[str, Any]:
     """Return the values of a model file, with the shape of each tensor; empty if only torch can read it."""
-    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
-        name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
-        if archive.getinfo(name).file_size <= LARGEST:
-            content = _Plain(io.BytesIO(archive.read(name))).load()
-            return content if isinstance(content, dict) else {}
+    with contextlib.suppress(Exception):
+        content = _in_zip(path) if zipfile.is_zipfile(path) else _in_stream(path)
+        return content if isinstance(content, dict) else {}
     return {}
+
+
+def _in_zip(path: Path) -> Any:
+    with zipfile.ZipFile(path) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+        return (
+            _Plain(io.BytesIO(archive.read(name))).load()
+            if archive.getinfo(name).file_size <= LARGEST
+            else {}
+        )
+
+
+def _in_stream(path: Path) -> Any:
+    """Read a file of torch before 1.6: a number, two values about the writer, the content, then the tensors."""
+    with path.open("rb") as file:
+        is_old = _Plain(file).load() == OLD_TORCH
+        return [_Plain(file).load() for _ in range(3)][2] if is_old else {}
+
+
+def shape_of(content: Mapping[str, Any]) -> Any:
+    """Return the shape of a model from its `facts`; settings that it does not name have their defaults."""
+    return SimpleNamespace(**asdict(Shape()) | dict(content.get("shape", {})))
+
+
+def read(directory: Path, *kinds: str) -> dict[str, Any]:
+    """Return as `check_model`, but let torch read a file that only it can read."""
+    if content := check_model(directory, *kinds):
+        return content
+    whole: dict[str, Any] = load("xling.models.checkpoint:read_published")(directory / MODEL_FILE, *kinds)
+    return whole
 
 
 def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
@@ -81,6 +114,12 @@ def check_file(path: Path) -> None:
     """Raise UserError where there is no model file."""
     if not path.is_file():
         inputs.refuse_hub_folder(path.parent)
+        if (path.parent / TASK_FILE).is_file():
+            raise UserError(
+                f"{path.parent} is fine-tuned",
+                f"a directory with {path.name}",
+                "give the checkpoint that it was fine-tuned from",
+            )
         fix = f"run `xling {'pretrain' if path.name == MODEL_FILE else 'finetune'}` first"
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xling.core import ranges
 from xling.core.errors import UserError
 from xling.core.ranges import COUNT, POSITIVE, SHARE, Range
-from xling.models import windows
+from xling.models import parts, windows
 from xling.models.parts import PARTS
 from xling.models.setting import DECODER, ENCODER, Side, setting
 
@@ -152,6 +152,7 @@ class _Settings:
             raise UserError(f"model.positions=rope with heads of {self.dim // self.heads}", "an even width")
         if self.invertible and self.dim % 2:
             raise UserError(f"model.invertible with model.dim={self.dim}", "an even width")
+        parts.check(self)
 
 
 def _with_parts(told: str) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xling.core.errors import UserError
 from xling.core.languages import split_pair
+from xling.core.ranges import Range, ranged
 from xling.core.sampling import alpha_shares
 from xling.data import mixer
 from xling.data.packing import Example
@@ -40,24 +40,7 @@ class AlmConfig(MaskConfig):
     """
 
     pairs: str = ""
-    switched: float = 0.8
-
-
-def switched_pairs(cfg: AlmConfig, data: Path, langs: list[str]) -> list[str]:
-    """Return the given pairs, or all pairs of the task's languages that have code-switched text.
-
-    Raises:
-        UserError: a given pair has no code-switched text, or no pair has any.
-    """
-    there = [pair for pair in shards.pairs_in(data) if (data / pair / f"train.{pair}.switched.idx").is_file()]
-    taken = [pair for pair in selection.pairs_of(cfg.pairs, data, langs) if pair in there or cfg.pairs]
-    if missing := [pair for pair in taken or ["any pair"] if pair not in there]:
-        raise UserError(
-            f"no code-switched text for {missing[0]} in {data}",
-            ", ".join(there) or "none",
-            "give switched.SRC-TGT= to `xling binarize`",
-        )
-    return taken
+    switched: float = ranged(0.8, Range(above=0, most=1, words="a share above 0, at most 1"))
 
 
 class SwitchedDataset(BlockDataset):
@@ -68,7 +51,7 @@ class SwitchedDataset(BlockDataset):
         streams = {}
         self._sides: list[np.ndarray | None] = []
         self._pair_langs: list[tuple[int, int]] = []
-        for pair in switched_pairs(self._cfg, data, self._langs):
+        for pair in selection.switched_pairs(self._cfg.pairs, data, self._langs):
             prefix = data / pair / f"{self._split}.{pair}.switched"
             first, second = split_pair(pair)
             streams[f"{pair}.switched"] = shards.open_shard(prefix).tokens
@@ -117,8 +100,6 @@ class Alm(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of blocks of a split."""
-        if not 0 < self.cfg.switched <= 1:
-            raise UserError(f"switched={self.cfg.switched}", "a share above 0, at most 1")
         rule = rule_of(self.cfg, self.dictionary)
 
         def build(block: Block) -> Example:

@@ -19,10 +19,13 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from xling import compat
+from xling.core import ranges
+from xling.core.ranges import COUNT, SEQUENCE, Range, ranged
 from xling.core.registry import Registry
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
+from xling.models import demands
 from xling.objectives.trial import Trial
 from xling.text import selection
 
@@ -52,10 +55,10 @@ class TaskConfig(FairseqDataclass):
 
     data: str = ""
     langs: str = ""
-    alpha: float = 0.3
-    tokens_per_sample: int = 256
-    read_chunk: int = 0
-    read_buffer: int = 16
+    alpha: float = ranged(0.3, Range(least=0, most=1))
+    tokens_per_sample: int = ranged(256, SEQUENCE)
+    read_chunk: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    read_buffer: int = ranged(16, COUNT)
     seed: int = II("common.seed")
 
 
@@ -97,9 +100,23 @@ class Objective(ABC):
     trial: ClassVar[Trial] = Trial()
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
-        """Initialise; raises `UserError` as `xling.text.selection.check_ranges`."""
+        """Initialise.
+
+        Raises:
+            UserError: a setting is out of its range, or as `xling.models.demands.of_data`.
+        """
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
-        selection.check_ranges(self.name, cfg)
+        ranges.check(cfg, f"objectives.{self.name}.", self.config)
+        demands.of_data(self.name, cfg, langs)
+
+    def fit(self, shape: Any) -> None:
+        """Store the model's configuration.
+
+        Raises:
+            UserError: as `xling.models.demands.of_model`.
+        """
+        demands.of_model(self.name, self.cfg, self.langs, shape)
+        self.shape = shape
 
     @abstractmethod
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -343,7 +360,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
     def attach(self, model: Any) -> None:
         """Tell the objectives the model's shape, and add their modules, initialised from its current weights."""
         for name, entry in self.objectives.items():
-            entry.shape = model.cfg
+            entry.fit(model.cfg)
             if (extra := entry.modules(model)) is not None:
                 model.extras[name] = extra
 

@@ -28,7 +28,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
@@ -178,17 +177,7 @@ class Btmlm(Objective):
 
 
 def other_langs(langs: list[str], pairs: list[str]) -> list[list[int]]:
-    """Return for each language the languages to translate into.
-
-    Raises:
-        UserError: there is only one language.
-    """
-    if len(langs) < 2:
-        raise UserError(
-            f"objectives.btmlm with langs={','.join(langs)}",
-            "two languages or more",
-            "name another in langs=",
-        )
+    """Return for each language the languages to translate into."""
     others = []
     for lang in langs:
         partners = {side for pair in pairs if lang in split_pair(pair) for side in split_pair(pair)} - {lang}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError
+from xling.core.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
@@ -24,9 +24,6 @@ from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
-
-
-STYLES = ("xling", "xlm")
 
 
 @dataclass
@@ -40,10 +37,10 @@ class DaeConfig(TextConfig):
         blank: share of the words that is masked.
     """
 
-    shuffle: float = 3.0
-    drop: float = 0.1
-    blank: float = 0.1
-    style: str = "xling"
+    shuffle: float = ranged(3.0, Range(least=0, words="a number of places from 0"))
+    drop: float = ranged(0.1, PART)
+    blank: float = ranged(0.1, PART)
+    style: str = ranged("xling", OneOf(("xling", "xlm")))
 
 
 def noisy(
@@ -74,17 +71,8 @@ class Dae(Seq2SeqObjective):
     config = DaeConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Return the dataset of sentences of a split.
-
-        Raises:
-            UserError: an unknown style, a share outside 0 to 1, or a shuffle below 0.
-        """
-        noise.check_style("dae", self.cfg.style, STYLES)
+        """Return the dataset of sentences of a split."""
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
-        noise.check_share("drop", cfg.drop)
-        noise.check_share("blank", cfg.blank)
-        if cfg.shuffle < 0:
-            raise UserError(f"shuffle={cfg.shuffle}", "a number of places from 0")
 
         def build(text: Text) -> Example:
             source = noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)

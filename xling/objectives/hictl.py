@@ -25,11 +25,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.core.errors import UserError
+from xling.core.ranges import COUNT, PART, POSITIVE, OneOf, ranged
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig
 from xling.objectives.trial import Trial
-from xling.objectives.xlco import OVERHEAD, ContrastDataset, check_contrast, example, sentence_vectors
+from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, sentence_vectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -48,10 +48,10 @@ class HictlConfig(PairConfig):
         mix: as in XLCO; off in the paper.
     """
 
-    pooling: str = "cls"
-    temperature: float = 0.1
-    num_words: int = 1024
-    mix: float = 0.0
+    pooling: str = ranged("cls", OneOf(("cls", "max", "mean")))
+    temperature: float = ranged(0.1, POSITIVE)
+    num_words: int = ranged(1024, COUNT)
+    mix: float = ranged(0.0, PART)
 
 
 class Projections(nn.Module):
@@ -110,13 +110,6 @@ class Hictl(Objective):
     trial = Trial({"num_words": "16"}, spare=1, changes=("context", "both sides"))
     config = HictlConfig
     shardable = False
-
-    def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
-        """Initialise; raises UserError if a setting is unknown or out of range."""
-        super().__init__(cfg, dictionary, langs)
-        check_contrast(cfg, self.name)
-        if cfg.num_words < 1:
-            raise UserError(f"objectives.hictl.num_words={cfg.num_words}", "a whole number from 1")
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.data import noise
+from xling.core.ranges import PART, OneOf, ranged
 from xling.data.masking import MaskRule, corrupt
 from xling.data.packing import Example
 from xling.data.symbols import Symbols
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
 
-STYLES = ("xling", "mass")
 AT_START, AT_END = 0.2, 0.2  # shares of the spans in style=mass
 
 
@@ -51,10 +50,10 @@ class MassConfig(TextConfig):
         random_token_prob: share of the masked pieces that becomes a random one.
     """
 
-    style: str = "xling"
-    span: float = 0.5
-    leave_unmasked_prob: float = 0.1
-    random_token_prob: float = 0.1
+    style: str = ranged("xling", OneOf(("xling", "mass")))
+    span: float = ranged(0.5, PART)
+    leave_unmasked_prob: float = ranged(0.1, PART)
+    random_token_prob: float = ranged(0.1, PART)
 
 
 def span_of(tokens: Int[np.ndarray, " length"], share: float, rng: np.random.Generator) -> tuple[int, int]:
@@ -133,15 +132,8 @@ class Mass(Seq2SeqObjective):
     config = MassConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Return the dataset of sentences of a split.
-
-        Raises:
-            UserError: an unknown style, a share outside 0 to 1, or a model with ``lang_first``.
-        """
+        """Return the dataset of sentences of a split."""
         cfg, symbols = self.cfg, self.symbols
-        self.refuse_lang_first("objectives.mass")
-        noise.check_style("mass", cfg.style, STYLES)
-        noise.check_share("span", cfg.span)
         rule = MaskRule(
             prob=cfg.span,
             leave=cfg.leave_unmasked_prob,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError
+from xling.core.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
@@ -52,17 +52,13 @@ class MbartConfig(TextConfig):
     """
 
     join: bool = True
-    style: str = "xling"
-    infill: float = 0.35
-    span_mean: float = 3.5
-    permute_sentences: float = 1.0
-    mask: float = 0.0
-    delete: float = 0.0
-    rotate: float = 0.0
-
-
-STYLES = ("xling", "fairseq")
-SHARES = ("infill", "permute_sentences", "mask", "delete", "rotate")
+    style: str = ranged("xling", OneOf(("xling", "fairseq")))
+    infill: float = ranged(0.35, PART)
+    span_mean: float = ranged(3.5, Range(above=0, words="a number of words above 0"))
+    permute_sentences: float = ranged(1.0, PART)
+    mask: float = ranged(0.0, PART)
+    delete: float = ranged(0.0, PART)
+    rotate: float = ranged(0.0, PART)
 
 
 def noisy(
@@ -109,19 +105,8 @@ class Mbart(Seq2SeqObjective):
     config = MbartConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Return the dataset of joined sentences of a split.
-
-        Raises:
-            UserError: an unknown style, a share outside 0 to 1, or a mean length of 0 or less.
-        """
+        """Return the dataset of joined sentences of a split."""
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
-        noise.check_style("mbart", cfg.style, STYLES)
-        for name in SHARES:
-            noise.check_share(name, getattr(cfg, name))
-            if cfg.style == "fairseq" and name in SHARES[2:] and getattr(cfg, name):
-                raise UserError(f"objectives.mbart.{name} with style=fairseq", "style=xling")
-        if cfg.span_mean <= 0:
-            raise UserError(f"span_mean={cfg.span_mean}", "a number of words above 0")
 
         def as_fairseq(text: Text) -> Example:
             source = fairseq_noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
@@ -133,7 +118,6 @@ class Mbart(Seq2SeqObjective):
             return example(source, text.tokens, text.lang, text.lang, symbols)
 
         if cfg.style == "fairseq":
-            self.refuse_lang_first("objectives.mbart.style=fairseq")
             room = cfg.tokens_per_sample - 2
             return TextDataset(
                 cfg, data, split, self.langs, "mbart", as_fairseq, lambda lengths: cost(lengths) + 3, room

@@ -17,6 +17,7 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from xling.core.errors import UserError
+from xling.core.ranges import PART, OneOf, ranged
 from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
@@ -52,10 +53,10 @@ class MaskConfig(TaskConfig):
             spaces words are as long as sentences) or ``span`` (SpanBERT).
     """
 
-    mask_prob: float = 0.15
-    leave_unmasked_prob: float = 0.1
-    random_token_prob: float = 0.1
-    mask_unit: str = "token"
+    mask_prob: float = ranged(0.15, PART)
+    leave_unmasked_prob: float = ranged(0.1, PART)
+    random_token_prob: float = ranged(0.1, PART)
+    mask_unit: str = ranged("token", OneOf(("token", "word", "span")))
 
 
 @dataclass
@@ -70,7 +71,7 @@ class MmlmConfig(MaskConfig):
             at position 0 (Dufter & Schütze 2020, ``line_by_line`` of their code).
     """
 
-    final_mask_prob: float = 0.15
+    final_mask_prob: float = ranged(0.15, PART)
     mask_anneal_epochs: float = 0.0
     lines: bool = False
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -30,18 +29,15 @@ import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from xling.core import config
-from xling.core.errors import UserError
-from xling.models.published import check_vocabulary
+from xling.core import config, ranges
+from xling.core.ranges import OneOf, ranged
+from xling.models import demands
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
 from xling.objectives.stream import Stream
-from xling.text.vocab import vocab_digest
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
 
-MODES = ("alternate", "sum", "common")
-MIX_SETTINGS = ("weight", "schedule")
 STRETCH = 1024  # batches of a mix that are put in order together
 
 
@@ -56,7 +52,7 @@ class MultiConfig(TaskConfig):
     """
 
     objectives: str = field(default="{}", metadata={"help": "JSON: objective -> settings"})
-    mode: str = "alternate"
+    mode: str = ranged("alternate", OneOf(("alternate", "sum", "common")))
 
 
 @dataclass(frozen=True)
@@ -303,37 +299,6 @@ def all_at_once(queues: Mapping[str, Stream]) -> Iterator[tuple[list[str], list[
         yield list(queues), [0.0] * len(queues)
 
 
-def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
-    """Parse a schedule ``0:1,1000:0`` into updates and factors.
-
-    Raises:
-        UserError: it cannot be parsed, or its updates do not ascend.
-    """
-    try:
-        points = [point.split(":") for point in str(text).split(",")]
-        updates, factors = [int(update) for update, _ in points], [float(factor) for _, factor in points]
-    except ValueError:
-        updates, factors = [], []
-    if not updates or updates != sorted(set(updates)):
-        raise UserError(f"objectives.{name}.schedule={text}", "UPDATE:FACTOR,..., for example 0:1,1000:0")
-    return updates, factors
-
-
-def weight_of(name: str, text: Any) -> float:
-    """Parse the weight of an objective.
-
-    Raises:
-        UserError: it is not a number above 0.
-    """
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = 0.0
-    if not 0 < weight < math.inf:
-        raise UserError(f"objectives.{name}.weight={text}", "a number above 0")
-    return weight
-
-
 @register_task("xling_multi", dataclass=MultiConfig)
 class XlingMultiTask(XlingTask):
     """Fairseq task with several objectives, alternating or summed."""
@@ -348,36 +313,25 @@ class XlingMultiTask(XlingTask):
         Raises:
             UserError: the mix is empty, a name or a setting is unknown, or a weight is not above 0.
         """
-        if self.cfg.mode not in MODES:
-            raise UserError(f"mode={self.cfg.mode}", ", ".join(MODES))
+        ranges.check(self.cfg, "", MultiConfig)
         mix = json.loads(self.cfg.objectives)
-        if not mix:
-            raise UserError(
-                "the mix holds no objective", "objectives.NAME.weight=1, for example objectives.mmlm"
-            )
-        self.weights = {name: weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()}
-        for name, settings in mix.items():
-            if "langs" in settings:
-                raise UserError(
-                    f"objectives.{name}.langs is given, and a mix has one list of languages",
-                    "langs= for all objectives",
-                    f"leave objectives.{name}.langs out",
-                )
+        demands.of_mix(mix, self.data)
+        self.weights = {
+            name: demands.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
+        }
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
-            name: schedule_of(name, settings["schedule"])
+            name: demands.schedule_of(name, settings["schedule"])
             for name, settings in mix.items()
             if settings.get("schedule")
         }
         built = {}
         for name, settings in mix.items():
-            own = {key: str(value) for key, value in settings.items() if key not in MIX_SETTINGS}
+            own = {key: str(value) for key, value in settings.items() if key not in demands.MIX_SETTINGS}
             settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
-            if settings_of.data != self.cfg.data:
-                check_vocabulary(vocab_digest(self.data), Path(settings_of.data), self.data)
             built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
         return built
 

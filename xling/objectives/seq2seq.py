@@ -283,15 +283,6 @@ class Seq2SeqObjective(Objective):
         order = (self.shape.source_lang, self.shape.lang_first) if self.shape is not None else ()
         return Symbols.of_size(len(self.dictionary), self.langs, *order)
 
-    def refuse_lang_first(self, what: str) -> None:
-        """Reject a model with another order of tokens than ``what`` has.
-
-        Raises:
-            UserError: the model has ``lang_first``.
-        """
-        if self.symbols.lang_first:
-            raise UserError(f"{what} with model.lang_first=true", "model.lang_first=false")
-
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Return the cross-entropy of every token that the decoder predicts."""
         return sequence_loss(model, sample)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError
+from xling.core.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS, Symbols
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
 
-STYLES = ("xling", "t5")
 LONGEST = 10  # maximum ratio of text to source length in style=t5, for any corrupted share
 
 
@@ -47,9 +46,9 @@ class SpanCorruptionConfig(TextConfig):
     """
 
     join: bool = True
-    style: str = "xling"
-    corrupt: float = 0.15
-    span_mean: float = 3.0
+    style: str = ranged("xling", OneOf(("xling", "t5")))
+    corrupt: float = ranged(0.15, PART)
+    span_mean: float = ranged(3.0, Range(least=1, words="a number of tokens from 1"))
 
 
 def least_mean(num_tokens: int, share: float, mean: float) -> float:
@@ -93,16 +92,8 @@ class SpanCorruption(Seq2SeqObjective):
     config = SpanCorruptionConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Return the dataset of joined sentences of a split.
-
-        Raises:
-            UserError: an unknown style, a share outside 0 to 1, or spans of less than one token.
-        """
+        """Return the dataset of joined sentences of a split."""
         cfg, symbols = self.cfg, self.symbols
-        noise.check_style("span_corruption", cfg.style, STYLES)
-        noise.check_share("corrupt", cfg.corrupt)
-        if cfg.span_mean < 1:
-            raise UserError(f"span_mean={cfg.span_mean}", "a number of tokens from 1")
 
         def build(text: Text) -> Example:
             source, target = split_spans(text.tokens, cfg.corrupt, cfg.span_mean, symbols, text.generator)

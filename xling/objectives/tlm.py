@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xling.data import noise
+from xling.core.ranges import OneOf, ranged
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
@@ -24,7 +24,6 @@ from xling.objectives.pairs import Pair, PairConfig, PairDataset
 from xling.objectives.trial import Trial
 
 OVERHEAD = 2
-STYLES = ("xlm", "infoxlm")
 _BOS, _EOS = np.array([BOS]), np.array([EOS])
 
 
@@ -47,7 +46,7 @@ class TlmConfig(SidesConfig):
         style: how two sentences are concatenated: ``xlm`` or ``infoxlm``, see above.
     """
 
-    style: str = "xlm"
+    style: str = ranged("xlm", OneOf(("xlm", "infoxlm")))
 
 
 def example(
@@ -88,7 +87,6 @@ class Tlm(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""
-        noise.check_style("tlm", self.cfg.style, STYLES)
         rule, restart = rule_of(self.cfg, self.dictionary), self.cfg.restart_positions
         between = int(self.cfg.style == "xlm")
 

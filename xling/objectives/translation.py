@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xling.core.errors import UserError, unknown
-from xling.data.noise import check_share
+from xling.core.ranges import PART, SHARE, OneOf, ranged
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS
-from xling.models.published import check_vocabulary
-from xling.models.seq2seq import POOLINGS
+from xling.models import demands
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig
 from xling.objectives.seq2seq import (
@@ -31,8 +29,6 @@ from xling.objectives.seq2seq import (
     sequence_loss,
 )
 from xling.objectives.trial import Trial
-from xling.text import selection, shards
-from xling.text.vocab import vocab_digest
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -58,10 +54,10 @@ class TranslationConfig(PairConfig):
 
     directions: str = ""
     back_translated: str = ""
-    back_share: float = 0.5
+    back_share: float = ranged(0.5, PART)
     tag: bool = False
-    label_smoothing: float = 0.0
-    pooling: str = ""
+    label_smoothing: float = ranged(0.0, SHARE)
+    pooling: str = ranged("", OneOf(("", "max", "mean")))
 
 
 def bottleneck(translated: Example, source: Int[np.ndarray, " length"]) -> Example:
@@ -81,34 +77,9 @@ class Translation(Seq2SeqObjective):
     config = TranslationConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Return the dataset of pairs of a split.
-
-        Raises:
-            UserError: an unknown pooling or direction, or a smoothing outside 0 to 1.
-        """
+        """Return the dataset of pairs of a split."""
         cfg, symbols = self.cfg, self.symbols
-        if cfg.pooling not in POOLINGS:
-            raise unknown("pooling", cfg.pooling, POOLINGS)
-        if not 0 <= cfg.label_smoothing < 1:
-            raise UserError(f"label_smoothing={cfg.label_smoothing}", "a share from 0, below 1")
-        check_share("back_share", cfg.back_share)
-        if cfg.back_translated:
-            check_vocabulary(vocab_digest(data), Path(cfg.back_translated), data)
-            if not shards.pairs_in(Path(cfg.back_translated)):
-                raise UserError(
-                    f"no parallel shards in back_translated={cfg.back_translated}",
-                    "a directory of xling binarize with pairs",
-                    "run xling binarize on the output of xling backtranslate",
-                )
-        if cfg.directions:
-            asked = selection.pairs_of_directions(cfg.directions, shards.pairs_in(data))
-            if cfg.pairs and set(cfg.pairs.split(",")) != set(asked.split(",")):
-                raise UserError(
-                    f"pairs={cfg.pairs} with directions={cfg.directions}",
-                    f"pairs={asked}",
-                    "give one of the two",
-                )
-            cfg.pairs = asked
+        cfg.pairs = demands.asked_pairs(cfg)
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
             translated = both_sides(pair, symbols)

@@ -27,10 +27,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from xling.core.errors import UserError
-from xling.core.languages import split_pair
+from xling.core.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, Range, ranged
 from xling.core.sampling import rng
-from xling.data import noise
 from xling.data.packing import Example, pack_seq2seq
 from xling.models import ddp
 from xling.models.generate import generate_all
@@ -38,7 +36,7 @@ from xling.models.search import Search
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
 from xling.objectives.trial import Trial
-from xling.text import shards, vocab, wordbyword
+from xling.text import selection, shards, vocab, wordbyword
 from xling.text.shards import UNK
 
 if TYPE_CHECKING:
@@ -69,16 +67,16 @@ class UmtConfig(TextConfig):
 
     pairs: str = ""
     sample: bool = False
-    top_k: int = 0
-    temperature: float = 1.0
-    max_len_a: float = 1.3
-    max_len_b: int = 5
-    reuse: int = 1
-    pool: int = 8
-    own_pieces: int = 0
-    own_share: float = 0.01
+    top_k: int = ranged(0, NOT_NEGATIVE)
+    temperature: float = ranged(1.0, POSITIVE)
+    max_len_a: float = ranged(1.3, NOT_NEGATIVE)
+    max_len_b: int = ranged(5, COUNT)
+    reuse: int = ranged(1, COUNT)
+    pool: int = ranged(8, COUNT)
+    own_pieces: int = ranged(0, Range(least=0, words="a number of updates from 0"))
+    own_share: float = ranged(0.01, PART)
     dictionaries: str = ""
-    word_by_word: int = 0
+    word_by_word: int = ranged(0, Range(least=0, words="a number of updates from 0"))
 
 
 class BackDataset(TextDataset):
@@ -183,21 +181,8 @@ class Umt(Seq2SeqObjective):
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         super().__init__(cfg, dictionary, langs)
-        self.partners = partners_of(cfg.pairs, langs, shards.languages_in(Path(cfg.data)))
+        self.partners = selection.partners_of(cfg.pairs, langs, shards.languages_in(Path(cfg.data)))
         self.seconds = {"generate": 0.0, "data": 0.0}  # for benchmarks
-        for name in ("reuse", "pool"):
-            if getattr(cfg, name) < 1:
-                raise UserError(f"objectives.umt.{name}={getattr(cfg, name)}", "a whole number from 1")
-        for name in ("own_pieces", "word_by_word"):
-            if getattr(cfg, name) < 0:
-                raise UserError(f"objectives.umt.{name}={getattr(cfg, name)}", "a number of updates from 0")
-        noise.check_share("own_share", cfg.own_share)
-        if cfg.join:
-            raise UserError(
-                "objectives.umt.join=true: back-translation reads single sentences",
-                "join=false",
-                "leave join out",
-            )
         self.search = Search(
             beam=1,
             max_len_a=cfg.max_len_a,
@@ -207,14 +192,6 @@ class Umt(Seq2SeqObjective):
             temperature=cfg.temperature,
         )
         self._dictionaries = wordbyword.read(cfg.dictionaries)
-        if cfg.word_by_word:
-            for src, others in self.partners.items():
-                for other in others:
-                    if (langs[src], langs[other]) not in self._dictionaries:
-                        raise UserError(
-                            f"word_by_word={cfg.word_by_word} without a dictionary {langs[src]}-{langs[other]}",
-                            f"dictionaries=DIR of `xling bli`, or {langs[src]}-{langs[other]}=PATH",
-                        )
         self._processor = vocab.load(Path(cfg.data)) if cfg.word_by_word else None
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -372,32 +349,3 @@ def count_pieces(data: Path, langs: list[str], size: int) -> Float32[Tensor, " l
             counts[index] = torch.from_numpy(np.bincount(tokens.astype(np.int64), minlength=size)[:size])
     counts[:, :FIRST_PIECE] = 0
     return counts
-
-
-def partners_of(pairs: str, langs: list[str], there: list[str]) -> dict[int, list[int]]:
-    """Return for each language, by index, the languages that it is translated into.
-
-    Raises:
-        UserError: a language has no text or is unknown to the model, or there are fewer than two languages.
-    """
-    named = [split_pair(pair.strip()) for pair in pairs.split(",") if pair.strip()]
-    mine = [lang for lang in langs if lang in there]
-    if not named:
-        named = [(a, b) for i, a in enumerate(mine) for b in mine[i + 1 :]]
-    if not named:
-        raise UserError(
-            f"back-translation with only {', '.join(mine) or 'no language'}", "two languages with text"
-        )
-    partners: dict[int, list[int]] = {}
-    for pair in named:
-        for lang in pair:
-            if lang not in mine:
-                raise UserError(
-                    f"pair {'-'.join(pair)}: no text in {lang}",
-                    ", ".join(mine),
-                    f"run xling binarize with corpora.{lang}=FILE",
-                )
-        for lang, other in (pair, pair[::-1]):
-            if langs.index(other) not in (others := partners.setdefault(langs.index(lang), [])):
-                others.append(langs.index(other))
-    return partners

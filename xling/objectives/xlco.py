@@ -27,7 +27,6 @@ the code.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,14 +39,14 @@ import torch.nn.functional as F
 from fairseq import utils
 from torch import Tensor, nn
 
-from xling.core.errors import UserError, unknown
 from xling.core.progress import Progress
+from xling.core.ranges import COUNT, PART, OneOf, Range, ranged
 from xling.core.sampling import rng
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
 from xling.models import ddp
 from xling.models.encoder import Encoder
-from xling.models.seq2seq import POOLINGS, pool
+from xling.models.seq2seq import pool
 from xling.objectives.base import BOS, NO_PLACE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import MaskConfig, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
@@ -57,10 +56,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
 OVERHEAD = 2
-CONTRAST_POOLINGS = ("cls", *filter(None, POOLINGS))
-
-
-NEGATIVES = ("queue", "batch")
 RAW, UNIT = 0.25, 0.05  # default temperatures of raw dot products and of cosines
 PROJECTION_STD = 0.02
 DEEP = 24  # number of layers from which InfoXLM contrasts the middle layer
@@ -84,16 +79,16 @@ class XlcoConfig(MaskConfig, PairConfig):
         margin: margin of ``negatives=batch``.
     """
 
-    negatives: str = "queue"
+    negatives: str = ranged("queue", OneOf(("queue", "batch")))
     normalise: bool = False
     layer: int = 0
-    pooling: str = "cls"
-    temperature: float = 0.0
-    queue_size: int = 131_072
+    pooling: str = ranged("cls", OneOf(("cls", "max", "mean")))
+    temperature: float = ranged(0.0, Range(least=0, words="a number above 0, or 0 for the default"))
+    queue_size: int = ranged(131_072, COUNT)
     fill: bool = True
-    momentum: float = 0.9999
-    mix: float = 1.0
-    margin: float = 0.3
+    momentum: float = ranged(0.9999, PART)
+    mix: float = ranged(1.0, PART)
+    margin: float = ranged(0.3, Range(least=0, most=2, words="a difference of cosines from 0 to 2"))
 
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:
@@ -199,17 +194,6 @@ def sentence_vectors(
     return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 
-def check_contrast(cfg: Any, name: str, usual: bool = False) -> None:
-    """Raise UserError for an invalid pooling, temperature or mix; with ``usual`` a temperature of 0 is valid."""
-    if cfg.pooling not in CONTRAST_POOLINGS:
-        raise unknown("pooling", cfg.pooling, CONTRAST_POOLINGS)
-    if not 0 < cfg.temperature < math.inf and not (usual and cfg.temperature == 0):
-        valid = "a number above 0" + ", or 0 for the default" * usual
-        raise UserError(f"objectives.{name}.temperature={cfg.temperature}", valid)
-    if not 0 <= cfg.mix <= 1:
-        raise UserError(f"objectives.{name}.mix={cfg.mix}", "a share from 0 to 1")
-
-
 class ContrastState(nn.Module):
     """Projection, momentum encoder and queue.
 
@@ -311,15 +295,6 @@ class Xlco(Objective):
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Initialise; raises UserError if a setting is unknown or out of range."""
         super().__init__(cfg, dictionary, langs)
-        check_contrast(cfg, self.name, usual=True)
-        if cfg.negatives not in NEGATIVES:
-            raise unknown("objectives.xlco.negatives", cfg.negatives, NEGATIVES)
-        if cfg.queue_size < 1:
-            raise UserError(f"objectives.xlco.queue_size={cfg.queue_size}", "a whole number from 1")
-        if not 0 <= cfg.momentum <= 1:
-            raise UserError(f"objectives.xlco.momentum={cfg.momentum}", "a share from 0 to 1")
-        if not 0 <= cfg.margin <= 2:
-            raise UserError(f"objectives.xlco.margin={cfg.margin}", "a difference of cosines from 0 to 2")
         self.in_batch = cfg.negatives == "batch"
         self.heat = cfg.temperature or (UNIT if cfg.normalise or self.in_batch else RAW)
 
@@ -333,12 +308,7 @@ class Xlco(Objective):
         return ContrastDataset(self.cfg, data, split, self.langs, "xlco", build, OVERHEAD)
 
     def layer(self, depth: int) -> int:
-        """Return the layer to contrast in an encoder of ``depth``; raises UserError if the encoder lacks it."""
-        if not 0 <= self.cfg.layer <= depth:
-            raise UserError(
-                f"objectives.xlco.layer={self.cfg.layer}",
-                f"1 to {depth}, or 0 for the paper's",
-            )
+        """Return the layer to contrast in an encoder of ``depth``."""
         usual = depth if self.in_batch else depth // 2 if depth >= DEEP else round(depth * 2 / 3)
         return self.cfg.layer or max(1, usual)
 

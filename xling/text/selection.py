@@ -1,37 +1,14 @@
-"""The languages and pairs that a training reads from a binarised directory, and the limits of how; without torch."""
+"""The languages and pairs that a training reads from a binarised directory; without torch."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from xling.core import languages, manifest
 from xling.core.errors import UserError, unknown
 from xling.core.languages import split_pair
 from xling.text import shards
 from xling.text.vocab import vocab_digest
-
-SHORTEST = 8
-"""Tokens of the shortest sequence, with room for specials and a piece on either side."""
-
-
-def check_ranges(name: str, settings: Any) -> None:
-    """Check the numbers that every objective has.
-
-    Args:
-        name: name of the objective.
-        settings: its settings, as `xling.objectives.base.TaskConfig`.
-
-    Raises:
-        UserError: ``alpha``, ``tokens_per_sample``, ``read_chunk`` or ``read_buffer`` is out of range.
-    """
-    if not 0 <= settings.alpha <= 1:
-        raise UserError(f"objectives.{name}.alpha={settings.alpha}", "a number from 0 to 1")
-    for key, least in (("tokens_per_sample", SHORTEST), ("read_chunk", 0), ("read_buffer", 1)):
-        if getattr(settings, key) < least:
-            raise UserError(
-                f"objectives.{name}.{key}={getattr(settings, key)}", f"a whole number from {least}"
-            )
 
 
 def check_dictionary(data: Path) -> Path:
@@ -131,3 +108,49 @@ def pairs_of_directions(directions: str, there: list[str]) -> str:
             )
         pairs.append(pair)
     return ",".join(dict.fromkeys(pairs))
+
+
+def switched_pairs(pairs: str, data: Path, langs: list[str]) -> list[str]:
+    """Return the given pairs, or all pairs of the task's languages that have code-switched text.
+
+    Raises:
+        UserError: a given pair has no code-switched text, or no pair has any.
+    """
+    there = [pair for pair in shards.pairs_in(data) if (data / pair / f"train.{pair}.switched.idx").is_file()]
+    taken = [pair for pair in pairs_of(pairs, data, langs) if pair in there or pairs]
+    if missing := [pair for pair in taken or ["any pair"] if pair not in there]:
+        raise UserError(
+            f"no code-switched text for {missing[0]} in {data}",
+            ", ".join(there) or "none",
+            "give switched.SRC-TGT= to `xling binarize`",
+        )
+    return taken
+
+
+def partners_of(pairs: str, langs: list[str], there: list[str]) -> dict[int, list[int]]:
+    """Return for each language, by index, the languages that it is translated into.
+
+    Raises:
+        UserError: a language has no text or is unknown to the model, or there are fewer than two languages.
+    """
+    named = [split_pair(pair.strip()) for pair in pairs.split(",") if pair.strip()]
+    mine = [lang for lang in langs if lang in there]
+    if not named:
+        named = [(a, b) for i, a in enumerate(mine) for b in mine[i + 1 :]]
+    if not named:
+        raise UserError(
+            f"back-translation with only {', '.join(mine) or 'no language'}", "two languages with text"
+        )
+    partners: dict[int, list[int]] = {}
+    for pair in named:
+        for lang in pair:
+            if lang not in mine:
+                raise UserError(
+                    f"pair {'-'.join(pair)}: no text in {lang}",
+                    ", ".join(mine),
+                    f"run xling binarize with corpora.{lang}=FILE",
+                )
+        for lang, other in (pair, pair[::-1]):
+            if langs.index(other) not in (others := partners.setdefault(langs.index(lang), [])):
+                others.append(langs.index(other))
+    return partners

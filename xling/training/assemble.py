@@ -19,15 +19,15 @@ from omegaconf import OmegaConf
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.models import checkpoint, ddp, running, tiling
+from xling.models import checkpoint, ddp, demands, running, tiling
 from xling.models.adapters import is_adapter
 from xling.models.schedules import ScheduleConfig
 from xling.models.setting import ENCODER
 from xling.models.shape import ModelConfig, names
 from xling.objectives import OBJECTIVES
-from xling.objectives.multi import MIX_SETTINGS, MultiConfig
+from xling.objectives.multi import MultiConfig
 from xling.training import pieces
-from xling.training.checks import check_side, check_sizes, leaves_embeddings
+from xling.training.checks import check_sharding, check_side, check_sizes, leaves_embeddings
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
 
@@ -72,7 +72,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         if cfg.freeze == "body" and cfg.init and not leaves_embeddings(cfg):
             freeze(model, "embeddings")
     if cfg.train.sharding != "none":
-        _check_sharding(cfg)
+        check_sharding(cfg)
         if ddp.size() > 1:
             decoder = getattr(model, "decoder", None)
             layers = [*model.encoder.layers, *(decoder.layers if decoder else [])]
@@ -114,21 +114,6 @@ def frozen_digest(model: Any) -> dict[str, Any]:
         whole = running.snapshot(parameter, {})
         hasher.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
     return {"parameters": sum(p.numel() for p in kept.values()), "sha256": hasher.hexdigest()}
-
-
-def _check_sharding(cfg: PretrainConfig) -> None:
-    """Reject settings under which the processes of a sharded model would wait for different layers."""
-    given = f"train.sharding={cfg.train.sharding}"
-    if cfg.mix == "alternate" and len(cfg.objectives) > 1:
-        raise UserError(f"{given} with mix=alternate", f"{given} with one objective, or with mix=sum")
-    for name in cfg.objectives:
-        if not OBJECTIVES[name].shardable:
-            others = [other for other, entry in OBJECTIVES.items() if entry.shardable]
-            raise UserError(
-                f"{given} with objectives.{name}",
-                f"{given} with {', '.join(others)}",
-                "leave train.sharding out",
-            )
 
 
 def _shard_size(train: TrainConfig) -> int:
@@ -226,11 +211,8 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
-        if settings.get("schedule"):
-            raise UserError(
-                f"objectives.{name}.schedule with one objective", "a mix of several", "leave it out"
-            )
-        own = {key: value for key, value in settings.items() if key not in MIX_SETTINGS}
+        demands.unscheduled(name, settings)
+        own = {key: value for key, value in settings.items() if key not in demands.MIX_SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")

@@ -8,24 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, field, make_dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from xling.core import config, inputs, manifest, schema
+from xling.core import config, inputs, manifest, ranges, schema
 from xling.core.errors import UserError, unknown
 from xling.core.registry import plugins
-from xling.models import published
+from xling.models import demands, published
 from xling.models.setting import DECODER, ENCODER
-from xling.models.shape import DEFAULT, ModelConfig, names, wrong_side
+from xling.models.shape import wrong_side
 from xling.text import nway, selection, shards, vocab, wordbyword
-from xling.training import track
+from xling.training import phases, track
 from xling.training.settings import PretrainConfig
 from xling.training.static_settings import StaticTraining
 
 STAGE = "pretrain"
 DIRECTORIES = ("data", "teacher", "back_translated")
 """Settings of objectives that name outputs of other stages."""
-OF_MIX = ("weight", "schedule")
 _TYPES = {"whole number": int, "number": float, "true or false": bool}
 
 
@@ -67,23 +65,35 @@ def check_settings(cfg: PretrainConfig) -> None:
         raise UserError(
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
         )
-    if not cfg.phases:  # they have objectives and languages of their own
-        objectives = settings_of_objectives(cfg)
-        with_decoder = [name for name in objectives if name in schema.with_decoder()]
-        decoder = bool(with_decoder)
-        if len(objectives) == len(cfg.objectives):  # else others are of another package
-            check_side(cfg, with_decoder)
-        langs = selection.langs_of(",".join(cfg.langs), data, decoder)
-        for name, settings in objectives.items():
-            if teacher := getattr(settings, "teacher", ""):
-                published.check_model(Path(teacher), *published.OURS)
-            if hasattr(settings, "pairs") and name != "umt":  # whose pairs have no parallel text
-                selection.pairs_of(settings.pairs, Path(settings.data), langs)
-        for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
-            if prefix.parent.is_dir():
-                shards.open_shard(prefix)
-        if cfg.init:
-            _check_init(cfg, langs, decoder)
+    for objectives in (cfg.objectives, *(phase.objectives for phase in cfg.phases.values())):
+        for name in objectives:
+            check_known(name)
+    for number, part in enumerate(phases.planned(cfg)[1]):
+        langs, decoder = _check_part(part.cfg)
+        if cfg.init and not number:
+            _check_init(part.cfg, langs, decoder)
+
+
+def _check_part(cfg: PretrainConfig) -> tuple[list[str], bool]:
+    """Check the objectives of one phase; return its languages, and whether the model has a decoder."""
+    data, objectives = Path(cfg.data), settings_of_objectives(cfg)
+    with_decoder = [name for name in objectives if name in schema.with_decoder()]
+    if len(objectives) == len(cfg.objectives):  # else others are of another package
+        check_side(cfg, with_decoder)
+    langs = selection.langs_of(",".join(cfg.langs), data, bool(with_decoder))
+    if len(cfg.objectives) == 1:
+        demands.unscheduled(*next(iter(cfg.objectives.items())))
+    else:
+        demands.of_mix(cfg.objectives, data)
+    for name, settings in objectives.items():
+        demands.of_data(name, settings, langs)
+        demands.of_model(name, settings, langs, cfg.model)
+    if cfg.train.sharding != "none":
+        check_sharding(cfg)
+    for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
+        if prefix.parent.is_dir():
+            shards.open_shard(prefix)
+    return langs, bool(with_decoder)
 
 
 def inputs_of(cfg: PretrainConfig) -> tuple[list[Path], list[Path]]:
@@ -102,24 +112,35 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
         UserError: an objective or a setting is unknown, or a value has the wrong type or is out of range.
     """
     known, built = schema.objectives(), {}
-    added = {point.name.partition(".")[2] for point in plugins() if point.name.startswith("objective.")}
     shared = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     for name, given in cfg.objectives.items():
-        if name in added:
+        if check_known(name) not in known:
             continue
-        if name not in known:
-            raise unknown("objective", name, sorted({*known, *added}))
-        own = {key: value for key, value in given.items() if key not in OF_MIX}
+        own = {key: value for key, value in given.items() if key not in demands.MIX_SETTINGS}
         built[name] = config.from_dict(_class_of(known[name]), {**shared, **own}, f"objectives.{name}")
-        selection.check_ranges(name, built[name])
+        ranges.check(built[name], f"objectives.{name}.")
         check_sizes(cfg, built[name].tokens_per_sample)
     return built
+
+
+def check_known(name: str) -> str:
+    """Return the name of an objective after checking that this package or another one has it."""
+    known = schema.objectives()
+    added = {point.name.partition(".")[2] for point in plugins() if point.name.startswith("objective.")}
+    if name not in known and name not in added:
+        raise unknown("objective", name, sorted({*known, *added}))
+    return name
 
 
 def _class_of(keys: list[schema.Key]) -> Any:
     """Build a dataclass of the settings of an objective, whose own class needs torch."""
     each = [
-        (key.name.rpartition(".")[2], _TYPES.get(key.kind, str), field(default=key.default)) for key in keys
+        (
+            key.name.rpartition(".")[2],
+            _TYPES.get(key.kind, str),
+            field(default=key.default, metadata={ranges.RANGE: key.range}),
+        )
+        for key in keys
     ]
     return make_dataclass("Settings", [("data", str, ""), ("seed", int, 1), *each])
 
@@ -157,6 +178,21 @@ def check_side(cfg: PretrainConfig, with_decoder: Sequence[str]) -> None:
         )
 
 
+def check_sharding(cfg: PretrainConfig) -> None:
+    """Reject settings under which the processes of a sharded model would wait for different layers."""
+    given = f"train.sharding={cfg.train.sharding}"
+    if cfg.mix == "alternate" and len(cfg.objectives) > 1:
+        raise UserError(f"{given} with mix=alternate", f"{given} with one objective, or with mix=sum")
+    for name in cfg.objectives:
+        if not phases.facts_of(name).shardable:
+            others = [other for other in schema.objectives() if phases.facts_of(other).shardable]
+            raise UserError(
+                f"{given} with objectives.{name}",
+                f"{given} with {', '.join(others)}",
+                "leave train.sharding out",
+            )
+
+
 def leaves_embeddings(cfg: PretrainConfig) -> bool:
     """Return whether the embeddings of ``init`` are replaced by new ones."""
     with_adapters = cfg.model.lang_adapter or cfg.model.invertible
@@ -172,9 +208,7 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
         published.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
     if not content or cfg.init_tiled:
         return
-    theirs = SimpleNamespace(
-        **{name: getattr(DEFAULT, name) for name in names(ModelConfig)} | content["shape"]
-    )
+    theirs = published.shape_of(content)
     if cfg.model.lang_embeddings:
         published.check_langs(content["langs"], langs, directory)
     published.check_settings(cfg.model, theirs, decoder and content["format"] == published.SEQ2SEQ, directory)

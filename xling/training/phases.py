@@ -14,16 +14,47 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from xling.core import manifest
+from xling.core import manifest, schema
 from xling.core.errors import UserError
-from xling.objectives import OBJECTIVES
-from xling.objectives.base import Objective
+from xling.core.stage_type import load
 from xling.text import shards
 from xling.training.batches import Batches
 from xling.training.settings import PhaseConfig, PretrainConfig
 
 FILE = "phases.json"
 _SHORT = ("alpha", "mask_prob", "tokens_per_sample")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Properties of an objective that the plan of a training depends on.
+
+    Attributes:
+        settings: names of its settings.
+        decoder: it needs a model with a decoder.
+        shardable: its loss only uses the weights in one forward pass.
+        keeps: it keeps weights of its own in the model.
+    """
+
+    settings: frozenset[str]
+    decoder: bool
+    shardable: bool
+    keeps: bool
+
+
+def facts_of(name: str) -> Facts:
+    """Return the facts of an objective; one of another package is imported, and torch with it.
+
+    Raises:
+        UserError: there is no such objective.
+    """
+    if keys := schema.objectives().get(name):
+        said = [name in schema.declaring(line) for line in ("decoder = True", "shardable = False", "modules")]
+        settings = frozenset(key.name.rpartition(".")[2] for key in keys)
+        return Facts(settings, said[0], not said[1], said[2])
+    entry, base = load("xling.objectives:OBJECTIVES")[name], load("xling.objectives.base:Objective")
+    settings = frozenset(item.name for item in fields(entry.config))
+    return Facts(settings, entry.decoder, entry.shardable, entry.modules is not base.modules)
 
 
 @dataclass(frozen=True)
@@ -95,7 +126,7 @@ def _check_kept(parts: list[Part]) -> None:
     first = parts[0].cfg
     for part in parts[1:]:
         for name in part.cfg.objectives:
-            if OBJECTIVES[name].modules is Objective.modules:
+            if not facts_of(name).keeps:
                 continue
             if name not in first.objectives or part.cfg.langs != first.langs:
                 raise UserError(
@@ -110,7 +141,7 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
     chosen = phase.objectives or {key: {} for key in cfg.objectives}
     objectives = {}
     for objective, settings in chosen.items():
-        known = {item.name for item in fields(OBJECTIVES[objective].config)}
+        known = facts_of(objective).settings
         if odd := [key for key in given if key not in known and len(chosen) == 1]:
             raise UserError(
                 f"phases.{name}.{odd[0]} with objectives.{objective}, which has no such setting",
@@ -119,9 +150,7 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
         short = {key: value for key, value in given.items() if key in known}
         objectives[objective] = {**cfg.objectives.get(objective, {}), **short, **settings}
     langs = _langs(phase.langs, name) if phase.langs else cfg.langs
-    if langs != cfg.langs and (
-        cfg.model.lang_embeddings or any(OBJECTIVES[key].decoder for key in objectives)
-    ):
+    if langs != cfg.langs and (cfg.model.lang_embeddings or any(facts_of(key).decoder for key in objectives)):
         raise UserError(
             f"phases.{name}.langs with a model that has a vector or a token for each language",
             "the same languages in every phase",
@@ -165,7 +194,7 @@ class Course:
         if ended != self._now:
             task = self._build(part.cfg)
             for entry in task.objectives.values():
-                entry.shape = self._trainer.get_model().cfg
+                entry.fit(self._trainer.get_model().cfg)
             self._trainer.task = self._trainer.get_criterion().task = task
             task.load_dataset("valid")
         for name, theta in part.thetas.items():

@@ -24,6 +24,7 @@ from xling.models.search import Search
 from xling.models.static import is_static
 from xling.text import vocab
 from xling.transfer import tune, write
+from xling.transfer.checks import check_control
 from xling.transfer.encode import BOS, EOS, Row, pieces
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import Saves
@@ -72,12 +73,8 @@ class EncoderBackend:
         self.digest = manifest.digest(ckpt)
         # A model of `xling finetune` is not trained again: its answers do not depend on the seed.
         self.seeded = not (ckpt / TASK_FILE).is_file()
-        if random_init and not self.seeded:
-            raise UserError(
-                f"{ckpt} is fine-tuned: it has no random control, which is trained like the pre-trained model",
-                "a pre-trained checkpoint for the system random",
-                "systems=pretrained or systems=pretrained,majority",
-            )
+        if random_init:
+            check_control(ckpt)
         self._tell, self._saves = tell, saves
         if int8:
             self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from xling.core import languages, manifest
+from xling.core import inputs, languages, manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.models import published
@@ -49,10 +50,10 @@ def generate(cfg: GenerateConfig) -> None:
         UserError: as `xling.transfer.rewrite.run`, or the output is finished and was made with other settings.
     """
     track.check(cfg.log)
-    inputs = [Path(name) for name in (cfg.checkpoint, cfg.train, *cfg.test.values())]
-    for path in inputs[1:]:
+    paths = [Path(name) for name in (cfg.checkpoint, cfg.train, *cfg.test.values())]
+    for path in paths[1:]:
         plans.read_rows(path)
-    if not manifest.is_finished(Path(cfg.out), "finetune generate", replace(cfg, log="none"), inputs):
+    if not manifest.is_finished(Path(cfg.out), "finetune generate", replace(cfg, log="none"), paths):
         check_speaks(cfg.checkpoint, cfg.lang, *cfg.test)
 
 
@@ -90,6 +91,26 @@ def swap(cfg: SwapConfig) -> None:
     published.check_model(Path(cfg.task), published.TASK)
     for source in sources:
         published.check_model(source, *published.OURS, published.FOREIGN)
+
+
+def mine(cfg: Any) -> None:
+    """Check the model of ``xling mine``.
+
+    Raises:
+        UserError: it is fine-tuned, or no model.
+    """
+    if cfg.checkpoint and not (Path(cfg.checkpoint) / inputs.STATIC).is_file():
+        published.check_model(Path(cfg.checkpoint), *published.OURS, published.FOREIGN)
+
+
+def check_control(checkpoint: Path) -> None:
+    """Raise UserError where a model is fine-tuned, so that there is no control with random weights."""
+    if (checkpoint / published.TASK_FILE).is_file():
+        raise UserError(
+            f"{checkpoint} is fine-tuned: it has no random control, which is trained like the pre-trained model",
+            "a pre-trained checkpoint for the system random",
+            "systems=pretrained or systems=pretrained,majority",
+        )
 
 
 def check_speaks(checkpoint: str, *langs: str) -> None:

@@ -10,7 +10,6 @@ from typing import TypeVar
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
-from xling.core.stage_type import load
 from xling.models import published
 from xling.models import shape as shapes
 from xling.models.shape import ModelConfig
@@ -163,11 +162,7 @@ def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[st
 
     Run-specific settings, and an encoder's decoder, are as ``wanted``.
     """
-    state = published.check_model(directory, *published.OURS)
-    if not state:  # a file of an old torch
-        state = load("xling.models.checkpoint:read_published")(
-            directory / published.MODEL_FILE, *published.OURS
-        )
+    state = published.read(directory, *published.OURS)
     taken = shapes.names(ModelConfig, own=False)
     shape = {name: value for name, value in state["shape"].items() if name in taken}
     return replace(wanted, **shape), state["langs"]

@@ -21,6 +21,7 @@ import torch
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
+from xling.core.ranges import SEQUENCE
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack_seq2seq
 from xling.models import checkpoint
@@ -28,7 +29,6 @@ from xling.models.generate import EOS
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.text import vocab
-from xling.text.selection import SHORTEST
 from xling.training import track
 from xling.training.assemble import freeze
 from xling.transfer.mt import scores_of
@@ -51,10 +51,8 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
     """
     track.check(cfg.log)
     log, cfg = cfg.log, replace(cfg, log="none")
-    if cfg.max_length and cfg.max_length < SHORTEST:
-        raise UserError(
-            f"max_length={cfg.max_length}", f"a whole number from {SHORTEST}, or 0 for the model's own"
-        )
+    if cfg.max_length and not SEQUENCE.holds(cfg.max_length):
+        raise UserError(f"max_length={cfg.max_length}", f"{SEQUENCE}, or 0 for the model's own")
     out, directory = Path(cfg.out), Path(cfg.checkpoint)
     files = {lang: Path(name) for lang, name in cfg.test.items()}
     inputs = [directory, Path(cfg.train), *files.values()]

@@ -25,6 +25,13 @@ class Part:
 
     setting: Any
 
+    def check(self, cfg: Any, value: Any) -> None:
+        """Check that the part fits the settings ``cfg`` of a model.
+
+        Raises:
+            UserError: it does not.
+        """
+
     def attach(self, side: Any, value: Any) -> None:
         """Add the part to a new encoder or decoder, in place.
 
@@ -39,8 +46,19 @@ class Part:
 PARTS: Registry[type[Part]] = Registry("model setting", __name__, "part")
 
 
+def check(cfg: Any) -> None:
+    """Check every part whose setting is not at its default against the other settings; raises UserError."""
+    for part, value in _used(cfg):
+        part.check(cfg, value)
+
+
 def attach(side: Any) -> None:
     """Apply every part whose setting is not at its default to a side of a model."""
-    for name, part in PARTS.items():
-        if (value := getattr(side.cfg, name)) != part.setting.default:
-            part().attach(side, value)
+    check(side.cfg)
+    for part, value in _used(side.cfg):
+        part.attach(side, value)
+
+
+def _used(cfg: Any) -> list[tuple[Part, Any]]:
+    values = [(part, getattr(cfg, name)) for name, part in PARTS.items()]
+    return [(part(), value) for part, value in values if value != part.setting.default]

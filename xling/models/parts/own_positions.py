@@ -24,19 +24,17 @@ class OwnPositions(Part):
 
     setting = setting(0, NOT_NEGATIVE, only=ENCODER)
 
-    def attach(self, side: Any, value: int) -> None:
-        """Put tables for ``value`` languages in place of the shared one.
+    def check(self, cfg: Any, value: int) -> None:
+        """Raise UserError where a model has no learnt positions."""
+        if cfg.positions != "learnt":
+            raise UserError(
+                f"model.own_positions={value} with model.positions={cfg.positions}", "model.positions=learnt"
+            )
 
-        Raises:
-            UserError: the model has no learnt positions.
-        """
+    def attach(self, side: Any, value: int) -> None:
+        """Put tables for ``value`` languages in place of the shared one."""
         from torch import nn
 
-        if side.cfg.positions != "learnt":
-            raise UserError(
-                f"model.own_positions={value} with model.positions={side.cfg.positions}",
-                "model.positions=learnt",
-            )
         room, side.positions = side.cfg.max_positions, None
 
         class Tables(nn.Embedding):

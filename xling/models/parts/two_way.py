@@ -23,15 +23,8 @@ class TwoWay(Part):
 
     setting = setting(False, only=ENCODER)
 
-    def attach(self, side: Any, value: bool) -> None:
-        """Put pairs of half as wide layers in place of the layers.
-
-        Raises:
-            UserError: widths or heads that have no halves, positions that are not learnt, or adapters.
-        """
-        from torch import nn
-
-        cfg = side.cfg
+    def check(self, cfg: Any, value: bool) -> None:
+        """Raise UserError for widths or heads without halves, positions that are not learnt, or adapters."""
         if any(size % 2 for size in (cfg.dim, cfg.heads, cfg.ffn_dim)):
             raise UserError(
                 f"model.two_way with dim={cfg.dim}, heads={cfg.heads}, ffn_dim={cfg.ffn_dim}",
@@ -43,6 +36,12 @@ class TwoWay(Part):
                 f"lang_adapter={cfg.lang_adapter}",
                 "positions=learnt, attention=global, lang_adapter=0",
             )
+
+    def attach(self, side: Any, value: bool) -> None:
+        """Put pairs of half as wide layers in place of the layers."""
+        from torch import nn
+
+        cfg = side.cfg
         output = type(side.layers[0])
         side.layers = nn.ModuleList(_pair(output, _Half(cfg), index) for index in range(cfg.layers))
         if cfg.pre_norm:

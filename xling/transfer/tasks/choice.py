@@ -20,7 +20,6 @@ class Choice(Task):
     pooled = True
     together = True
     two_texts = True
-    xlmr_class = "XLMRobertaForMultipleChoice"
 
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True

@@ -17,7 +17,6 @@ class Classify(Task):
     pooled = True
     one_text = True
     switched: ClassVar[tuple[str, ...]] = ("text",)
-    xlmr_class = "XLMRobertaForSequenceClassification"
 
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True

@@ -16,7 +16,6 @@ class Tag(Task):
     name = "tag"
     switched: ClassVar[tuple[str, ...]] = ("tokens",)
     tags_words = True
-    xlmr_class = "XLMRobertaForTokenClassification"
 
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True

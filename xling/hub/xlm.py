@@ -1,0 +1,127 @@
+"""Import of XLM's own checkpoints, ``xling import xlm``: settings, weights and words by transformers' names.
+
+A checkpoint has ``model``, the weights of the encoder with its output layer, ``params``, the settings of its training,
+and ``dico_word2id``, its pieces with their ids. The merges of its BPE are a file of their own.
+
+Source: trainer.py and model/transformer.py of facebookresearch/XLM.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.hub import files, imports, source
+from xling.hub.settings import ImportConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
+PARTS = ("model", "params", "dico_word2id")
+ENDS = ("<s>", "</s>", "<pad>", "<unk>")
+FIRST_PIECE = 14  # after the ends come ten <special...>
+_INSIDE, _END = "@@", "</w>"
+_SAME = (
+    "emb_dim", "n_layers", "n_heads", "dropout", "attention_dropout", "n_langs", "id2lang", "lang2id",
+    "bos_index", "eos_index", "pad_index", "unk_index", "mask_index",
+)  # fmt: skip
+_INDICES = {"bos_index": 0, "eos_index": 1, "pad_index": 2, "unk_index": 3, "mask_index": 5}
+_WITHOUT = ("asm", "use_memory")
+"""Parts of XLM that transformers lacks."""
+_BUILT = {"_reconstruct": np.zeros(0).__reduce__()[0], "scalar": np.float64(0).__reduce__()[0]}
+_PLAIN: list[Any] = [
+    *_BUILT.values(),
+    *((build, f"numpy.core.multiarray.{name}") for name, build in _BUILT.items()),
+    np.ndarray,
+    np.dtype,
+    *(type(np.dtype(kind)) for kind in ("f4", "f8", "i4", "i8", "?")),
+]
+"""Arrays of numbers, which are among the settings: they hold no code."""
+
+
+def run(cfg: ImportConfig) -> manifest.Manifest:
+    """Import a directory with a ``.pth`` of XLM and the codes of its BPE as an encoder that transformers computes.
+
+    Raises:
+        UserError: a file is missing, damaged or of another program, or the model has a part that transformers lacks.
+    """
+    path, codes = source.xlm_files(cfg.source)
+    with torch.serialization.safe_globals(_PLAIN):
+        content = files.unpickle(path)
+    if missing := [name for name in PARTS if not isinstance(content.get(name), Mapping)]:
+        raise UserError(
+            f"{path} has no {missing[0]}",
+            f"a checkpoint of XLM with {', '.join(PARTS)}",
+            "give an encoder: models of XLM with a decoder are not read",
+        )
+    params, words = content["params"], content["dico_word2id"]
+    with files.readable(cfg.source), tempfile.TemporaryDirectory() as folder:
+        state = weights_of(content["model"])
+        config = config_of(params, state, path)
+        write_words(words, codes, config, Path(folder))
+        return imports.publish_foreign(cfg, "import xlm", config, state, Path(folder))
+
+
+def weights_of(
+    state: Mapping[str, Shaped[torch.Tensor, " ..."]],
+) -> dict[str, Shaped[torch.Tensor, " ..."]]:
+    """Rename the weights of a checkpoint; those of a training on several GPUs begin with ``module.``."""
+    plain = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    return {
+        name if name.startswith("pred_layer.") else f"transformer.{name}": tensor
+        for name, tensor in plain.items()
+    }
+
+
+def config_of(
+    params: Mapping[str, Any], state: Mapping[str, Shaped[torch.Tensor, " ..."]], path: Path
+) -> dict[str, Any]:
+    """Return the ``config.json`` of a checkpoint.
+
+    Raises:
+        UserError: it has a part that transformers lacks.
+    """
+    if odd := [name for name in _WITHOUT if params.get(name)]:
+        raise UserError(f"{path}: {odd[0]}={params[odd[0]]}", f"{odd[0]}=false", "choose another checkpoint")
+    output, table = state.get("pred_layer.proj.weight"), state["transformer.embeddings.weight"]
+    same = {name: params[name] for name in _SAME if name in params}
+    for name in {"id2lang", "lang2id"} & same.keys():
+        same[name] = {str(key): value for key, value in same[name].items()}
+    return {
+        **_INDICES,
+        **same,
+        "model_type": "xlm",
+        "architectures": ["XLMWithLMHeadModel"],
+        "vocab_size": len(table),
+        "max_position_embeddings": len(state["transformer.position_embeddings.weight"]),
+        "gelu_activation": bool(params.get("gelu_activation", False)),
+        "sinusoidal_embeddings": bool(params.get("sinusoidal_embeddings", False)),
+        "use_lang_emb": "transformer.lang_embeddings.weight" in state,
+        "tie_word_embeddings": output is None or torch.equal(output, table),
+    }
+
+
+def write_words(ids: Mapping[str, int], codes: Path, config: Mapping[str, Any], folder: Path) -> None:
+    """Write the files of a tokenizer of transformers.
+
+    A piece that ends a word has no mark in XLM and ``</w>`` there; one that does not has ``@@`` in XLM. Text is
+    lower-cased and its accents dropped if no piece has a capital.
+    """
+    named = {
+        word if n < FIRST_PIECE else word.replace(_INSIDE, "") if _INSIDE in word else word + _END: int(n)
+        for word, n in ids.items()
+    }
+    lower = not any(word != word.lower() for word, n in ids.items() if n >= FIRST_PIECE)
+    settings = {"tokenizer_class": "XLMTokenizer", "do_lowercase_and_remove_accent": lower}
+    merges = codes.read_text(encoding="utf-8").removesuffix("\n") + "\n"
+    (folder / "merges.txt").write_text(merges, encoding="utf-8")
+    for name, content in (("vocab", named), ("config", config), ("tokenizer_config", settings)):
+        (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
