@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import shutil
-import socket
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,40 +14,17 @@ import pytest
 import torch
 
 from benchmarks.traffic import Traffic
+from tests.objectives.processes import in_processes, losses, published, trained
 from xling import compat
 from xling.core import job
 from xling.core.errors import UserError
 from xling.models import ddp
-from xling.models.optim import NotFiniteError, XlingAdamW
+from xling.models.optim import NotFiniteError
 from xling.training import train
 from xling.training.assemble import build_trainer
 from xling.training.update import Updates
 
 MIX = "mmlm+clwr+xlco"
-
-
-def in_processes(world: int, work: Callable[[int], None]) -> None:
-    """Call ``work(rank)`` in forks of this process that find each other as those of torchrun do."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-
-    def begin(rank: int) -> None:
-        if world > 1:
-            named = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_PORT": port}
-            os.environ.update({k: str(v) for k, v in named.items()} | {"MASTER_ADDR": "127.0.0.1"})
-        work(rank)
-
-    forks = multiprocessing.get_context("fork")
-    children = [forks.Process(target=begin, args=(rank,)) for rank in range(world)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(240)
-    stuck = [child for child in children if child.is_alive()]
-    for child in stuck:  # that wait for each other
-        child.kill()
-    assert not stuck and [child.exitcode for child in children] == [0] * world
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
@@ -186,40 +160,6 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
     assert all(torch.allclose(made[0][name], made[1][name], rtol=0, atol=2e-5) for name in made[0])
 
 
-def trained(cfg: Any, world: int, stop: int = 0) -> None:
-    """Train in so many processes, up to an update or to the end."""
-
-    def work(rank: int) -> None:
-        make = Updates.make
-
-        def stopping(self: Updates, samples: list[Any]) -> bool:
-            if stop and self._trainer.get_num_updates() == stop:
-                job.request_stop("test")
-            return make(self, samples)
-
-        Updates.make = stopping  # type: ignore[method-assign]
-        clip = XlingAdamW.clip_grad_norm
-
-        def noting(self: XlingAdamW, *given: Any, **named: Any) -> torch.Tensor:
-            norm = clip(self, *given, **named)
-            with Path(f"{cfg.out}.norms-{rank}").open("a") as norms:
-                norms.write(f"{float(norm)}\n")
-            return norm
-
-        XlingAdamW.clip_grad_norm = noting  # type: ignore[method-assign]
-        try:
-            train.run(cfg)
-        except job.Stopped:
-            assert stop
-
-    in_processes(world, work)
-
-
-def losses(out: Path) -> list[float]:
-    lines = (out / "log.jsonl").read_text().splitlines()
-    return [event["loss"] for event in map(json.loads, lines) if event["split"] == "train"]
-
-
 @pytest.mark.parametrize(
     ("names", "words"),
     [
@@ -309,11 +249,6 @@ def test_what_cannot_be_sharded_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         train.run(recipe(bitext, names, tmp_path / "out", "train.sharding=full", *words))
-
-
-def published(out: Path) -> dict[str, torch.Tensor]:
-    kept: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["weights"]
-    return kept
 
 
 @pytest.mark.parametrize(
@@ -473,17 +408,3 @@ def test_processes_agree_whether_all_hold_some_of_a_tensor() -> None:
             assert ddp.is_everywhere(torch.ones(1)) and not ddp.is_everywhere(torch.ones(0))
 
     in_processes(2, work)
-
-
-def test_a_sharded_checkpoint_is_whole(recipe: Any, bitext: Path, tmp_path: Path) -> None:
-    """One process takes up what two have left."""
-    cfg = recipe(bitext, "mmlm", tmp_path / "out", "train.updates=4", "train.sharding=full")
-    trained(cfg, 2, stop=2)
-    (path,) = sorted((tmp_path / "out.partial").glob("*.pt"))[-1:]
-    state = torch.load(path, weights_only=True)
-    embeddings = state["model"]["encoder.tokens.weight"]
-    assert all(type(tensor) is torch.Tensor for tensor in state["model"].values())
-    moments = state["last_optimizer_state"]["adamw"]["state"].values()
-    assert embeddings.shape in {moment["exp_avg"].shape for moment in moments}
-    trained(cfg, 1)
-    assert len(losses(tmp_path / "out")) == 4

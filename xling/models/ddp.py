@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 BUCKET_BYTES = 64 << 20
 _waited_s = 0.0
+_beside: dist.ProcessGroup | None = None
 
 
 def is_part(tensor: Any) -> TypeGuard[DTensor]:
@@ -72,6 +73,17 @@ def size() -> int:
 def rank() -> int:
     """Return the rank of this process, from 0; only rank 0 writes checkpoints and results."""
     return dist.get_rank() if dist.is_initialized() else 0
+
+
+def beside() -> dist.ProcessGroup | None:
+    """Return a group of all processes that exchanges values of the CPU beside a running training.
+
+    None if there is one process. All processes must call this at the same time when they do it first.
+    """
+    global _beside
+    if _beside is None and size() > 1:
+        _beside = dist.new_group(backend="gloo")
+    return _beside
 
 
 def is_first() -> bool:
@@ -296,7 +308,9 @@ def _local_rank() -> int:
 
 
 def _forget_group() -> None:
-    """Clear the process group that fairseq caches for the lifetime of a process."""
+    """Clear the process groups that fairseq and `beside` cache for the lifetime of a process."""
+    global _beside
+    _beside = None
     from fairseq.distributed.utils import get_global_group
 
     get_global_group.__dict__.pop("_global_group", None)
