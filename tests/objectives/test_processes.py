@@ -166,6 +166,9 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
         ("mmlm", ("model.checkpoint_activations=true",)),
         ("translation", ("model.precision=bf16", "train.accumulate=2", "freeze=encoder")),
         ("mmlm+clwr", ("mix=sum",)),
+        ("xlco", ()),
+        ("mmlm+xlco", ("mix=sum", "model.precision=bf16")),
+        ("hictl", ("train.accumulate=2",)),
     ],
 )
 def test_sharded_training_learns_the_same_and_goes_on_exactly(
@@ -236,7 +239,7 @@ def test_the_first_process_alone_translates_the_tests(recipe: Any, bitext: Path,
 @pytest.mark.parametrize(
     ("names", "words", "message"),
     [
-        ("xlco", (), "train.sharding=full with objectives.xlco; valid: .*mmlm"),
+        ("umt", (), "train.sharding=full with objectives.umt; valid: .*mmlm.*xlco"),
         (
             "mmlm+tlm",
             (),
@@ -391,6 +394,21 @@ def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Pat
             criterion.around(lambda: encoder(torch.tensor([5, 6]), torch.arange(2), [(1, 2)]).sum())
             assert not any(issubclass(whole, DTensor) for whole, _ in seen) and len(seen) == 2
             assert all(issubclass(part, DTensor) for _, part in seen)
+
+    in_processes(2, work)
+
+
+def test_the_momentum_encoder_is_sharded_too(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    from torch.distributed.tensor import DTensor
+
+    def work(rank: int) -> None:
+        with ddp.process_group():
+            trainer, _ = build_trainer(recipe(bitext, "xlco", tmp_path, "train.sharding=full"), tmp_path)
+            slow = list(trainer.get_model().extras["xlco"].slow.parameters())
+            kinds: list[type] = []
+            trainer.get_criterion().around(lambda: kinds.extend(type(p) for p in slow))
+            assert set(kinds) == {DTensor}, "gathered with the weights outside of layers"
+            assert sum(ddp.local(p).numel() for p in slow) < 0.6 * sum(p.numel() for p in slow)
 
     in_processes(2, work)
 

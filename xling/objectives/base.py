@@ -117,6 +117,13 @@ class Objective(ABC):
         """Create the objective's parameters and state, kept as ``model.extras[name]``; may be None."""
         return None
 
+    def units(self, model: Any) -> list[nn.Module]:
+        """Return the modules of `modules` that gather their weights while they compute, if the model is sharded.
+
+        A module follows those within it. All others are gathered during a whole loss, like those of the model.
+        """
+        return []
+
     def before_first_update(self, model: Any, batch_tokens: int) -> None:  # noqa: B027 - one objective has a queue to fill
         """Prepare in every process before a run's first update; ``batch_tokens`` is a batch's size."""
 

@@ -109,7 +109,6 @@ class Hictl(Objective):
 
     trial = Trial({"num_words": "16"}, spare=1, changes=("context", "both sides"))
     config = HictlConfig
-    shardable = False
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Initialise; raises UserError if a setting is unknown or out of range."""

@@ -289,8 +289,8 @@ class ContrastState(nn.Module):
     @torch.no_grad()
     def follow(self, encoder: Encoder, momentum: float) -> None:
         """Move the momentum encoder towards the encoder."""
-        live = [p.float() for p in (*encoder.parameters(), *self.projection.parameters())]
-        torch._foreach_lerp_(list(self.slow.parameters()), live, 1 - momentum)
+        live = [ddp.local(p).float() for p in (*encoder.parameters(), *self.projection.parameters())]
+        torch._foreach_lerp_([ddp.local(p) for p in self.slow.parameters()], live, 1 - momentum)
 
 
 @objective("xlco")
@@ -306,7 +306,6 @@ class Xlco(Objective):
         mixed_with=("mmlm", "tlm"),
     )
     config = XlcoConfig
-    shardable = False
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Initialise; raises UserError if a setting is unknown or out of range."""
@@ -346,6 +345,13 @@ class Xlco(Objective):
         """Create projection, momentum encoder and queue; None with ``negatives=batch``."""
         layer = self.layer(len(model.encoder.layers))
         return None if self.in_batch else ContrastState(model.encoder, layer, self.cfg)
+
+    def units(self, model: Any) -> list[nn.Module]:
+        """Return the layers of the momentum encoder, itself and its projection."""
+        if self.in_batch:
+            return []
+        encoder, projection = model.extras["xlco"].slow
+        return [*encoder.layers, encoder, projection]
 
     def before_first_update(self, model: Any, batch_tokens: int) -> None:
         """Fill the queue with keys of at most one window of an epoch of pairs.

@@ -195,7 +195,8 @@ def _prepare(cfg: PretrainConfig, trainer: Trainer) -> None:
     _check_validation(cfg, trainer)
     if not trainer.get_num_updates():
         for objective in trainer.task.objectives.values():
-            objective.before_first_update(trainer.get_model(), cfg.train.batch_tokens)
+            around = trainer.get_criterion().around  # gathers the weights of a sharded model
+            around(objective.before_first_update, trainer.get_model(), cfg.train.batch_tokens)
 
 
 def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:
@@ -300,8 +301,11 @@ def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
 @torch.no_grad()
 def validate(trainer: Trainer, updates: Updates) -> dict[str, float]:
     """Return the mean validation loss in nats, over all and by language, as ``loss`` and ``loss_<lang>``."""
-    iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    iterator, dataset = trainer.get_valid_iterator("valid"), trainer.task.dataset("valid")
     with metrics.aggregate(new_root=True) as seen:
-        for sample in iterator:
+        for number, sample in enumerate(iterator.next_epoch_itr(shuffle=False)):
+            if not sample:  # the batch of the first process stands for it, which is of the same objective
+                like = iterator.frozen_batches[number * ddp.size()]
+                trainer.reset_dummy_batch(dataset.collater([dataset[int(i)] for i in like]))
             updates.measure(sample)
     return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}
