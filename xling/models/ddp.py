@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BUCKET_BYTES = 64 << 20
 _waited_s = 0.0
-_beside: dist.ProcessGroup | None = None
+_beside: dict[str, dist.ProcessGroup] = {}
 
 
 def is_part(tensor: Any) -> TypeGuard[DTensor]:
@@ -75,15 +75,14 @@ def rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def beside() -> dist.ProcessGroup | None:
+def beside(name: str) -> dist.ProcessGroup:
     """Return a group of all processes that exchanges values of the CPU beside a running training.
 
-    None if there is one process. All processes must call this at the same time when they do it first.
+    Each ``name`` has its own. All processes must call this at the same time when they first do it for a name.
     """
-    global _beside
-    if _beside is None and size() > 1:
-        _beside = dist.new_group(backend="gloo")
-    return _beside
+    if name not in _beside:
+        _beside[name] = dist.new_group(backend="gloo")
+    return _beside[name]
 
 
 def is_first() -> bool:
@@ -309,8 +308,7 @@ def _local_rank() -> int:
 
 def _forget_group() -> None:
     """Clear the process groups that fairseq and `beside` cache for the lifetime of a process."""
-    global _beside
-    _beside = None
+    _beside.clear()
     from fairseq.distributed.utils import get_global_group
 
     get_global_group.__dict__.pop("_global_group", None)

@@ -26,7 +26,7 @@ from xling.models import ddp, marked
 if TYPE_CHECKING:
     from jaxtyping import Float32, Shaped
 
-REST = "rest.pt"
+REST, NAME = "rest.pt", "states"
 _KEEPS = {
     "pathlib": ("PosixPath",),
     "torch": ("Size", "strided", *(name for name, value in vars(torch).items() if type(value) is torch.dtype)),
@@ -99,7 +99,7 @@ class Divided(NamedTuple):
 
         try:
             _together(begin)
-            save(self.tensors, storage_writer=FileSystemWriter(torn), process_group=ddp.beside())
+            save(self.tensors, storage_writer=FileSystemWriter(torn), process_group=ddp.beside(NAME))
             digests = {name: value for part in _together(digest) for name, value in part.items()}
             _together(publish)
         except (OSError, CheckpointException) as error:
@@ -115,7 +115,7 @@ def _together(step: Callable[[], Any]) -> list[Any]:
     except OSError as error:
         made, failed = None, error
     steps: list[Any] = [None] * ddp.size()
-    dist.all_gather_object(steps, (made, failed), ddp.beside())
+    dist.all_gather_object(steps, (made, failed), ddp.beside(NAME))
     for _, error in steps:
         if error is not None:
             raise error

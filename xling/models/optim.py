@@ -144,7 +144,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         max_norm: float,
         aggregate_norm_fn: Callable[[Float[Tensor, ""]], Float[Tensor, ""]] | None = None,
     ) -> Float[Tensor, ""]:
-        """Scale the gradients to a norm of at most ``max_norm`` (0: no scaling) and return the norm before.
+        """Scale the gradients to a norm of at most ``max_norm`` (0: no scaling) and return the norm before, on the CPU.
 
         Raises:
             NotFiniteError: the norm is infinite or not a number.
@@ -155,12 +155,13 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         norm = ddp.total_norm(grads)
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
-        if not torch.isfinite(norm):
-            raise NotFiniteError(f"gradient norm {norm.item()}")
+        told = norm.cpu()  # the only wait for a GPU; fairseq asks for the norm twice more
+        if not torch.isfinite(told):
+            raise NotFiniteError(f"gradient norm {told.item()}")
         if max_norm > 0:
             factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
             torch._foreach_mul_([ddp.local(grad) for grad in grads], factor)
-        return norm
+        return told
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
         """Update the masters and write them back to the working weights."""

@@ -117,7 +117,9 @@ class Writer:
         }
         if not ddp.is_sharded(trainer.get_model()):
             return snapshot(state, {})
-        ddp.beside()  # made here, since the writing threads of several processes may begin in any order
+        ddp.beside(
+            divided.NAME
+        )  # made here, since the writing threads of several processes may begin in any order
         self._stage = self._stage or _stager()
         return Divided.of(state, self._stage)
 

@@ -236,7 +236,14 @@ class ContrastState(nn.Module):
         self.position: Tensor
         self.register_buffer("queue", torch.zeros(cfg.queue_size, dim))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
+        self._at = [0, 0]  # `position`, which would have to be waited for on a GPU
+        self.register_load_state_dict_post_hook(ContrastState._read_position)
         self.pending: list[tuple[int, Tensor]] = []  # place of the batch in the update, and its keys
+
+    @staticmethod
+    def _read_position(state: nn.Module, _: Any) -> None:
+        assert isinstance(state, ContrastState)
+        state._at = state.position.tolist()
 
     def train(self, mode: bool = True) -> ContrastState:
         """Set the training mode, but keep dropout off in the momentum encoder."""
@@ -260,7 +267,7 @@ class ContrastState(nn.Module):
 
     def negatives(self) -> Float32[Tensor, "negatives dim"]:
         """Return the filled part of the queue, (num, D)."""
-        return self.queue[: int(self.position[1])]
+        return self.queue[: self._at[1]]
 
     @torch.no_grad()
     def push(self, keys: Float[Tensor, "batch dim"]) -> None:
@@ -270,21 +277,22 @@ class ContrastState(nn.Module):
         """
         size = len(self.queue)
         keys = keys[-size:]
-        start, filled = (int(x) for x in self.position)
-        where = (torch.arange(len(keys)) + start) % size
+        start, filled = self._at
+        where = (torch.arange(len(keys), device=keys.device) + start) % size
         self.queue[where] = keys
-        self.position[0], self.position[1] = (start + len(keys)) % size, min(size, filled + len(keys))
+        self._at = [(start + len(keys)) % size, min(size, filled + len(keys))]
+        self.position.copy_(torch.tensor(self._at), non_blocking=True)
 
     def fill(self, batches: Iterable[dict[str, Any]]) -> None:
         """Fill the queue with the keys of batches of all processes in turn, until it is full or the batches end."""
         size, device = len(self.queue), self.queue.device
         with Progress("filling the queue of xlco", size, "keys") as progress:
             for sample in batches:
-                if (before := int(self.position[1])) == size:
+                if (before := self._at[1]) == size:
                     return
                 packed = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
                 self.push(of_all_processes(self.key(packed["key"])))
-                progress.update(int(self.position[1]) - before)
+                progress.update(self._at[1] - before)
 
     @torch.no_grad()
     def follow(self, encoder: Encoder, momentum: float) -> None:
@@ -410,9 +418,9 @@ def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return rows
     world = dist.get_world_size()
-    counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(world)]
-    dist.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
-    sizes = [int(count) for count in counts]
+    counts = torch.zeros(world, dtype=torch.int64)  # on the CPU, so that a GPU is not waited for
+    dist.all_gather_into_tensor(counts, torch.tensor([len(rows)]), ddp.beside("counts"))
+    sizes: list[int] = counts.tolist()
     padded = F.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
     parts = [torch.empty_like(padded) for _ in range(world)]
     dist.all_gather(parts, padded.contiguous())
