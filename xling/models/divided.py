@@ -111,15 +111,15 @@ class Divided(NamedTuple):
 def _together(step: Callable[[], Any]) -> list[Any]:
     """Call ``step`` in every process and return what it returned in each; where it fails in one, it fails in all."""
     try:
-        made, failed = step(), None
+        result, failed = step(), None
     except OSError as error:
-        made, failed = None, error
+        result, failed = None, error
     steps: list[Any] = [None] * ddp.size()
-    dist.all_gather_object(steps, (made, failed), ddp.beside(NAME))
+    dist.all_gather_object(steps, (result, failed), ddp.beside(NAME))
     for _, error in steps:
         if error is not None:
             raise error
-    return [result for result, _ in steps]
+    return [each for each, _ in steps]
 
 
 def rest_of(path: Path) -> tuple[Any, dict[str, str]]:
