@@ -48,7 +48,7 @@ def at_update(number: int, act: Callable[[], None]) -> None:
             act()
         return write(self, *given)
 
-    FileSystemWriter.write_data = acting
+    pytest.MonkeyPatch().setattr(FileSystemWriter, "write_data", acting)
 
 
 def no_gathering(rank: int) -> None:
@@ -58,16 +58,17 @@ def no_gathering(rank: int) -> None:
     def refused(*given: Any, **named: Any) -> Any:
         raise AssertionError("gathered")
 
-    divide = Divided.of.__func__
+    divide = Divided.of
 
     def divided_(cls: Any, state: Any, stage: Any = None) -> Divided:
-        made: Divided = divide(cls, state, stage)
+        made = divide(state, stage)
         held = sum(getattr(t, "_local_tensor", t).nbytes for t in made.tensors.values())
         assert held < 0.6 * made.num_bytes()
         return made
 
-    Divided.of = classmethod(divided_)  # type: ignore[assignment]
-    DTensor.full_tensor = refused
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Divided, "of", classmethod(divided_))
+    patch.setattr(DTensor, "full_tensor", refused)
 
 
 def test_other_numbers_of_processes_go_on_and_none_holds_the_whole(sharded: Any, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_what_is_not_whole_is_passed_over(sharded: Any, tmp_path: Path, harm: st
                 begun.write_text(path.name)
             return read(path, like)
 
-        divided.read = noting
+        pytest.MonkeyPatch().setattr(divided, "read", noting)
 
     trained(cfg, 2, before=note)
     assert begun.read_text() == "update-00000002.parts"
@@ -149,7 +150,7 @@ def test_training_goes_on_while_the_parts_are_written(sharded: Any, tmp_path: Pa
         def hold() -> None:
             assert asked.wait(60)
 
-        running.Writer.save = saving  # type: ignore[method-assign]
+        pytest.MonkeyPatch().setattr(running.Writer, "save", saving)
         at_update(2, hold)
 
     straight, cfg = sharded("straight"), sharded("out")

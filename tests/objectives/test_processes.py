@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,8 +19,9 @@ from tests.objectives.processes import in_processes, losses, published, trained
 from xling import compat
 from xling.core import job
 from xling.core.errors import UserError
-from xling.models import ddp
+from xling.models import averaging, ddp
 from xling.models.optim import NotFiniteError
+from xling.objectives.base import XlingTask
 from xling.training import train
 from xling.training.assemble import build_trainer
 from xling.training.update import Updates
@@ -328,6 +330,47 @@ def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Pat
             assert summed(*words) == (Counter(wanted), {torch.float32}), words
 
     in_processes(1, work)  # the other three only exist in name
+
+
+def test_gradients_are_exchanged_while_the_backward_pass_goes_on(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    def work(rank: int) -> None:
+        torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+        monkeypatch.setattr(averaging, "BUCKET_BYTES", 1)  # a bucket for each parameter
+        trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.accumulate=2"), tmp_path)
+        batches = trainer.get_train_iterator(1, load_dataset=True).next_epoch_itr()
+        trainer.begin_epoch(1)
+        model, sent = trainer.get_model(), list[int]()
+        model.encoder.layers[0].register_full_backward_hook(lambda *_: sent.append(len(traffic.calls)))
+        with Traffic() as traffic, suppress(NotFiniteError):  # weights of processes that are not there
+            trainer.train_step([next(batches) for _ in range(2)])
+        above = [p for name, p in model.named_parameters() if "layers.1." in name or "lm_head.dense" in name]
+        assert sent[0] == 0 and sent[1] >= len(above)
+
+    in_processes(1, work)
+
+
+def test_a_faster_process_counts_how_long_it_waits(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = XlingTask.train_step
+
+    def slow_step(self: XlingTask, *given: Any, **named: Any) -> Any:
+        time.sleep(0.5)
+        return step(self, *given, **named)
+
+    def work(rank: int) -> None:
+        if rank == 1:
+            monkeypatch.setattr(XlingTask, "train_step", slow_step)
+        train.run(recipe(bitext, "mmlm", tmp_path / "out", "train.updates=2", "train.valid_every=2"))
+        (tmp_path / str(rank)).write_text(str(ddp.waited_s()))
+
+    in_processes(2, work)
+    fast, slow = (float((tmp_path / str(rank)).read_text()) for rank in (0, 1))
+    assert fast > 0.6 and slow < 0.3
 
 
 def test_muon_updates_the_matrices_of_layers_sharded_or_not(

@@ -15,6 +15,7 @@ from omegaconf import II
 from torch import Tensor
 
 from xling.models import ddp
+from xling.models.averaging import Average
 from xling.models.rules import Rules
 
 if TYPE_CHECKING:
@@ -80,10 +81,11 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         super().__init__(cfg)
         self.working = list(params)
         self.masters = [p if p.dtype == torch.float32 else p.detach().float() for p in self.working]
+        self.average = Average(self.masters)
         hooks = [
-            working.register_post_accumulate_grad_hook(partial(_move_gradient, master))
+            working.register_post_accumulate_grad_hook(partial(_take_gradient, master, self.average))
             for working, master in zip(self.working, self.masters, strict=True)
-            if working is not master and working.requires_grad
+            if working.requires_grad and (working is not master or ddp.size() > 1)
         ]
         weakref.finalize(self, _remove, hooks)  # another optimiser of the same parameters has its own hooks
         alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
@@ -130,7 +132,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     def all_reduce_grads(self, module: Any) -> None:
         """Average the gradients of all trained parameters over the processes."""
         self._gather_gradients()
-        ddp.average(self.masters)
+        self.average.finish()
 
     def multiply_grads(self, c: float | Float[Tensor, ""]) -> None:
         """Multiply the gradients of the masters by ``c``."""
@@ -174,6 +176,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     def zero_grad(self) -> None:
         """Drop the gradients of working weights and masters."""
+        self.average.reset()
         for tensor in (*self.working, *self.masters):
             tensor.grad = None
 
@@ -213,6 +216,13 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     def _grads(self) -> list[Tensor]:
         return [m.grad for m in self.masters if m.grad is not None]
+
+
+def _take_gradient(master: Tensor, average: Average, param: Tensor) -> None:
+    """Move the gradient of a parameter to its master, if it has one of its own, and have it averaged."""
+    if param is not master:
+        _move_gradient(master, param)
+    average.complete(master)
 
 
 @torch.no_grad()

@@ -408,7 +408,12 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         total, num, logs = criterion(model, sample)
         if ignore_grad:
             total, num, logs = total * 0, num * 0, {name: value * 0 for name, value in logs.items()}
+        average = getattr(optimizer, "average", None)  # only our own has one
+        if average is not None:
+            average.last = not getattr(model, "accumulate_grads", False)
         optimizer.backward(total)
+        if average is not None and average.last:
+            average.send_rest()
         return total, num, logs
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:

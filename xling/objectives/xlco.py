@@ -418,7 +418,9 @@ def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return rows
     world = dist.get_world_size()
-    counts = [torch.zeros(1, dtype=torch.int64) for _ in range(world)]  # on the CPU: a GPU would be waited for
+    counts = [
+        torch.zeros(1, dtype=torch.int64) for _ in range(world)
+    ]  # on the CPU: a GPU would be waited for
     dist.all_gather(counts, torch.tensor([len(rows)]), ddp.beside("counts"))
     sizes = [int(count) for count in counts]
     padded = F.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
