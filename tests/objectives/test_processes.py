@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.ranks import MODES, count
 from benchmarks.traffic import Traffic
 from tests.objectives.processes import in_processes, losses, published, trained
 from xling import compat
@@ -330,6 +331,24 @@ def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Pat
             assert summed(*words) == (Counter(wanted), {torch.float32}), words
 
     in_processes(1, work)  # the other three only exist in name
+
+
+@pytest.mark.parametrize(("mode", "share"), [("full", 8), ("hybrid", 2)])
+def test_a_rank_is_counted_without_the_others(
+    recipe: Any, bitext: Path, tmp_path: Path, mode: str, share: int
+) -> None:
+    def work(rank: int) -> None:
+        words = (word.format(node=2) for word in MODES[mode])
+        told = count(recipe(bitext, "mmlm", tmp_path, "train.accumulate=2", *words), 8)
+        for part in (told["checkpoint"], told["state"] * 3 / 2, told["gradients"] * 3):  # float32: no masters
+            assert part == pytest.approx(told["whole"] / share, rel=0.2)
+        model = told["whole"] / 3
+        # Weights are gathered for each of two batches, some again for the backward pass; gradients are summed once.
+        assert 3 * (1 - 1 / share) < told["sent"][share] / model < 5 * (1 - 1 / share)
+        if mode == "hybrid":  # four copies sum the halves of their gradients
+            assert told["sent"][4] / model == pytest.approx(2 * (3 / 4) / 2, rel=0.05)
+
+    in_processes(1, work)
 
 
 def test_gradients_are_exchanged_while_the_backward_pass_goes_on(
