@@ -3,7 +3,7 @@
 Run:  python -m benchmarks.ranks [--recipe xlmr_base] [--world 512] [--node 8] [--accumulate 2] [--only MODE,...]
 
 Rank 0 builds the recipe's model with 250,002 pieces and makes one update in a process group whose other members are not
-there (torch's ``fake`` backend). It holds at least as much as any other rank. Every collective is counted with the bytes
+there (torch's ``fake`` backend). No other rank holds more. Every collective is counted with the bytes
 that a process sends in a ring. Few tokens are computed, since neither bytes nor calls depend on them. Prints Markdown.
 """
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.objectives.processes import losses, published, trained
-from xling.models import divided, running
+from xling.models import divided, marked, running
 from xling.models.divided import Divided
 
 RUN = (
@@ -171,6 +171,20 @@ def test_a_sharded_run_branches_off_a_snapshot(sharded: Any, tmp_path: Path) -> 
     assert {"model.pt", "state.parts", "state.sha256"} <= {path.name for path in there.iterdir()}
     trained(sharded("branch", *wsd, f"branch={there}"), 2)
     found, wanted = published(tmp_path / "branch"), published(tmp_path / "one")
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+
+
+def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(sharded: Any, tmp_path: Path) -> None:
+    straight, cfg, partial = sharded("straight"), sharded("out"), tmp_path / "out.partial"
+    trained(straight, 2)
+    trained(cfg, 2, stop=3)
+    newest = partial / "update-00000004.parts"
+    state = divided.read(newest, lambda place, tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
+    for kept in partial.glob("update*"):
+        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+    marked.write_marked(newest.with_suffix(".pt"), state)
+    trained(cfg, 2)
+    found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
 
 
