@@ -77,8 +77,9 @@ class Divided(NamedTuple):
         Raises:
             OSError: a process could not write its part; what the others have written is deleted.
         """
-        from torch.distributed.checkpoint import FileSystemWriter, save
         from torch.distributed.checkpoint.api import CheckpointException
+        from torch.distributed.checkpoint.filesystem import FileSystemWriter
+        from torch.distributed.checkpoint.state_dict_saver import save
 
         torn, first = stem.with_suffix(".tmp"), ddp.rank() == 0
 
@@ -116,9 +117,9 @@ def _together(step: Callable[[], Any]) -> list[Any]:
         result, failed = None, error
     steps: list[Any] = [None] * ddp.size()
     dist.all_gather_object(steps, (result, failed), ddp.beside(NAME))
-    for _, error in steps:
-        if error is not None:
-            raise error
+    for _, failed in steps:
+        if failed is not None:
+            raise failed
     return [each for each, _ in steps]
 
 
@@ -136,7 +137,8 @@ def read(path: Path, like: Callable[[str, Tensor], Tensor]) -> Any:
         like: called with the path of every tensor and an empty one of its shape; returns the tensor, or the part of
             it, that this process wants to have filled.
     """
-    from torch.distributed.checkpoint import FileSystemReader, load
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.state_dict_loader import load
 
     class Reader(FileSystemReader):
         def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
