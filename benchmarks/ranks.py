@@ -124,7 +124,9 @@ def main() -> None:
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         data = write_data(Path(folder), FEW) / "pairs"
-        print(f"{given.recipe}, {given.world} processes, {given.node} a node, {given.accumulate} batches an update\n")
+        print(
+            f"{given.recipe}, {given.world} processes, {given.node} a node, {given.accumulate} batches an update\n"
+        )
         print("| sharding | calls in a node | beyond | of a few bytes | GB sent in a node | beyond | GB of weights "
               "| masters, moments | gradients | GB of a checkpoint: its part | whole |")  # fmt: skip
         print("|---|" + "---:|" * 10)
