@@ -133,7 +133,7 @@ def main() -> None:
         for mode in given.only.split(";"):
             words = [word.format(node=given.node) for word in MODES[mode]]
             common = (
-                f"data={data}", f"out={folder}/out", "langs=", "train.batch_tokens=256", "model.precision=bf16",
+                f"data={data}", f"out={folder}/out", "langs=", "train.batch_tokens=512", "model.precision=bf16",
                 f"train.accumulate={given.accumulate}",
             )  # fmt: skip
             cfg = config.load(PretrainConfig, f"recipes/{given.recipe}.yaml", [*common, *words])
