@@ -13,6 +13,7 @@ import torch.distributed as dist
 from tests.objectives.test_processes import in_processes
 from xling.core import job
 from xling.models import ddp, health
+from xling.models.averaging import Average
 
 CPU = torch.device("cpu")
 
@@ -51,7 +52,7 @@ def test_every_process_is_checked_before_and_after_the_rendezvous(tmp_path: Path
         before = time.perf_counter()
         with ddp.process_group():
             assert order == ["check_device", "rendezvous", "check_group"]
-            ddp.average([torch.nn.Parameter(torch.zeros(3))])
+            Average([torch.nn.Parameter(torch.zeros(3))]).finish()
             assert ddp.waited_s() > 0
         (tmp_path / str(rank)).write_text(f"{time.perf_counter() - before:.3f}")
 

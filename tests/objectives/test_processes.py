@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import shutil
-import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,41 +14,20 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.ranks import MODES, count
 from benchmarks.traffic import Traffic
+from tests.objectives.processes import in_processes, losses, published, trained
 from xling import compat
 from xling.core import job
 from xling.core.errors import UserError
-from xling.models import ddp
-from xling.models.optim import NotFiniteError, XlingAdamW
+from xling.models import averaging, ddp
+from xling.models.optim import NotFiniteError
+from xling.objectives.base import XlingTask
 from xling.training import train
 from xling.training.assemble import build_trainer
 from xling.training.update import Updates
 
 MIX = "mmlm+clwr+xlco"
-
-
-def in_processes(world: int, work: Callable[[int], None]) -> None:
-    """Call ``work(rank)`` in forks of this process that find each other as those of torchrun do."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-
-    def begin(rank: int) -> None:
-        if world > 1:
-            named = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_PORT": port}
-            os.environ.update({k: str(v) for k, v in named.items()} | {"MASTER_ADDR": "127.0.0.1"})
-        work(rank)
-
-    forks = multiprocessing.get_context("fork")
-    children = [forks.Process(target=begin, args=(rank,)) for rank in range(world)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(240)
-    stuck = [child for child in children if child.is_alive()]
-    for child in stuck:  # that wait for each other
-        child.kill()
-    assert not stuck and [child.exitcode for child in children] == [0] * world
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
@@ -186,46 +163,15 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
     assert all(torch.allclose(made[0][name], made[1][name], rtol=0, atol=2e-5) for name in made[0])
 
 
-def trained(cfg: Any, world: int, stop: int = 0) -> None:
-    """Train in so many processes, up to an update or to the end."""
-
-    def work(rank: int) -> None:
-        make = Updates.make
-
-        def stopping(self: Updates, samples: list[Any]) -> bool:
-            if stop and self._trainer.get_num_updates() == stop:
-                job.request_stop("test")
-            return make(self, samples)
-
-        Updates.make = stopping  # type: ignore[method-assign]
-        clip = XlingAdamW.clip_grad_norm
-
-        def noting(self: XlingAdamW, *given: Any, **named: Any) -> torch.Tensor:
-            norm = clip(self, *given, **named)
-            with Path(f"{cfg.out}.norms-{rank}").open("a") as norms:
-                norms.write(f"{float(norm)}\n")
-            return norm
-
-        XlingAdamW.clip_grad_norm = noting  # type: ignore[method-assign]
-        try:
-            train.run(cfg)
-        except job.Stopped:
-            assert stop
-
-    in_processes(world, work)
-
-
-def losses(out: Path) -> list[float]:
-    lines = (out / "log.jsonl").read_text().splitlines()
-    return [event["loss"] for event in map(json.loads, lines) if event["split"] == "train"]
-
-
 @pytest.mark.parametrize(
     ("names", "words"),
     [
         ("mmlm", ("model.checkpoint_activations=true",)),
         ("translation", ("model.precision=bf16", "train.accumulate=2", "freeze=encoder")),
         ("mmlm+clwr", ("mix=sum",)),
+        ("xlco", ()),
+        ("mmlm+xlco", ("mix=sum", "model.precision=bf16")),
+        ("hictl", ("train.accumulate=2",)),
     ],
 )
 def test_sharded_training_learns_the_same_and_goes_on_exactly(
@@ -296,7 +242,7 @@ def test_the_first_process_alone_translates_the_tests(recipe: Any, bitext: Path,
 @pytest.mark.parametrize(
     ("names", "words", "message"),
     [
-        ("xlco", (), "train.sharding=full with objectives.xlco; valid: .*mmlm"),
+        ("umt", (), "train.sharding=full with objectives.umt; valid: .*mmlm.*xlco"),
         (
             "mmlm+tlm",
             (),
@@ -309,11 +255,6 @@ def test_what_cannot_be_sharded_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         train.run(recipe(bitext, names, tmp_path / "out", "train.sharding=full", *words))
-
-
-def published(out: Path) -> dict[str, torch.Tensor]:
-    kept: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["weights"]
-    return kept
 
 
 @pytest.mark.parametrize(
@@ -392,6 +333,65 @@ def test_gradients_are_summed_once_an_update_in_float32(recipe: Any, bitext: Pat
     in_processes(1, work)  # the other three only exist in name
 
 
+@pytest.mark.parametrize(("mode", "share"), [("full", 8), ("hybrid", 2)])
+def test_a_rank_is_counted_without_the_others(
+    recipe: Any, bitext: Path, tmp_path: Path, mode: str, share: int
+) -> None:
+    def work(rank: int) -> None:
+        words = (word.format(node=2) for word in MODES[mode])
+        told = count(recipe(bitext, "mmlm", tmp_path, "train.accumulate=2", *words), 8)
+        for part in (told["checkpoint"], told["state"] * 3 / 2, told["gradients"] * 3):  # float32: no masters
+            assert part == pytest.approx(told["whole"] / share, rel=0.2)
+        model = told["whole"] / 3
+        # Weights are gathered for each of two batches, some again for the backward pass; gradients are summed once.
+        assert 3 * (1 - 1 / share) < told["sent"][share] / model < 5 * (1 - 1 / share)
+        if mode == "hybrid":  # four copies sum the halves of their gradients
+            assert told["sent"][4] / model == pytest.approx(2 * (3 / 4) / 2, rel=0.05)
+
+    in_processes(1, work)
+
+
+def test_gradients_are_exchanged_while_the_backward_pass_goes_on(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    def work(rank: int) -> None:
+        torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+        monkeypatch.setattr(averaging, "BUCKET_BYTES", 1)  # a bucket for each parameter
+        trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.accumulate=2"), tmp_path)
+        batches = trainer.get_train_iterator(1, load_dataset=True).next_epoch_itr()
+        trainer.begin_epoch(1)
+        model, sent = trainer.get_model(), list[int]()
+        model.encoder.layers[0].register_full_backward_hook(lambda *_: sent.append(len(traffic.calls)))
+        with Traffic() as traffic, suppress(NotFiniteError):  # weights of processes that are not there
+            trainer.train_step([next(batches) for _ in range(2)])
+        above = [p for name, p in model.named_parameters() if "layers.1." in name or "lm_head.dense" in name]
+        assert sent[0] == 0 and sent[1] >= len(above)
+
+    in_processes(1, work)
+
+
+def test_a_faster_process_counts_how_long_it_waits(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = XlingTask.train_step
+
+    def slow_step(self: XlingTask, *given: Any, **named: Any) -> Any:
+        time.sleep(0.5)
+        return step(self, *given, **named)
+
+    def work(rank: int) -> None:
+        if rank == 1:
+            monkeypatch.setattr(XlingTask, "train_step", slow_step)
+        train.run(recipe(bitext, "mmlm", tmp_path / "out", "train.updates=2", "train.valid_every=2"))
+        (tmp_path / str(rank)).write_text(str(ddp.waited_s()))
+
+    in_processes(2, work)
+    fast, slow = (float((tmp_path / str(rank)).read_text()) for rank in (0, 1))
+    assert fast > 0.6 and slow < 0.3
+
+
 def test_muon_updates_the_matrices_of_layers_sharded_or_not(
     recipe: Any, bitext: Path, tmp_path: Path
 ) -> None:
@@ -460,6 +460,21 @@ def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Pat
     in_processes(2, work)
 
 
+def test_the_momentum_encoder_is_sharded_too(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    from torch.distributed.tensor import DTensor
+
+    def work(rank: int) -> None:
+        with ddp.process_group():
+            trainer, _ = build_trainer(recipe(bitext, "xlco", tmp_path, "train.sharding=full"), tmp_path)
+            slow = list(trainer.get_model().extras["xlco"].slow.parameters())
+            kinds: list[type] = []
+            trainer.get_criterion().around(lambda: kinds.extend(type(p) for p in slow))
+            assert set(kinds) == {DTensor}, "gathered with the weights outside of layers"
+            assert sum(ddp.local(p).numel() for p in slow) < 0.6 * sum(p.numel() for p in slow)
+
+    in_processes(2, work)
+
+
 def test_processes_agree_whether_all_hold_some_of_a_tensor() -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
@@ -473,17 +488,3 @@ def test_processes_agree_whether_all_hold_some_of_a_tensor() -> None:
             assert ddp.is_everywhere(torch.ones(1)) and not ddp.is_everywhere(torch.ones(0))
 
     in_processes(2, work)
-
-
-def test_a_sharded_checkpoint_is_whole(recipe: Any, bitext: Path, tmp_path: Path) -> None:
-    """One process takes up what two have left."""
-    cfg = recipe(bitext, "mmlm", tmp_path / "out", "train.updates=4", "train.sharding=full")
-    trained(cfg, 2, stop=2)
-    (path,) = sorted((tmp_path / "out.partial").glob("*.pt"))[-1:]
-    state = torch.load(path, weights_only=True)
-    embeddings = state["model"]["encoder.tokens.weight"]
-    assert all(type(tensor) is torch.Tensor for tensor in state["model"].values())
-    moments = state["last_optimizer_state"]["adamw"]["state"].values()
-    assert embeddings.shape in {moment["exp_avg"].shape for moment in moments}
-    trained(cfg, 1)
-    assert len(losses(tmp_path / "out")) == 4

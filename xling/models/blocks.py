@@ -64,11 +64,12 @@ class Layout:
         for number, (block, (_, longest)) in enumerate(zip(blocks, self.shapes, strict=True)):
             each.append(torch.arange(longest) < torch.tensor(block)[:, None])
             if not each[-1].all():
-                self.filled[number] = each[-1].to(device)
+                self.filled[number] = each[-1].to(device, non_blocking=True)  # else a GPU would be waited for
         flat = torch.cat([filled.flatten() for filled in each])
         places, empty = flat.nonzero().flatten(), (~flat).nonzero().flatten()
         rows = flat.cumsum(0) - 1  # padding repeats the preceding row
-        self._rows = rows.to(device), places.to(device), empty.to(device)
+        rows, places, empty = (side.to(device, non_blocking=True) for side in (rows, places, empty))
+        self._rows = rows, places, empty
 
     def spread(self, packed: Shaped[Tensor, " tokens *row"]) -> tuple[Shaped[Tensor, " _ _ *row"], ...]:
         """Convert (N, ...) to one (sequences, longest, ...) per block; padding repeats the sequence's last row."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
     from torch.distributed.tensor import DTensor
 
-BUCKET_BYTES = 64 << 20
 _waited_s = 0.0
+_beside: dict[str, dist.ProcessGroup] = {}
 
 
 def is_part(tensor: Any) -> TypeGuard[DTensor]:
@@ -74,6 +74,16 @@ def rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
+def beside(name: str) -> dist.ProcessGroup:
+    """Return a group of all processes that exchanges values of the CPU beside a running training.
+
+    Each ``name`` has its own. All processes must call this at the same time when they first do it for a name.
+    """
+    if name not in _beside:
+        _beside[name] = dist.new_group(backend="gloo")
+    return _beside[name]
+
+
 def is_first() -> bool:
     """Return whether this process has rank 0 by its environment: valid also before joining and after."""
     return int(os.environ.get("WORLD_SIZE", "1")) < 2 or int(os.environ.get("RANK", "0")) == 0
@@ -104,59 +114,18 @@ def waited_s() -> float:
     return _waited_s
 
 
-def _any_has(used: Shaped[Tensor, " parameters"]) -> Shaped[Tensor, " parameters"]:
+def any_has(used: Shaped[Tensor, " parameters"]) -> Shaped[Tensor, " parameters"]:
     """Take the maximum over all processes, and count how long the others took to arrive."""
     global _waited_s
     if used.is_cuda:
-        torch.cuda.synchronize()  # the work of this process ends here; reading the result would wait for it anyway
+        # The work of this process ends here; reading the result would wait for it anyway. Sums that are under way
+        # are on another stream: they wait for the other processes.
+        torch.cuda.current_stream().synchronize()
     began = time.perf_counter()
     dist.all_reduce(used, dist.ReduceOp.MAX)
     highest = used.cpu()
     _waited_s += time.perf_counter() - began
     return highest
-
-
-@torch.no_grad()
-def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
-    """Average the gradients of all processes, in place.
-
-    A parameter without a gradient in any process keeps none; if only some processes have one, the others
-    count as 0. So processes may hold batches of different objectives. Sums are float32 regardless of the
-    transport.
-
-    Args:
-        parameters: float32, the same in every process, in the same order; those of a sharded model are
-            already averaged.
-    """
-    parameters = [p for p in parameters if not is_part(p)]
-    if size() == 1 or not parameters:
-        return
-    device = parameters[0].device
-    used = torch.tensor([p.grad is not None for p in parameters], dtype=torch.uint8, device=device)
-    wanted = [p for p, any_has in zip(parameters, _any_has(used).tolist(), strict=True) if any_has]
-    for parameter in wanted:
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    for bucket in _buckets([p.grad for p in wanted if p.grad is not None]):
-        flat = torch.cat([grad.reshape(-1) for grad in bucket])
-        assert flat.dtype == torch.float32, f"gradients of {flat.dtype}"
-        flat.div_(size())
-        dist.all_reduce(flat)
-        for grad, part in zip(bucket, torch.split(flat, [g.numel() for g in bucket]), strict=True):
-            grad.copy_(part.view_as(grad))
-
-
-def _buckets(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
-    """Group neighbouring tensors of one type into buckets of about `BUCKET_BYTES`."""
-    bucket: list[Tensor] = []
-    for tensor in tensors:
-        full = sum(t.nbytes for t in bucket) >= BUCKET_BYTES
-        if bucket and (full or tensor.dtype != bucket[0].dtype):
-            yield bucket
-            bucket = []
-        bucket.append(tensor)
-    if bucket:
-        yield bucket
 
 
 class _Whole(nn.Module):
@@ -296,7 +265,8 @@ def _local_rank() -> int:
 
 
 def _forget_group() -> None:
-    """Clear the process group that fairseq caches for the lifetime of a process."""
+    """Clear the process groups that fairseq and `beside` cache for the lifetime of a process."""
+    _beside.clear()
     from fairseq.distributed.utils import get_global_group
 
     get_global_group.__dict__.pop("_global_group", None)

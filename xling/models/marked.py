@@ -7,15 +7,18 @@ import hashlib
 import io
 import logging
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 import torch
 
 from xling.core import manifest
+from xling.models import ddp
 
 logger = logging.getLogger(__name__)
+PARTS = ".parts"  # suffix of a folder that several processes have written
 SOMETHING_ELSE = "%s is not a checkpoint; taking the one before it"
 
 
@@ -38,16 +41,36 @@ def write_marked(path: Path, state: Any) -> None:
     manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
 
 
+def publish(torn: Path, folder: Path, digests: Mapping[str, str]) -> None:
+    """Make a folder appear whole, and then its checksums, by name of its files."""
+    mark = folder.with_suffix(".sha256")
+    mark.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    torn.replace(folder)
+    manifest.write_atomic(mark, "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
+
+
 def is_good(path: Path) -> bool:
-    """Return whether a file exists and matches its checksum."""
+    """Return whether a file, or a folder of several processes, exists and matches its checksums.
+
+    Processes share the files of a folder, so all must call this for one.
+    """
     mark = path.with_suffix(".sha256")
-    return path.is_file() and mark.is_file() and manifest.sha256(path) == mark.read_text().strip()
+    if path.suffix != PARTS:
+        return path.is_file() and mark.is_file() and manifest.sha256(path) == mark.read_text().strip()
+    lines = [line.split("  ") for line in mark.read_text().splitlines()] if mark.is_file() else []
+    wrong = not lines or any(
+        len(line) != 2 or not (file := path / line[1]).is_file() or manifest.sha256(file) != line[0]
+        for line in lines[ddp.rank() :: ddp.size()]
+    )
+    return not ddp.agreed(wrong)
 
 
 def good_checkpoints(directory: Path) -> Iterator[Path]:
     """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log."""
     for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
-        if is_good(path := mark.with_suffix(".pt")):
+        parts = mark.with_suffix(PARTS)
+        if is_good(path := parts if parts.is_dir() else mark.with_suffix(".pt")):
             yield path
         else:
             logger.warning("%s is damaged; taking the checkpoint before it", path)

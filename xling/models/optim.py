@@ -15,6 +15,7 @@ from omegaconf import II
 from torch import Tensor
 
 from xling.models import ddp
+from xling.models.averaging import Average
 from xling.models.rules import Rules
 
 if TYPE_CHECKING:
@@ -80,10 +81,11 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         super().__init__(cfg)
         self.working = list(params)
         self.masters = [p if p.dtype == torch.float32 else p.detach().float() for p in self.working]
+        self.average = Average(self.masters)
         hooks = [
-            working.register_post_accumulate_grad_hook(partial(_move_gradient, master))
+            working.register_post_accumulate_grad_hook(partial(_take_gradient, master, self.average))
             for working, master in zip(self.working, self.masters, strict=True)
-            if working is not master and working.requires_grad
+            if working.requires_grad and (working is not master or ddp.size() > 1)
         ]
         weakref.finalize(self, _remove, hooks)  # another optimiser of the same parameters has its own hooks
         alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
@@ -130,7 +132,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     def all_reduce_grads(self, module: Any) -> None:
         """Average the gradients of all trained parameters over the processes."""
         self._gather_gradients()
-        ddp.average(self.masters)
+        self.average.finish()
 
     def multiply_grads(self, c: float | Float[Tensor, ""]) -> None:
         """Multiply the gradients of the masters by ``c``."""
@@ -144,7 +146,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         max_norm: float,
         aggregate_norm_fn: Callable[[Float[Tensor, ""]], Float[Tensor, ""]] | None = None,
     ) -> Float[Tensor, ""]:
-        """Scale the gradients to a norm of at most ``max_norm`` (0: no scaling) and return the norm before.
+        """Scale the gradients to a norm of at most ``max_norm`` (0: no scaling) and return the norm before, on the CPU.
 
         Raises:
             NotFiniteError: the norm is infinite or not a number.
@@ -155,12 +157,13 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         norm = ddp.total_norm(grads)
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
-        if not torch.isfinite(norm):
-            raise NotFiniteError(f"gradient norm {norm.item()}")
+        told = norm.cpu()  # the only wait for a GPU; fairseq asks for the norm twice more
+        if not torch.isfinite(told):
+            raise NotFiniteError(f"gradient norm {told.item()}")
         if max_norm > 0:
             factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
             torch._foreach_mul_([ddp.local(grad) for grad in grads], factor)
-        return norm
+        return told
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
         """Update the masters and write them back to the working weights."""
@@ -173,6 +176,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     def zero_grad(self) -> None:
         """Drop the gradients of working weights and masters."""
+        self.average.reset()
         for tensor in (*self.working, *self.masters):
             tensor.grad = None
 
@@ -212,6 +216,13 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     def _grads(self) -> list[Tensor]:
         return [m.grad for m in self.masters if m.grad is not None]
+
+
+def _take_gradient(master: Tensor, average: Average, param: Tensor) -> None:
+    """Move the gradient of a parameter to its master, if it has one of its own, and have it averaged."""
+    if param is not master:
+        _move_gradient(master, param)
+    average.complete(master)
 
 
 @torch.no_grad()

@@ -8,19 +8,22 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from fairseq import checkpoint_utils
 from torch import Tensor
 
 from xling.core import code
 from xling.core.errors import UserError
 from xling.core.progress import say
 from xling.core.rerun import differences
-from xling.models import ddp
-from xling.models.marked import SOMETHING_ELSE, good_checkpoints, has_no_room, size_of, write_marked
+from xling.models import ddp, divided
+from xling.models.divided import Divided
+from xling.models.marked import PARTS, SOMETHING_ELSE, good_checkpoints, has_no_room, size_of, write_marked
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
@@ -43,7 +46,7 @@ FREE = (
 )
 """Settings of ``train`` in which a run may differ from the one that it branches off."""
 STATE = "state.pt"
-"""Name of a state beside the model of a snapshot."""
+"""Name of a state beside the model of a snapshot; that of a sharded model ends in `PARTS`."""
 FULL_DISK_VARIABLE = "XLING_FULL_DISK"
 """``stop`` ends a training whose checkpoint does not fit on the disk; else it continues and retries later."""
 
@@ -53,7 +56,7 @@ class Writer:
 
     The state is copied when `save` is called and written by a thread. So training only waits for the copy,
     and for the previous write if that has not ended. The checksum is written last: a file without one is not
-    a checkpoint.
+    a checkpoint. If the model is sharded, every process copies and writes its part of ``update-<n>.parts``.
 
     Args:
         directory: where to write.
@@ -68,9 +71,10 @@ class Writer:
         self._directory, self._keep, self.accumulate = directory, keep, accumulate
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._stage: Callable[[Any], Any] | None = None
         self.saved = 0
-        for torn in directory.glob("update-*.tmp"):
-            torn.unlink()
+        for torn in directory.glob("update-*.tmp") if ddp.rank() == 0 else ():
+            shutil.rmtree(torn) if torn.is_dir() else torn.unlink()
 
     def __enter__(self) -> Writer:
         return self
@@ -81,22 +85,25 @@ class Writer:
     def save(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> None:
         """Copy the state and start to write it.
 
-        All processes must call this if the model is sharded, since the state is gathered; the first one
-        writes.
+        All processes must call this if the model is sharded, since each writes its part.
+
+        Raises:
+            OSError: the previous checkpoint could not be written.
+        """
+        arguments = (self.state(trainer, epoch_itr, run_key), trainer.get_num_updates())
+        # A daemon thread: an interrupted process ends at once, and a partial file is ignored.
+        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def state(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> Any:
+        """Return a copy of the whole state on the CPU, or of this process's part if the model is sharded.
+
+        It is valid until the next call.
 
         Raises:
             OSError: the previous checkpoint could not be written.
         """
         self.wait()
-        arguments = (self.state(trainer, epoch_itr, run_key), trainer.get_num_updates())
-        if ddp.rank() > 0:
-            return
-        # A daemon thread: an interrupted process ends at once, and a partial file is ignored.
-        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
-        self._thread.start()
-
-    def state(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of the whole state on the CPU. If the model is sharded, all processes must call this."""
         trainer.consolidate_optimizer()  # fairseq sets a field there that state_dict reads
         state = trainer.state_dict()
         state["extra_state"] |= {
@@ -108,7 +115,13 @@ class Writer:
             "dtype": _dtype_of(trainer),
             "run_key": json.dumps(run_key, sort_keys=True),
         }
-        return dict(snapshot(state, {}))
+        if not ddp.is_sharded(trainer.get_model()):
+            return snapshot(state, {})
+        ddp.beside(
+            divided.NAME
+        )  # made here, since the writing threads of several processes may begin in any order
+        self._stage = self._stage or _stager()
+        return Divided.of(state, self._stage)
 
     def wait(self) -> None:
         """Wait until the saved state is on the disk.
@@ -123,13 +136,13 @@ class Writer:
             error, self._error = self._error, None
             raise error
 
-    def _run(self, state: dict[str, Any], num_updates: int) -> None:
+    def _run(self, state: Any, num_updates: int) -> None:
         try:
             self.write(state, num_updates)
         except BaseException as error:  # passed to the calling thread
             self._error = error
 
-    def write(self, state: dict[str, Any], num_updates: int) -> None:
+    def write(self, state: Any, num_updates: int) -> None:
         """Write a state now and delete old ones; if the disk is full, skip it and report that.
 
         Raises:
@@ -137,41 +150,68 @@ class Writer:
             OSError: the state could not be written for another reason.
         """
         try:
-            write_marked(self._directory / f"update-{num_updates:08d}.pt", state)
+            put(self._directory / f"update-{num_updates:08d}", state)
         except OSError as error:
             if not has_no_room(error):
                 raise
             free = shutil.disk_usage(self._directory).free
             why = f"no room in {self._directory} for the checkpoint after {num_updates} updates: "
-            why += f"{size_of(state):,} bytes needed, {free:,} free"
+            needed = state.num_bytes() if isinstance(state, Divided) else size_of(state)
+            why += f"{needed:,} bytes needed, {free:,} free"
             if os.environ.get(FULL_DISK_VARIABLE) == "stop":
                 raise UserError(why, fix="free space there, and run the same command again") from None
-            say(f"xling: {why}; the training continues and tries again at the next one")
+            if ddp.rank() == 0:
+                say(f"xling: {why}; the training continues and tries again at the next one")
+            return
+        self.saved = num_updates
+        if ddp.rank() > 0:
             return
         for old in sorted(self._directory.glob("update-*.sha256"))[: -self._keep]:
             old.unlink()
             old.with_suffix(".pt").unlink(missing_ok=True)
-        self.saved = num_updates
+            shutil.rmtree(old.with_suffix(PARTS), ignore_errors=True)
+
+
+def _stager() -> Callable[[Any], Any]:
+    """Return a function that copies tensors to the CPU, where it keeps the memory for the next call."""
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+    cuda = torch.cuda.is_available()
+    return DefaultStager(
+        StagingOptions(
+            use_pinned_memory=cuda,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=cuda,
+        )
+    ).stage
+
+
+def put(stem: Path, state: Any) -> None:
+    """Write what `Writer.state` returned as ``stem.pt``, or all processes together as ``stem.parts``.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    if isinstance(state, Divided):
+        state.write(stem)
+    else:
+        write_marked(stem.with_suffix(".pt"), state)
 
 
 def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
     """Copy a value to the CPU, independent of further training.
 
-    Tensors that share memory also share it in the copy.
+    Tensors that share memory also share it in the copy. Those of a sharded model are gathered.
     """
-    if isinstance(value, Tensor):
-        # Processes must agree whether to gather: a tensor that is empty in one of them is gathered in all.
-        there = ddp.is_everywhere(value)
-        key = (ddp.local(value).data_ptr(), value.dtype, value.shape, value.stride()) if there else id(value)
-        if key not in seen:
-            whole = value.full_tensor() if ddp.is_part(value) else value
-            seen[key] = whole.detach().to("cpu", copy=True)
+
+    def copied(_: str, tensor: Tensor) -> Tensor:
+        if (key := divided.memory_of(tensor)) not in seen:
+            gathered = tensor.full_tensor() if ddp.is_part(tensor) else tensor
+            seen[key] = gathered.detach().to("cpu", copy=True)
         return seen[key]
-    if isinstance(value, dict):
-        return type(value)((k, snapshot(v, seen)) for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return type(value)(snapshot(item, seen) for item in value)
-    return copy.deepcopy(value)
+
+    return divided.with_tensors(value, copied)
 
 
 def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
@@ -187,7 +227,17 @@ def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
 def branch_of(cfg: Any) -> Path | None:
     """Return the file of the state that a run branches off, None if it does not."""
     given = Path(cfg.branch)
-    return (given / STATE if given.is_dir() else given) if cfg.branch else None
+    if not given.is_dir() or given.suffix == PARTS:
+        return given if cfg.branch else None
+    parts = (given / STATE).with_suffix(PARTS)
+    return parts if cfg.branch and parts.is_dir() else given / STATE if cfg.branch else None
+
+
+def opened(path: Path) -> Any:
+    """Return a state for looking into it: its tensors are mapped into memory, or have only shapes."""
+    if path.suffix == PARTS:
+        return divided.rest_of(path)[0]
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
 
 
 def resume(
@@ -218,10 +268,9 @@ def resume(
     """
     damaged, branch = [], branch_of(cfg)
     for path in [*good_checkpoints(directory), *([branch] if branch else [])]:
-        # Memory-mapped, not read: another model shape must not reach fairseq, which would stop with a
-        # traceback.
+        # Not read: another model shape must not reach fairseq, which would stop with a traceback.
         try:
-            state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            state = opened(path)
             extra = _extra_of(state, path)
             accumulate = _compare(extra, run_key, cfg, path, path == branch)
             _check_weights(state, trainer)
@@ -246,7 +295,8 @@ def resume(
 def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
     """Load a checkpoint into the trainer and return the iterator at its position."""
     try:
-        where = trainer.load_checkpoint(str(path))["train_iterator"]
+        with _readable(path, trainer) as file:
+            where = trainer.load_checkpoint(str(file))["train_iterator"]
         enter(trainer.get_num_updates())
         epoch_itr = iterator_at(trainer, where)
     except Exception as error:  # half of it may be loaded, so that no other one can be tried
@@ -254,6 +304,32 @@ def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
         raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {path.parent}") from error
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr
+
+
+@contextmanager
+def _readable(path: Path, trainer: Any) -> Iterator[Path]:
+    """Give fairseq this process's part of a divided state when it reads the returned file."""
+    if path.suffix != PARTS:
+        yield path
+        return
+    trainer.consolidate_optimizer()
+    own = dict[str, Tensor]()
+    divided.with_tensors(trainer.state_dict(), own.__setitem__)
+    params = [param for group in trainer.optimizer.param_groups for param in group["params"]]
+    moments = {f"/last_optimizer_state/adamw/state/{number}": param for number, param in enumerate(params)}
+
+    def like(place: str, tensor: Tensor) -> Tensor:
+        ours = own.get(place, moments.get(place.rpartition("/")[0]))
+        if ours is None or ours.shape != tensor.shape:
+            return torch.empty(tensor.shape, dtype=tensor.dtype)
+        return torch.empty_like(ours.detach(), dtype=tensor.dtype)
+
+    state, original = divided.read(path, like), checkpoint_utils.load_checkpoint_to_cpu
+    checkpoint_utils.load_checkpoint_to_cpu = lambda *_, **__: state
+    try:
+        yield path / divided.REST
+    finally:
+        checkpoint_utils.load_checkpoint_to_cpu = original
 
 
 def _dtype_of(trainer: Any) -> str:
@@ -302,8 +378,6 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
 
 def _check_weights(state: dict[str, Any], trainer: Any) -> None:
     """Check names and shapes of the weights, and that the optimiser's state has tensors."""
-    if ddp.is_sharded(trainer.get_model()):
-        return  # gathering this model's weights costs as much as loading the others
     own, saved = _weights_of(trainer.get_model().state_dict()), _weights_of(state["model"])
     if saved.keys() != own.keys():
         raise ValueError(f"weights differ in name: {sorted(saved.keys() ^ own.keys())[:3]}")

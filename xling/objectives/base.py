@@ -134,6 +134,13 @@ class Objective(ABC):
         """Create the objective's parameters and state, kept as ``model.extras[name]``; may be None."""
         return None
 
+    def units(self, model: Any) -> list[nn.Module]:
+        """Return the modules of `modules` that gather their weights while they compute, if the model is sharded.
+
+        A module follows those within it. All others are gathered during a whole loss, like those of the model.
+        """
+        return []
+
     def before_first_update(self, model: Any, batch_tokens: int) -> None:  # noqa: B027 - one objective has a queue to fill
         """Prepare in every process before a run's first update; ``batch_tokens`` is a batch's size."""
 
@@ -418,7 +425,12 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         total, num, logs = criterion(model, sample)
         if ignore_grad:
             total, num, logs = total * 0, num * 0, {name: value * 0 for name, value in logs.items()}
+        average = getattr(optimizer, "average", None)  # only our own has one
+        if average is not None:
+            average.last = not getattr(model, "accumulate_grads", False)
         optimizer.backward(total)
+        if average is not None and average.last:
+            average.send_rest()
         return total, num, logs
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:

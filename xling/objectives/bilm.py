@@ -60,7 +60,8 @@ def loss_of(model: Any, sample: dict[str, Any]) -> Loss:
     """The losses of both ways, in the order of the chosen places."""
     halves = [half for num in sample["num_chosen"] for half in (num // 2, num // 2)]
     ways = torch.repeat_interleave(torch.arange(len(halves)) % 2, torch.tensor(halves))
-    places = sample["chosen"] + ways.to(sample["chosen"].device) * len(sample["net_input"]["src_tokens"])
+    offsets = ways * len(sample["net_input"]["src_tokens"])
+    places = sample["chosen"] + offsets.to(sample["chosen"].device, non_blocking=True)
     total, rows = model.lm_head.loss(both_ways(model, sample)[places], sample["target"])
     return Loss(total, len(rows), rows, sample["target_langs"])
 

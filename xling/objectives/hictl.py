@@ -54,6 +54,19 @@ class HictlConfig(PairConfig):
     mix: float = ranged(0.0, PART)
 
 
+class WordDataset(ContrastDataset):
+    """Dataset of pairs with the pieces of both sides, ``words``, and the pair of each, ``owners``.
+
+    They are found here, since a GPU would have to be waited for to know their number.
+    """
+
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
+        """Pack both sides and find their pieces."""
+        sample = super().collater(samples)
+        sample["words"], sample["owners"] = words_of(sample)
+        return sample
+
+
 class Projections(nn.Module):
     """Linear projections of sentence and word vectors."""
 
@@ -70,7 +83,7 @@ def harden(
     query: Float[Tensor, "batch dim"],
     positive: Float[Tensor, "batch dim"],
     negatives: Float[Tensor, "negatives dim"],
-    zeta: float,
+    zeta: float | Float[Tensor, ""],
 ) -> Float[Tensor, "batch negatives dim"]:
     """Move negatives towards each query.
 
@@ -96,7 +109,7 @@ def sentence_rows(
     itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
     plain = (query @ key.t()) / temperature
     with torch.no_grad():
-        zeta = SLACK * float(torch.softmax(plain, -1).diagonal().mean())
+        zeta = SLACK * torch.softmax(plain, -1).diagonal().mean()
         hard = F.normalize(harden(query, key, key, zeta), dim=-1)
     hardened = torch.einsum("bd,bnd->bn", query, hard) / temperature
     logits = torch.cat([plain, hardened.masked_fill(itself, -torch.inf)], 1)
@@ -109,11 +122,10 @@ class Hictl(Objective):
 
     trial = Trial({"num_words": "16"}, spare=1, changes=("context", "both sides"))
     config = HictlConfig
-    shardable = False
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""
-        return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
+        return WordDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
         """Create the projections of sentences and words that the contrast compares."""
@@ -135,7 +147,7 @@ class Hictl(Objective):
 
     def _word_rows(self, model: Any, heads: Projections, pair: Tensor, sample: dict[str, Any]) -> Tensor:
         """Return the loss (B,) of each pair's own words against words of the other pairs."""
-        words, owners = words_of(sample)
+        words, owners = sample["words"], sample["owners"]
         drawn = torch.randint(len(words), (self.cfg.num_words,), device=words.device)
         own = F.normalize(heads.word(model.encoder.tokens(words)).float(), dim=-1)
         scores = (pair @ own.t()) / self.cfg.temperature
@@ -147,8 +159,8 @@ class Hictl(Objective):
         base = torch.logsumexp(negative, 1)
         positive = scores[owners, torch.arange(len(words), device=words.device)]
         losses = torch.logaddexp(positive, base[owners]) - positive
-        counts = torch.bincount(owners, minlength=len(pair)).clamp_min(1)
-        return torch.zeros(len(pair), device=words.device).index_add(0, owners, losses) / counts
+        counts = torch.zeros(len(pair), device=words.device).index_add(0, owners, torch.ones_like(losses))
+        return torch.zeros(len(pair), device=words.device).index_add(0, owners, losses) / counts.clamp_min(1)
 
 
 def words_of(sample: dict[str, Any]) -> tuple[Int[Tensor, " words"], Int[Tensor, " words"]]:
@@ -157,7 +169,7 @@ def words_of(sample: dict[str, Any]) -> tuple[Int[Tensor, " words"], Int[Tensor,
     for side in ("query", "key"):
         inputs = sample[side]["net_input"]
         lengths = torch.tensor([length for count, length in inputs["runs"] for _ in range(count)])
-        owner = torch.repeat_interleave(sample[side]["id"].cpu(), lengths).to(inputs["src_tokens"].device)
+        owner = torch.repeat_interleave(sample[side]["id"], lengths)
         real = inputs["src_tokens"] >= FIRST_PIECE
         words.append(inputs["src_tokens"][real])
         owners.append(owner[real])

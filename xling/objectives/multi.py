@@ -31,7 +31,7 @@ from torch import Tensor
 
 from xling.core import config, ranges
 from xling.core.ranges import OneOf, ranged
-from xling.models import demands
+from xling.models import ddp, demands
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
 from xling.objectives.stream import Stream
 
@@ -189,10 +189,12 @@ class MultiDataset(ObjectiveDataset):
         return self._mixed(readers, cursor) if self._split == "train" else self._one_by_one(readers)
 
     def _one_by_one(self, readers: dict[str, Stream]) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
-        batches = []
+        batches: list[Int[np.ndarray, " _"]] = []
         for number, reader in enumerate(readers.values()):
             while reader.has_next():
                 batches.append(reader.take() + self._offsets[number])
+            # Processes that share a sharded model must have batches of the same part at the same time.
+            batches += [np.zeros(0, dtype=np.int64)] * (-len(batches) % ddp.size())
         yield None, batches
 
     def _mixed(

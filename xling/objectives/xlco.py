@@ -220,7 +220,14 @@ class ContrastState(nn.Module):
         self.position: Tensor
         self.register_buffer("queue", torch.zeros(cfg.queue_size, dim))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
+        self._at = [0, 0]  # `position`, which would have to be waited for on a GPU
+        self.register_load_state_dict_post_hook(ContrastState._read_position)
         self.pending: list[tuple[int, Tensor]] = []  # place of the batch in the update, and its keys
+
+    @staticmethod
+    def _read_position(state: nn.Module, _: Any) -> None:
+        assert isinstance(state, ContrastState)
+        state._at = state.position.tolist()
 
     def train(self, mode: bool = True) -> ContrastState:
         """Set the training mode, but keep dropout off in the momentum encoder."""
@@ -244,7 +251,7 @@ class ContrastState(nn.Module):
 
     def negatives(self) -> Float32[Tensor, "negatives dim"]:
         """Return the filled part of the queue, (num, D)."""
-        return self.queue[: int(self.position[1])]
+        return self.queue[: self._at[1]]
 
     @torch.no_grad()
     def push(self, keys: Float[Tensor, "batch dim"]) -> None:
@@ -254,27 +261,28 @@ class ContrastState(nn.Module):
         """
         size = len(self.queue)
         keys = keys[-size:]
-        start, filled = (int(x) for x in self.position)
-        where = (torch.arange(len(keys)) + start) % size
+        start, filled = self._at
+        where = (torch.arange(len(keys), device=keys.device) + start) % size
         self.queue[where] = keys
-        self.position[0], self.position[1] = (start + len(keys)) % size, min(size, filled + len(keys))
+        self._at = [(start + len(keys)) % size, min(size, filled + len(keys))]
+        self.position.copy_(torch.tensor(self._at), non_blocking=True)
 
     def fill(self, batches: Iterable[dict[str, Any]]) -> None:
         """Fill the queue with the keys of batches of all processes in turn, until it is full or the batches end."""
         size, device = len(self.queue), self.queue.device
         with Progress("filling the queue of xlco", size, "keys") as progress:
             for sample in batches:
-                if (before := int(self.position[1])) == size:
+                if (before := self._at[1]) == size:
                     return
                 packed = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
                 self.push(of_all_processes(self.key(packed["key"])))
-                progress.update(int(self.position[1]) - before)
+                progress.update(self._at[1] - before)
 
     @torch.no_grad()
     def follow(self, encoder: Encoder, momentum: float) -> None:
         """Move the momentum encoder towards the encoder."""
-        live = [p.float() for p in (*encoder.parameters(), *self.projection.parameters())]
-        torch._foreach_lerp_(list(self.slow.parameters()), live, 1 - momentum)
+        live = [ddp.local(p).float() for p in (*encoder.parameters(), *self.projection.parameters())]
+        torch._foreach_lerp_([ddp.local(p) for p in self.slow.parameters()], live, 1 - momentum)
 
 
 @objective("xlco")
@@ -290,7 +298,6 @@ class Xlco(Objective):
         mixed_with=("mmlm", "tlm"),
     )
     config = XlcoConfig
-    shardable = False
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Initialise; raises UserError if a setting is unknown or out of range."""
@@ -316,6 +323,13 @@ class Xlco(Objective):
         """Create projection, momentum encoder and queue; None with ``negatives=batch``."""
         layer = self.layer(len(model.encoder.layers))
         return None if self.in_batch else ContrastState(model.encoder, layer, self.cfg)
+
+    def units(self, model: Any) -> list[nn.Module]:
+        """Return the layers of the momentum encoder, itself and its projection."""
+        if self.in_batch:
+            return []
+        encoder, projection = model.extras["xlco"].slow
+        return [*encoder.layers, encoder, projection]
 
     def before_first_update(self, model: Any, batch_tokens: int) -> None:
         """Fill the queue with keys of at most one window of an epoch of pairs.
@@ -374,8 +388,10 @@ def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return rows
     world = dist.get_world_size()
-    counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(world)]
-    dist.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
+    counts = [
+        torch.zeros(1, dtype=torch.int64) for _ in range(world)
+    ]  # on the CPU: a GPU would be waited for
+    dist.all_gather(counts, torch.tensor([len(rows)]), ddp.beside("counts"))
     sizes = [int(count) for count in counts]
     padded = F.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
     parts = [torch.empty_like(padded) for _ in range(world)]

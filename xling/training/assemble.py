@@ -76,6 +76,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         if ddp.size() > 1:
             decoder = getattr(model, "decoder", None)
             layers = [*model.encoder.layers, *(decoder.layers if decoder else [])]
+            layers += [unit for entry in task.objectives.values() for unit in entry.units(model)]
             criterion.around = ddp.shard(
                 model.cuda() if torch.cuda.is_available() else model,
                 layers,

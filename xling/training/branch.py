@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from xling.core.errors import UserError
 from xling.models.marked import is_good
-from xling.models.running import FORMAT, branch_of
+from xling.models.running import FORMAT, branch_of, opened
 from xling.training.settings import PretrainConfig
 
 
@@ -29,14 +27,14 @@ def checked(cfg: PretrainConfig) -> list[Path]:
         raise UserError(
             f"branch={given} and {'phases' if cfg.phases else 'init'}= are both given", "one of the two"
         )
-    if not path.is_file():
+    if not path.exists():
         raise UserError(
             f"branch={given}: there is no {path.name} of a training",
-            "OUT/snapshots/UPDATES of a run with train.snapshot_state=true, or OUT.partial/update-NUMBER.pt",
+            "OUT/snapshots/UPDATES of a run with train.snapshot_state=true, or OUT.partial/update-NUMBER.pt or .parts",
         )
     if not is_good(path):
         raise UserError(
-            f"branch={given}: {path} does not match its checksum", "a whole file with its .sha256"
+            f"branch={given}: {path} does not match its checksum", "a whole state with its .sha256"
         )
     return [path]
 
@@ -50,7 +48,7 @@ def from_there(cfg: PretrainConfig) -> PretrainConfig:
     if (path := branch_of(cfg)) is None:
         return cfg
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        state = opened(path)
         if state["extra_state"]["format"] != FORMAT:
             raise KeyError(f"format {state['extra_state']['format']}, not {FORMAT}")
         begin = int(state["optimizer_history"][-1]["num_updates"])

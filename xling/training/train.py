@@ -25,7 +25,7 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
-from xling.models import checkpoint, ddp, marked, running
+from xling.models import checkpoint, ddp, divided, running
 from xling.models.encoder import chosen_dtype, num_parameters
 from xling.text import vocab
 from xling.training import branch, cost, memory, phases, track
@@ -40,7 +40,7 @@ from xling.training.update import Updates
 __all__ = ["run"]
 
 assert STAGE in STAGES
-SELECTED, SNAPSHOTS = "selected.pt", "snapshots"
+SELECTED, SNAPSHOTS, SCRATCH = "selected.pt", "snapshots", "gathered"
 Watch = Callable[[Trainer, Path], dict[str, float]]
 
 
@@ -102,7 +102,7 @@ def _train_and_publish(
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
     model = trainer.get_model()
-    state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
+    state = _gathered(model, partial)
     if ddp.rank() > 0:
         return
     with manifest.publish(out, STAGE, given, inputs) as publication:
@@ -195,7 +195,8 @@ def _prepare(cfg: PretrainConfig, trainer: Trainer) -> None:
     _check_validation(cfg, trainer)
     if not trainer.get_num_updates():
         for objective in trainer.task.objectives.values():
-            objective.before_first_update(trainer.get_model(), cfg.train.batch_tokens)
+            around = trainer.get_criterion().around  # gathers the weights of a sharded model
+            around(objective.before_first_update, trainer.get_model(), cfg.train.batch_tokens)
 
 
 def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:
@@ -243,23 +244,31 @@ def _keep_snapshot(
 
     Every process takes part, since each may keep a share of the weights.
     """
-    model, data, whole = trainer.get_model(), Path(cfg.data), dict[str, Any]()
+    model, data = trainer.get_model(), Path(cfg.data)
+    out = partial / SNAPSHOTS / str(trainer.get_num_updates())
+    if ddp.rank() == 0:
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
     if cfg.train.snapshot_state:
         for objective in trainer.task.objectives.values():
             objective.before_save(model)
         if ddp.rank() == 0 or ddp.is_sharded(model):
             writer, epoch_itr, run_key = run
-            whole = writer.state(trainer, epoch_itr, run_key)
-    state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
+            running.put(out / Path(running.STATE).stem, writer.state(trainer, epoch_itr, run_key))
+    state = _gathered(model, partial)
     if ddp.rank() > 0:
         return
-    out = partial / SNAPSHOTS / str(trainer.get_num_updates())
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
     vocab.copy(data, out)
     checkpoint.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
-    if whole:
-        marked.write_marked(out / running.STATE, whole)
+    shutil.rmtree(partial / SCRATCH, ignore_errors=True)
+
+
+def _gathered(model: Any, partial: Path) -> dict[str, Any] | None:
+    """Return the weights of a sharded model, which the first process maps from files; None if it is not sharded."""
+    if not ddp.is_sharded(model):
+        return None
+    weights = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("extras.")}
+    return divided.whole(weights, partial / SCRATCH)
 
 
 def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
@@ -292,8 +301,11 @@ def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
 @torch.no_grad()
 def validate(trainer: Trainer, updates: Updates) -> dict[str, float]:
     """Return the mean validation loss in nats, over all and by language, as ``loss`` and ``loss_<lang>``."""
-    iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    iterator, dataset = trainer.get_valid_iterator("valid"), trainer.task.dataset("valid")
     with metrics.aggregate(new_root=True) as seen:
-        for sample in iterator:
+        for number, sample in enumerate(iterator.next_epoch_itr(shuffle=False)):
+            if not sample:  # the batch of the first process stands for it, which is of the same objective
+                like = iterator.frozen_batches[number * ddp.size()]
+                trainer.reset_dummy_batch(dataset.collater([dataset[int(i)] for i in like]))
             updates.measure(sample)
     return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}

@@ -1,0 +1,199 @@
+"""Checkpoints of sharded models: every process writes and reads its part, and a half-written one is never taken."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import shutil
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.objectives.processes import losses, published, trained
+from xling.models import divided, marked, running
+from xling.models.divided import Divided
+
+RUN = (
+    "model.dropout=0",
+    "train.updates=6",
+    "train.valid_every=6",
+    "train.lr=1e-3",
+    "train.save_every=2",
+    "train.keep=9",
+)
+
+
+@pytest.fixture
+def sharded(recipe: Any, bitext: Path, tmp_path: Path) -> Callable[..., Any]:
+    """The settings of a tiny sharded run."""
+    return lambda name, *words: recipe(
+        bitext, "mmlm", tmp_path / name, *RUN, "train.keep=9", "train.sharding=full", *words
+    )
+
+
+def at_update(number: int, act: Callable[[], None]) -> None:
+    """Make this process act when it is to write its part of the checkpoint after so many updates."""
+    from torch.distributed.checkpoint import FileSystemWriter
+
+    write = FileSystemWriter.write_data
+
+    def acting(self: Any, *given: Any) -> Any:
+        if self.path.name == f"update-{number:08d}.tmp":
+            act()
+        return write(self, *given)
+
+    pytest.MonkeyPatch().setattr(FileSystemWriter, "write_data", acting)
+
+
+def no_gathering(rank: int) -> None:
+    """Let nothing be gathered, and no process copy more than its share."""
+    from torch.distributed.tensor import DTensor
+
+    def refused(*given: Any, **named: Any) -> Any:
+        raise AssertionError("gathered")
+
+    divide = Divided.of
+
+    def divided_(cls: Any, state: Any, stage: Any = None) -> Divided:
+        made = divide(state, stage)
+        held = sum(getattr(t, "_local_tensor", t).nbytes for t in made.tensors.values())
+        assert held < 0.6 * made.num_bytes()
+        return made
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Divided, "of", classmethod(divided_))
+    patch.setattr(DTensor, "full_tensor", refused)
+
+
+def test_other_numbers_of_processes_go_on_and_none_holds_the_whole(sharded: Any, tmp_path: Path) -> None:
+    straight, changed = (sharded(name, "train.accumulate=2") for name in ("straight", "changed"))
+    trained(straight, 2, before=no_gathering)
+    for world, stop in ((2, 2), (4, 4), (1, 0)):
+        trained(changed, world, stop, before=no_gathering)
+    assert losses(tmp_path / "changed") == pytest.approx(losses(tmp_path / "straight"), abs=1e-4)
+    wanted = published(tmp_path / "straight")
+    for name, tensor in published(tmp_path / "changed").items():
+        torch.testing.assert_close(
+            tensor, wanted[name], rtol=1e-4, atol=5e-6, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.mark.parametrize("harm", ["killed", "flipped", "missing", "unmarked"])
+def test_what_is_not_whole_is_passed_over(sharded: Any, tmp_path: Path, harm: str) -> None:
+    straight, cfg, partial = sharded("straight"), sharded("out"), tmp_path / "out.partial"
+    trained(straight, 2)
+
+    def kill(rank: int) -> None:
+        if rank == 1:
+            at_update(4, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    if harm == "killed":
+        trained(cfg, 2, before=kill, fail=True)
+        assert (partial / "update-00000004.tmp").is_dir()
+    else:
+        trained(cfg, 2, stop=3)
+        part = partial / "update-00000004.parts" / "__1_0.distcp"
+        if harm == "flipped":
+            part.write_bytes(part.read_bytes()[:-1] + b"?")
+        elif harm == "missing":
+            part.unlink()
+        else:
+            (partial / "update-00000004.sha256").unlink()
+    begun = tmp_path / "begun"
+
+    def note(rank: int) -> None:
+        read = divided.read
+
+        def noting(path: Path, like: Any) -> Any:
+            if path.name.startswith("update"):
+                begun.write_text(path.name)
+            return read(path, like)
+
+        pytest.MonkeyPatch().setattr(divided, "read", noting)
+
+    trained(cfg, 2, before=note)
+    assert begun.read_text() == "update-00000002.parts"
+    found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+    assert not partial.exists()
+
+
+def test_a_full_disk_of_one_process_is_one_checkpoint_less(sharded: Any, tmp_path: Path, capfd: Any) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    cfg = sharded("out", "train.snapshots=4")
+    trained(cfg, 2, stop=4, before=lambda rank: at_update(4, full) if rank == 1 else None)
+    assert sorted(path.name for path in (tmp_path / "out.partial").glob("update*")) == [
+        f"update-0000000{n}.{kind}" for n in (2, 5) for kind in ("parts", "sha256")
+    ]
+    assert capfd.readouterr().err.count("no room in") == 1
+
+
+def test_training_goes_on_while_the_parts_are_written(sharded: Any, tmp_path: Path) -> None:
+    """The first write ends only when the training asks for the second."""
+
+    def before(rank: int) -> None:
+        asked, save = threading.Event(), running.Writer.save
+
+        def saving(self: Any, trainer: Any, *given: Any) -> None:
+            if trainer.get_num_updates() == 4:
+                asked.set()
+            save(self, trainer, *given)
+
+        def hold() -> None:
+            assert asked.wait(60)
+
+        pytest.MonkeyPatch().setattr(running.Writer, "save", saving)
+        at_update(2, hold)
+
+    straight, cfg = sharded("straight"), sharded("out")
+    trained(straight, 2)
+    trained(cfg, 2, stop=3, before=before)
+    for kept in (tmp_path / "out.partial").glob("update-00000004*"):  # that of update 2 was held up
+        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+    trained(cfg, 2)
+    found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+
+
+def test_a_sharded_run_branches_off_a_snapshot(sharded: Any, tmp_path: Path) -> None:
+    wsd = ("train.schedule=wsd", "train.warmup=2")
+    trained(sharded("one", *wsd, "train.decay=0.5"), 2)
+    trained(sharded("base", *wsd, "train.decay=1e-9", "train.snapshots=3", "train.snapshot_state=true"), 2)
+    there = tmp_path / "base" / "snapshots" / "3"
+    assert {"model.pt", "state.parts", "state.sha256"} <= {path.name for path in there.iterdir()}
+    trained(sharded("branch", *wsd, f"branch={there}"), 2)
+    found, wanted = published(tmp_path / "branch"), published(tmp_path / "one")
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+
+
+def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(sharded: Any, tmp_path: Path) -> None:
+    straight, cfg, partial = sharded("straight"), sharded("out"), tmp_path / "out.partial"
+    trained(straight, 2)
+    trained(cfg, 2, stop=3)
+    newest = partial / "update-00000004.parts"
+    state = divided.read(newest, lambda place, tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
+    for kept in partial.glob("update*"):
+        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+    marked.write_marked(newest.with_suffix(".pt"), state)
+    trained(cfg, 2)
+    found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+
+
+def test_an_index_makes_nothing_but_what_belongs_into_one(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    (tmp_path / "index").write_bytes(pickle.dumps(Evil()))
+    with (tmp_path / "index").open("rb") as handle, pytest.raises(pickle.UnpicklingError, match="mkdir"):
+        divided._Index(handle).load()
+    assert not (tmp_path / "made").exists()
