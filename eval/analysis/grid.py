@@ -231,7 +231,7 @@ def _claims(cfg: GridConfig, claims: Sequence[Claim], cells: Mapping[str, Mappin
         difference, half = _difference(cells[each.cell], cells[each.other], each.column)
         digits = _digits(each.column)
         said = verdict(each.kind, difference, half, cfg.margin / (100 if each.column.startswith(BITS) else 1))
-        both = f"{difference:+.{digits}f} ± {half:.{digits}f}"
+        both = f"{difference:+.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
         table.append((each.text, f"{each.cell} - {each.other}", each.column, both, said))
     columns = (
         ("claim and their number", ""),
