@@ -72,13 +72,14 @@ def run(cfg: GridConfig) -> Answer:
     Raises:
         UserError: no run there, or a claim that cannot be read.
     """
-    found = {folder: read(folder) for folder in sorted(cfg.runs.glob("*-*"))}
-    inputs = [path for made, _ in found.values() for path in made]
+    inputs: list[Path] = []
     cells: dict[str, dict[str, Run]] = {}
-    for folder, (made, columns) in found.items():
+    for folder in sorted(cfg.runs.glob("*-*")):
+        outputs, columns = read(folder)
         name, _, seed = folder.name.rpartition("-")
-        if made:
+        if outputs:
             cells.setdefault(name, {})[seed] = columns
+            inputs += outputs
     if not cells:
         raise UserError(
             f"runs={cfg.runs} holds no analysis",
@@ -99,15 +100,15 @@ def run(cfg: GridConfig) -> Answer:
 
 def read(folder: Path) -> tuple[list[Path], Run]:
     """Return the finished outputs below the folder of a run that have numbers, and the numbers."""
-    made, columns = [], Run()
+    outputs, columns = [], Run()
     for path in sorted(folder.glob(f"*/{manifest.FILE_NAME}")) + sorted(
         folder.glob(f"*/*/{manifest.FILE_NAME}")
     ):
         place = path.parent
         if reader := READERS.get(manifest.read(place).stage):
-            made.append(place)
+            outputs.append(place)
             columns |= dict(reader(place))
-    return made, columns
+    return outputs, columns
 
 
 def _of_pair(place: Path) -> Iterator[tuple[str, float]]:

@@ -15,7 +15,7 @@ import pytest
 from static_helpers import by_hand, classified, tagged, texts
 
 from xling import cli
-from xling.core import manifest
+from xling.core import manifest, pipeline
 from xling.eval.suite import Example
 
 TRAIN = ("updates=4", "warmup=1", "batch_tokens=256", "log_every=2", "valid_every=2", "save_every=2")
@@ -139,6 +139,21 @@ def contents(out: Path) -> dict[str, bytes]:
     """The bytes of what is compared; a signature's digest of a checkpoint tells its log, and so its times, too."""
     paths = [path for pattern in SAME for path in out.rglob(pattern) if path.name != "log.jsonl"]
     return {str(p.relative_to(out)): DIGEST.sub(b"", p.read_bytes()) for p in sorted(paths)}
+
+
+def test_every_cell_of_rosita_learns_and_is_tested_on_the_same_first_text() -> None:
+    cells = [
+        pipeline.read(pipeline.RECIPES / "rosita.yaml", [f"scale={scale}"])
+        for scale in ("alone", "close", "distant")
+    ]
+    read = [
+        (cell.settings("text"), cell.settings("shards").corpora["en"], cell.settings("bits").text)
+        for cell in cells
+    ]
+    assert read[0] == read[1] == read[2]
+    assert cells[0].settings("text").second == "", (
+        "the lines in common with another file would differ by cell"
+    )
 
 
 @pytest.mark.slow
