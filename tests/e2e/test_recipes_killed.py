@@ -16,6 +16,7 @@ from static_helpers import by_hand, classified, tagged, texts
 
 from xling import cli
 from xling.core import manifest, pipeline
+from xling.core.errors import UserError
 from xling.eval.suite import Example
 
 TRAIN = ("updates=4", "warmup=1", "batch_tokens=256", "log_every=2", "valid_every=2", "save_every=2")
@@ -154,6 +155,11 @@ def test_every_cell_of_rosita_learns_and_is_tested_on_the_same_first_text() -> N
     assert cells[0].settings("text").second == "", (
         "the lines in common with another file would differ by cell"
     )
+
+
+def test_settings_of_fine_tuning_that_do_not_go_together_are_told_before_the_first_step() -> None:
+    with pytest.raises(UserError, match=r"fit.unfreeze_epochs=3.0; valid: 0 to fit.epochs=2"):
+        pipeline.merged([pipeline.read(pipeline.RECIPES / "multifit_student.yaml", ["epochs=2"])])
 
 
 @pytest.mark.slow
