@@ -110,7 +110,10 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
         else []
     )
     learned, chosen_on = source_rows(suite, home, cfg.source, data)
-    teacher = _Teacher(cfg, suite, learned, chosen_on)
+    from xling.transfer.backend import pretrained  # imports torch
+
+    system = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
+    teacher = _Teacher(cfg, suite, system, learned, chosen_on)
     train = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
     metric = METRICS[suite.metric]
     right = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
@@ -158,24 +161,21 @@ class _Teacher:
     """A model that has learned the labels of the source language."""
 
     def __init__(
-        self, cfg: LabelConfig, suite: Suite, train: Sequence[Example], dev: Sequence[Example]
+        self, cfg: LabelConfig, suite: Suite, system: Any, train: Sequence[Example], dev: Sequence[Example]
     ) -> None:
-        from xling.transfer.backend import pretrained  # imports torch
-
-        self._suite, self._lang = suite, cfg.lang
-        self._system: Any = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
-        models = self._system.fit(suite, train, dev, cfg.source, replace(cfg.fit, seed=cfg.seed))
+        self._suite, self._lang, self.system = suite, cfg.lang, system
+        models = self.system.fit(suite, train, dev, cfg.source, replace(cfg.fit, seed=cfg.seed))
         metric = METRICS[suite.metric]
         scores = [
-            evaluate(metric, dev, self._system.predict(m, suite, dev, cfg.source), cfg.source)[0]
+            evaluate(metric, dev, self.system.predict(m, suite, dev, cfg.source), cfg.source)[0]
             for m in (models if len(models) > 1 else ())
         ]
-        self._model = select("source-dev", models, self._system.average, {"source-dev": scores})
+        self._model = select("source-dev", models, self.system.average, {"source-dev": scores})
         self.labels: tuple[str, ...] = self._model.labels
 
     def probabilities(self, rows: Sequence[Example]) -> Float32[np.ndarray, "rows labels"]:
         """Return the probability of each label, float32 (rows, labels)."""
-        probabilities: Float32[np.ndarray, "rows labels"] = self._system.probabilities(
+        probabilities: Float32[np.ndarray, "rows labels"] = self.system.probabilities(
             self._model, self._suite, rows, self._lang
         )
         return probabilities
@@ -200,7 +200,7 @@ def _crosswise(
     labelled: dict[int, Example] = {}
     for fold in dict.fromkeys(fold_of):
         others = [row for row in learned if part.get(row.id) != fold]
-        by = teacher if fold < 0 else _Teacher(cfg, suite, others, chosen_on)
+        by = teacher if fold < 0 else _Teacher(cfg, suite, teacher.system, others, chosen_on)
         mine = [place for place, of in enumerate(fold_of) if of == fold]
         labelled |= zip(mine, by.labelled([rows[place] for place in mine]), strict=True)
     return [labelled[place] for place in range(len(rows))]

@@ -121,8 +121,8 @@ def test_with_folds_no_teacher_has_learned_the_translation_of_what_it_labels(
     labelled: dict[str, set[str]] = {}
 
     class Teacher(label._Teacher):
-        def __init__(self, cfg: Any, suite: Any, train: Any, dev: Any) -> None:
-            super().__init__(cfg, suite, train, dev)
+        def __init__(self, cfg: Any, suite: Any, system: Any, train: Any, dev: Any) -> None:
+            super().__init__(cfg, suite, system, train, dev)
             self.learned = {row.id for row in train}
             seen.append(self.learned)
 
