@@ -13,6 +13,7 @@ from xling.core import ranges
 from xling.core.ranges import COUNT, ranged
 from xling.core.registry import Registry
 from xling.eval.suite import Example, Suite
+from xling.transfer.settings import check_regime
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -77,8 +78,9 @@ class FitConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
 
     def __post_init__(self) -> None:
-        """Reject a number out of its range; raises UserError."""
+        """Reject a number out of its range, or two that do not go together; raises UserError."""
         ranges.check(self, "fit.")
+        check_regime(self)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from xling.eval.protocols import capped, hold_out, select, source_rows, training
 from xling.eval.suite import Suite, data_folder, suites
 from xling.models import published
 from xling.training import track
-from xling.transfer.settings import check_regime
 
 STAGE = "finetune"
 
@@ -102,7 +101,6 @@ def check(cfg: FinetuneConfig) -> None:
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     track.check(cfg.log)
-    check_regime(cfg.fit)
     home, dictionaries = training_suite(suite), [*map(Path, cfg.fit.switch.values())]
     for path in dictionaries:
         manifest.digest(path)  # says which is missing

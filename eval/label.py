@@ -8,6 +8,8 @@ language learns these labels. What the paper leaves open, and what is done here:
   each class the ``per_class`` that the teacher is surest of, so that a class which is rare in that text is not lost.
   Lines are taken that are as long as the rows (between their 5th and 95th percentile in characters). A line equal to a
   dev or test row is left out.
+- Rows of a parallel suite are translations of rows that the teacher has learned, with their labels, so it would label
+  them better than any new text. With ``folds`` a row is labelled by a teacher that has not learned its translation.
 - How the student is chosen: the dev rows are labelled by the teacher, too. No label of the target language is read,
   except for ``gold`` in the manifest, which says how many training labels are right and changes nothing.
 - Labels are hard, as in the paper; each row counts once.
@@ -55,6 +57,8 @@ class LabelConfig:
         text: files, globs or corpus directories of further text in ``lang``, a paragraph a line.
         per_class: lines of ``text`` taken for each class.
         lines: of ``text`` that the teacher reads, drawn by ``seed``.
+        folds: teachers for training rows whose ids are ids of source rows too: each learns all but one part of the
+            source rows, and labels the rows with the ids of that part. 1: the one teacher labels all rows.
         seed: of the teacher's fine-tuning and of what is drawn.
         fit: settings of the teacher's fine-tuning.
     """
@@ -68,6 +72,7 @@ class LabelConfig:
     text: tuple[str, ...] = ()
     per_class: int = 100
     lines: int = 20_000
+    folds: int = 1
     seed: int = 1
     fit: FitConfig = field(default_factory=FitConfig)
 
@@ -104,8 +109,12 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
         if (tested != "dev" or home is not suite) and home.has(cfg.lang, "dev", data)
         else []
     )
-    teacher = _Teacher(cfg, suite, data)
-    train = teacher.labelled(unlabelled)
+    learned, chosen_on = source_rows(suite, home, cfg.source, data)
+    from xling.transfer.backend import pretrained  # imports torch
+
+    system = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
+    teacher = _Teacher(cfg, suite, system, learned, chosen_on)
+    train = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
     metric = METRICS[suite.metric]
     right = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
     more = list(_surest(cfg, teacher, _like(cfg, unlabelled, {*_texts(dev), *_texts(test)})))
@@ -139,34 +148,34 @@ def _check(cfg: LabelConfig, suite: Suite) -> None:
         raise UserError(
             f"lang={cfg.lang} and source={cfg.source}", "two languages", "the source has labels already"
         )
-    for name in ("per_class", "lines"):
+    for name in ("per_class", "lines", "folds"):
         if getattr(cfg, name) < 1:
             raise UserError(
-                f"{name}={getattr(cfg, name)}", "a whole number from 1", "for no further text leave out text="
+                f"{name}={getattr(cfg, name)}",
+                "a whole number from 1",
+                "folds=1 is one teacher" if name == "folds" else "for no further text leave out text=",
             )
 
 
 class _Teacher:
     """A model that has learned the labels of the source language."""
 
-    def __init__(self, cfg: LabelConfig, suite: Suite, data: Path) -> None:
-        from xling.transfer.backend import pretrained  # imports torch
-
-        self._suite, self._lang = suite, cfg.lang
-        self._system: Any = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
-        train, dev = source_rows(suite, training_suite(suite), cfg.source, data)
-        models = self._system.fit(suite, train, dev, cfg.source, replace(cfg.fit, seed=cfg.seed))
+    def __init__(
+        self, cfg: LabelConfig, suite: Suite, system: Any, train: Sequence[Example], dev: Sequence[Example]
+    ) -> None:
+        self._suite, self._lang, self.system = suite, cfg.lang, system
+        models = self.system.fit(suite, train, dev, cfg.source, replace(cfg.fit, seed=cfg.seed))
         metric = METRICS[suite.metric]
         scores = [
-            evaluate(metric, dev, self._system.predict(m, suite, dev, cfg.source), cfg.source)[0]
+            evaluate(metric, dev, self.system.predict(m, suite, dev, cfg.source), cfg.source)[0]
             for m in (models if len(models) > 1 else ())
         ]
-        self._model = select("source-dev", models, self._system.average, {"source-dev": scores})
+        self._model = select("source-dev", models, self.system.average, {"source-dev": scores})
         self.labels: tuple[str, ...] = self._model.labels
 
     def probabilities(self, rows: Sequence[Example]) -> Float32[np.ndarray, "rows labels"]:
         """Return the probability of each label, float32 (rows, labels)."""
-        probabilities: Float32[np.ndarray, "rows labels"] = self._system.probabilities(
+        probabilities: Float32[np.ndarray, "rows labels"] = self.system.probabilities(
             self._model, self._suite, rows, self._lang
         )
         return probabilities
@@ -175,6 +184,26 @@ class _Teacher:
         """Return the rows with the most likely label in place of theirs."""
         best = self.probabilities(rows).argmax(1)
         return [replace(row, label=self.labels[i]) for row, i in zip(rows, best.tolist(), strict=True)]
+
+
+def _crosswise(
+    cfg: LabelConfig,
+    suite: Suite,
+    teacher: _Teacher,
+    learned: Sequence[Example],
+    chosen_on: Sequence[Example],
+    rows: Sequence[Example],
+) -> list[Example]:
+    """Return the rows with labels, each by a teacher that has not learned the source row with its id."""
+    part = {row.id: number % cfg.folds for number, row in enumerate(learned)} if cfg.folds > 1 else {}
+    fold_of = [part.get(row.id, -1) for row in rows]
+    labelled: dict[int, Example] = {}
+    for fold in dict.fromkeys(fold_of):
+        others = [row for row in learned if part.get(row.id) != fold]
+        by = teacher if fold < 0 else _Teacher(cfg, suite, teacher.system, others, chosen_on)
+        mine = [place for place, of in enumerate(fold_of) if of == fold]
+        labelled |= zip(mine, by.labelled([rows[place] for place in mine]), strict=True)
+    return [labelled[place] for place in range(len(rows))]
 
 
 def _texts(rows: Sequence[Example]) -> list[str]:

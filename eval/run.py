@@ -51,7 +51,6 @@ from xling.eval.suite import (
 )
 from xling.eval.translations import Translations
 from xling.transfer.checks import check_control
-from xling.transfer.settings import check_regime
 
 FIXED_SEED = -1
 
@@ -148,7 +147,6 @@ def checked(cfg: EvalConfig, data: Path) -> list[tuple[Suite, list[Target]]]:
         raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
     if cfg.protocol not in PROTOCOLS:
         raise unknown("protocol", cfg.protocol, PROTOCOLS)
-    check_regime(cfg.fit)
     for name in cfg.train_with:
         suites()[name]
     targets = [(suite, targets_of(suite, cfg, data)) for suite in chosen]

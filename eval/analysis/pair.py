@@ -1,4 +1,4 @@
-"""``xling analyse pair`` and ``xling analyse grid``: how multilingual a model of two languages is, and a table of many.
+"""``xling analyse pair``: how multilingual a model of two languages is. `xling analyse grid` gathers many.
 
 The score is the mean of three measures at the input and at two thirds of the depth, each taken both ways. They are
 sentence retrieval by mean vectors, words of a sentence found among those of its translation, and words by themselves.
@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,14 +32,12 @@ from xling.eval.kinds.base import Example, is_texts
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Suite, data_digest, data_folder, load, scored_split, suites
-from xling.pages import tabular
-from xling.pages.tabular import Cell, Table
 from xling.text.altered import Alteration
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64
 
-STAGE, TABLE_STAGE = "analyse pair", "analyse grid"
+STAGE = "analyse pair"
 SYSTEMS = ("pretrained", "random")
 SHARE_OF_DEPTH = 2 / 3
 MEASURES = ("retrieval", "words in context", "words alone")
@@ -118,7 +115,7 @@ def run(cfg: PairConfig) -> Answer:
         f"[{m['low']:.1f}, {m['high']:.1f}]"
         for m in facts["measured"]
     ]
-    return Answer("\n".join([*lines, f"score {_score(facts):.1f}"]), facts)
+    return Answer("\n".join([*lines, f"score {score(facts):.1f}"]), facts)
 
 
 def _text_of(folder: Path) -> AlteredConfig:
@@ -240,154 +237,7 @@ def altered_row(row: Example, change: Alteration) -> Example:
     return replace(row, fields=fields, label=label)
 
 
-def _score(facts: Mapping[str, Any], system: str = "pretrained") -> float:
+def score(facts: Mapping[str, Any], system: str = "pretrained") -> float:
     """The mean of all measures at both layers, in percent."""
     values = [m["value"] for m in facts["measured"] if m["system"] == system and m["layer"] >= 0]
     return float(np.mean(values))
-
-
-@dataclass(frozen=True)
-class GridConfig:
-    """Settings of ``xling analyse grid``.
-
-    Attributes:
-        runs: folder with a folder ``CELL-SEED`` for each run, whose ``pair`` was made by ``xling analyse pair``.
-        out: directory to publish: ``grid.md``, ``grid.csv`` and ``claims.md``.
-        base: the cell that claims compare with.
-        claims: one a name: ``CELL``, or ``CELL,OTHER`` in place of ``base``; ``lower``, ``higher`` or ``same``; what is
-            claimed with its number and source; with ``|`` between.
-        margin: points of the score within which two cells are the same.
-    """
-
-    runs: Path
-    out: Path
-    base: str = "original"
-    claims: dict[str, str] = field(default_factory=dict)
-    margin: float = 5.0
-
-
-def table(cfg: GridConfig) -> Answer:
-    """Gather the runs into a table of cells and one of claims, and publish both.
-
-    Raises:
-        UserError: no run there, or a claim that cannot be read.
-    """
-    inputs = sorted(cfg.runs.glob("*/pair"))
-    cells: dict[str, list[dict[str, Any]]] = {}
-    for folder in inputs:
-        name = folder.parent.name.rpartition("-")[0]
-        cells.setdefault(name, []).append(json.loads((folder / "pair.json").read_text(encoding="utf-8")))
-    if not cells:
-        raise UserError(
-            f"runs={cfg.runs} holds no analysis",
-            "a folder with CELL-SEED/pair, each written by xling analyse pair",
-            "run xling analyse pair first, or check the path",
-        )
-    if not manifest.up_to_date(cfg.out, TABLE_STAGE, cfg, inputs, replaceable=True):
-        tables = [_grid(cells), _claims(cfg, cells)]
-        with manifest.publish(cfg.out, TABLE_STAGE, cfg, inputs) as output:
-            for each in tables:
-                (output.path / f"{each.name}.md").write_text(tabular.markdown(each), encoding="utf-8")
-                (output.path / f"{each.name}.csv").write_text(tabular.comma_separated(each), encoding="utf-8")
-            output.counts |= {"runs": len(inputs), "cells": len(cells)}
-    text = "\n".join((cfg.out / f"{name}.md").read_text(encoding="utf-8") for name in ("grid", "claims"))
-    return Answer(
-        text.rstrip(), {"cells": {name: [_score(f) for f in facts] for name, facts in cells.items()}}
-    )
-
-
-def _columns(facts: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of one run by the name of their column."""
-    result = {"score": _score(facts), "random": _score(facts, "random")}
-    for m in facts["measured"]:
-        if m["system"] == "pretrained":
-            where = "" if m["layer"] < 0 else " 0" if m["layer"] == 0 else " deep"
-            result[m["measure"] + where] = m["value"]
-    losses = facts["losses"].values()
-    return result | ({"loss": float(np.mean([*losses]))} if losses else {})
-
-
-def _grid(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
-    rows = {name: [_columns(facts) for facts in runs] for name, runs in cells.items()}
-    names = [*dict.fromkeys(key for runs in rows.values() for run in runs for key in run)]
-    table: list[tuple[Cell, ...]] = []
-    for cell, runs in sorted(rows.items(), key=lambda item: -mean_of(item[1], "score")[0]):
-        spread = [mean_of(runs, name) for name in names]
-        shown = [None if m != m else f"{m:.1f} ± {half:.1f}" if name == "score" else round(m, 2)
-                 for name, (m, half) in zip(names, spread, strict=True)]  # fmt: skip
-        table.append((cell, len(runs), *shown))
-    columns = (("cell", ""), ("runs", "d"), *((name, ".1f" if name != "loss" else ".2f") for name in names))
-    note = "Percent, means over seeds; ±: half of the 95 % interval over seeds by Student's t. Loss: nats a piece."
-    return Table("grid", "Elements", columns, tuple(table), (note,))
-
-
-def mean_of(runs: Sequence[Mapping[str, float]], name: str) -> tuple[float, float]:
-    """Mean over runs and half of its 95 % interval by Student's t; nan where no run has it, inf of a single run."""
-    values = np.array([run[name] for run in runs if name in run])
-    if len(values) < 2:
-        return (float(values[0]), float("inf")) if len(values) else (float("nan"), float("nan"))
-    return float(values.mean()), student(len(values) - 1) * float(values.std(ddof=1)) / len(values) ** 0.5
-
-
-def student(free: int) -> float:
-    """The 97.5 % quantile of Student's t with ``free`` degrees of freedom."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, free)) if free else NormalDist().inv_cdf(0.975)
-
-
-JUDGE: dict[str, Callable[[float, float, float], bool]] = {
-    "lower": lambda low, high, margin: high < 0,
-    "higher": lambda low, high, margin: low > 0,
-    "same": lambda low, high, margin: -margin < low and high < margin,
-}
-"""Claim -> whether the interval of the difference bears it out; it is refuted where the opposite holds."""
-
-
-def _claims(cfg: GridConfig, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
-    table: list[tuple[Cell, ...]] = []
-    for name, said in cfg.claims.items():
-        which, _, rest = said.partition("|")
-        kind, _, text = rest.partition("|")
-        cell, _, other = (part.strip() for part in which.partition(","))
-        if kind.strip() not in JUDGE or not text:
-            raise UserError(
-                f"claims.{name}={said}",
-                "CELL|KIND|CLAIM, where KIND is lower, higher or same and CLAIM is a sentence",
-                f"for example claims.{name}='no-positions|lower|positions matter'",
-            )
-        if missing := [x for x in (cell, other or cfg.base) if x not in cells]:
-            table.append((text.strip(), ", ".join((cell, other or cfg.base)), None, f"not run: {missing[0]}"))
-            continue
-        difference, half = _difference(cells[cell], cells[other or cfg.base])
-        table.append((text.strip(), f"{cell} - {other or cfg.base}", f"{difference:+.1f} ± {half:.1f}",
-                      verdict(kind.strip(), difference, half, cfg.margin)))  # fmt: skip
-    columns = (
-        ("claim and their number", ""),
-        ("cells", ""),
-        ("our difference of the score", ""),
-        ("verdict", ""),
-    )
-    note = (
-        f"holds and refuted: by the 95 % interval of the difference; the same: within {cfg.margin:g} points."
-    )
-    return Table("claims", "Claims", columns, tuple(table), (note,))
-
-
-def _difference(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Mean difference of the scores of runs with equal seeds and half of its 95 % interval."""
-    scores = [{facts["seed"]: _score(facts) for facts in runs} for runs in (a, b)]
-    both = [{"d": scores[0][seed] - scores[1][seed]} for seed in scores[0] if seed in scores[1]]
-    return mean_of(both, "d")
-
-
-def verdict(kind: str, difference: float, half: float, margin: float) -> str:
-    """``holds``, ``refuted`` or ``open`` of a claim of `JUDGE`, given a difference and half of its interval."""
-    if not np.isfinite(half):
-        return "open"
-    low, high = difference - half, difference + half
-    if JUDGE[kind](low, high, margin):
-        return "holds"
-    against = {"lower": ("higher", "same"), "higher": ("lower", "same"), "same": ()}[kind]
-    beyond = kind == "same" and (low > margin or high < -margin)
-    return "refuted" if beyond or any(JUDGE[each](low, high, margin) for each in against) else "open"

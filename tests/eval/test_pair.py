@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xling.core import manifest
 from xling.core.errors import UserError
 from xling.corpora import altered
 from xling.corpora.altered import AlteredConfig
 from xling.eval.analysis import pair
-from xling.eval.analysis.pair import GridConfig, altered_row, both_ways, mean_of, table, verdict
+from xling.eval.analysis.grid import GridConfig, mean_of, verdict
+from xling.eval.analysis.grid import run as table
+from xling.eval.analysis.pair import altered_row, both_ways
+from xling.eval.results import Score, write_scores
 from xling.eval.suite import Example
 from xling.text.altered import Alteration, relettered
 
@@ -73,8 +77,6 @@ def test_the_interval_over_seeds_is_student_s() -> None:
 
 
 def cell(folder: Path, name: str, seed: int, value: float) -> None:
-    from xling.core import manifest
-
     measured = {
         "system": "pretrained",
         "measure": "retrieval",
@@ -107,13 +109,47 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     last = next(line for line in grid.splitlines() if "own-positions" in line)
     assert [x.strip() for x in last.split("|")[2:-1]] == ["3", "22.0 ± 2.5", "22.0", "22.0", "2.00"]
     said = (tmp_path / "grid" / "claims.csv").read_text()
-    assert "x (theirs 1),own-positions - original,-30.0 ± 0.0,holds" in said
-    assert 'y,"reversed, original",,not run: reversed' in said or "not run: reversed" in said
-    assert "z,original - own-positions,+30.0 ± 0.0,refuted" in said
+    assert "x (theirs 1),own-positions - original,score,-30.0 ± 0.0,holds" in said
+    assert 'y,"reversed, original",score,,not run: reversed' in said
+    assert "z,original - own-positions,score,+30.0 ± 0.0,refuted" in said
     with pytest.raises(UserError, match=r"claims\.a=nothing"):
         table(GridConfig(tmp_path, tmp_path / "other", claims={"a": "nothing"}))
     with pytest.raises(UserError, match="holds no analysis"):
         table(GridConfig(tmp_path / "grid", tmp_path / "other"))
+
+
+def test_bits_and_scores_of_a_run_are_columns_that_claims_may_name(tmp_path: Path) -> None:
+    for name, bits, tags in (("alone", 2.0, 60.0), ("close", 1.9, 60.5)):
+        for seed in (1, 2, 3):
+            run = tmp_path / f"{name}-{seed}"
+            with manifest.publish(run / "bits", "analyse bits", {}) as made:
+                told = {"en": {"bits": bits + seed / 1000}}
+                (made.path / "bits.json").write_text(json.dumps(told))
+            with manifest.publish(run / "tuned" / "tables", "eval", {}) as made:
+                scores = [
+                    Score("udpos", "en", "tag_accuracy", tags + seed, 9, seed),
+                    Score("udpos", "en", "tag_f1", 1.0, 9, seed),
+                    Score("udpos", "en", "tag_accuracy", 20.0, 9, seed, "random"),
+                ]
+                write_scores(made.path / "scores.json", scores)
+    claims = {
+        "a": "close|lower bits en|less",
+        "b": "close|higher tuned udpos|more",
+        "c": "close|higher bits en|no",
+    }
+    answer = table(GridConfig(tmp_path, tmp_path / "grid", "alone", claims))
+    grid = (tmp_path / "grid" / "grid.csv").read_text().splitlines()
+    assert grid[0] == "cell,runs,bits en,tuned udpos,tuned udpos random"
+    assert grid[1].startswith("alone,3,2.002 ± 0.002,62.0 ± 2.5,20")
+    assert answer.data["cells"]["close"][0] == pytest.approx(
+        {"bits en": 1.901, "tuned udpos": 61.5, "tuned udpos random": 20.0}
+    )
+    said = (tmp_path / "grid" / "claims.csv").read_text()
+    assert "less,close - alone,bits en,-0.100 ± 0.000,holds" in said
+    assert "more,close - alone,tuned udpos,+0.5 ± 0.0,holds" in said
+    assert "no,close - alone,bits en,-0.100 ± 0.000,refuted" in said
+    with pytest.raises(UserError, match=r"unknown column of claims\.a 'bit en'; valid: .*bits en"):
+        table(GridConfig(tmp_path, tmp_path / "other", "alone", {"a": "close|lower bit en|x"}))
 
 
 def test_suites_that_cannot_be_altered_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,36 @@ def test_a_teacher_labels_rows_and_text(ckpt: Path, data: Path, tmp_path: Path) 
     assert texts == [row.fields["text"] for row in load(suite, "de", "train", data)]
 
 
+def test_with_folds_no_teacher_has_learned_the_translation_of_what_it_labels(
+    ckpt: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[str]] = []
+    labelled: dict[str, set[str]] = {}
+
+    class Teacher(label._Teacher):
+        def __init__(self, cfg: Any, suite: Any, system: Any, train: Any, dev: Any) -> None:
+            super().__init__(cfg, suite, system, train, dev)
+            self.learned = {row.id for row in train}
+            seen.append(self.learned)
+
+        def labelled(self, rows: Any) -> list[Example]:
+            for row in rows:
+                labelled.setdefault(row.id, self.learned)
+            return super().labelled(rows)
+
+    monkeypatch.setattr(label, "_Teacher", Teacher)
+    made = labelled_by(ckpt, data, tmp_path / "out", folds=3)
+    german = load(suites()["sib200"], "de", "train", data)
+    assert len(seen) == 4 and set.union(*seen[1:]) == seen[0], (
+        "all rows but those that are held out to choose"
+    )
+    common = [row.id for row in german if row.id in seen[0]]
+    assert common and all(row_id not in labelled[row_id] for row_id in common)
+    train = load(suites()["sib200"], "de", "train", tmp_path / "out")
+    assert [row.id for row in train[: len(german)]] == [row.id for row in german]
+    assert made.counts["gold_accuracy"] < 20
+
+
 def test_a_rerun_keeps_the_labels_and_other_labels_at_hand_change_nothing(
     ckpt: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +164,7 @@ def test_a_rerun_keeps_the_labels_and_other_labels_at_hand_change_nothing(
         ({"lang": "en"}, "source=en"),
         ({"lang": "fr"}, "no train rows in 'fr'|no test rows in 'fr'"),
         ({"per_class": 0}, "per_class=0"),
+        ({"folds": 0}, "folds=0; valid: a whole number from 1; fix: folds=1 is one teacher"),
         ({"text": ("nowhere/*.txt",)}, "nothing to read"),
     ],
 )

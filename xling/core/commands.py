@@ -292,10 +292,10 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "analyse grid",
-        config="xling.eval.analysis.pair:GridConfig",
-        run="xling.eval.analysis.pair:table",
+        config="xling.eval.analysis.grid:GridConfig",
+        run="xling.eval.analysis.grid:run",
         reads="runs",
-        help="gather the scores of many models of two languages, and say which claims hold",
+        help="gather the scores of many small models into a table, and say which claims hold",
     ),
     Stage(
         "watch",
