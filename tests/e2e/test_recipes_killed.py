@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
-import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from static_helpers import by_hand, classified, tagged, texts
 
-from xling import cli
 from xling.core import manifest, pipeline
 from xling.core.errors import UserError
 from xling.eval.suite import Example
 
 TRAIN = ("updates=4", "warmup=1", "batch_tokens=256", "log_every=2", "valid_every=2", "save_every=2")
 MOMENTS = 7
-RENAMES = ("rename", "replace")
 SAME = ("*.jsonl", "*.txt", "bits.json", "scores.json", "grid.csv", "claims.csv", "watch.csv", "model.pt")
 """Files that say nothing of times and places; logs are no part of them."""
 DIGEST = re.compile(rb"checkpoint:\w+")
@@ -110,30 +107,55 @@ def watch(data: Path, out: Path, model: Path) -> list[str]:
     return ["watch", str(model), f"data={data}", f"out={out}/watch", *words]
 
 
-def run(words: Sequence[str], dies_at: int = 0) -> int:
-    """Run a command in a fork, which SIGKILL ends before (odd) or after (even) its n-th rename; the exit code."""
-    if pid := os.fork():
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    code, count = 99, [0]
+# Every attempt is a fork of one process that has imported everything and started no thread. It is killed before (odd)
+# or after (even) its n-th rename, and n is another one each time.
+ATTEMPTS = """
+import os, pathlib, signal, sys, traceback
+import polars, scipy.stats, torch
+import xling.eval.run, xling.objectives, xling.training.train
+from xling import cli
 
-    def deadly(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            count[0] += 1
-            if count[0] == dies_at and dies_at % 2:
+moments, words = int(sys.argv[1]), sys.argv[2:]
+
+def run(dies_at):
+    count = 0
+    def deadly(real):
+        def call(*args):
+            nonlocal count
+            count += 1
+            if count == dies_at and dies_at % 2:
                 os.kill(os.getpid(), signal.SIGKILL)
             result = real(*args)
-            if count[0] == dies_at:
+            if count == dies_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
-
         return call
+    pathlib.Path.rename, pathlib.Path.replace = deadly(pathlib.Path.rename), deadly(pathlib.Path.replace)
+    return cli.main(words)
 
-    try:
-        for name in RENAMES:
-            setattr(Path, name, deadly(getattr(Path, name)))
-        code = cli.main([*words])
-    finally:
-        os._exit(code)
+for attempt in range(200):
+    child = os.fork()
+    if not child:
+        code = 99
+        try:
+            code = run(attempt % moments + 2 if moments else 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code != -signal.SIGKILL:
+        print(f"{code} {attempt}")
+        break
+"""
+
+
+def attempts(words: Sequence[str], moments: int = 0) -> tuple[int, int]:
+    """Run a command until it is not killed, or once without ``moments``; the exit code and how often it was killed."""
+    command = [sys.executable, "-c", ATTEMPTS, str(moments), *words]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    code, deaths = ended.stdout.splitlines()[-1].split()
+    return int(code), int(deaths)
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -168,18 +190,13 @@ def test_settings_of_fine_tuning_that_do_not_go_together_are_told_before_the_fir
 def test_killed_at_many_moments_it_ends_in_the_same_table(
     recipe: Callable[..., list[str]], data: Path, model: Path, tmp_path: Path
 ) -> None:
-    assert run(recipe(data, tmp_path / "out", model)) == 0
+    words = recipe(data, tmp_path / "out", model)
+    assert attempts(words) == (0, 0)
     wanted = contents(tmp_path / "out")
     assert any(name.endswith("scores.json") for name in wanted)
     (tmp_path / "out").rename(tmp_path / "undisturbed")
-    deaths = 0
-    for number in range(200):
-        code = run(recipe(data, tmp_path / "out", model), number % MOMENTS + 2)
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL
-        deaths += 1
-    assert deaths > 1
+    code, deaths = attempts(words, MOMENTS)
+    assert code == 0 and deaths > 1
     assert contents(tmp_path / "out") == wanted
     made = [path.parent for path in (tmp_path / "out").rglob(manifest.FILE_NAME)]
     assert all(manifest.verify(folder) for folder in made)
