@@ -95,11 +95,8 @@ def run(cfg: BliConfig) -> manifest.Manifest:
         return done
     lines = {lang: [line for path in files[lang] for line in _lines(path)] for lang in langs}
     src, tgt = (learn(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
-    shared = (
-        (word_vectors(Path(cfg.encoder), src.words), word_vectors(Path(cfg.encoder), tgt.words))
-        if cfg.encoder
-        else None
-    )
+    of_encoder = [word_vectors(Path(cfg.encoder), words.words) for words in (src, tgt) if cfg.encoder]
+    shared = (of_encoder[0], of_encoder[1]) if of_encoder else None
     scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds, shared)
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
         publication.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}

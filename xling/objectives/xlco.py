@@ -194,6 +194,12 @@ def sentence_vectors(
     return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 
+def _read_position(state: nn.Module, _: Any) -> None:
+    """Take the place in the queue from a state that was loaded."""
+    assert isinstance(state, ContrastState)
+    state.place = state.position.tolist()
+
+
 class ContrastState(nn.Module):
     """Projection, momentum encoder and queue.
 
@@ -220,14 +226,9 @@ class ContrastState(nn.Module):
         self.position: Tensor
         self.register_buffer("queue", torch.zeros(cfg.queue_size, dim))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
-        self._at = [0, 0]  # `position`, which would have to be waited for on a GPU
-        self.register_load_state_dict_post_hook(ContrastState._read_position)
+        self.place = [0, 0]  # `position`, which would have to be waited for on a GPU
+        self.register_load_state_dict_post_hook(_read_position)
         self.pending: list[tuple[int, Tensor]] = []  # place of the batch in the update, and its keys
-
-    @staticmethod
-    def _read_position(state: nn.Module, _: Any) -> None:
-        assert isinstance(state, ContrastState)
-        state._at = state.position.tolist()
 
     def train(self, mode: bool = True) -> ContrastState:
         """Set the training mode, but keep dropout off in the momentum encoder."""
@@ -251,7 +252,7 @@ class ContrastState(nn.Module):
 
     def negatives(self) -> Float32[Tensor, "negatives dim"]:
         """Return the filled part of the queue, (num, D)."""
-        return self.queue[: self._at[1]]
+        return self.queue[: self.place[1]]
 
     @torch.no_grad()
     def push(self, keys: Float[Tensor, "batch dim"]) -> None:
@@ -261,22 +262,22 @@ class ContrastState(nn.Module):
         """
         size = len(self.queue)
         keys = keys[-size:]
-        start, filled = self._at
+        start, filled = self.place
         where = (torch.arange(len(keys), device=keys.device) + start) % size
         self.queue[where] = keys
-        self._at = [(start + len(keys)) % size, min(size, filled + len(keys))]
-        self.position.copy_(torch.tensor(self._at), non_blocking=True)
+        self.place = [(start + len(keys)) % size, min(size, filled + len(keys))]
+        self.position.copy_(torch.tensor(self.place), non_blocking=True)
 
     def fill(self, batches: Iterable[dict[str, Any]]) -> None:
         """Fill the queue with the keys of batches of all processes in turn, until it is full or the batches end."""
         size, device = len(self.queue), self.queue.device
         with Progress("filling the queue of xlco", size, "keys") as progress:
             for sample in batches:
-                if (before := self._at[1]) == size:
+                if (before := self.place[1]) == size:
                     return
                 packed = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
                 self.push(of_all_processes(self.key(packed["key"])))
-                progress.update(self._at[1] - before)
+                progress.update(self.place[1] - before)
 
     @torch.no_grad()
     def follow(self, encoder: Encoder, momentum: float) -> None:
