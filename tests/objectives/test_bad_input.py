@@ -139,11 +139,6 @@ from xling.training.assemble import build_trainer
             "nowhere",
         ),
         ("mmlm+tlm", ["train.sharding=full"], "train.sharding=full with mix=alternate"),
-        (
-            "xlco",
-            ["train.sharding=full"],
-            "train.sharding=full with objectives.xlco; valid: .* with alm, bilm",
-        ),
     ],
 )
 def test_a_mistake_is_one_line(
