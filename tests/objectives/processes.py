@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -57,7 +58,6 @@ def trained(
                 job.request_stop("test")
             return make(self, samples)
 
-        Updates.make = stopping  # type: ignore[method-assign]
         clip = XlingAdamW.clip_grad_norm
 
         def noting(self: XlingAdamW, *given: Any, **named: Any) -> torch.Tensor:
@@ -66,9 +66,12 @@ def trained(
                 norms.write(f"{float(norm)}\n")
             return norm
 
-        XlingAdamW.clip_grad_norm = noting  # type: ignore[method-assign]
         try:
-            train.run(cfg)
+            with (
+                mock.patch.object(Updates, "make", stopping),
+                mock.patch.object(XlingAdamW, "clip_grad_norm", noting),
+            ):
+                train.run(cfg)
         except job.Stopped:
             assert stop
 

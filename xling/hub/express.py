@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from xling.core.errors import UserError
 from xling.models import published
@@ -23,7 +23,7 @@ MODERNBERT: dict[str, Any] = {
     "head_biases": False,
 }  # fmt: skip
 """Settings of every ModernBERT, by our names."""
-MODERNBERT_FFNS = {"gelu": "geglu", "silu": "swiglu"}
+MODERNBERT_FFNS: dict[str, Literal["geglu", "swiglu"]] = {"gelu": "geglu", "silu": "swiglu"}
 """Its activations -> our feed-forward blocks."""
 MODERNBERT_CLASSES = {
     "XLMRobertaForMaskedLM": "ModernBertForMaskedLM",

@@ -74,7 +74,7 @@ def shape_of(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
     return EncoderConfig(
         **files.sizes(config),
         norm_eps=float(config.get("norm_eps", 1e-5)),
-        ffn=express.MODERNBERT_FFNS[activation],  # type: ignore[arg-type]
+        ffn=express.MODERNBERT_FFNS[activation],
         attention=_attention(config, folder),
         global_theta=thetas[FULL],
         local_theta=thetas[SLIDING],
@@ -220,7 +220,7 @@ def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: in
     """Build a ``config.json`` in both spellings, so that older and newer transformers can read it."""
     kinds = [SLIDING if window else FULL for window in windows.of(shape.attention, shape.layers)]
     window, _, every = shape.attention.removeprefix("local:").partition("/global:")
-    activations = {ours: theirs for theirs, ours in express.MODERNBERT_FFNS.items()}
+    activations: dict[str, str] = {ours: theirs for theirs, ours in express.MODERNBERT_FFNS.items()}
     thetas = {FULL: shape.global_theta, SLIDING: shape.local_theta}
     return {
         "model_type": TYPE,
