@@ -89,7 +89,7 @@ def _score_blocks(src: Vectors, tgt: Vectors, distance: Distance) -> Iterator[Ve
     near_a, near_b = mean_of_nearest(a, b, NEIGHBOURS[distance]), mean_of_nearest(b, a, NEIGHBOURS[distance])
     size = block_rows(len(b))
     for start in range(0, len(a), size):
-        block = a[start : start + size] @ b.T
+        block = _cosines(a[start : start + size], b)
         if distance == "margin":
             block /= (near_a[start : start + size, None] + near_b[None]) / 2
         elif distance == "csls":
@@ -128,6 +128,12 @@ def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, 
     return np.asarray(vectors / lengths, dtype=np.float32)
 
 
+def _cosines(a: Vectors, b: Vectors) -> Vectors:
+    """Return the dot products of normalised rows, float32 (num_a, num_b)."""
+    with np.errstate(invalid="ignore"):  # some BLAS kernels raise the flag for lanes that hold no value
+        return a @ b.T
+
+
 def mean_of_nearest(
     a: Float32[np.ndarray, "rows dim"], b: Float32[np.ndarray, "others dim"], k: int
 ) -> Float32[np.ndarray, " rows"]:
@@ -136,7 +142,7 @@ def mean_of_nearest(
         return np.zeros(len(a), dtype=np.float32)
     k, size = min(k, len(b)), block_rows(len(b))
     means = [
-        np.partition(a[start : start + size] @ b.T, -k, axis=1)[:, -k:].mean(axis=1)
+        np.partition(_cosines(a[start : start + size], b), -k, axis=1)[:, -k:].mean(axis=1)
         for start in range(0, len(a), size)
     ]
     return np.concatenate(means)

@@ -331,7 +331,7 @@ PLANTED = [
     (paragraphs, "keys_of", ".reshape(-1)", ".reshape(-1, 1)"),
     (ngrams, "grams", "order: hashes for", "order: hashes[:, None] for"),
     (ibm, "padded", "f.astype(np.int32)", "f.T.astype(np.int32)"),
-    (optim, "XlingAdamW.clip_grad_norm", "return norm", "return norm.expand(1)", "optimizer"),
+    (optim, "XlingAdamW.clip_grad_norm", "return told", "return told.expand(1)", "optimizer"),
 ]  # fmt: skip
 
 

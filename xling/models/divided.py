@@ -57,7 +57,7 @@ class Divided(NamedTuple):
         """Divide a state; ``stage`` copies the tensors, else they are those of the state."""
         first, same, tensors = dict[Any, str](), dict[str, str](), dict[str, Tensor]()
 
-        def note(path: str, tensor: Tensor) -> Tensor:
+        def note(path: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
             if (before := first.setdefault(memory_of(tensor), path)) == path:
                 tensors[path] = tensor.detach()
             else:
@@ -129,7 +129,7 @@ def rest_of(path: Path) -> tuple[Any, dict[str, str]]:
     return rest, same
 
 
-def read(path: Path, like: Callable[[str, Tensor], Tensor]) -> Any:
+def read(path: Path, like: Callable[[str, Shaped[Tensor, " ..."]], Shaped[Tensor, " ..."]]) -> Any:
     """Return a state from the disk.
 
     Args:
@@ -148,7 +148,7 @@ def read(path: Path, like: Callable[[str, Tensor], Tensor]) -> Any:
     rest, same = rest_of(path)
     wanted: dict[str, Tensor] = {}
 
-    def want(place: str, tensor: Tensor) -> None:
+    def want(place: str, tensor: Shaped[Tensor, " ..."]) -> None:
         if place not in same:
             wanted[place] = like(place, tensor)
 
@@ -178,7 +178,7 @@ def whole(weights: dict[str, Shaped[Tensor, " ..."]], scratch: Path) -> dict[str
         return {}
     number = itertools.count()
 
-    def mapped(path: str, tensor: Tensor) -> Tensor:
+    def mapped(path: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
         flat = torch.from_file(
             str(scratch / f"{next(number)}.float32"), True, tensor.numel(), dtype=torch.float32
         )
@@ -187,7 +187,7 @@ def whole(weights: dict[str, Shaped[Tensor, " ..."]], scratch: Path) -> dict[str
     return dict(read(scratch / f"weights{marked.PARTS}", mapped))
 
 
-def with_tensors(value: Any, change: Callable[[str, Tensor], Any], path: str = "") -> Any:
+def with_tensors(value: Any, change: Callable[[str, Shaped[Tensor, " ..."]], Any], path: str = "") -> Any:
     """Return a copy of nested values with ``change(path, tensor)`` in place of every tensor."""
     if isinstance(value, Tensor):
         return change(path, value)

@@ -205,7 +205,7 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
     Tensors that share memory also share it in the copy. Those of a sharded model are gathered.
     """
 
-    def copied(_: str, tensor: Tensor) -> Tensor:
+    def copied(_: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
         if (key := divided.memory_of(tensor)) not in seen:
             gathered = tensor.full_tensor() if ddp.is_part(tensor) else tensor
             seen[key] = gathered.detach().to("cpu", copy=True)
@@ -318,7 +318,7 @@ def _readable(path: Path, trainer: Any) -> Iterator[Path]:
     params = [param for group in trainer.optimizer.param_groups for param in group["params"]]
     moments = {f"/last_optimizer_state/adamw/state/{number}": param for number, param in enumerate(params)}
 
-    def like(place: str, tensor: Tensor) -> Tensor:
+    def like(place: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
         ours = own.get(place, moments.get(place.rpartition("/")[0]))
         if ours is None or ours.shape != tensor.shape:
             return torch.empty(tensor.shape, dtype=tensor.dtype)
