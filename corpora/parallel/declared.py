@@ -11,7 +11,8 @@ likelihood ratios of the declared language against every other are added up:
 The declared language is the prior: where the middle of the file is likelier in another language, that ratio is
 moved up until it is not. lid.176 must prefer another language too, unless a text lies far off: so a short text stays
 whose n-grams happen to be another language's. Texts in each script of a language are compared among themselves. Words
-in Latin letters within another script are left out: they are names.
+in Latin letters within another script are left out: they are names. In a file with diacritics, a text without any is
+compared a second time, with all texts stripped of theirs.
 
 Source: Neyman and Pearson 1933 (the likelihood ratio test); Jauhiainen et al. 2022 (HeLI-OTS, the n-gram scores).
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,6 +46,8 @@ SECOND_SCRIPTS = {
 }  # fmt: skip
 """Languages that are written in more than one script today -> scripts beside that of the table."""
 _ONE_SCRIPT = {"Jpan": "Hani", "Hans": "Hani", "Hant": "Hani"}
+_EAST_ASIAN, _LETTERS_PER_CHARACTER = ("Hani", "Jpan", "Kore"), 3
+_MARKED = 2 / 3  # share of the texts with diacritics, from which a text without any is compared without them
 _MAX_CHARS, _FOLDS, _MIN_TEXTS = 200, 5, 20
 _LEAST = 1e-3  # probability of a language that lid.176 does not name
 _LENGTH_POWER = 0.25  # how fast the spread of the mean ratio falls with the number of n-grams
@@ -59,9 +63,27 @@ Grams = list[dict[int, npt.NDArray[np.uint32]]]
 
 
 def script_group(text: str) -> str:
-    """Return the script of a text; Chinese characters and kana are one."""
+    """Return the script of a text; Chinese characters and kana are one.
+
+    A Chinese character says as much as three Latin letters: a sentence with a long foreign name stays Chinese.
+    """
     script = languages.script_of(text)
+    if script == "Latn" and (rest := _LATIN.sub("", text)) != text:
+        within = languages.script_of(rest)
+        if within in _EAST_ASIAN and _LETTERS_PER_CHARACTER * _letters(rest) >= _letters(text) - _letters(
+            rest
+        ):
+            script = within
     return _ONE_SCRIPT.get(script, script)
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
+
+
+def without_marks(text: str) -> str:
+    """Return a text without its diacritics; letters such as đ and ø stay."""
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
 
 
 def own_scripts(lang: Language) -> frozenset[str]:
@@ -313,6 +335,16 @@ class Declared:
             for script, rows in by_script(sample).items()
             if script in self.own and len(rows) >= _MIN_TEXTS
         }
+        self.unmarked = self._unmarked(lang, deviations)
+
+    def _unmarked(self, lang: Language, deviations: float) -> OneScript | None:
+        """The texts in Latin letters without diacritics; None unless most of them have some."""
+        texts = [self.sample[i] for i in by_script(self.sample).get("Latn", ())]
+        bare = [without_marks(text) for text in texts]
+        marked = sum(a != b for a, b in zip(texts, bare, strict=True))
+        if "Latn" not in self.scripts or not _MARKED * len(texts) <= marked < len(texts):
+            return None
+        return OneScript(bare, lang, "Latn", deviations)
 
     def sample_is_right(self) -> Bool[np.ndarray, " texts"]:
         """Return which texts of the sample are in the declared language."""
@@ -339,6 +371,13 @@ class Declared:
         for script, rows in by_script(texts).items():
             if script in self.scripts:
                 labels, off[rows] = self.scripts[script].others([texts[i] for i in rows])
+                if script == "Latn" and self.unmarked:
+                    bare = [
+                        k for k, i in enumerate(rows) if labels[k] and without_marks(texts[i]) == texts[i]
+                    ]
+                    again, far = self.unmarked.others([texts[rows[k]] for k in bare])
+                    for k, label, distance in zip(bare, again, far, strict=True):
+                        labels[k], off[rows[k]] = label, max(off[rows[k]], distance)
             elif script in self.own and (script != self.main or not self.is_known):
                 continue
             else:

@@ -21,6 +21,7 @@ _NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) 
 _ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
 _GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
 _NUMBER = re.compile(r"\d+")
+_LINE_NUMBER = re.compile(r"\s*\(?\d+ ?[-.):](?:\s+|(?=[^\W\d_]))")
 _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
 _SCALED = re.compile(rf"(\d+)(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d+)(?! ?[\d{''.join(_SCALES)}]))?")
 # What English spells out and other languages write in digits.
@@ -95,6 +96,8 @@ class Numbers(PairFilter):
             "", "More than 1,000 died, 52 of them in March.", "1000人以上が死亡、3月に52人。", "en-ja"
         ),
         PairExample("", "The 19th century: 85 mph over 385 miles", "1800-luku: 136 km/h ja 620 km", "en-fi"),
+        PairExample("", "It rose to 2.3 % in 2021, after 5 %.", "3395- Ɖò xwè 2021 mɛ 5%", "en-fon"),
+        PairExample("number_mismatch", "4. In 2021", "3. En 2021", "en-fr"),
         PairExample("number_mismatch", "Between 25 and 30 people", "Zwischen 52 und 30 Personen"),
         PairExample("number_mismatch", "I have 3 dogs.", "Ich habe 4 Hunde."),
         PairExample("number_mismatch", "It happened in 1984.", "Es geschah 1948."),
@@ -138,6 +141,7 @@ def missing(src: str, tgt: str) -> int:
 
 def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other."""
+    src, tgt = _without_list_number(src, tgt), _without_list_number(tgt, src)
     sides = [numbers(side) for side in (src, tgt)]
     only = [list((Counter(a) - Counter(b)).elements()) for a, b in (sides, reversed(sides))]
     if not all(only):
@@ -153,6 +157,11 @@ def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     pool = {*only[1 - few], *(a + b for a, b in itertools.pairwise(sides[1 - few]))}
     readings = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
     return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in readings)
+
+
+def _without_list_number(text: str, other: str) -> str:
+    """Return a text without the number of its line (``3395- ``), unless the other side begins with a number too."""
+    return text if _LINE_NUMBER.match(other) else _LINE_NUMBER.sub("", text)
 
 
 def numbers(text: str) -> list[str]:

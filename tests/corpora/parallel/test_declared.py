@@ -10,7 +10,14 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora import ngrams
 from xling.corpora.identify import built_in_ngrams
-from xling.corpora.parallel.declared import Declared, FileGrams, OneScript, own_scripts, script_group
+from xling.corpora.parallel.declared import (
+    Declared,
+    FileGrams,
+    OneScript,
+    own_scripts,
+    script_group,
+    without_marks,
+)
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.toyworld import para
@@ -74,6 +81,32 @@ def test_names_in_latin_letters_say_nothing_of_a_chinese_line():
     ]
     file = OneScript([*own, *named], languages.get("zh"), "Hani", 2.5)
     assert file.others(named)[0] == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("皮特（Peter Jones）去年买下了 Celebrity 公司的一栋房子。", "Hani"),
+        ("密西根大学的专家是 Tiffany Ng, Michigan。", "Hani"),
+        ("피터(Peter Jones)가 집을 샀다.", "Kore"),
+        ("The word 水 means water, and 火 means fire.", "Latn"),
+        ("Tiffany Ng.", "Latn"),
+        ("Слово Wikipedia.", "Latn"),
+    ],
+)
+def test_a_chinese_line_with_long_names_is_chinese(text, script):
+    assert script_group(text) == script
+
+
+def test_lines_without_the_diacritics_of_their_file_stay_and_foreign_ones_go():
+    """Marks on every second vowel stand for an orthography that some writers leave out."""
+    marks = str.maketrans({"a": "á", "e": "ẹ", "i": "ì", "o": "ọ", "u": "ù"})
+    lines = list(dict.fromkeys(texts("sw", 500, 1)))
+    bare, own = lines[:30], [line.translate(marks) for line in lines[30:]]
+    foreign = list(dict.fromkeys(texts("fr", 60, 2)))[:20]
+    labels = others([*own, *bare], [without_marks(line) for line in foreign], "sw")
+    assert sum(map(bool, labels[len(own) : len(lines)])) <= 2
+    assert sum(map(bool, labels[len(lines) :])) >= 16
 
 
 def test_a_file_in_another_language_does_not_vouch_for_itself():
