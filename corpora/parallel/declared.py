@@ -11,8 +11,8 @@ likelihood ratios of the declared language against every other are added up:
 The declared language is the prior: where the middle of the file is likelier in another language, that ratio is
 moved up until it is not. lid.176 must prefer another language too, unless a text lies far off: so a short text stays
 whose n-grams happen to be another language's. Texts in each script of a language are compared among themselves. Words
-in Latin letters within another script are left out: they are names. In a file with diacritics, a text without any is
-compared a second time, with all texts stripped of theirs.
+in Latin letters within another script are left out: they are names. In a file with diacritics, a text with few or none
+is compared a second time, with all texts stripped of theirs.
 
 Source: Neyman and Pearson 1933 (the likelihood ratio test); Jauhiainen et al. 2022 (HeLI-OTS, the n-gram scores).
 """
@@ -47,7 +47,8 @@ SECOND_SCRIPTS = {
 """Languages that are written in more than one script today -> scripts beside that of the table."""
 _ONE_SCRIPT = {"Jpan": "Hani", "Hans": "Hani", "Hant": "Hani"}
 _EAST_ASIAN, _LETTERS_PER_CHARACTER = ("Hani", "Jpan", "Kore"), 3
-_MARKED = 2 / 3  # share of the texts with diacritics, from which a text without any is compared without them
+# Where so many texts have diacritics, those with so few of them, by the median of the file, are compared without.
+_MARKED, _FEW_MARKS = 2 / 3, 1 / 3
 _MAX_CHARS, _FOLDS, _MIN_TEXTS = 200, 5, 20
 _LEAST = 1e-3  # probability of a language that lid.176 does not name
 _LENGTH_POWER = 0.25  # how fast the spread of the mean ratio falls with the number of n-grams
@@ -84,6 +85,12 @@ def _letters(text: str) -> int:
 def without_marks(text: str) -> str:
     """Return a text without its diacritics; letters such as đ and ø stay."""
     return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
+
+
+def marks_per_letter(text: str) -> float:
+    """Return how many diacritics a text has for each letter."""
+    spelt = unicodedata.normalize("NFD", text)
+    return sum(unicodedata.combining(char) > 0 for char in spelt) / max(_letters(text), 1)
 
 
 def own_scripts(lang: Language) -> frozenset[str]:
@@ -198,9 +205,12 @@ class OneScript:
         lang: the declared language.
         script: of the texts, as `script_group` names it.
         deviations: how many standard deviations under the middle of the file a text is condemned.
+        as_written: whether the models know the language as these texts spell it.
     """
 
-    def __init__(self, texts: Sequence[str], lang: Language, script: str, deviations: float) -> None:
+    def __init__(
+        self, texts: Sequence[str], lang: Language, script: str, deviations: float, as_written: bool = True
+    ) -> None:
         self.deviations = deviations
         codes = built_in_ngrams().langs
         bases = np.array([code.partition("_")[0] for code in codes])
@@ -209,16 +219,16 @@ class OneScript:
         """The other language of each text that it learned from, "" for none."""
         self.script = script
         read = self._read(texts)
-        self.own = (bases == lang.base) & (scripts == script)
+        self.own = (bases == lang.base) & (scripts == script) & as_written
         self.called = {lang.base}
         self.rivals = bases != lang.base
-        self.is_named = bool(lang.fasttext)
-        self.is_known = bool(self.own.any() and lang.fasttext)
+        self.is_named = bool(lang.fasttext) and as_written
+        self.is_known = bool(self.own.any() and self.is_named)
         # What the models call most of a file in a language that they do not know stands for that language.
         if not self.own.any():
             best = read.scores[:, self.rivals].argmax(axis=1)
             self.own = bases == bases[self.rivals][np.bincount(best).argmax()]
-        if not lang.fasttext and (names := [ranked[0][0] for ranked in read.ranked if ranked]):
+        if not self.is_named and (names := [ranked[0][0] for ranked in read.ranked if ranked]):
             self.called.add(max(sorted(set(names)), key=names.count))
         self.names = bases[self.rivals]
         self.stands_in = self.own[self.rivals]
@@ -338,13 +348,17 @@ class Declared:
         self.unmarked = self._unmarked(lang, deviations)
 
     def _unmarked(self, lang: Language, deviations: float) -> OneScript | None:
-        """The texts in Latin letters without diacritics; None unless most of them have some."""
+        """The texts in Latin letters without their diacritics; None unless most have some, and others few or none."""
         texts = [self.sample[i] for i in by_script(self.sample).get("Latn", ())]
-        bare = [without_marks(text) for text in texts]
-        marked = sum(a != b for a, b in zip(texts, bare, strict=True))
-        if "Latn" not in self.scripts or not _MARKED * len(texts) <= marked < len(texts):
+        marks = np.array([marks_per_letter(text) for text in texts])
+        self.few_marks = _FEW_MARKS * float(np.median(marks)) if len(texts) else 0.0
+        marked = (marks > 0).mean() if len(texts) else 0.0
+        if "Latn" not in self.scripts or self.scripts["Latn"].is_other_file:
             return None
-        return OneScript(bare, lang, "Latn", deviations)
+        if marked < _MARKED or not (marks <= self.few_marks).any():
+            return None
+        bare = [without_marks(text) for text in texts]
+        return OneScript(bare, lang, "Latn", deviations, as_written=False)
 
     def sample_is_right(self) -> Bool[np.ndarray, " texts"]:
         """Return which texts of the sample are in the declared language."""
@@ -372,10 +386,9 @@ class Declared:
             if script in self.scripts:
                 labels, off[rows] = self.scripts[script].others([texts[i] for i in rows])
                 if script == "Latn" and self.unmarked:
-                    bare = [
-                        k for k, i in enumerate(rows) if labels[k] and without_marks(texts[i]) == texts[i]
-                    ]
-                    again, far = self.unmarked.others([texts[rows[k]] for k in bare])
+                    gone = [k for k in range(len(rows)) if labels[k]]
+                    bare = [k for k in gone if marks_per_letter(texts[rows[k]]) <= self.few_marks]
+                    again, far = self.unmarked.others([without_marks(texts[rows[k]]) for k in bare])
                     for k, label, distance in zip(bare, again, far, strict=True):
                         labels[k], off[rows[k]] = label, max(off[rows[k]], distance)
             elif script in self.own and (script != self.main or not self.is_known):

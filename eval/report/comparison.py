@@ -20,7 +20,7 @@ from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array, Metric
 from xling.eval.predictions import Scored
 from xling.eval.report import artifacts
-from xling.eval.report.artifacts import Run
+from xling.eval.report.artifacts import Artifact, Run
 from xling.eval.report.averaged import published_of
 from xling.eval.results import CONTROLS
 from xling.eval.stats import Comparison, Paired
@@ -94,16 +94,13 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
     """Return every system of the runs with saved answers, controls of the first run last."""
     systems: list[System] = []
     for run in runs:
-        files = sorted({p for m in run.artifacts if m.stage == "eval" for p in map(Path, m.manifest.inputs)})
-        files = [p for p in files if p.suffix == ".parquet" and p.is_file()]
-        place = data or data_of(run)
+        places = _data_of_files(run, data)
         mine: dict[tuple[str, str], dict[Key, Callable[[], Answers]]] = {}
         rows: dict[tuple[str, str], dict[Key, Callable[[], Scored]]] = {}
         known: dict[Key, list[tuple[str, str]]] = {}
-        for path in files if place else ():
+        for path, place in sorted(places.items()):
             origin = predictions.read_origin(path)
             key = (origin.lang, origin.split, origin.protocol, origin.select, origin.source, str(origin.seed))
-            assert place is not None
             read = partial(compare.main_score, path, place)
             rows.setdefault((origin.suite, origin.system), {})[key] = read
             # Every system is compared with several others: its answers are read once.
@@ -126,12 +123,31 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
     return systems
 
 
+def _data_of_files(run: Run, data: Path | None) -> dict[Path, Path]:
+    """Return the files of predictions of a run, each with the folder of the suites that it was scored on.
+
+    A run may hold evaluations on several folders, for example on rows that another model has labelled.
+    """
+    places: dict[Path, Path] = {}
+    elsewhere = data or data_of(run)
+    for published in run.artifacts:
+        place = data or _data_setting(published) or elsewhere
+        if published.stage == "eval" and place:
+            files = map(Path, published.manifest.inputs)
+            places |= {path: place for path in files if path.suffix == ".parquet" and path.is_file()}
+    return places
+
+
+def _data_setting(published: Artifact) -> Path | None:
+    place = published.manifest.counts.get("made_by", {}).get("settings", {}).get("data")
+    return Path(place) if place and Path(place).is_dir() else None
+
+
 def data_of(run: Run) -> Path | None:
     """Return the folder of the suites that a run was scored on."""
     for published in run.artifacts:
-        place = published.manifest.counts.get("made_by", {}).get("settings", {}).get("data")
-        if place and Path(place).is_dir():
-            return Path(place)
+        if place := _data_setting(published):
+            return place
     try:
         return data_folder(None)
     except UserError:
