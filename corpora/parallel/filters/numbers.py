@@ -21,7 +21,7 @@ _NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) 
 _ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
 _GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
 _NUMBER = re.compile(r"\d+")
-_LINE_NUMBER = re.compile(r"\s*\(?\d+ ?[-)]\s+")  # not "3. Oktober", nor "15-year-old"
+_LINE_NUMBER = re.compile(r"\s*\(?\d+ ?[-)]\s+")  # not "3. August", nor "15-year-old"
 _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
 _SCALED = re.compile(rf"(\d+)(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d+)(?! ?[\d{''.join(_SCALES)}]))?")
 # What English spells out and other languages write in digits.
@@ -98,8 +98,8 @@ class Numbers(PairFilter):
         PairExample("", "The 19th century: 85 mph over 385 miles", "1800-luku: 136 km/h ja 620 km", "en-fi"),
         PairExample("", "It rose to 2.3 % in 2021, after 5 %.", "3395- Ɖò xwè 2021 mɛ 5%", "en-fon"),
         PairExample("number_mismatch", "3) In 2021", "4) En 2021", "en-fr"),
-        PairExample("number_mismatch", "15-year-old Ann", "Ann, 16 ans", "en-fr"),
-        PairExample("number_mismatch", "On 3 October", "4. Oktober"),
+        PairExample("number_mismatch", "15-year-old Ann", "Ann (16)", "en-fr"),
+        PairExample("number_mismatch", "On 3 August", "4. August"),
         PairExample("number_mismatch", "Between 25 and 30 people", "Zwischen 52 und 30 Personen"),
         PairExample("number_mismatch", "I have 3 dogs.", "Ich habe 4 Hunde."),
         PairExample("number_mismatch", "It happened in 1984.", "Es geschah 1948."),
