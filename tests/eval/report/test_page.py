@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from itertools import product
 from pathlib import Path
@@ -48,6 +49,22 @@ def test_systems_of_one_rank_are_not_told_apart(runs: tuple[tuple[str, ...], Pat
     assert found == {("toy_xnli", "two"): 1, ("toy_xnli", "three"): 2, ("toy_xnli", "one"): 2}
     alone = comparison.systems_of(open_runs(runs[0][:1]), runs[1])
     assert ranks.groups(alone) == {}
+
+
+def test_evaluations_of_one_run_are_read_on_their_own_data(world: Path, tmp_path: Path) -> None:
+    """A recipe scores a teacher on the suite, and a student on a folder of labelled rows."""
+    labelled = Path(shutil.copytree(world, tmp_path / "labelled"))
+    for path in labelled.rglob("*test*"):
+        path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    for name, data in (("teacher", world), ("student", labelled)):
+        system = Epochs({"en": [12] * 4, "de": [3] * 4}, digest=name[0] * 64)
+        system.name = name
+        cfg = EvalConfig(("toy_xnli",), tmp_path / "scores" / name, data, langs=("en", "de"), seeds=(1,))
+        run.evaluate_systems(cfg, [system])
+    (both,) = open_runs([str(tmp_path / "scores")])
+    systems = comparison.systems_of([both], None)
+    rows = {(s.name, len(read().rows)) for s in systems for read in s.scored.values()}
+    assert rows == {("teacher", 12), ("student", 12)}
 
 
 def test_rows_with_errors_name_source_gold_and_both_answers(runs: tuple[tuple[str, ...], Path]) -> None:

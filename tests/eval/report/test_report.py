@@ -293,22 +293,6 @@ def test_a_report_inside_of_its_run_is_not_part_of_it(runs: Path) -> None:
     assert (out / "report.html").stat().st_mtime_ns == before
 
 
-def test_evaluations_of_one_run_are_read_on_their_own_data(world: Path, tmp_path: Path) -> None:
-    """A recipe scores a teacher on the suite, and a student on a folder of labelled rows."""
-    labelled = Path(shutil.copytree(world, tmp_path / "labelled"))
-    for path in labelled.rglob("*test*"):
-        path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    for name, data in (("teacher", world), ("student", labelled)):
-        system = Epochs({"en": [12] * 4, "de": [3] * 4}, digest=name[0] * 64)
-        system.name = name
-        cfg = EvalConfig(("toy_xnli",), tmp_path / "scores" / name, data, langs=("en", "de"), seeds=(1,))
-        run.evaluate_systems(cfg, [system])
-    (both,) = artifacts.open_runs([str(tmp_path / "scores")])
-    systems = comparison.systems_of([both], None)
-    rows = {(s.name, len(read().rows)) for s in systems for read in s.scored.values()}
-    assert rows == {("teacher", 12), ("student", 12)}
-
-
 def test_systems_of_several_runs_are_named_apart() -> None:
     def one(name: str, system: str, value: float, suite: str = "toy_xnli") -> artifacts.Run:
         scores = [Score(suite, "sw", "accuracy", value, 9, 1, s) for s in (system, "random")]
