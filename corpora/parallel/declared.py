@@ -66,14 +66,13 @@ Grams = list[dict[int, npt.NDArray[np.uint32]]]
 def script_group(text: str) -> str:
     """Return the script of a text; Chinese characters and kana are one.
 
-    A Chinese character says as much as three Latin letters: a sentence with a long foreign name stays Chinese.
+    A Chinese character, kana or Hangul syllable counts as three Latin letters, as it says about as much: a sentence
+    with a long foreign name stays Chinese.
     """
     script = languages.script_of(text)
     if script == "Latn" and (rest := _LATIN.sub("", text)) != text:
-        within = languages.script_of(rest)
-        if within in _EAST_ASIAN and _LETTERS_PER_CHARACTER * _letters(rest) >= _letters(text) - _letters(
-            rest
-        ):
+        within, characters = languages.script_of(rest), _letters(rest)
+        if within in _EAST_ASIAN and _LETTERS_PER_CHARACTER * characters >= _letters(text) - characters:
             script = within
     return _ONE_SCRIPT.get(script, script)
 

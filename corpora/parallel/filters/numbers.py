@@ -143,7 +143,7 @@ def missing(src: str, tgt: str) -> int:
 
 def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other."""
-    src, tgt = _without_list_number(src, tgt), _without_list_number(tgt, src)
+    src, tgt = _without_line_number(src, tgt), _without_line_number(tgt, src)
     sides = [numbers(side) for side in (src, tgt)]
     only = [list((Counter(a) - Counter(b)).elements()) for a, b in (sides, reversed(sides))]
     if not all(only):
@@ -161,8 +161,8 @@ def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in readings)
 
 
-def _without_list_number(text: str, other: str) -> str:
-    """Return a text without the number of its line (``3395- ``), unless the other side begins with a number too."""
+def _without_line_number(text: str, other: str) -> str:
+    """Return a text without the number of its line (``3395- ``), unless the other side has one too."""
     return text if _LINE_NUMBER.match(other) else _LINE_NUMBER.sub("", text)
 
 
