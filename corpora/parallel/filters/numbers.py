@@ -21,7 +21,7 @@ _NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) 
 _ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
 _GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
 _NUMBER = re.compile(r"\d+")
-_LINE_NUMBER = re.compile(r"\s*\(?\d+ ?[-)]\s+")  # not "3. August", nor "15-year-old"
+_LINE_NUMBER = re.compile(r"^\s*\(?\d+ ?[-)]\s+")  # not "3. August", nor "15-year-old"
 _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
 _SCALED = re.compile(rf"(\d+)(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d+)(?! ?[\d{''.join(_SCALES)}]))?")
 # What English spells out and other languages write in digits.
@@ -53,7 +53,8 @@ _SPELT = {
 _WORD = re.compile(rf"\b({'|'.join(_SPELT)})\b")
 # Units that translators convert, and the factors to metric ones.
 _UNIT = re.compile(
-    r"\b(?:miles?|mph|yards?|feet|foot|ft|inch(?:es)?|pounds?|lbs?|acres?|gallons?|fahrenheit)\b|°F"
+    r"(?:(\d[\d.,]*)[ -]?|\b)"
+    r"(?:(?:miles?|mph|yards?|feet|foot|ft|inch(?:es)?|pounds?|lbs?|acres?|gallons?|fahrenheit)\b|°F)"
 )
 _FACTORS = (1.609, 0.9144, 0.3048, 2.54, 0.4536, 0.4047, 3.785)
 _ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
@@ -99,6 +100,9 @@ class Numbers(PairFilter):
         PairExample("", "It rose to 2.3 % in 2021, after 5 %.", "3395- Ɖò xwè 2021 mɛ 5%", "en-fon"),
         PairExample("number_mismatch", "3) In 2021", "4) En 2021", "en-fr"),
         PairExample("number_mismatch", "15-year-old Ann", "Ann (16)", "en-fr"),
+        PairExample("number_mismatch", "Livingston 1 - 0 Rangers", "Livingston 9 - 0 Rangers"),
+        PairExample("number_mismatch", "From 2 to 4 inches", "De 5 à 4 pouces", "en-fr"),
+        PairExample("number_mismatch", "Katrina (1967) came", "Katrina (1964) kam"),
         PairExample("number_mismatch", "On 3 August", "4. August"),
         PairExample("number_mismatch", "Between 25 and 30 people", "Zwischen 52 und 30 Personen"),
         PairExample("number_mismatch", "I have 3 dogs.", "Ich habe 4 Hunde."),
@@ -155,7 +159,7 @@ def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
             if value in only[1 - place]:
                 only[1 - place].remove(value)
     few = int(len(only[1]) < len(only[0]))
-    converted = bool(_UNIT.search(src) or _UNIT.search(tgt))
+    converted = any(_converted(side, alone) for side, alone in zip((src, tgt), only, strict=True))
     pool = {*only[1 - few], *(a + b for a, b in itertools.pairwise(sides[1 - few]))}
     readings = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
     return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in readings)
@@ -197,6 +201,11 @@ def _alike(a: str, b: str, converted: bool) -> bool:
     if high == 100 * (low - 1) or (high - low == _HALF_DAY and high <= 2 * _HALF_DAY):
         return True
     return converted and any(abs(high / max(low, 1) / max(f, 1 / f) - 1) < _ROUNDED for f in _FACTORS)
+
+
+def _converted(text: str, alone: list[str]) -> bool:
+    """Whether a unit of the text may have been converted: no number stands before it, or one that is ``alone``."""
+    return any(not unit[1] or not set(alone).isdisjoint(numbers(unit[1])) for unit in _UNIT.finditer(text))
 
 
 def _digits(side: str) -> pl.Expr:
