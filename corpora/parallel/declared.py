@@ -56,6 +56,9 @@ _SURE_NGRAMS, _SURE_FASTTEXT, _WRONG_FILE = -3.0, -3.0, 0.5
 # A text goes if lid.176, where it knows the language, prefers another by so much, or if it lies so many times the limit
 # off, by whether lid.176 knows the language.
 _AGREES, _ALONE = -1.0, {True: 1.6, False: 1.4}
+# A short text that looks like a distant language has to lie farther off, by so many deviations over its number of
+# n-grams ("Vesi on vedelik." has 59): such likeness is often chance.
+_SHORT = 40.0
 _MIN_SPREAD = 0.05
 _BLOCK = 500
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]+")
@@ -298,8 +301,9 @@ class OneScript:
         odds, rival = self._evidence(read)
         off = (odds / read.sizes**0.5 - self.middle) * read.sizes**_LENGTH_POWER / self.spread
         by_fasttext = self._odds(read)[0] - self.odds_shift
-        agreed = (by_fasttext < _AGREES) & self.is_named | (off < -_ALONE[self.is_named] * self.deviations)
-        gone = (off < -self.deviations) & (odds < 0) & (read.sizes > 1) & agreed
+        limit = self.deviations + self.far[rival] * _SHORT / read.sizes
+        agreed = (by_fasttext < _AGREES) & self.is_named | (off < -_ALONE[self.is_named] * limit)
+        gone = (off < -limit) & (odds < 0) & (read.sizes > 1) & agreed
         if self.is_other_file:
             gone |= self._surely_other(read)
         called = self._odds(read)[1]

@@ -41,7 +41,8 @@ class PairLangId(PairFilter):
     almost only in right lines of a sample are trusted, and so is a line made mostly of them.
 
     Args:
-        deviations: standard deviations under the middle of the file from which a text goes; more keeps more.
+        deviations: standard deviations under the middle of the file from which a text goes, more in short texts; more
+            keeps more.
         threshold: score from which the identifier is believed where the file has too few texts to compare.
         max_chars: characters of a line that the identifier reads.
         trust: whether the shortcut through trusted words is taken.

@@ -6,7 +6,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,6 +57,12 @@ _UNIT = re.compile(
     r"(?:(?:miles?|mph|yards?|feet|foot|ft|inch(?:es)?|pounds?|lbs?|acres?|gallons?|fahrenheit)\b|°F)"
 )
 _FACTORS = (1.609, 0.9144, 0.3048, 2.54, 0.4536, 0.4047, 3.785)
+# By how many years the calendar of a country differs from the common one.
+_CALENDARS = {
+    "am": (7, 8), "ti": (7, 8), "th": (543,), "lo": (543,), "km": (543,), "fa": (621, 622), "ps": (621, 622),
+    "ne": (56, 57),
+}  # fmt: skip
+_YEARS = range(1000, 3000)
 _ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
 
@@ -68,7 +74,8 @@ class Numbers(PairFilter):
 
     Numbers are compared as multisets of values, in the digits of any script, with groups of thousands joined and
     万 and its likes counted. A number missing on the other side may have been spelt out; one that stands against a
-    different number was not. No contradiction are 1980s and 80er, 1.5 million and 1,500,000, 3 p.m. and 15 Uhr.
+    different number was not. No contradiction are 1980s and 80er, 1.5 million and 1,500,000, 3 p.m. and 15 Uhr, and
+    years in the calendar of a language's country.
 
     Args:
         max_missing: numbers that may lack a partner on one side alone, if they are more than half of its numbers.
@@ -98,6 +105,11 @@ class Numbers(PairFilter):
         ),
         PairExample("", "The 19th century: 85 mph over 385 miles", "1800-luku: 136 km/h ja 620 km", "en-fi"),
         PairExample("", "It rose to 2.3 % in 2021, after 5 %.", "3395- Ɖò xwè 2021 mɛ 5%", "en-fon"),
+        PairExample("", "In May 2014 he left.", "በግንቦት 2006 ሄደ።", "en-am"),
+        PairExample("", "It began in 2020.", "เริ่มในปี 2563", "en-th"),
+        PairExample("", "On July 29, 1954, he left.", "2 9 जुलाई, 1 9 54 को वह चला गया।", "en-hi"),
+        PairExample("number_mismatch", "In May 2014 he left.", "በግንቦት 2001 ሄደ።", "en-am"),
+        PairExample("number_mismatch", "In May 2014 he left.", "Im Mai 2006 ging er.", "en-de"),
         PairExample("number_mismatch", "3) In 2021", "4) En 2021", "en-fr"),
         PairExample("number_mismatch", "15-year-old Ann", "Ann (16)", "en-fr"),
         PairExample("number_mismatch", "Livingston 1 - 0 Rangers", "Livingston 9 - 0 Rangers"),
@@ -128,10 +140,11 @@ class Numbers(PairFilter):
         ).with_row_index()
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = asked.filter(pl.col("a") != pl.col("b"))
+        years = (*_CALENDARS.get(context.src.base, ()), *_CALENDARS.get(context.tgt.base, ()))
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
-            if contradict(src, tgt, self.max_missing)
+            if contradict(src, tgt, self.max_missing, years)
         ]
         tests = {"number_mismatch": pl.col("index").is_in(rows)}
         if self.urls:
@@ -141,14 +154,26 @@ class Numbers(PairFilter):
 
 def missing(src: str, tgt: str) -> int:
     """Return how many numbers of two sentences have no equal on the other side, those in words on neither."""
-    a, b = (Counter(numbers(side)) for side in (src, tgt))
+    sides = [numbers(side) for side in _without_line_number(src, tgt)]
+    if _same_digits(*sides):
+        return 0
+    a, b = map(Counter, sides)
     return (a - b).total() + (b - a).total()
 
 
-def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
-    """Return whether the numbers of two sentences cannot be translations of each other."""
-    src, tgt = _without_line_number(src, tgt), _without_line_number(tgt, src)
+def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = ()) -> bool:
+    """Return whether the numbers of two sentences cannot be translations of each other.
+
+    Args:
+        src: a sentence.
+        tgt: the other one.
+        max_missing: see `Numbers`.
+        years: differences of two years that stand for one, in the calendars of both languages.
+    """
+    src, tgt = _without_line_number(src, tgt)
     sides = [numbers(side) for side in (src, tgt)]
+    if _same_digits(*sides):
+        return False
     only = [list((Counter(a) - Counter(b)).elements()) for a, b in (sides, reversed(sides))]
     if not all(only):
         missing = [number for number in max(only, key=len) if len(number) > 1]
@@ -162,12 +187,16 @@ def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
     converted = any(_converted(side, alone) for side, alone in zip((src, tgt), only, strict=True))
     pool = {*only[1 - few], *(a + b for a, b in itertools.pairwise(sides[1 - few]))}
     readings = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
-    return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in readings)
+    return not any(
+        all(any(_alike(a, b, converted, years) for b in pool) for a in values) for values in readings
+    )
 
 
-def _without_line_number(text: str, other: str) -> str:
-    """Return a text without the number of its line (``3395- ``), unless the other side has one too."""
-    return text if _LINE_NUMBER.match(other) else _LINE_NUMBER.sub("", text)
+def _without_line_number(src: str, tgt: str) -> tuple[str, str]:
+    """Return two sentences without the number of a line (``3395- ``) that only one of them starts with."""
+    rest = [_LINE_NUMBER.sub("", side) for side in (src, tgt)]
+    only_one = (rest[0] == src) != (rest[1] == tgt)
+    return (rest[0], rest[1]) if only_one else (src, tgt)
 
 
 def numbers(text: str) -> list[str]:
@@ -190,10 +219,17 @@ def spelt(text: str) -> Iterator[str]:
         yield _SPELT[match[1]]
 
 
-def _alike(a: str, b: str, converted: bool) -> bool:
+def _same_digits(a: list[str], b: list[str]) -> bool:
+    """Whether two sides have the same digits in the same order: some writers put spaces between them."""
+    return "".join(a) == "".join(b)
+
+
+def _alike(a: str, b: str, converted: bool, years: Sequence[int]) -> bool:
     """Whether two numbers may say the same: a year, a century, a scale word, an afternoon hour, another unit."""
     short, long = sorted((a, b), key=len)
     low, high = sorted((int(a), int(b)))
+    if high - low in years and low in _YEARS and high in _YEARS:
+        return True
     if len(long) == 4 and len(short) == 2 and long.endswith(short):
         return True
     if len(long) > 4 and long.rstrip("0") == short.rstrip("0"):

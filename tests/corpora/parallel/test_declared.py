@@ -67,6 +67,18 @@ def test_short_right_lines_stay_where_fasttext_knows_them():
     assert labels == ["", "", "", "fr", "de", "it"]
 
 
+def test_a_short_line_has_to_lie_farther_off():
+    """Of few n-grams a chance match with a distant language weighs much, and lid.176 errs as often."""
+    right = ["Il neige.", "Va vite."]
+    wrong = ["Es hat gestern wieder geschneit.", "It snowed again all day long."]
+    own = list(dict.fromkeys(texts("fr", 500, 1)))[:400]
+    file = OneScript([*own, *right, *wrong], languages.get("fr"), "Latn", 2.5)
+    labels, off = file.others([*right, *wrong])
+    assert (off[:2] < -2.5).all()
+    assert labels == ["", "", "de", "en"]
+    assert file.others(["No lo sé."])[0] != [""], "a close language has no such allowance"
+
+
 def test_names_in_latin_letters_say_nothing_of_a_chinese_line():
     who, where = (
         ("专家们", "警方", "他的妹妹", "这位歌手", "总统", "新的球队"),

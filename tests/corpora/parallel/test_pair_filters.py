@@ -189,6 +189,18 @@ def test_every_filter_of_a_number_leaves_it_as_a_column():
     assert kept["foreign_letters"].to_list() == [0, 0, 0, 0]
 
 
+def test_the_number_of_a_line_is_no_number_of_the_text():
+    pairs = [
+        ("It rose in 2021.", "3395- Es stieg 2021."),
+        ("12) It rose in 2021.", "Es stieg 2021."),
+        ("3) In 2021", "4) Im Jahr 2021"),
+        ("It was 1 - 0.", "Es stand 2 - 0."),
+    ]
+    table = frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
+    measured = PAIR_FILTERS["numbers"]().measured(table, Context.of_pair("en-de"))
+    assert measured["numbers_alone"].to_list() == [0, 0, 2, 2]
+
+
 @pytest.mark.parametrize("name", [n for n in sorted(PAIR_FILTERS) if PAIR_FILTERS[n].values])
 def test_what_was_measured_is_not_measured_again(name):
     """Judging with the columns of a filter or without them says the same."""
