@@ -6,10 +6,11 @@ import copy
 
 import pytest
 import torch
+from torch import nn
 
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.optim import AdamWConfig, XlingAdamW
-from xling.models.rules import Rules, mark, orthogonal
+from xling.models.rules import COEFFICIENTS, STEPS, Rules, mark, orthogonal
 
 
 def test_adamw_is_that_of_torch_and_stability_only_slows() -> None:
@@ -41,7 +42,7 @@ def test_adamw_is_that_of_torch_and_stability_only_slows() -> None:
     torch.testing.assert_close(first, second)
 
 
-@pytest.mark.parametrize("shape", [(8, 8), (5, 12), (12, 5)])
+@pytest.mark.parametrize("shape", [(8, 8), (7, 8), (5, 12), (12, 5)])
 def test_newton_schulz_brings_singular_values_near_one(shape: tuple[int, int]) -> None:
     torch.manual_seed(2)
     matrix = torch.randn(*shape, dtype=torch.float64)
@@ -51,6 +52,38 @@ def test_newton_schulz_brings_singular_values_near_one(shape: tuple[int, int]) -
     # The singular vectors stay: what is made is diagonal in them.
     inside = left.T @ made @ right.T
     torch.testing.assert_close(inside, torch.diag(inside.diagonal()), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (48, 64), (32, 96), (96, 32)])
+def test_steps_in_other_precisions_agree_with_the_definition(shape: tuple[int, int]) -> None:
+    """Singular values over three orders of magnitude: none is lost, and none grows over 1.25."""
+    torch.manual_seed(5)
+    matrix = torch.randn(*shape) @ torch.diag(torch.logspace(0, -3, shape[1]))
+    a, b, c = COEFFICIENTS
+    x = matrix.double() / matrix.double().norm()
+    for _ in range(STEPS):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    for dtype, within in ((torch.float32, 1e-3), (torch.bfloat16, 0.05)):
+        made = orthogonal(matrix.to(dtype)).double()
+        assert (made - x).norm() < within * x.norm()
+        assert torch.linalg.svdvals(made).max() < 1.25
+
+
+def test_muon_multiplies_in_the_dtype_of_the_working_weights() -> None:
+    steps = []
+    for dtype in (torch.float32, torch.bfloat16):
+        torch.manual_seed(6)
+        layer = nn.ModuleDict({"out": nn.Linear(64, 64, bias=False)})
+        model = nn.ModuleDict({"layers": nn.ModuleList([layer])}).to(dtype)
+        mark(model)
+        optimizer = XlingAdamW(AdamWConfig(rule="muon", lr=[1.0], weight_decay=0.0), model.parameters())
+        before = optimizer.masters[0].detach().clone()
+        optimizer.masters[0].grad = torch.randn(64, 64)
+        optimizer._optimizer.step()
+        steps.append(optimizer.masters[0].detach() - before)
+    exact, rounded = steps
+    assert 1e-3 < (exact - rounded).norm() / exact.norm() < 0.05
 
 
 def test_a_step_of_muon_worked_out() -> None:

@@ -112,7 +112,9 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
                 del group["rule"], group["parts"]
             self._optimizer = torch.optim.AdamW(kept, lr=cfg.lr[0], betas=betas, eps=cfg.eps, fused=True)
         else:
-            self._optimizer = Rules(kept, cfg.lr[0], betas, cfg.eps, cfg.momentum)
+            # Weights are in bfloat16 where its products are fast.
+            products = next((p.dtype for p in self.working if p.dtype == torch.bfloat16), None)
+            self._optimizer = Rules(kept, cfg.lr[0], betas, cfg.eps, cfg.momentum, products)
 
     @property
     def params(self) -> Iterable[Float[Tensor, " ..."]]:

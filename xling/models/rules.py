@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RULES = ("adamw", "stable_adamw", "muon")
 COEFFICIENTS, STEPS = (3.4445, -4.7750, 2.0315), 5
+LONG = 2  # times as long as wide: from there the Gram matrix saves products
 SCALE = 0.2
 _HIDDEN = re.compile(r"(?:^|\.)layers\.\d+\.(qkv|out|up|down|cross_query|cross_kv|cross_out)\.weight$")
 _PARTS = {"qkv": 3, "cross_kv": 2}
@@ -43,15 +44,33 @@ def mark(model: nn.Module) -> None:
 def orthogonal(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
     """Approximate the nearest matrix with singular values near 1, by Newton-Schulz in the dtype of ``matrix``.
 
-    The five steps bring every singular value of a matrix of norm 1 between about .7 and 1.2.
+    The five steps bring every singular value of a matrix of norm 1 between about .7 and 1.2. Those of a long matrix are
+    made on its small Gram matrix, to the same result. In bfloat16 that would lose small singular values.
     """
     a, b, c = COEFFICIENTS
-    x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    turned = matrix.shape[0] > matrix.shape[1]
+    x = (matrix.T if turned else matrix).contiguous()
     x = x / (x.norm() + 1e-7)
-    for _ in range(STEPS):
-        square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
-    return x.T if matrix.shape[0] > matrix.shape[1] else x
+    if x.shape[1] >= LONG * x.shape[0] and x.dtype != torch.bfloat16:
+        x = _steps_on_gram(x @ x.T) @ x
+    else:
+        for _ in range(STEPS):
+            square = x @ x.T
+            x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.T if turned else x
+
+
+def _steps_on_gram(gram: Float[Tensor, "rows rows"]) -> Float[Tensor, "rows rows"]:
+    """Return the matrix that all steps together multiply a matrix with, from the products of its rows."""
+    a, b, c = COEFFICIENTS
+    product = gram
+    for number in range(STEPS):
+        step = torch.addmm(gram, gram, gram, beta=b, alpha=c)
+        step.diagonal().add_(a)
+        product = step @ product if number else step
+        if number < STEPS - 1:
+            gram = step @ gram @ step
+    return product
 
 
 class Rules(torch.optim.Optimizer):
@@ -63,6 +82,8 @@ class Rules(torch.optim.Optimizer):
         lr: learning rate of groups without one.
         betas, eps: settings of AdamW.
         momentum: momentum of Muon.
+        products: dtype of Muon's products on a CPU, None for that of the weights; on a GPU it is bfloat16, as in
+            Jordan et al. 2024.
     """
 
     def __init__(
@@ -72,7 +93,9 @@ class Rules(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.98),
         eps: float = 1e-6,
         momentum: float = 0.95,
+        products: torch.dtype | None = None,
     ) -> None:
+        self.products = products
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "momentum": momentum, "parts": 1})
 
     @torch.no_grad()
@@ -115,7 +138,7 @@ class Rules(torch.optim.Optimizer):
         # A matrix that is sharded over processes is gathered in each of them; the product is the same as in
         # one process.
         whole = wanted.full_tensor() if ddp.is_part(wanted) else wanted
-        dtype = torch.bfloat16 if whole.is_cuda else whole.dtype
+        dtype = torch.bfloat16 if whole.is_cuda else self.products or whole.dtype
         updates = [
             SCALE * max(part.shape) ** 0.5 * orthogonal(part.to(dtype))
             for part in whole.chunk(group["parts"])
