@@ -1,8 +1,8 @@
 """``xling analyse grid``: a table of many small runs, a row for each cell of a sweep, and which claims hold.
 
-A run is a folder ``CELL-SEED``. Its numbers are those of ``xling analyse pair``, ``xling analyse bits`` and ``xling
-eval`` in folders below it. Means are over seeds, with intervals by Student's t; a claim compares two cells in one
-column, paired by seed.
+A run is a folder ``CELL-SEED``. Its numbers are those of ``xling pretrain``, ``xling analyse pair``, ``xling analyse
+bits`` and ``xling eval`` in folders below it. Means are over seeds, with intervals by Student's t; a claim compares two
+cells in one column, paired by seed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
 from xling.eval import results
-from xling.eval.analysis.pair import score
+from xling.eval.analysis.pair import held_out_losses, score
 from xling.eval.suite import suites
 from xling.pages import tabular
 from xling.pages.tabular import Cell, Table
@@ -29,6 +29,8 @@ SCORE = "score"
 """The column of claims that name none."""
 BITS = "bits "
 """Begin of the names of columns of bits a character, where less is better."""
+LOSS = "loss"
+"""The column of held-out losses in nats a piece, where less is better: means over languages."""
 
 Run = dict[str, float]
 """Column -> number, of one run."""
@@ -45,7 +47,7 @@ class GridConfig:
         base: the cell that claims compare with.
         claims: one a name: ``CELL``, or ``CELL,OTHER`` in place of ``base``; ``lower``, ``higher`` or ``same``, and a
             column if it is not ``score``; what is claimed with its number and source; with ``|`` between.
-        margin: points within which two cells are the same; of bits a character a hundredth of it.
+        margin: points within which two cells are the same; of bits a character and of losses a hundredth of it.
     """
 
     runs: Path
@@ -119,8 +121,11 @@ def _of_pair(place: Path) -> Iterator[tuple[str, float]]:
         if m["system"] == "pretrained":
             where = "" if m["layer"] < 0 else " 0" if m["layer"] == 0 else " deep"
             yield m["measure"] + where, m["value"]
-    if losses := facts["losses"].values():
-        yield "loss", float(np.mean([*losses]))
+
+
+def _of_training(place: Path) -> Iterator[tuple[str, float]]:
+    if losses := held_out_losses(manifest.read(place)).values():
+        yield LOSS, float(np.mean([*losses]))
 
 
 def _of_bits(place: Path) -> Iterator[tuple[str, float]]:
@@ -141,6 +146,7 @@ def _of_eval(place: Path) -> Iterator[tuple[str, float]]:
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[tuple[str, float]]]] = {
+    "pretrain": _of_training,
     "analyse pair": _of_pair,
     "analyse bits": _of_bits,
     "eval": _of_eval,
@@ -166,7 +172,12 @@ def _grid(cells: Mapping[str, Mapping[str, Run]], claims: Sequence[Claim]) -> Ta
 
 
 def _digits(name: str) -> int:
-    return 3 if name.startswith(BITS) else 2 if name == "loss" else 1
+    return 3 if _is_fine(name) else 1
+
+
+def _is_fine(name: str) -> bool:
+    """Whether a column holds bits or nats, not points."""
+    return name == LOSS or name.startswith(BITS)
 
 
 def _shown(name: str, mean: float, half: float, spread: bool) -> Cell:
@@ -231,7 +242,7 @@ def _claims(cfg: GridConfig, claims: Sequence[Claim], cells: Mapping[str, Mappin
             continue
         difference, half = _difference(cells[each.cell], cells[each.other], each.column)
         digits = _digits(each.column)
-        said = verdict(each.kind, difference, half, cfg.margin / (100 if each.column.startswith(BITS) else 1))
+        said = verdict(each.kind, difference, half, cfg.margin / (100 if _is_fine(each.column) else 1))
         both = f"{difference:+.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
         table.append((each.text, f"{each.cell} - {each.other}", each.column, both, said))
     columns = (
@@ -243,7 +254,7 @@ def _claims(cfg: GridConfig, claims: Sequence[Claim], cells: Mapping[str, Mappin
     )
     note = (
         f"holds and refuted: by the 95 % interval of the difference; the same: within {cfg.margin:g} points, "
-        f"or {cfg.margin / 100:g} bits a character."
+        f"or {cfg.margin / 100:g} bits a character or nats."
     )
     return Table("claims", "Claims", columns, tuple(table), (note,))
 

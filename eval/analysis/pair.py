@@ -128,10 +128,15 @@ def _text_of(folder: Path) -> AlteredConfig:
 def _training(checkpoint: Path) -> dict[str, Any]:
     """Updates, parameters, seed, seconds and validation losses of a model of ``xling pretrain``."""
     output = manifest.read(checkpoint)
-    last = output.counts.get("last", {})
-    losses = {key: value for key, value in last.items() if key.startswith("loss/") and key.count("/") == 2}
     kept = {key: output.counts.get(key) for key in ("updates", "parameters")}
-    return kept | {"seed": output.config.get("seed"), "losses": losses, "seconds": output.seconds}
+    seed = output.config.get("seed")
+    return kept | {"seed": seed, "losses": held_out_losses(output), "seconds": output.seconds}
+
+
+def held_out_losses(output: manifest.Manifest) -> dict[str, float]:
+    """``loss/OBJECTIVE/LANG`` -> last validation loss of ``xling pretrain``, nats a piece."""
+    last = output.counts.get("last", {})
+    return {key: value for key, value in last.items() if key.startswith("loss/") and key.count("/") == 2}
 
 
 def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Measured]:

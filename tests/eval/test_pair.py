@@ -87,11 +87,12 @@ def cell(folder: Path, name: str, seed: int, value: float) -> None:
     }
     facts: dict[str, Any] = {
         "seed": seed,
-        "losses": {"loss/mmlm/en": 2.0},
         "measured": [measured, measured | {"system": "random"}],
     }
     with manifest.publish(folder / f"{name}-{seed}" / "pair", pair.STAGE, {}) as made:
         (made.path / "pair.json").write_text(json.dumps(facts))
+    with manifest.publish(folder / f"{name}-{seed}" / "model", "pretrain", {}) as made:
+        made.counts["last"] = {"loss": 9.0, "loss/mmlm": 9.0, "loss/mmlm/en": 2.0, "loss/mmlm/de": value / 10}
 
 
 def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
@@ -102,16 +103,18 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
         "a": "own-positions|lower|x (theirs 1)",
         "b": "reversed|lower|y",
         "c": "original,own-positions|same|z",
+        "d": "own-positions|lower loss|w",
     }
     table(GridConfig(tmp_path, tmp_path / "grid", claims=claims))
     grid = (tmp_path / "grid" / "grid.md").read_text()
     assert grid.index("original") < grid.index("own-positions")
     last = next(line for line in grid.splitlines() if "own-positions" in line)
-    assert [x.strip() for x in last.split("|")[2:-1]] == ["3", "22.0 ± 2.5", "22.0", "22.0", "2.00"]
+    assert [x.strip() for x in last.split("|")[2:-1]] == ["3", "2.100 ± 0.124", "22.0 ± 2.5", "22.0", "22.0"]
     said = (tmp_path / "grid" / "claims.csv").read_text()
     assert "x (theirs 1),own-positions - original,score,-30.0 ± 0.0,holds" in said
     assert 'y,"reversed, original",score,,not run: reversed' in said
     assert "z,original - own-positions,score,+30.0 ± 0.0,refuted" in said
+    assert "w,own-positions - original,loss,-1.500 ± 0.000,holds" in said
     with pytest.raises(UserError, match=r"claims\.a=nothing"):
         table(GridConfig(tmp_path, tmp_path / "other", claims={"a": "nothing"}))
     with pytest.raises(UserError, match="holds no analysis"):
