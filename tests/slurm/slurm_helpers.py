@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from xling.slurm.record import Event, Part
+from xling.slurm.states import output
 from xling.slurm.testbed import bed
 
 HERE = Path(__file__).parent
@@ -39,5 +41,22 @@ def require_slurm(accounting: bool = False) -> None:
 def wait_until(ready: Callable[[], object], timeout_s: float = 60, what: str = "") -> None:
     deadline = time.monotonic() + timeout_s
     while not ready():
-        assert time.monotonic() < deadline, f"{what or ready} did not come true within {timeout_s} s"
+        if time.monotonic() > deadline:
+            jobs, why_not = output(["squeue", "--long"])
+            raise AssertionError(
+                f"{what or ready} did not come true within {timeout_s} s; jobs: {jobs or why_not}"
+            )
         time.sleep(0.1)
+
+
+def wait_for_hang(part: Part, timeout_s: float) -> Event:
+    """Return the event of a hang. It need not be the last one: the part is submitted again after it."""
+
+    def hangs() -> list[Event]:
+        return [event for event in part.events() if "hangs" in str(event.get("reason", ""))]
+
+    try:
+        wait_until(hangs, timeout_s, "the hang to be found")
+    except AssertionError as failed:
+        raise AssertionError(f"{failed}; events of the part: {part.events()}") from None
+    return hangs()[0]
