@@ -37,6 +37,8 @@ ENCODERS: dict[str, list[str]] = {
     "English on one side of every pair": ["english=1"],
     "no words hidden": ["drop=0"],
     "128 numbers a vector": ["model.dim=128"],
+    "runs of 8 rows": ["run_of_rows=8"],
+    "runs of 64 rows": ["run_of_rows=64"],
 }
 TAGGERS = ("tagger as it is", "no common words", "no lexicon of tags", "never without case", "no linked text")
 RETRIEVAL = ["centred=true", "distance=csls"]

@@ -101,7 +101,9 @@ class Batches:
             if not count:
                 continue
             rows, usable = self.sets[which], self._usable[which]
-            chosen = usable[random.integers(len(usable), size=count)]
+            first_rows = random.integers(len(usable), size=-(-count // cfg.run_of_rows))
+            places = (first_rows[:, None] + np.arange(cfg.run_of_rows)).ravel()[:count]
+            chosen = usable[places % len(usable)]
             order = random.random((count, len(rows.langs)))
             if "en" in rows.langs and len(rows.langs) > 2:
                 order[random.random(count) < cfg.english, rows.langs.index("en")] = 2
