@@ -44,6 +44,7 @@ _LEFT_OUT: dict[str, int] = {}
 # Tests of more than _LIMIT seconds, or with slow fixtures of their own: `make test-fast` leaves them out.
 _SECONDS = ROOT / "tests" / "seconds.txt"
 _LIMIT = 0.15
+_LONG_TEXT = 120
 _MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
 
 
@@ -54,6 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--note-seconds", action="store_true", help=f"write {_SECONDS.name} from this run of the whole suite"
     )
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long text by its argument: the name of a test is in the environment of its processes."""
+    return argname if isinstance(val, str | bytes) and len(val) > _LONG_TEXT else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -163,8 +163,6 @@ def test_a_page_of_nested_elements_costs_no_time(tmp_path: Path) -> None:
         ("<div a='</div>'>" * 20_000, "page takes too long to read"),
         ("<select>" + "<option>x" * 1_000_000, "page takes too long to read"),
     ],
-    # A name of a test is in the environment of its processes, so it must be short.
-    ids=["ends of others", "ends in comments", "short comments", "ends in attributes", "options"],
 )
 def test_a_page_that_hides_its_depth_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str, reason: str
