@@ -465,12 +465,18 @@ def test_the_momentum_encoder_is_sharded_too(recipe: Any, bitext: Path, tmp_path
 
     def work(rank: int) -> None:
         with ddp.process_group():
-            trainer, _ = build_trainer(recipe(bitext, "xlco", tmp_path, "train.sharding=full"), tmp_path)
-            slow = list(trainer.get_model().extras["xlco"].slow.parameters())
+            words = ("train.sharding=full", "model.precision=bf16")
+            trainer, task = build_trainer(recipe(bitext, "xlco", tmp_path, *words), tmp_path)
+            state = trainer.get_model().extras["xlco"]
+            slow = list(state.slow.parameters())
             kinds: list[type] = []
             trainer.get_criterion().around(lambda: kinds.extend(type(p) for p in slow))
             assert set(kinds) == {DTensor}, "gathered with the weights outside of layers"
             assert sum(ddp.local(p).numel() for p in slow) < 0.6 * sum(p.numel() for p in slow)
+            dataset, seen = task.build_dataset("valid"), list[torch.dtype]()
+            state.slow[0].layers[0].register_forward_hook(lambda *given: seen.append(given[2].dtype))
+            trainer.get_criterion().around(state.key, dataset.collater([dataset[0]])["key"])
+            assert seen == [torch.bfloat16] and {p.dtype for p in slow} == {torch.float32}
 
     in_processes(2, work)
 
