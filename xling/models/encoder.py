@@ -16,6 +16,7 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from xling.core.precision import fast_bfloat16
 from xling.models import adapters, parts, windows
 from xling.models.attention import Attention, Block, Runs, Starts, attend, attend_told
 from xling.models.dropout import dropout
@@ -410,12 +411,8 @@ def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
     assert precision in ("auto", "fp32", "bf16"), f"precision {precision!r}: auto, fp32 or bf16"
     if precision != "auto":
         return torch.bfloat16 if precision == "bf16" else torch.float32, f"model.precision={precision}"
-    if torch.cuda.is_available():
-        fast, has = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {} bfloat16"
-    else:
-        fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-        has = "the processor has {} AMX or AVX512-BF16"
-    return torch.bfloat16 if fast else torch.float32, has.format("" if fast else "no").replace("  ", " ")
+    fast, why = fast_bfloat16(torch)
+    return torch.bfloat16 if fast else torch.float32, why
 
 
 def initialise(module: nn.Module) -> None:
