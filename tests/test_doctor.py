@@ -25,7 +25,7 @@ def test_this_machine_is_usable(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["usable"]
     by_name = {f["what"]: f for f in found["findings"]}
-    assert {
+    named = (
         "python",
         "packages",
         "torch",
@@ -35,7 +35,8 @@ def test_this_machine_is_usable(capsys: pytest.CaptureFixture[str]) -> None:
         "slurm",
         "disk",
         "shared memory",
-    } <= set(by_name)
+    )
+    assert {*named} <= by_name.keys()
     assert len([name for name in by_name if name.startswith("repair: ")]) == len(compat.repairs())
     for finding in found["findings"]:
         assert finding["state"] in (OK, WARNING, BROKEN) and finding["found"]

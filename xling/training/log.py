@@ -72,7 +72,8 @@ class Log:
     def write_train(self, trainer: Trainer, updates: Updates) -> str:
         """Write the training loss since the last line; return a short form for the progress bar.
 
-        The first line says why the precision is what it is. That of an epoch also states how much of each language, or pair, the epoch holds.
+        The first line says why the precision is what it is. That of an epoch also states how much of each language,
+        or pair, the epoch holds.
         """
         values = metrics.get_smoothed_values("train")
         rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
