@@ -172,6 +172,7 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
         ("xlco", ()),
         ("mmlm+xlco", ("mix=sum", "model.precision=bf16")),
         ("hictl", ("train.accumulate=2",)),
+        ("distill", ("train.accumulate=2",)),
     ],
 )
 def test_sharded_training_learns_the_same_and_goes_on_exactly(
@@ -343,6 +344,7 @@ def test_a_rank_is_counted_without_the_others(
         for part in (told["checkpoint"], told["state"] * 3 / 2, told["gradients"] * 3):  # float32: no masters
             assert part == pytest.approx(told["whole"] / share, rel=0.2)
         model = told["whole"] / 3
+        assert told["built"] == pytest.approx(model, rel=0.01), "made whole in every process before it keeps its part"
         # Weights are gathered for each of two batches, some again for the backward pass; gradients are summed once.
         assert 3 * (1 - 1 / share) < told["sent"][share] / model < 5 * (1 - 1 / share)
         if mode == "hybrid":  # four copies sum the halves of their gradients

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
     from torch.distributed.tensor import DTensor
 
+FORWARD = ("project",)
+"""Methods of layers, beside ``forward``, for which a sharded layer gathers its weights."""
 _waited_s = 0.0
 _beside: dict[str, dist.ProcessGroup] = {}
 
@@ -168,7 +170,7 @@ def shard(
     Source: Zhao et al. 2023; torch.distributed.fsdp.fully_shard.
     """
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 
     mesh, policy = None, MixedPrecisionPolicy(reduce_dtype=torch.float32)
     working = next(model.parameters()).dtype
@@ -181,6 +183,9 @@ def shard(
     for layer in layers:
         others = next(layer.parameters()).dtype != working
         fully_shard(layer, mesh=mesh, mp_policy=rounded if others else policy)
+        for name in FORWARD:
+            if hasattr(layer, name):
+                register_fsdp_forward_method(layer, name)
     whole = _Whole(model)
     fully_shard(whole, mesh=mesh, mp_policy=policy)
     model.register_load_state_dict_pre_hook(_shard_state)  # type: ignore[no-untyped-call]

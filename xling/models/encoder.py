@@ -104,6 +104,10 @@ class Layer(nn.Module):
         query, key, value = projections(self, x, how.turn).unbind(1)
         return after_attention(self, x, attend(query, key, value, how))
 
+    def project(self, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens 3 heads head_dim"]:
+        """Return `projections` of (N, D); in a sharded model the layer gathers its weights for them."""
+        return projections(self, x).clone()  # FSDP2 warns of views
+
 
 def projections(
     layer: Layer, x: Float[Tensor, "tokens dim"], turn: Rotation | None = None
