@@ -46,6 +46,7 @@ MODES = {
 }
 SMALL = 4096  # bytes: what is less are losses, counts and norms
 GB = 1e9
+READER = 26 << 20  # bytes of host memory of the reader of a billion blocks: docs/results.d/pretrain.md
 
 
 def held(tensors: Iterable[Any]) -> int:
@@ -59,7 +60,7 @@ def count(cfg: PretrainConfig, world: int) -> dict[str, Any]:
     Returns:
         ``calls``: number by (processes, whether they are small); ``sent``: bytes by processes; ``weights``, ``state``
         (masters and moments), ``gradients`` (after the exchange) and ``checkpoint``: bytes of this process; ``whole``:
-        bytes of the whole checkpoint.
+        bytes of the whole checkpoint; ``built``: bytes of the float32 weights that a process makes at the start.
     """
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -94,6 +95,7 @@ def count(cfg: PretrainConfig, world: int) -> dict[str, Any]:
         "gradients": gradients[0],
         "checkpoint": held(kept.tensors.values()),
         "whole": kept.num_bytes(),
+        "built": sum(4 * weight.numel() for weight in model.parameters()),
     }
 
 
@@ -107,6 +109,7 @@ def row(mode: str, told: dict[str, Any], node: int) -> str:
     tiny = sum(number for (_, small), number in told["calls"].items() if small)
     gigabytes = (
         sent[True], sent[False], told["weights"], told["state"], told["gradients"], told["checkpoint"], told["whole"],
+        told["built"], told["checkpoint"] + READER,
     )  # fmt: skip
     cells = [mode, big[True], big[False], tiny, *(f"{value / GB:.3f}" for value in gigabytes)]
     return f"| {' | '.join(map(str, cells))} |"
@@ -128,8 +131,9 @@ def main() -> None:
             f"{given.recipe}, {given.world} processes, {given.node} a node, {given.accumulate} batches an update\n"
         )
         print("| sharding | calls in a node | beyond | of a few bytes | GB sent in a node | beyond | GB of weights "
-              "| masters, moments | gradients | GB of a checkpoint: its part | whole |")  # fmt: skip
-        print("|---|" + "---:|" * 10)
+              "| masters, moments | gradients | GB of a checkpoint: its part | whole "
+              "| GB of host memory: at the start | later |")  # fmt: skip
+        print("|---|" + "---:|" * 12)
         for mode in given.only.split(";"):
             words = [word.format(node=given.node) for word in MODES[mode]]
             common = (

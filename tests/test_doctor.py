@@ -25,9 +25,18 @@ def test_this_machine_is_usable(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["usable"]
     by_name = {f["what"]: f for f in found["findings"]}
-    assert {"python", "packages", "torch", "fairseq", "torchaudio", "slurm", "disk", "shared memory"} <= set(
-        by_name
+    named = (
+        "python",
+        "packages",
+        "torch",
+        "precision",
+        "fairseq",
+        "torchaudio",
+        "slurm",
+        "disk",
+        "shared memory",
     )
+    assert {*named} <= by_name.keys()
     assert len([name for name in by_name if name.startswith("repair: ")]) == len(compat.repairs())
     for finding in found["findings"]:
         assert finding["state"] in (OK, WARNING, BROKEN) and finding["found"]
@@ -81,9 +90,13 @@ def fake_torch(available: bool = False, cuda: str | None = None, nccl: bool = Fa
         version=types.SimpleNamespace(cuda=cuda),
         cuda=types.SimpleNamespace(
             is_available=lambda: available,
+            is_bf16_supported=lambda including_emulation: including_emulation or available,
             device_count=lambda: 2,
             get_device_properties=lambda i: card,
             nccl=types.SimpleNamespace(version=lambda: (2, 27, 3)),
+        ),
+        cpu=types.SimpleNamespace(
+            _is_amx_tile_supported=lambda: False, _is_avx512_bf16_supported=lambda: False
         ),
         distributed=types.SimpleNamespace(
             is_available=lambda: True, is_gloo_available=lambda: True, is_nccl_available=lambda: nccl
@@ -105,6 +118,19 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch, torch: Any, cards: str, wanted: d
     monkeypatch.setattr(doctor, "imported", lambda name: (torch, "" if torch else "ImportError: no torch"))
     monkeypatch.setattr(doctor, "_output", lambda command: cards)
     assert states(doctor.torch_and_gpus) == wanted
+
+
+@pytest.mark.parametrize(
+    ("torch", "said"),
+    [
+        (fake_torch(), "float32 in training: the processor has no AMX or AVX512-BF16"),
+        (fake_torch(True, "13.0"), "bfloat16 in training: the GPU has bfloat16"),
+    ],
+)
+def test_precision(monkeypatch: pytest.MonkeyPatch, torch: Any, said: str) -> None:
+    monkeypatch.setattr(doctor, "imported", lambda name: (torch, ""))
+    (found,) = doctor.training_precision(DoctorConfig())
+    assert (found.state, found.detail) == (OK, said)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from packaging.requirements import Requirement
 
 from xling.core import extras
 from xling.core.answer import Answer
+from xling.core.precision import fast_bfloat16
 
 State = Literal["ok", "warning", "broken"]
 OK: State = "ok"
@@ -149,8 +150,7 @@ def torch_and_gpus(cfg: DoctorConfig) -> Iterator[Finding]:
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
             facts = torch.cuda.get_device_properties(index)
-            bf16 = "bfloat16" if facts.major >= 8 else "no bfloat16: model.precision=fp32"
-            yield Finding(f"gpu {index}", OK, f"{facts.name}, {facts.total_memory / GIB:.0f} GiB, {bf16}")
+            yield Finding(f"gpu {index}", OK, f"{facts.name}, {facts.total_memory / GIB:.0f} GiB")
     elif cards and torch.version.cuda is None:
         fix = "make install TORCH_INDEX=<wheel index for your CUDA> TORCH=torch==<version>+cu<release>"
         yield Finding(
@@ -163,6 +163,14 @@ def torch_and_gpus(cfg: DoctorConfig) -> Iterator[Finding]:
         )
     else:
         yield Finding("gpu", OK, "none: training runs on the processor")
+
+
+def training_precision(cfg: DoctorConfig) -> Iterator[Finding]:
+    """Say in which precision trainings run here, and why."""
+    torch, _ = imported("torch")
+    if torch is not None:
+        fast, why = fast_bfloat16(torch)
+        yield Finding("precision", OK, f"{'bfloat16' if fast else 'float32'} in training: {why}")
 
 
 def nccl(cfg: DoctorConfig) -> Iterator[Finding]:
@@ -270,7 +278,7 @@ def memory(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[DoctorConfig], Iterator[Finding]], ...] = (
-    python, packages, torch_and_gpus, nccl, fairseq, torchaudio, optional, slurm, disk, memory,
+    python, packages, torch_and_gpus, training_precision, nccl, fairseq, torchaudio, optional, slurm, disk, memory,
 )  # fmt: skip
 
 

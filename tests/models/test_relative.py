@@ -11,8 +11,9 @@ import torch.nn.functional as F
 
 from xling.data.packing import pack, runs_of
 from xling.models.attention import Attention, attend
-from xling.models.encoder import Encoder, EncoderConfig, Relative
+from xling.models.encoder import Encoder, EncoderConfig
 from xling.models.int8 import quantised
+from xling.models.positions import Relative
 
 SHAPE = {
     "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative", "ffn": "gated_gelu",

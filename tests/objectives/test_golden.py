@@ -353,6 +353,34 @@ def test_the_momentum_encoder_moves_in_float32_and_drops_nothing(build: Any) -> 
     assert not any(module.training for module in state.slow.modules())
 
 
+def test_keys_are_computed_in_the_precision_of_the_model(build: Any) -> None:
+    def is_rounded() -> bool:
+        return all(
+            torch.equal(one, master.bfloat16())
+            for one, master in zip(state.working().parameters(), state.slow.parameters(), strict=True)
+        )
+
+    trainer, task = build("xlco", "model.precision=bf16")
+    model, dataset = trainer.get_model(), task.build_dataset("valid")
+    state, sample = model.extras["xlco"], dataset.collater([dataset[i] for i in (0, 1)])
+    seen = list[torch.dtype]()
+    state.working()[0].layers[0].register_forward_hook(lambda *given: seen.append(given[2].dtype))
+    before = state.key(sample["key"])
+    assert seen == [torch.bfloat16] and before.dtype == torch.float32 and is_rounded()
+    with torch.no_grad():
+        model.encoder.layers[0].up.weight += 1
+    state.follow(model.encoder, 0.5)
+    assert is_rounded() and not torch.equal(state.key(sample["key"]), before)
+    saved = {name: tensor.clone() for name, tensor in state.state_dict().items()}
+    assert len(saved) == len(list(state.slow.parameters())) + 3, "projection, queue and position"
+    state.follow(model.encoder, 0.5)
+    state.load_state_dict(saved)
+    assert is_rounded()
+    exact, _ = build("xlco", "model.precision=fp32")
+    own = exact.get_model().extras["xlco"]
+    assert own.working() is own.slow
+
+
 def test_btmlm_fills_blanks_from_the_clean_sentence_with_pieces_of_the_other_language(build: Any) -> None:
     trainer, task = build("btmlm", "model.dropout=.5")
     task.load_dataset("train")

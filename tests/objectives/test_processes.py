@@ -172,6 +172,7 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
         ("xlco", ()),
         ("mmlm+xlco", ("mix=sum", "model.precision=bf16")),
         ("hictl", ("train.accumulate=2",)),
+        ("distill", ("train.accumulate=2",)),
     ],
 )
 def test_sharded_training_learns_the_same_and_goes_on_exactly(
@@ -343,6 +344,7 @@ def test_a_rank_is_counted_without_the_others(
         for part in (told["checkpoint"], told["state"] * 3 / 2, told["gradients"] * 3):  # float32: no masters
             assert part == pytest.approx(told["whole"] / share, rel=0.2)
         model = told["whole"] / 3
+        assert told["built"] == pytest.approx(model, rel=0.01), "made whole in every process before it keeps its part"
         # Weights are gathered for each of two batches, some again for the backward pass; gradients are summed once.
         assert 3 * (1 - 1 / share) < told["sent"][share] / model < 5 * (1 - 1 / share)
         if mode == "hybrid":  # four copies sum the halves of their gradients
@@ -465,12 +467,18 @@ def test_the_momentum_encoder_is_sharded_too(recipe: Any, bitext: Path, tmp_path
 
     def work(rank: int) -> None:
         with ddp.process_group():
-            trainer, _ = build_trainer(recipe(bitext, "xlco", tmp_path, "train.sharding=full"), tmp_path)
-            slow = list(trainer.get_model().extras["xlco"].slow.parameters())
+            words = ("train.sharding=full", "model.precision=bf16")
+            trainer, task = build_trainer(recipe(bitext, "xlco", tmp_path, *words), tmp_path)
+            state = trainer.get_model().extras["xlco"]
+            slow = list(state.slow.parameters())
             kinds: list[type] = []
             trainer.get_criterion().around(lambda: kinds.extend(type(p) for p in slow))
             assert set(kinds) == {DTensor}, "gathered with the weights outside of layers"
             assert sum(ddp.local(p).numel() for p in slow) < 0.6 * sum(p.numel() for p in slow)
+            dataset, seen = task.build_dataset("valid"), list[torch.dtype]()
+            state.slow[0].layers[0].register_forward_hook(lambda *given: seen.append(given[2].dtype))
+            trainer.get_criterion().around(state.key, dataset.collater([dataset[0]])["key"])
+            assert seen == [torch.bfloat16] and {p.dtype for p in slow} == {torch.float32}
 
     in_processes(2, work)
 

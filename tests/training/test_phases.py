@@ -223,6 +223,10 @@ def test_the_precision_is_said_and_another_one_warns(
     pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from xling.models import encoder
+    from xling.training.log import Log
+
+    write, shown = Log.write_train, list[str]()
+    monkeypatch.setattr(Log, "write_train", lambda *given: shown.append(write(*given)) or shown[-1])
 
     fast = {"fast": True}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -243,6 +247,9 @@ def test_the_precision_is_said_and_another_one_warns(
         "bfloat16: the processor has AMX or AVX512-BF16",
         "float32: the processor has no AMX or AVX512-BF16",
     ]
+    ends = [line.split(", ")[-1].partition(" (")[::2] for line in shown]
+    assert ends[:2] == [("bfloat16", "the processor has AMX or AVX512-BF16)"), ("bfloat16", "")]
+    assert ("float32", "the processor has no AMX or AVX512-BF16)") in ends
 
 
 @pytest.mark.parametrize(

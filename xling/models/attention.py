@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xling.models import local
-from xling.models.blocks import Layout, cut, lengths_of
+from xling.models.blocks import Layout, One, cut, lengths_of
 from xling.models.dropout import dropout
 from xling.models.rope import Rotation
 
@@ -54,6 +54,7 @@ class Attention:
     turn: Rotation | None = None
     _starts: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False, compare=False)
     _plan: _Plan | None = field(default=None, init=False, repr=False, compare=False)
+    _one: Block | None = field(default=None, init=False, repr=False, compare=False)
 
     @cached_property
     def longest(self) -> int:
@@ -83,6 +84,30 @@ class Attention:
             object.__setattr__(self, "_plan", _Plan(rows, columns, self._masks(rows, columns)))
         assert self._plan is not None
         return self._plan
+
+    def told(self, x: Float[Tensor, "tokens dim"], width: int) -> Starts | Block:
+        """Return which tokens attend to which for compiled code, in tensors and numbers that may differ by batch.
+
+        Args:
+            x: states of the queries, (N, D).
+            width: size of a head.
+
+        Returns:
+            For flash attention the starts of the sequences; else one dense block, however much it is padded, since
+            every other number of blocks would be compiled anew.
+        """
+        device = x.device
+        if is_unpadded(x.new_empty(0, 1, width), self):
+            return Starts(*self.starts(device), self.longest, self.longest_key)
+        if self._one is None:
+            sides = [lengths_of(runs) for runs in (self.runs, self.keys or self.runs)]
+            rows, columns = (Layout([lengths], device) for lengths in sides)
+            (mask,) = self._masks(rows, columns)
+            object.__setattr__(self, "_one", Block(rows.one(), columns.one(), mask))
+        assert self._one is not None
+        if self.bias is None:
+            return self._one
+        return self._one._replace(mask=self.biased(self._one.mask, self.longest))
 
     def _masks(self, rows: Layout, columns: Layout) -> list[Tensor | None]:
         # Positions after a row are masked anyway, including padding.
@@ -117,7 +142,7 @@ class Attention:
         """Return the same attention with another bias; both share the dense blocks."""
         self.plan(bias.device)
         other = replace(self, bias=bias)
-        for name in ("_starts", "_plan"):
+        for name in ("_starts", "_plan", "_one"):
             object.__setattr__(other, name, getattr(self, name))
         return other
 
@@ -142,6 +167,23 @@ class _Plan(NamedTuple):
     queries: Layout
     keys: Layout
     masks: list[Tensor | None]
+
+
+class Starts(NamedTuple):
+    """Where sequences begin, for flash attention: see `Attention.starts` and `Attention.longest`."""
+
+    queries: Int32[Tensor, " borders"]
+    keys: Int32[Tensor, " borders"]
+    longest: int
+    longest_key: int
+
+
+class Block(NamedTuple):
+    """All sequences in one dense block; the mask is bool (True where visible), or added to the scores."""
+
+    queries: One
+    keys: One
+    mask: Bool[Tensor, " ..."] | Float[Tensor, " ..."] | None
 
 
 def borders(runs: Runs, device: torch.device) -> Int32[Tensor, " borders"]:
@@ -196,6 +238,37 @@ def attend(
         attend_dense(q, k, v, mask, how.drop, past_only) for q, k, v, mask in zip(*dense, masks, strict=True)
     ]
     return plan.queries.packed([block.transpose(1, 2) for block in outputs])
+
+
+def attend_told(
+    query: Float[Tensor, "tokens heads head_dim"],
+    key: Float[Tensor, "keys heads head_dim"],
+    value: Float[Tensor, "keys heads head_dim"],
+    told: Starts | Block,
+    rule: tuple[float, bool, int],
+) -> Float[Tensor, " tokens heads*head_dim"]:
+    """Compute `attend` without a step that a compiler could not follow or would have to compile for each batch.
+
+    Args:
+        query, key, value: as for `attend`.
+        told: what `Attention.told` returned.
+        rule: `Attention.drop`, ``causal`` and ``window``.
+
+    Returns:
+        (N, H * C).
+    """
+    drop, causal, window = rule
+    if isinstance(told, Starts):
+        return _flash(query, key, value, *told, drop, causal, window=window).flatten(1)
+    q, k, v = (one.spread(x) for one, x in ((told.queries, query), (told.keys, key), (told.keys, value)))
+    if window and local.pays(q.shape[1], window):
+        pieces = local.in_blocks(q, k, v, window)
+        near = attend_dense(*pieces, mask=told.mask, drop=drop).transpose(1, 2)
+        return told.queries.packed(near.reshape(len(q), -1, *q.shape[2:])[:, : q.shape[1]])
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    # The mask of a window, or with biases, leaves out what comes later.
+    past_only = causal and not window and (told.mask is None or told.mask.dtype == torch.bool)
+    return told.queries.packed(attend_dense(q, k, v, told.mask, drop, past_only).transpose(1, 2))
 
 
 def _attend_near(query: Tensor, key: Tensor, value: Tensor, how: Attention, plan: _Plan) -> Tensor:

@@ -7,7 +7,7 @@ separate block costs about as much as `SPARE` wasted scores.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -89,6 +89,34 @@ class Layout:
         rows_of, places, empty = self._rows
         packed_rows: Tensor = _Moved.apply(stacked, places, rows_of, empty)  # type: ignore[no-untyped-call]
         return packed_rows
+
+    def one(self) -> One:
+        """Return how a layout of a single block converts rows, for compiled code."""
+        ((_, longest),) = self.shapes
+        return One(longest, *(self._rows[:2] if self._rows else (None, None)))
+
+
+class One(NamedTuple):
+    """What a `Layout` of one block does, in tensors and numbers alone, as compiled code takes them.
+
+    Attributes:
+        longest: places of each sequence.
+        rows, places: row of each place, and place of each row, int64; None if there is no padding.
+    """
+
+    longest: int
+    rows: Int[Tensor, " places"] | None
+    places: Int[Tensor, " tokens"] | None
+
+    def spread(self, packed: Shaped[Tensor, " tokens *row"]) -> Shaped[Tensor, " _ _ *row"]:
+        """Convert (N, ...) to (sequences, longest, ...)."""
+        packed = packed if self.rows is None else packed.index_select(0, self.rows)
+        return packed.unflatten(0, (-1, self.longest))
+
+    def packed(self, block: Shaped[Tensor, " _ _ *row"]) -> Shaped[Tensor, "tokens size"]:
+        """Convert (sequences, longest, ...) back to flat packed rows, (N, size of a row)."""
+        rows = block.flatten(2).flatten(0, 1)
+        return rows if self.places is None else rows.index_select(0, self.places)
 
 
 class _Moved(torch.autograd.Function):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
     from torch.distributed.tensor import DTensor
 
+FORWARD = ("project",)
+"""Methods of layers, beside ``forward``, for which a sharded layer gathers its weights."""
 _waited_s = 0.0
 _beside: dict[str, dist.ProcessGroup] = {}
 
@@ -146,7 +148,8 @@ def shard(
     """Shard weights, gradients and moments over the processes (FSDP2); gradients are summed in float32.
 
     Each of ``layers`` gathers its weights while it computes; all other weights are gathered while a loss is
-    computed. After this call the parameters of ``model`` are DTensors; it can still load unsharded weights.
+    computed. A layer of float32 weights in a model of bfloat16 (a momentum encoder's) gathers them rounded. After this
+    call the parameters of ``model`` are DTensors; it can still load unsharded weights.
 
     Gradients are exchanged in the last batch of an update only. Until then a process keeps float32 gradients of
     the whole model.
@@ -167,16 +170,22 @@ def shard(
     Source: Zhao et al. 2023; torch.distributed.fsdp.fully_shard.
     """
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 
     mesh, policy = None, MixedPrecisionPolicy(reduce_dtype=torch.float32)
+    working = next(model.parameters()).dtype
+    rounded = MixedPrecisionPolicy(working, reduce_dtype=torch.float32, cast_forward_inputs=False)
     if shard_size and shard_size < size():
         device = next(model.parameters()).device.type
         mesh = init_device_mesh(
             device, (size() // shard_size, shard_size), mesh_dim_names=("copies", "parts")
         )
     for layer in layers:
-        fully_shard(layer, mesh=mesh, mp_policy=policy)
+        others = next(layer.parameters()).dtype != working
+        fully_shard(layer, mesh=mesh, mp_policy=rounded if others else policy)
+        for name in FORWARD:
+            if hasattr(layer, name):
+                register_fsdp_forward_method(layer, name)
     whole = _Whole(model)
     fully_shard(whole, mesh=mesh, mp_policy=policy)
     model.register_load_state_dict_pre_hook(_shard_state)  # type: ignore[no-untyped-call]

@@ -16,10 +16,12 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from xling.core.precision import fast_bfloat16
 from xling.models import adapters, parts, windows
-from xling.models.attention import Attention, Runs, attend
+from xling.models.attention import Attention, Block, Runs, Starts, attend, attend_told
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
+from xling.models.positions import Relative, Sinusoidal
 from xling.models.rope import Rotation, dtype_of_angles, rotated, rotation
 from xling.models.setting import ENCODER, Side
 from xling.models.shape import Shape, plain
@@ -28,15 +30,13 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
 PAD = 1
-COMPILER = "inductor"
-BUCKETS, FARTHEST = 32, 128  # number of buckets and largest distance of relative positions
+COMPILER, GRAPHS = "inductor", 64
 NORMS: dict[str, Callable[..., nn.Module]] = {
     "layer": nn.LayerNorm,
     "rms": nn.RMSNorm,
     "unshifted": partial(nn.LayerNorm, bias=False),
 }
 POSITIONS = ("learnt", "sinusoidal", "relative", "rope")
-BEFORE = 2  # rows of fairseq's table of sines before that of the first position
 INITS = ("bert", "megatron")
 FFNS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -64,73 +64,6 @@ else:
     EncoderConfig = fairseq_class("EncoderConfig", FairseqDataclass, None, ENCODER)
 
 
-class Relative(nn.Module):
-    """Relative position biases (T5): a number per head and distance, added to the attention score.
-
-    Half of the buckets (of each direction, if both are visible) hold one distance each. The others hold
-    increasing ranges of distances up to `FARTHEST` and beyond.
-
-    Args:
-        heads: attention heads.
-        causal: positions after the query are not visible.
-        layers: number of layers with their own biases, 1 if all layers share them.
-
-    Source: Raffel et al. 2020, section 2.1; ``_relative_position_bucket`` of their code.
-    """
-
-    def __init__(self, heads: int, causal: bool = False, layers: int = 1) -> None:
-        super().__init__()
-        self.causal, self.layers, self.table = causal, layers, nn.Embedding(BUCKETS, layers * heads)
-
-    def bucket(self, offsets: Int[Tensor, " *shape"]) -> Int[Tensor, " *shape"]:
-        """Return the buckets of offsets (key position minus query position), int64 of any shape."""
-        one_way = BUCKETS if self.causal else BUCKETS // 2
-        exact, far = one_way // 2, (-offsets if self.causal else offsets.abs()).clamp(min=0)
-        log = torch.log(far.clamp(min=1).float() / exact) / math.log(FARTHEST / exact) * (one_way - exact)
-        buckets = torch.where(far < exact, far, (exact + log.long()).clamp(max=one_way - 1))
-        return buckets if self.causal else buckets + one_way * (offsets > 0)
-
-    def at(self, offsets: Int[Tensor, " *shape"]) -> Float[Tensor, " *shape heads"]:
-        """Return the biases of each head, layer after layer, at offsets of any shape, (..., H)."""
-        biases: Tensor = self.table(self.bucket(offsets))
-        return biases
-
-    def forward(self, length: int, device: torch.device) -> Float[Tensor, "heads {length} {length}"]:
-        """Return the biases of every query and key of a sequence, (H, length, length)."""
-        offsets = torch.arange(1 - length, length, device=device)
-        return self.at(offsets).t().unfold(1, length, 1).flip(1)
-
-    def by_layer(self, how: Attention, num_layers: int, device: torch.device) -> list[Attention]:
-        """Return the attention of each layer with its biases."""
-        first, *others = self(how.longest, device).chunk(self.layers)
-        attentions = [replace(how, bias=first)]
-        attentions += [attentions[0].with_bias(bias) for bias in others]
-        return attentions if self.layers > 1 else attentions * num_layers
-
-
-class Sinusoidal(nn.Module):
-    """Fixed position vectors: sines in the first half and cosines in the second.
-
-    Args:
-        positions: number of positions.
-        dim: width, even.
-
-    Source: fairseq, ``sinusoidal_positional_embedding.py``; its first position has the third row.
-    """
-
-    table: Float[Tensor, "positions dim"]
-
-    def __init__(self, positions: int, dim: int) -> None:
-        super().__init__()
-        steps = torch.exp(torch.arange(dim // 2).float() * -(math.log(10_000) / max(1, dim // 2 - 1)))
-        angles = torch.arange(BEFORE, BEFORE + positions).float()[:, None] * steps
-        self.register_buffer("table", torch.cat([angles.sin(), angles.cos()], 1), persistent=False)
-
-    def forward(self, positions: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens dim"]:
-        """Return the vectors (N, D) of positions (N,)."""
-        return self.table[positions]
-
-
 def make_norm(cfg: EncoderConfig, wanted: bool = True) -> nn.Module:
     """Create the norm layer of a model, or an identity if it is not wanted."""
     assert cfg.norm in NORMS, f"norm {cfg.norm!r}: {', '.join(NORMS)}"
@@ -151,7 +84,7 @@ class Layer(nn.Module):
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
         self.out_dropout = cfg.dropout if cfg.attention_out_dropout < 0 else cfg.attention_out_dropout
         self.compiled, self.ffn = cfg.compile, cfg.ffn
-        width = cfg.head_dim or cfg.dim // cfg.heads
+        self.width = width = cfg.head_dim or cfg.dim // cfg.heads
         inner = cfg.heads * width
         self.qkv = nn.Linear(cfg.dim, 3 * inner, cfg.biases)
         self.out = nn.Linear(inner, cfg.dim, cfg.biases)
@@ -165,9 +98,15 @@ class Layer(nn.Module):
 
     def forward(self, x: Float[Tensor, "tokens dim"], how: Attention) -> Float[Tensor, "tokens dim"]:
         """Map (N, D) -> (N, D)."""
-        before, after = _compiled() if self.compiled else (projections, after_attention)
-        query, key, value = before(self, x, how.turn).unbind(1)
-        return after(self, x, attend(query, key, value, how))
+        if self.compiled:
+            told = how.told(x, self.width)
+            return _compiled()(self, x, how.turn, told, (how.drop, how.causal, how.window))
+        query, key, value = projections(self, x, how.turn).unbind(1)
+        return after_attention(self, x, attend(query, key, value, how))
+
+    def project(self, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens 3 heads head_dim"]:
+        """Return `projections` of (N, D); in a sharded model the layer gathers its weights for them."""
+        return projections(self, x).clone()  # FSDP2 warns of views
 
 
 def projections(
@@ -216,17 +155,32 @@ def after_attention(
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
-@cache
-def _compiled() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Return the two halves of a layer, compiled for any number of tokens.
+def whole(
+    layer: Layer,
+    x: Float[Tensor, "tokens dim"],
+    turn: Rotation | None,
+    told: Starts | Block,
+    rule: tuple[float, bool, int],
+) -> Float[Tensor, "tokens dim"]:
+    """Map (N, D) -> (N, D) as ``layer`` does; ``told`` and ``rule`` as for `xling.models.attention.attend_told`."""
+    query, key, value = projections(layer, x, turn).unbind(1)
+    return after_attention(layer, x, attend_told(query, key, value, told, rule))
 
-    Attention is not compiled: its blocks differ in every batch, and each would be compiled again.
+
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    """Return `whole`, compiled for any number of tokens and sequences."""
+    return compiled(whole)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function in one graph for any sizes.
+
+    Kinds of layers and of batches (first or not, with a window or padding or not, trained or not) have graphs of their
+    own, of which torch allows too few by default.
     """
-    both = (
-        torch.compile(half, fullgraph=True, dynamic=True, backend=COMPILER)
-        for half in (projections, after_attention)
-    )
-    return next(both), next(both)
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
+    return torch.compile(function, fullgraph=True, dynamic=True, backend=COMPILER)
 
 
 class Encoder(nn.Module):
@@ -461,12 +415,8 @@ def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
     assert precision in ("auto", "fp32", "bf16"), f"precision {precision!r}: auto, fp32 or bf16"
     if precision != "auto":
         return torch.bfloat16 if precision == "bf16" else torch.float32, f"model.precision={precision}"
-    if torch.cuda.is_available():
-        fast, has = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {} bfloat16"
-    else:
-        fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-        has = "the processor has {} AMX or AVX512-BF16"
-    return torch.bfloat16 if fast else torch.float32, has.format("" if fast else "no").replace("  ", " ")
+    fast, why = fast_bfloat16(torch)
+    return torch.bfloat16 if fast else torch.float32, why
 
 
 def initialise(module: nn.Module) -> None:

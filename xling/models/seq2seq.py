@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xling.models import encoder, parts
-from xling.models.attention import Attention, Runs, attend
+from xling.models.attention import Attention, Block, Runs, Starts, attend, attend_told
 from xling.models.dropout import dropout
 from xling.models.encoder import (
     EncoderConfig,
@@ -101,10 +101,14 @@ class DecoderLayer(Layer):
             to_self: maps queries, keys and values (M, 3, H, C) to the attention output over the past, (M, D).
             to_source: maps queries (M, H, C) to the attention output over the source, (M, D).
         """
-        before, between, after = _compiled() if self.compiled else (projections, _between, _after)
-        x, query = between(self, x, to_self(before(self, x)))
-        out: Tensor = after(self, x, to_source(query))
-        return out
+        if self.compiled and isinstance(to_self, ToSelf) and isinstance(to_source, ToSource):
+            hows = to_self.how, to_source.how
+            told = [how.told(x, self.width) for how in hows]
+            rules = [(how.drop, how.causal, how.window) for how in hows]
+            compiled: Tensor = _compiled()(self, x, to_source.memory, *told, *rules)
+            return compiled
+        x, query = _between(self, x, to_self(projections(self, x)))
+        return _after(self, x, to_source(query))
 
     def memory(
         self, states: Float[Tensor, "tokens dim"]
@@ -131,13 +135,48 @@ def _after(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
+class ToSelf(NamedTuple):
+    """Attention of packed targets over their past."""
+
+    how: Attention
+
+    def __call__(self, qkv: Float[Tensor, "tokens 3 heads size"]) -> Float[Tensor, "tokens inner"]:
+        """Map queries, keys and values (M, 3, H, C) to the attention output (M, H * C)."""
+        query, key, value = qkv.unbind(1)
+        return attend(query, key, value, self.how)
+
+
+class ToSource(NamedTuple):
+    """Attention of packed targets over the states of packed sources, ``memory`` (N, D)."""
+
+    how: Attention
+    layer: DecoderLayer
+    memory: Float[Tensor, "sources dim"]
+
+    def __call__(self, query: Float[Tensor, "tokens heads size"]) -> Float[Tensor, "tokens inner"]:
+        """Map queries (M, H, C) to the attention output (M, H * C)."""
+        return attend(query, *self.layer.memory(self.memory), self.how)
+
+
+def whole(
+    layer: DecoderLayer,
+    x: Float[Tensor, "tokens dim"],
+    memory: Float[Tensor, "sources dim"],
+    told: Starts | Block,
+    told_of_source: Starts | Block,
+    rule: tuple[float, bool, int],
+    rule_of_source: tuple[float, bool, int],
+) -> Float[Tensor, "tokens dim"]:
+    """Map (M, D) -> (M, D) as ``layer`` does; what is told as for `xling.models.attention.attend_told`."""
+    query, key, value = projections(layer, x).unbind(1)
+    x, query = _between(layer, x, attend_told(query, key, value, told, rule))
+    return _after(layer, x, attend_told(query, *layer.memory(memory), told_of_source, rule_of_source))
+
+
 @cache
-def _compiled() -> tuple[Callable[..., Any], ...]:
-    """Return the three parts of a layer around its attentions, compiled for any number of tokens."""
-    return tuple(
-        torch.compile(part, fullgraph=True, dynamic=True, backend=encoder.COMPILER)
-        for part in (projections, _between, _after)
-    )
+def _compiled() -> Callable[..., Any]:
+    """Return `whole`, compiled for any number of tokens and sequences."""
+    return encoder.compiled(whole)
 
 
 class Decoder(nn.Module):
@@ -209,19 +248,7 @@ class Decoder(nn.Module):
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for layer, seen in zip(self.layers, owns, strict=True):
             assert isinstance(layer, DecoderLayer)
-
-            def to_self(
-                qkv: Float[Tensor, "tokens 3 heads size"], seen: Attention = seen
-            ) -> Float[Tensor, "tokens dim"]:
-                query, key, value = qkv.unbind(1)
-                return attend(query, key, value, seen)
-
-            def to_source(
-                query: Float[Tensor, "tokens heads size"], layer: DecoderLayer = layer
-            ) -> Float[Tensor, "tokens dim"]:
-                return attend(query, *layer.memory(memory), other)
-
-            given = (x, to_self, to_source)
+            given = (x, ToSelf(seen), ToSource(other, layer, memory))
             x = checkpoint(layer, *given, use_reentrant=False) if again else layer(*given)
         out: Tensor = self.final_norm(x)
         return out

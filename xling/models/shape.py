@@ -54,7 +54,7 @@ class _Settings:
         lang_first: a source begins with that token instead, and the decoder reads ``</s> [lang] y`` and predicts
             ``[lang] y </s>`` (mBART-50, M2M-100, NLLB), not ``[lang] y``.
         checkpoint_activations: keep only the input of each layer and recompute the rest in the backward pass.
-        compile: compile the computation between two attentions.
+        compile: compile whole layers.
         lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.adapters`; only
             without a decoder, like ``invertible``.
         invertible: an adapter on the word vectors.

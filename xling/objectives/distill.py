@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from xling.core.ranges import POSITIVE, ranged
 from xling.models import checkpoint
 from xling.models.attention import Attention, Runs
-from xling.models.encoder import EncoderModel, Layer, projections
+from xling.models.encoder import EncoderModel, Layer
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
 from xling.objectives.trial import Trial
@@ -87,7 +87,6 @@ class Distill(Mmlm):
 
     trial = Trial({"teacher": "{teacher}"}, changes=("context",), ignores=("own token",))
     config = DistillConfig
-    shardable = False
 
     def modules(self, model: Any) -> nn.Module:
         """Load the teacher and create the projection."""
@@ -113,7 +112,7 @@ class Distill(Mmlm):
             place = (cfg.teacher_layer or teacher.cfg.layers) - 1
             last, taught_by = model.encoder.layers[-1], teacher.encoder.layers[place]
             assert isinstance(last, Layer) and isinstance(taught_by, Layer)
-            vectors = projections(last, ours[-2]), projections(taught_by, theirs[place])
+            vectors = last.project(ours[-2]), taught_by.project(theirs[place])
             heads = cfg.relation_heads or teacher.cfg.heads
             rows = rows + cfg.relations * relation_loss(*vectors, heads, inputs["runs"])
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])

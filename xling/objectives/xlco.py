@@ -194,17 +194,19 @@ def sentence_vectors(
     return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 
-def _read_position(state: nn.Module, _: Any) -> None:
-    """Take the place in the queue from a state that was loaded."""
+def _follow_loaded(state: nn.Module, _: Any) -> None:
+    """Take the place in the queue and the working copy of the momentum encoder from a state that was loaded."""
     assert isinstance(state, ContrastState)
     state.place = state.position.tolist()
+    state.forget_copy()
 
 
 class ContrastState(nn.Module):
     """Projection, momentum encoder and queue.
 
     The momentum encoder is kept in float32 (``slow``): in bfloat16 a step of 1e-4 of a weight would be
-    rounded to zero.
+    rounded to zero. Keys are computed in the precision of the model: by a rounded copy, which is not saved, or, if the
+    model is sharded, by weights that are rounded when they are gathered.
 
     Args:
         encoder: the model's encoder, which is copied.
@@ -222,12 +224,14 @@ class ContrastState(nn.Module):
         self.slow = (
             copy.deepcopy(nn.ModuleList([encoder, self.projection])).float().requires_grad_(False).eval()
         )
+        self.dtype = dtype
+        self.__dict__["_copy"] = None  # a module that is no part of this one
         self.queue: Tensor
         self.position: Tensor
         self.register_buffer("queue", torch.zeros(cfg.queue_size, dim))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
         self.place = [0, 0]  # `position`, which would have to be waited for on a GPU
-        self.register_load_state_dict_post_hook(_read_position)
+        self.register_load_state_dict_post_hook(_follow_loaded)
         self.pending: list[tuple[int, Tensor]] = []  # place of the batch in the update, and its keys
 
     def train(self, mode: bool = True) -> ContrastState:
@@ -243,8 +247,23 @@ class ContrastState(nn.Module):
     @torch.no_grad()
     def key(self, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
         """Compute a packed batch's keys (momentum encoder), float32 (B, D), of length 1 with ``normalise``."""
-        encoder, projection = self.slow
+        encoder, projection = self.working()
         return self._projected(encoder, projection, packed)
+
+    def working(self) -> nn.ModuleList:
+        """Return the momentum encoder and its projection in the precision of the model."""
+        kept = next(self.slow.parameters())
+        if self.dtype == kept.dtype or ddp.is_part(kept):
+            return self.slow
+        copied = self.__dict__["_copy"]
+        if copied is None or next(copied.parameters()).device != kept.device:
+            copied = self.__dict__["_copy"] = copy.deepcopy(self.slow).to(self.dtype)
+        assert isinstance(copied, nn.ModuleList)
+        return copied
+
+    def forget_copy(self) -> None:
+        """Have the copy of the momentum encoder made anew, after its float32 weights were replaced."""
+        self.__dict__["_copy"] = None
 
     def _projected(self, encoder: nn.Module, projection: nn.Module, packed: dict[str, Any]) -> Tensor:
         vectors = projection(sentence_vectors(encoder, packed, self.layer, self.pooling)).float()
@@ -283,7 +302,10 @@ class ContrastState(nn.Module):
     def follow(self, encoder: Encoder, momentum: float) -> None:
         """Move the momentum encoder towards the encoder."""
         live = [ddp.local(p).float() for p in (*encoder.parameters(), *self.projection.parameters())]
-        torch._foreach_lerp_([ddp.local(p) for p in self.slow.parameters()], live, 1 - momentum)
+        masters = [ddp.local(p) for p in self.slow.parameters()]
+        torch._foreach_lerp_(masters, live, 1 - momentum)
+        if (working := self.working()) is not self.slow:
+            torch._foreach_copy_(list(working.parameters()), masters)
 
 
 @objective("xlco")

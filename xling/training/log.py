@@ -72,7 +72,8 @@ class Log:
     def write_train(self, trainer: Trainer, updates: Updates) -> str:
         """Write the training loss since the last line; return a short form for the progress bar.
 
-        The first line of an epoch also states how much of each language, or pair, the epoch holds.
+        The first line says why the precision is what it is. That of an epoch also states how much of each language,
+        or pair, the epoch holds.
         """
         values = metrics.get_smoothed_values("train")
         rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
@@ -91,13 +92,14 @@ class Log:
             **({"gnorm": round(float(values["gnorm"]), 4)} if values.get("gnorm") is not None else {}),
             **dict(zip(MISHAPS, (updates.skipped, updates.halved), strict=True)),
         }
+        dtype, _, why = self.precision.partition(": ")
+        shown = f"{dtype} ({why})" if not self._told else dtype
         counts |= {"precision": self.precision} if not self._told else {}
         self._told = True
         counts |= self._of_epoch(trainer.task.dataset("train"))
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
-        shown = f", MFU {used:.1%}" if most else ""
-        shown += f", {self.precision.partition(':')[0]}"
-        return f"loss {losses.get('loss', math.nan):.3f}, lr {updates.rate:.2e}, {rate:,.0f} tokens/s{shown}"
+        mfu = f"MFU {used:.1%}, " if most else ""
+        return f"loss {losses.get('loss', math.nan):.3f}, lr {updates.rate:.2e}, {rate:,.0f} tokens/s, {mfu}{shown}"
 
     def _of_epoch(self, dataset: Any) -> dict[str, Any]:
         """Return the epoch's number and tokens by language, ``drawn/sw``, if they have not been written yet."""

@@ -1,0 +1,21 @@
+"""In which precision a machine trains by default; `model.precision=auto` and ``xling doctor`` say the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def fast_bfloat16(torch: Any) -> tuple[bool, str]:
+    """Return whether the GPU, or without one the processor, multiplies bfloat16 fast, and the reason.
+
+    Emulation does not count: it is slower than float32.
+
+    Args:
+        torch: the module, which this room does not import.
+    """
+    if torch.cuda.is_available():
+        fast, has = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {}bfloat16"
+    else:
+        fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+        has = "the processor has {}AMX or AVX512-BF16"
+    return bool(fast), has.format("" if fast else "no ")
