@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import inf
 from pathlib import Path
 
 from xling.core import languages, manifest
@@ -82,9 +83,10 @@ def run(cfg: AlteredConfig) -> manifest.Manifest:
             "one of them",
             "leave domain= out: it is other text of the first language",
         )
-    if cfg.test < 1 or cfg.rows < 0 or cfg.common < 0:
+    if cfg.test < 1 or cfg.rows < 0 or cfg.common < 0 or not 0 <= cfg.mb < inf:
         raise UserError(
-            f"test={cfg.test} rows={cfg.rows} common={cfg.common}", "test from 1, rows and common from 0"
+            f"test={cfg.test} rows={cfg.rows} common={cfg.common} mb={cfg.mb:g}",
+            "test from 1, rows, common and mb from 0",
         )
     paths = [Path(name) for name in (cfg.first, cfg.second, cfg.domain) if name]
     out = Path(cfg.out)

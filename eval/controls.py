@@ -19,6 +19,7 @@ from xling.eval.backend import FitConfig
 from xling.eval.grams import character_grams
 from xling.eval.kinds.base import Kind
 from xling.eval.suite import Example, Suite
+from xling.transfer.encode import PROBABILITIES, is_soft, shares_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -80,6 +81,8 @@ class Ngram:
         """Fit a classifier, a tagger, or both for intents with slots."""
         read = self._read(suite, train)
         features, names, tags = ([part for part in column if part is not None] for column in read)
+        if any(map(is_soft, train)):
+            return [(_soft_classifier(features, train), None)]
         return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
 
     def _read(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
@@ -99,6 +102,17 @@ class Ngram:
         names = classifier.predict(list(features)).tolist() if classifier and rows else [None] * len(rows)
         tags = _tags(tagger, rows) if tagger else [None] * len(rows)
         return [suite.shape.answer_of(*pair) for pair in zip(names, tags, strict=True)]
+
+    def probabilities(
+        self, checkpoint: Any, labels: Sequence[str], rows: Sequence[Example]
+    ) -> Float32[np.ndarray, "rows labels"]:
+        """Return the probability of each of ``labels`` for texts with one class; 0 for one that it has not seen."""
+        features = [character_grams(row.fields["text"]) for row in rows]
+        known = {name: place for place, name in enumerate(checkpoint[0].classes_)}
+        found = np.zeros((len(rows), len(labels)), dtype=np.float32)
+        here = [place for place, name in enumerate(labels) if name in known]
+        found[:, here] = checkpoint[0].predict_proba(features)[:, [known[labels[place]] for place in here]]
+        return found
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -124,12 +138,31 @@ def _no_answer(name: str, suite: Suite) -> UserError:
 
 def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
     """Fit TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
+    return make_pipeline(*_parts()).fit(features, labels)
+
+
+def _parts() -> tuple[Any, Any]:
+    """Return TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression, not fitted yet."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
     seen_twice = TfidfVectorizer(analyzer=_same, min_df=2, sublinear_tf=True, dtype=np.float32)
-    return make_pipeline(seen_twice, LogisticRegression(C=10.0, max_iter=200, tol=1e-3)).fit(features, labels)
+    return seen_twice, LogisticRegression(C=10.0, max_iter=200, tol=1e-3)
+
+
+def _soft_classifier(features: Sequence[list[str]], rows: Sequence[Example]) -> Any:
+    """Fit the same to rows of which a teacher gave the probability of each class: a row counts once, in parts."""
+    from sklearn.pipeline import make_pipeline
+
+    labels = sorted({name for row in rows for name in row.fields.get(PROBABILITIES, {row.label: 1.0})})
+    shares = np.stack([shares_of(row, labels) for row in rows])
+    place, of_class = np.nonzero(shares)
+    seen_twice, regression = _parts()
+    counts = seen_twice.fit_transform(features)
+    names = np.array(labels)[of_class]
+    return make_pipeline(seen_twice, regression.fit(counts[place], names, shares[place, of_class]))
 
 
 def _same(features: list[str]) -> list[str]:

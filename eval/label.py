@@ -12,7 +12,8 @@ language learns these labels. What the paper leaves open, and what is done here:
   them better than any new text. With ``folds`` a row is labelled by a teacher that has not learned its translation.
 - How the student is chosen: the dev rows are labelled by the teacher, too. No label of the target language is read,
   except for ``gold`` in the manifest, which says how many training labels are right and changes nothing.
-- Labels are hard, as in the paper; each row counts once.
+- Labels are hard, as in the paper, and each row counts once. With ``soft`` a row has the teacher's probability of every
+  class beside its label, and the student learns these (Hinton et al. 2015, at temperature 1).
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ from xling.eval.protocols import select, source_rows, training_suite
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import ROWS, Example, Suite, data_folder, load, scored_split, suites
 from xling.text import reader
+from xling.transfer.encode import PROBABILITIES
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
 
 STAGE = "label"
 SHORTEST, LONGEST = 5, 95
+DIGITS = 4
+"""Digits of a written probability."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class LabelConfig:
         lines: of ``text`` that the teacher reads, drawn by ``seed``.
         folds: teachers for training rows whose ids are ids of source rows too: each learns all but one part of the
             source rows, and labels the rows with the ids of that part. 1: the one teacher labels all rows.
+        soft: write the probabilities of the classes with each training row; a student learns them in place of labels.
         seed: of the teacher's fine-tuning and of what is drawn.
         fit: settings of the teacher's fine-tuning.
     """
@@ -73,6 +78,7 @@ class LabelConfig:
     per_class: int = 100
     lines: int = 20_000
     folds: int = 1
+    soft: bool = False
     seed: int = 1
     fit: FitConfig = field(default_factory=FitConfig)
 
@@ -114,7 +120,8 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
 
     system = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
     teacher = _Teacher(cfg, suite, system, learned, chosen_on)
-    train = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
+    found = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
+    train = [teacher.named(row, each, cfg.soft) for row, each in zip(unlabelled, found, strict=True)]
     metric = METRICS[suite.metric]
     right = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
     more = list(_surest(cfg, teacher, _like(cfg, unlabelled, {*_texts(dev), *_texts(test)})))
@@ -182,8 +189,18 @@ class _Teacher:
 
     def labelled(self, rows: Sequence[Example]) -> list[Example]:
         """Return the rows with the most likely label in place of theirs."""
-        best = self.probabilities(rows).argmax(1)
-        return [replace(row, label=self.labels[i]) for row, i in zip(rows, best.tolist(), strict=True)]
+        return [
+            self.named(row, each, False) for row, each in zip(rows, self.probabilities(rows), strict=True)
+        ]
+
+    def named(self, row: Example, probabilities: Float32[np.ndarray, " labels"], soft: bool) -> Example:
+        """Return a row with the most likely label, with ``soft`` also with the probabilities."""
+        label = self.labels[int(probabilities.argmax())]
+        if not soft:
+            return replace(row, label=label)
+        rounded = np.round(probabilities.astype(float), DIGITS).tolist()
+        shares = {name: share for name, share in zip(self.labels, rounded, strict=True) if share}
+        return replace(row, label=label, fields={**row.fields, PROBABILITIES: shares})
 
 
 def _crosswise(
@@ -193,17 +210,17 @@ def _crosswise(
     learned: Sequence[Example],
     chosen_on: Sequence[Example],
     rows: Sequence[Example],
-) -> list[Example]:
-    """Return the rows with labels, each by a teacher that has not learned the source row with its id."""
+) -> Float32[np.ndarray, "rows labels"]:
+    """Return the probability of each label, by a teacher that has not learned the source row with the row's id."""
     part = {row.id: number % cfg.folds for number, row in enumerate(learned)} if cfg.folds > 1 else {}
-    fold_of = [part.get(row.id, -1) for row in rows]
-    labelled: dict[int, Example] = {}
-    for fold in dict.fromkeys(fold_of):
+    fold_of = np.array([part.get(row.id, -1) for row in rows])
+    found = np.zeros((len(rows), len(teacher.labels)), dtype=np.float32)
+    for fold in dict.fromkeys(fold_of.tolist()):
         others = [row for row in learned if part.get(row.id) != fold]
         by = teacher if fold < 0 else _Teacher(cfg, suite, teacher.system, others, chosen_on)
-        mine = [place for place, of in enumerate(fold_of) if of == fold]
-        labelled |= zip(mine, by.labelled([rows[place] for place in mine]), strict=True)
-    return [labelled[place] for place in range(len(rows))]
+        mine = np.flatnonzero(fold_of == fold)
+        found[mine] = by.probabilities([rows[place] for place in mine.tolist()])
+    return found
 
 
 def _texts(rows: Sequence[Example]) -> list[str]:
@@ -231,10 +248,10 @@ def _surest(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Ite
         return
     probabilities = teacher.probabilities(rows)
     best, sure = probabilities.argmax(1), probabilities.max(1)
-    for number, label in enumerate(teacher.labels):
+    for number in range(len(teacher.labels)):
         mine = np.flatnonzero(best == number)
         for i in sorted(mine[np.argsort(-sure[mine], kind="stable")][: cfg.per_class].tolist()):
-            yield replace(rows[i], label=label)
+            yield teacher.named(rows[i], probabilities[i], cfg.soft)
 
 
 def _line(row: Example) -> str:

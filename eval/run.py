@@ -67,7 +67,7 @@ class Target:
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
     expand(cfg.suites)
-    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random"} & {*cfg.systems}:
+    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random", "with_ngrams"} & {*cfg.systems}:
         raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     if cfg.checkpoint and "random" in cfg.systems:
         check_control(Path(cfg.checkpoint))

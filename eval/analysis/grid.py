@@ -46,7 +46,8 @@ class GridConfig:
         out: directory to publish: ``grid.md``, ``grid.csv`` and ``claims.md``.
         base: the cell that claims compare with.
         claims: one a name: ``CELL``, or ``CELL,OTHER`` in place of ``base``; ``lower``, ``higher`` or ``same``, and a
-            column if it is not ``score``; what is claimed with its number and source; with ``|`` between.
+            column if it is not ``score``; what is claimed and by whom; and, if it is known, the number that they
+            give; with ``|`` between.
         margin: points within which two cells are the same; of bits a character and of losses a hundredth of it.
     """
 
@@ -59,13 +60,14 @@ class GridConfig:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim as read: two cells, what is said of their difference in a column, and a sentence."""
+    """A claim as read: two cells, what is said of their difference in a column, a sentence, and its authors' number."""
 
     cell: str
     other: str
     kind: str
     column: str
     text: str
+    number: str
 
 
 def run(cfg: GridConfig) -> Answer:
@@ -214,22 +216,21 @@ def claim(name: str, said: str, base: str, cells: Mapping[str, Mapping[str, Run]
     """Read a claim.
 
     Raises:
-        UserError: it has not three parts, no such kind, or a column that no run has.
+        UserError: it has not three or four parts, no such kind, or a column that no run has.
     """
-    which, _, rest = said.partition("|")
-    kind, _, text = rest.partition("|")
+    which, kind, text, number, *more = (part.strip() for part in (*said.split("|"), "", "", ""))
     cell, _, other = (part.strip() for part in which.partition(","))
-    kind, _, column = (part.strip() for part in kind.strip().partition(" "))
-    if kind not in JUDGE or not text:
+    kind, _, column = (part.strip() for part in kind.partition(" "))
+    if kind not in JUDGE or not text or any(more):
         raise UserError(
             f"claims.{name}={said}",
-            "CELL|KIND|CLAIM, where KIND is lower, higher or same and CLAIM is a sentence",
+            "CELL|KIND|CLAIM or CELL|KIND|CLAIM|NUMBER, where KIND is lower, higher or same and CLAIM is a sentence",
             f"for example claims.{name}='no-positions|lower|positions matter'",
         )
     known = dict.fromkeys(key for runs in cells.values() for run in runs.values() for key in run)
     if column and column not in known:
         raise unknown(f"column of claims.{name}", column, known)
-    return Claim(cell, other or base, kind, column or SCORE, text.strip())
+    return Claim(cell, other or base, kind, column or SCORE, text, number)
 
 
 def _claims(cfg: GridConfig, claims: Sequence[Claim], cells: Mapping[str, Mapping[str, Run]]) -> Table:
@@ -237,16 +238,24 @@ def _claims(cfg: GridConfig, claims: Sequence[Claim], cells: Mapping[str, Mappin
     for each in claims:
         if missing := [x for x in (each.cell, each.other) if x not in cells]:
             table.append(
-                (each.text, f"{each.cell}, {each.other}", each.column, None, f"not run: {missing[0]}")
+                (
+                    each.text,
+                    each.number or None,
+                    f"{each.cell}, {each.other}",
+                    each.column,
+                    None,
+                    f"not run: {missing[0]}",
+                )
             )
             continue
         difference, half = _difference(cells[each.cell], cells[each.other], each.column)
         digits = _digits(each.column)
         said = verdict(each.kind, difference, half, cfg.margin / (100 if _is_fine(each.column) else 1))
         both = f"{difference:+.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
-        table.append((each.text, f"{each.cell} - {each.other}", each.column, both, said))
+        table.append((each.text, each.number or None, f"{each.cell} - {each.other}", each.column, both, said))
     columns = (
-        ("claim and their number", ""),
+        ("claim", ""),
+        ("their number", ""),
         ("cells", ""),
         ("column", ""),
         ("our difference", ""),

@@ -122,6 +122,10 @@ class Kind:
         """Return whether a row's label has the right shape."""
         return isinstance(row.label, str)
 
+    def misfit(self, row: Example) -> tuple[str, str] | None:
+        """Return what is wrong with an optional field of a row, and what would be right; None if nothing is."""
+        return None
+
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
         """Yield the parts of a row's label that must be in the suite's closed set."""
         return ()

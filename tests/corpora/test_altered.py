@@ -111,6 +111,8 @@ def test_simple_lines_have_common_words_only() -> None:
         ({"second_lang": "en"}, "lang=en and second_lang=en are the same language"),
         ({"rows": 51}, "60 lines in common, of which 50 are left"),
         ({"test": 0}, "test=0"),
+        ({"mb": -1}, "mb=-1; valid: test from 1, rows, common and mb from 0"),
+        ({"mb": float("nan")}, "mb=nan"),
         ({"second": "x", "domain": "y"}, "second= and domain="),
         ({"second_lang": "xx"}, "unknown language"),
     ],

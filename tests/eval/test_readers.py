@@ -316,6 +316,7 @@ def test_the_list_says_what_is_at_hand(world: Path, monkeypatch: pytest.MonkeyPa
         run_list(ListConfig(world / "nowhere"))
 
 
+TEXT_ROW = {"id": "1", "fields": {"text": "a"}, "label": "sports"}
 GOOD_ROW = {"id": "1", "fields": {"text_a": "a", "text_b": "b"}, "label": "neutral"}
 
 
@@ -345,6 +346,16 @@ GOOD_ROW = {"id": "1", "fields": {"text_a": "a", "text_b": "b"}, "label": "neutr
             "xquad",
             {"id": "1", "fields": {"context": "a", "question": "b"}, "label": []},
             r"label \(\); valid: .*start",
+        ),
+        *(
+            ("sib200", TEXT_ROW | {"fields": {"text": "a", "probabilities": given}}, message)
+            for given, message in (
+                ({"sports": 0.4}, r"field 'probabilities' is \{'sports': 0.4\}; valid: a share from 0 to 1"),
+                ({"sports": 2, "travel": -1}, "valid: a share from 0 to 1 of each class, of sum 1"),
+                ({"sports": "1"}, "valid: a share from 0 to 1 of each class, of sum 1"),
+                ([0.5, 0.5], "valid: a share from 0 to 1 of each class, of sum 1"),
+                ({"sport": 1.0}, "unknown label 'sport'.*did you mean 'sports'"),
+            )
         ),
         (
             "mt",

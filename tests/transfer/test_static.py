@@ -20,6 +20,7 @@ from xling.core.errors import UserError
 from xling.core.manifest import publish
 from xling.eval import label
 from xling.eval.backend import FitConfig
+from xling.eval.controls import Ngram
 from xling.eval.suite import Example, load, suites
 from xling.models import static
 from xling.models.static import StaticEncoder
@@ -27,6 +28,7 @@ from xling.models.static_config import StaticConfig
 from xling.text.links import FILE, Linked
 from xling.transfer.common_words import LEAST_SHARE, MIN_TEXTS, common_words
 from xling.transfer.project import UNKNOWN, projected
+from xling.transfer.static import VOTES
 from xling.transfer.static_heads import (
     _of_pair,
     logistic,
@@ -64,11 +66,15 @@ def test_classes_carry_over_and_a_fresh_table_does_not(ckpt: Path) -> None:
     assert found["random"] < 0.7
 
 
+def topics_of(rows: list[Example]) -> list[Example]:
+    """Rows with classes of SIB-200, low as politics and high as sports."""
+    return [replace(row, label={"low": "politics", "high": "sports"}[row.label]) for row in rows]
+
+
 def written(folder: Path, name: str, rows: list[Example]) -> None:
-    """Rows of SIB-200 in the format that every suite is read from, low as politics and high as sports."""
-    topics = {"low": "politics", "high": "sports"}
+    """Rows of SIB-200 in the format that every suite is read from."""
     folder.joinpath("rows/sib200").mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"id": r.id, "fields": r.fields, "label": topics[r.label]}) for r in rows]
+    lines = [json.dumps({"id": r.id, "fields": r.fields, "label": r.label}) for r in topics_of(rows)]
     folder.joinpath("rows/sib200", name).write_text("\n".join(lines) + "\n")
 
 
@@ -126,10 +132,10 @@ def test_with_folds_no_teacher_has_learned_the_translation_of_what_it_labels(
             self.learned = {row.id for row in train}
             seen.append(self.learned)
 
-        def labelled(self, rows: Any) -> list[Example]:
+        def probabilities(self, rows: Any) -> Any:
             for row in rows:
                 labelled.setdefault(row.id, self.learned)
-            return super().labelled(rows)
+            return super().probabilities(rows)
 
     monkeypatch.setattr(label, "_Teacher", Teacher)
     made = labelled_by(ckpt, data, tmp_path / "out", folds=3)
@@ -142,6 +148,49 @@ def test_with_folds_no_teacher_has_learned_the_translation_of_what_it_labels(
     train = load(suites()["sib200"], "de", "train", tmp_path / "out")
     assert [row.id for row in train[: len(german)]] == [row.id for row in german]
     assert made.counts["gold_accuracy"] < 20
+
+
+def test_soft_labels_are_learned_in_place_of_hard_ones(ckpt: Path, data: Path, tmp_path: Path) -> None:
+    labelled_by(ckpt, data, tmp_path / "hard")
+    labelled_by(ckpt, data, tmp_path / "soft", soft=True)
+    suite = suites()["sib200"]
+    hard, soft = (load(suite, "de", "train", tmp_path / name) for name in ("hard", "soft"))
+    assert labels_of(soft) == labels_of(hard)
+    assert all(row.fields["text"] == other.fields["text"] for row, other in zip(hard, soft, strict=True))
+    for row in soft:
+        shares = row.fields["probabilities"]
+        assert max(shares, key=shares.__getitem__) == row.label and sum(shares.values()) == pytest.approx(
+            1, abs=1e-3
+        )
+    dev = load(suite, "de", "dev", tmp_path / "soft")
+    assert all("probabilities" not in row.fields for row in dev), "a checkpoint is chosen by labels"
+    turned = [replace(row, label="sports" if row.label == "politics" else "politics") for row in soft]
+    for name in ("pretrained", "ngram"):
+        backend = system(ckpt, name) if name == "pretrained" else Ngram()
+        answers = [
+            backend.predict(backend.fit(suite, train, [], "de", FitConfig())[-1], suite, dev, "de")
+            for train in (soft, turned, hard)
+        ]
+        assert answers[0] == answers[1], "only the probabilities count"
+        assert share_right(answers[0], answers[2]) > 0.7
+
+
+def test_voters_of_certain_probabilities_vote_as_those_with_labels(
+    ckpt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, train, others = (
+        suites()["sib200"],
+        topics_of(classified("xz", 80, 1)),
+        topics_of(classified("qw", 40, 2)),
+    )
+    certain = [replace(row, fields={**row.fields, "probabilities": {row.label: 1.0}}) for row in train]
+    backend = system(ckpt, "pretrained")
+    monkeypatch.setattr("xling.transfer.static.SOFT_VOTES", VOTES)
+    hard, soft = (backend.fit(suite, rows, [], "en", FitConfig()) for rows in (train, certain))
+    for one, other in zip(hard, soft, strict=True):
+        found, same = (backend.probabilities(each, suite, others, "de") for each in (one, other))
+        known = [suite.labels.index(name) for name in ("politics", "sports")]
+        assert np.abs(found[:, known] - same[:, known]).max() < 1e-3
 
 
 def test_a_rerun_keeps_the_labels_and_other_labels_at_hand_change_nothing(

@@ -455,3 +455,27 @@ def test_a_model_fine_tuned_before_has_the_language_it_always_had(model: Path, t
     del state["lang"]
     torch.save(state, tmp_path / TASK_FILE)
     assert tune.load(tmp_path).lang == 1
+
+
+def test_probabilities_of_a_teacher_are_learned_in_place_of_labels(model: Path) -> None:
+    train, others = rows("classify"), rows("classify", 40)
+    once = replace(FAST, epochs=2)
+
+    def weights(given: list[Row]) -> list[torch.Tensor]:
+        return list(tune.fit(model, "classify", LABELS, given, once)[-1].model.state_dict().values())
+
+    def soft(row: Row, shares: dict[str, float]) -> Row:
+        return replace(row, fields={**row.fields, "probabilities": shares})
+
+    certain = [soft(row, {row.label: 1.0}) for row in train]
+    some = [soft(row, {row.label: 1.0}) if number % 2 else row for number, row in enumerate(train)]
+    for given in (certain, some):
+        for one, other in zip(weights(train), weights(given), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+    even = [soft(row, dict.fromkeys(LABELS, 1 / len(LABELS))) for row in train]
+    unsure = tune.fit(model, "classify", LABELS, even, FAST)[-1]
+    scores = np.stack([parts[0][1][0] for parts in unsure.scores(others)])
+    spread = scores.max(1) - scores.min(1)
+    assert spread.max() < 0.2, "all classes are as likely as another"
+    with pytest.raises(UserError, match="unknown label 'nothing'"):
+        tune.fit(model, "classify", LABELS, [soft(train[0], {"nothing": 1.0})], once)

@@ -43,13 +43,14 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
     Args:
         examples: each with ``tokens`` and ``positions`` (length,), and, where the objective predicts tokens,
             ``chosen`` (num_chosen,) with ``target`` and ``target_langs``
-            (num_chosen,); optionally ``langs``, ``segments``, ``sees``, ``shows`` and ``sides`` (length,).
+            (num_chosen,); optionally ``langs``, ``segments``, ``sees``, ``shows`` and ``sides`` (length,),
+            ``shares`` (num_chosen, labels).
 
     Returns:
         A fairseq sample. ``net_input`` holds int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
         ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``. ``chosen`` (M,) are rows of
         the packed batch, with ``target`` (M,) and ``target_langs`` (M,); ``num_chosen`` is a list by
-        sequence. Further ``sides`` (N,); ``id`` (B,); ``nsentences``; ``ntokens``.
+        sequence. Further ``sides`` (N,); float32 ``shares`` (M, labels); ``id`` (B,); ``nsentences``; ``ntokens``.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))
     ordered = [examples[i] for i in order]
@@ -81,6 +82,8 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
         sample["chosen"] = torch.from_numpy(np.concatenate(rows).astype(np.int64))
         sample["target"] = concatenated("target")
         sample["num_chosen"] = counts
+        if "shares" in ordered[0]:
+            sample["shares"] = torch.from_numpy(np.concatenate([e["shares"] for e in ordered]))
         if "target_langs" in ordered[0]:
             sample["target_langs"] = concatenated("target_langs")
     return sample

@@ -14,9 +14,11 @@ from xling.core.errors import unknown
 from xling.data.packing import Example
 
 if TYPE_CHECKING:
-    from jaxtyping import Int
+    from jaxtyping import Float32, Int
 
 BOS, EOS, UNK = 0, 2, 3
+PROBABILITIES = "probabilities"
+"""Optional field of a text with one class that a teacher has labelled: class name -> probability."""
 
 
 class Row(Protocol):
@@ -25,7 +27,7 @@ class Row(Protocol):
     ============  =============================================  ============================================
     kind          ``fields``                                     ``label``
     ============  =============================================  ============================================
-    classify      text                                           class name
+    classify      text; optional: probabilities (`shares_of`)    class name
     pair          text_a, text_b                                 class name
     tag           tokens, a tuple of words                       tuple of tags
     intent_slots  tokens                                         (intent, tuple of tags)
@@ -102,6 +104,23 @@ def index_of(label: Any, labels: Sequence[str]) -> int:
     if label not in labels:
         raise unknown("label", str(label), labels)
     return labels.index(label)
+
+
+def shares_of(row: Row, labels: Sequence[str]) -> Float32[np.ndarray, " labels"]:
+    """Return the target of a row with one class: the probabilities that a teacher gave, or 1 for its label.
+
+    Raises:
+        UserError: a class that is not in the closed list.
+    """
+    shares = np.zeros(len(labels), dtype=np.float32)
+    for name, share in row.fields.get(PROBABILITIES, {row.label: 1.0}).items():
+        shares[index_of(name, labels)] = share
+    return shares
+
+
+def is_soft(row: Row) -> bool:
+    """Return whether a teacher gave the row probabilities beside its label."""
+    return PROBABILITIES in row.fields
 
 
 def example(tokens: list[int], chosen: list[int], target: list[int]) -> Example:

@@ -113,14 +113,23 @@ class TaskModel(nn.Module):
         return log_softmax_within(logits, groups)
 
     def loss(
-        self, log_probabilities: Float[Tensor, "chosen labels"], target: Int[Tensor, " chosen"]
+        self,
+        log_probabilities: Float[Tensor, "chosen labels"],
+        target: Int[Tensor, " chosen"],
+        shares: Float32[Tensor, "chosen labels"] | None = None,
     ) -> Float[Tensor, ""]:
-        """Compute the negative log-likelihood of the targets, reduced by `xling.transfer.task.Task.loss`."""
+        """Compute the negative log-likelihood of the targets, reduced by `xling.transfer.task.Task.loss`.
+
+        With ``shares``, the probabilities that a teacher gives each label, their cross-entropy instead.
+        """
         if self.task.pointers:
             bits = torch.arange(log_probabilities.shape[1], device=target.device)
             right = (target[:, None] >> bits) & 1 == 1
             return -log_probabilities[right].mean()
-        losses = -log_probabilities.gather(1, target[:, None]).squeeze(1)
+        if shares is None:
+            losses = -log_probabilities.gather(1, target[:, None]).squeeze(1)
+        else:
+            losses = -(shares * log_probabilities).sum(1)
         if self.label_smoothing:
             losses = torch.lerp(losses, -log_probabilities.mean(1), self.label_smoothing)
         return self.task.loss(losses, target, self.labels)

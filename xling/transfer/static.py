@@ -23,7 +23,7 @@ from xling.models import static
 from xling.models.static import StaticEncoder, unit
 from xling.models.static_matching import matched
 from xling.text.links import Linked, read
-from xling.transfer.encode import Row
+from xling.transfer.encode import Row, is_soft, shares_of
 from xling.transfer.link_words import LinkedWords
 from xling.transfer.project import projected
 from xling.transfer.static_heads import (
@@ -52,6 +52,9 @@ STRENGTHS = (0.5, 1.0, 2.0)
 strong, since the vectors of other languages are noisier than those that it is fitted on."""
 VOTES = (0.0, 1.0)
 """Weights of the votes of labelled texts, of which the dev rows choose one too."""
+SOFT_VOTES = (0.5,)
+"""The same for texts of which a teacher gave probabilities: dev rows with a teacher's labels cannot choose it. It was
+chosen on training rows of SIB-200 in Bulgarian, Hindi and Arabic (`docs/results.d/multifit.md`)."""
 INTENT_STRENGTH, INTENT_VOTES = 2.0, 0.3
 """Strength and weight with many classes of few rows."""
 SWITCHED = 9
@@ -142,7 +145,7 @@ class StaticBackend:
 
     def likely(self, checkpoint: Neighbours, texts: Sequence[str]) -> Float32[Tensor, "texts labels"]:
         """Return the probability of each class; votes are computed once for all strengths, weights and seeds."""
-        key = hash((checkpoint.texts, checkpoint.classes, tuple(texts)))
+        key = hash((checkpoint.texts, checkpoint.classes, checkpoint.shares, tuple(texts)))
         if key not in self._votes:
             with torch.inference_mode():
                 self._votes[key] = checkpoint.log_votes(texts)
@@ -201,8 +204,14 @@ class Classes:
         features = text_features(backend.encoder, texts)
         voters = sorted(rng("static votes", cfg.seed).permutation(len(train))[:MAX_VOTERS].tolist())
         chosen = tuple(texts[i] for i in voters), tuple(classes[i] for i in voters)
-        fitted = [logistic(features, classes, labels, strength) for strength in STRENGTHS]
-        return [Neighbours(backend.encoder, each, *chosen, weight) for weight in VOTES for each in fitted]
+        soft = np.stack([shares_of(row, labels) for row in train]) if any(map(is_soft, train)) else None
+        shares = None if soft is None else torch.from_numpy(soft)
+        parts = () if soft is None else tuple(map(tuple, soft[voters].tolist()))
+        fitted = [logistic(features, classes, labels, strength, shares) for strength in STRENGTHS]
+        weights = VOTES if soft is None else SOFT_VOTES
+        return [
+            Neighbours(backend.encoder, each, *chosen, weight, parts) for weight in weights for each in fitted
+        ]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:

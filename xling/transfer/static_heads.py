@@ -156,6 +156,7 @@ class Neighbours:
         texts: labelled texts, at most `MAX_VOTERS`.
         classes: the class of each.
         weight: of the logarithms of the votes.
+        shares: how much of the vote of each text each class gets, if a teacher gave probabilities; else empty.
     """
 
     encoder: StaticEncoder
@@ -163,6 +164,7 @@ class Neighbours:
     texts: tuple[str, ...]
     classes: tuple[str, ...]
     weight: float
+    shares: tuple[tuple[float, ...], ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -179,6 +181,10 @@ class Neighbours:
             return torch.zeros(len(texts), len(self.labels))
         similar = matched_all(self.encoder, texts, self.texts)
         near = VOTE_SHARPNESS * (similar - similar.mean(0))
+        if self.shares:
+            parts = torch.tensor(self.shares).log().clamp_min(NO_VOTES)
+            soft = torch.stack([(near + part).logsumexp(1) for part in parts.T], 1)
+            return soft - soft.mean(0)
         of_class = torch.tensor([self.labels.index(name) for name in self.classes])
         votes = torch.full((len(texts), len(self.labels)), NO_VOTES)
         for k in of_class.unique().tolist():
@@ -199,6 +205,7 @@ def logistic(
     classes: Sequence[str],
     labels: Sequence[str],
     strength: float,
+    shares: Float32[Tensor, "rows labels"] | None = None,
 ) -> Classifier:
     """Fit a multinomial logistic regression by L-BFGS.
 
@@ -207,8 +214,9 @@ def logistic(
         classes: the correct class of each row.
         labels: all classes.
         strength: weight of the rows relative to the squared weights, as C of scikit-learn.
+        shares: the probability of each class of each row instead, (num_rows, num_labels).
     """
-    right = torch.tensor([labels.index(name) for name in classes])
+    right = torch.tensor([labels.index(name) for name in classes]) if shares is None else shares
     net = nn.Linear(features.shape[1], len(labels))
     nn.init.zeros_(net.weight), nn.init.zeros_(net.bias)
     search = torch.optim.LBFGS(net.parameters(), max_iter=60, line_search_fn="strong_wolfe")

@@ -229,6 +229,9 @@ def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
     examples = [(owner, example) for owner, example in tuned.encode(rows) if len(example["chosen"])]
     if not examples:
         raise UserError(f"{what}: no training rows", fix="check the training split")
+    if any("shares" in example for _, example in examples):
+        whole = np.eye(len(tuned.model.labels), dtype=np.float32)
+        examples = [(owner, {"shares": whole[each["target"]]} | each) for owner, each in examples]
     units: dict[int, list[Example]] = {}
     for number, (owner, example) in enumerate(examples):
         if (example["target"] < 0).any():
@@ -303,7 +306,7 @@ def _update(model: TaskModel, learning: regime.Regime, batch: list[Example], cfg
     optimizer.zero_grad()
     sample = pack(batch)
     predicted = model.log_probabilities(sample)
-    loss = model.loss(predicted, sample["target"])
+    loss = model.loss(predicted, sample["target"], sample.get("shares"))
     if cfg.method == "r3f":
         again = model.log_probabilities(sample, noise=R3F_NOISE)
         loss = loss + _symmetric_kl(predicted, again) / _num_distributions(sample, predicted, model.task)

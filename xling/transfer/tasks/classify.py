@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xling.data.packing import Example
-from xling.transfer.encode import BOS, EOS, Row, example, index_of, pieces
+from xling.transfer.encode import BOS, EOS, Row, example, index_of, is_soft, pieces, shares_of
 from xling.transfer.task import TASKS, LabelSet, Task, Windows
 
 
 class Classify(Task):
-    """Classification task: one label per text."""
+    """Classification task: one label per text, or the probabilities that a teacher gave its classes."""
 
     name = "classify"
     pooled = True
@@ -23,7 +23,8 @@ class Classify(Task):
     ) -> list[Example]:
         """Encode one sequence, cut if it is too long."""
         target = index_of(row.label if labelled else None, labels)
-        return [example([BOS, *pieces(processor, row.fields["text"])[: max_length - 2], EOS], [0], [target])]
+        made = example([BOS, *pieces(processor, row.fields["text"])[: max_length - 2], EOS], [0], [target])
+        return [made | {"shares": shares_of(row, labels)[None]} if labelled and is_soft(row) else made]
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
         """Return the label with the highest score."""
