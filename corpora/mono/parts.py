@@ -219,7 +219,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
                 break
             piece = _take(itertools.chain([first], docs), cfg.shard_mb * _MB)
             with _open_export(cfg, part_folder, number) as text:
-                for doc in _written(piece, part_folder / f"{number:05d}.parquet"):
+                for doc in _written(piece, part_folder / f"{number:05d}.parquet", passing=False):
                     log.enter("corpus", doc)
                     log.counters.published(doc, cfg.num_samples)
                     text(doc)
@@ -277,9 +277,9 @@ def _counted(docs: Iterable[Document], count: Callable[[Document], None]) -> Ite
         yield doc
 
 
-def _written(docs: Iterable[Document], path: Path) -> Iterator[Document]:
-    """Write the documents while they pass."""
-    with TableWriter(path, SCHEMA) as table:
+def _written(docs: Iterable[Document], path: Path, passing: bool = True) -> Iterator[Document]:
+    """Write the documents while they pass; ``passing`` as in `TableWriter`."""
+    with TableWriter(path, SCHEMA, passing) as table:
         for doc in docs:
             table.add(to_row(doc))
             yield doc
