@@ -131,7 +131,7 @@ def other_stages(clock: Clock, docs: list[Document], folder: Path, evaluation: P
     def pairs() -> None:
         files = [folder / f"pairs-{band}.u64" for band in range(cfg.bands)]
         for band, file in enumerate(files):
-            near_duplicates.find_pairs([folder / "sketch"], band, file)
+            near_duplicates.find_pairs([folder / "sketch"], [band], file)
         near_duplicates.choose(files, [folder / "sketch"], folder / "choice.u64", cfg)
 
     clock.time("near-duplicates: pair, choose", num_bytes, pairs)

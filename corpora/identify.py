@@ -335,4 +335,4 @@ def _second_langs() -> frozenset[str]:
 def second_opinion(text: str) -> Ranking:
     """Return the most likely languages by py3langid with their probabilities."""
     model, codes = _second()
-    return [(codes[label], share) for label, share in model.rank(text)[:_NUM_CANDIDATES] if label in codes]
+    return [(codes[label], share) for label, share in model.best(text, _NUM_CANDIDATES) if label in codes]

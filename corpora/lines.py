@@ -12,13 +12,14 @@ on a line depends neither on the machine nor on the pages that are judged in the
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 ) = range(14)  # fmt: skip
 _NUM_CLASSES = 16
 # Width of a character in letters of an alphabet, and words in it where no space divides them.
-_UNITS = np.array([0, 2, 2, 2, 2, 5, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0])  # halves
+_UNITS = np.array([0.0, 2, 2, 2, 2, 5, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0])  # halves
 _STOPS = frozenset(".!?…。！？؟।॥։።፧၊။។៕؛᙮᠃᠉⸮")
 _COMMAS = frozenset(",;:、，；：،،፣፤")
 _BARS = frozenset("|»«›‹•·●■▪►▶▼▲→←↑↓/\\>＞<＜~*+=_#│┃※◆◇○★☆")
@@ -60,8 +61,13 @@ _LONG, _SENTENCE = (
 _WINDOWS = (2, 6, 20)
 _OFFSETS = (-3, -2, -1, 1, 2, 3)
 
+_NUM_OWN, _NUM_AROUND, _NUM_SMOOTH, _NUM_PLACES = 18, 4 * len(_OFFSETS), 5 * len(_WINDOWS), 12
+_LINES_AT_ONCE = 2048  # more do not fit into the cache of a core
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+_Values = TypeVar("_Values", Ints, Floats)
 
 
 @cache
@@ -89,44 +95,69 @@ class _Lines:
     """Counts of each line of some pages.
 
     Attributes:
-        counts: characters of each class, ``(num_lines, 16)``.
+        counts: characters of each class, ``(16, num_lines)``.
         capitals: words that begin with a capital, ``(num_lines,)``.
         first: class of the first character, ``(num_lines,)``.
         last: class of the last character that closes no quotation, ``(num_lines,)``.
-        top: number of the first line of each line's page, ``(num_lines,)``.
-        end: number after its last line, ``(num_lines,)``.
+        lengths: lines of each page, ``(num_pages,)``.
     """
 
-    counts: Ints
+    counts: Floats
     capitals: Ints
-    first: Ints
-    last: Ints
-    top: Ints
-    end: Ints
+    first: Bytes
+    last: Bytes
+    lengths: Ints
+
+    @property
+    def num_lines(self) -> int:
+        """Number of lines of all pages."""
+        return len(self.capitals)
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Number after the last line of each page, ``(num_pages,)``."""
+        return np.cumsum(self.lengths)
+
+    @cached_property
+    def top(self) -> Ints:
+        """Number of the first line of each line's page, ``(num_lines,)``."""
+        return self.of_page(self.ends - self.lengths)
+
+    @cached_property
+    def end(self) -> Ints:
+        """Number after the last line of each line's page, ``(num_lines,)``."""
+        return self.of_page(self.ends)
+
+    def of_page(self, values: _Values) -> _Values:
+        """Return the value of each line's page, ``(num_lines,)``."""
+        return np.repeat(values, self.lengths)
 
 
 def _counted(pages: Sequence[str]) -> _Lines:
     text = "\n".join(pages) + "\n"
     codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
-    classes = _classes()[np.minimum(codes, _TABLE_SIZE - 1)]
-    classes[codes >= _TABLE_SIZE] = _WIDE  # Han of the planes above
+    if int(codes.max()) < _TABLE_SIZE:
+        classes = _classes()[codes]
+    else:
+        classes = _classes()[np.minimum(codes, _TABLE_SIZE - 1)]
+        classes[codes >= _TABLE_SIZE] = _WIDE  # Han of the planes above
     ends = np.flatnonzero(classes == _BREAK)
     num_lines = len(ends)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    line_of = np.repeat(np.arange(num_lines), ends + 1 - starts)
-    counts = np.bincount(line_of * _NUM_CLASSES + classes, minlength=num_lines * _NUM_CLASSES)
-    begins = np.concatenate([[True], classes[:-1] <= _SPACE]) & (classes == _UPPER)
+    cells = np.repeat(np.arange(0, num_lines * _NUM_CLASSES, _NUM_CLASSES), ends + 1 - starts)
+    is_capital = classes == _UPPER
+    is_capital[1:] &= classes[:-1] <= _SPACE
+    capitals = cells[is_capital] // _NUM_CLASSES
+    cells += classes
+    counts = np.bincount(cells, minlength=num_lines * _NUM_CLASSES).reshape(num_lines, _NUM_CLASSES)
     last = classes[np.maximum(ends - 1, 0)]
     before = classes[np.maximum(ends - 2, 0)]
-    lengths = np.array([page.count("\n") + 1 for page in pages])
-    page_ends = np.cumsum(lengths)
     return _Lines(
-        counts.reshape(num_lines, _NUM_CLASSES),
-        np.bincount(line_of[begins], minlength=num_lines),
-        classes[starts].astype(np.int64),
-        np.where((last == _CLOSING) & (ends - starts > 1), before, last).astype(np.int64),
-        np.repeat(page_ends - lengths, lengths),
-        np.repeat(page_ends, lengths),
+        np.ascontiguousarray(counts.T, dtype=np.float64),
+        np.bincount(capitals, minlength=num_lines),
+        classes[starts],
+        np.where((last == _CLOSING) & (ends - starts > 1), before, last),
+        np.fromiter((page.count("\n") + 1 for page in pages), dtype=np.int64, count=len(pages)),
     )
 
 
@@ -136,101 +167,131 @@ def features(pages: Sequence[str]) -> Float64[np.ndarray, "num_lines num_feature
     Args:
         pages: texts, a paragraph a line; a page has at least one line.
     """
+    return np.ascontiguousarray(_columns(pages).T)
+
+
+def _columns(pages: Sequence[str]) -> Floats:
+    """Return the features of all lines, ``(num_features, num_lines)``."""
     lines = _counted(pages)
-    units = lines.counts @ _UNITS
-    own = _own(lines, units)
-    size, ended = own[:, 0], own[:, 8]
-    around = [
-        _shifted(column, offset, lines)
-        for offset in _OFFSETS
-        for column in (size, ended, own[:, 4], own[:, 2])
-    ]
-    is_long, is_sentence = (units >= _LONG).astype(np.float64), (units >= _SENTENCE) * ended
-    smooth = [
-        _window(column, reach, lines)
-        for reach in _WINDOWS
-        for column in (size, ended, is_long, own[:, 4], own[:, 5])
-    ]
-    columns = [*own.T, *around, *smooth, *_places(lines, units, is_sentence * units, size, is_long)]
-    return _rounded(np.stack(columns, axis=1))
+    units = _UNITS @ lines.counts
+    columns = np.empty((_NUM_OWN + _NUM_AROUND + _NUM_SMOOTH + _NUM_PLACES, lines.num_lines))
+    own, around, smooth, places = np.split(columns, np.cumsum([_NUM_OWN, _NUM_AROUND, _NUM_SMOOTH]))
+    _own(own, lines, units)
+    size, ended = own[0], own[8]
+    is_long = (units >= _LONG).astype(np.float64)
+    _shifted(around, [size, ended, own[4], own[2]], lines)
+    _smoothed(smooth, [size, ended, is_long, own[4], own[5]], lines)
+    _places(places, lines, units, (units >= _SENTENCE) * ended * units, size, is_long)
+    return columns
 
 
-def _own(lines: _Lines, units: Ints) -> Floats:
-    """Return the features of each line by itself, ``(num_lines, num)``."""
-    counts = lines.counts.astype(np.float64)
-    chars = np.maximum(1.0, counts.sum(axis=1) - counts[:, _BREAK])
-    words = counts[:, _SPACE] + 1 + counts[:, _WIDE] / 2 + counts[:, _THAI] / 6
-    return _rounded(
-        np.stack(
-            [
-                np.log2(1 + units) / 2,
-                np.log2(1 + words),
-                4 * counts[:, _DIGIT] / chars,
-                4 * counts[:, _UPPER] / chars,
-                4 * lines.capitals / words,
-                np.minimum(8, 8 * counts[:, _BAR] / words),
-                np.log2(1 + counts[:, _COMMA]),
-                np.log2(1 + counts[:, _STOP]),
-                2.0 * (lines.last == _STOP),
-                2.0 * (lines.last == _COMMA),
-                2.0 * (lines.first == _LOWER),
-                2.0 * ((lines.first == _BAR) | (lines.first == _SIGN) | (lines.first == _MARK)),
-                2.0 * (lines.first == _DIGIT),
-                8 * (counts[:, _SIGN] + counts[:, _MARK]) / chars,
-                np.minimum(8, units / words / 4),
-                2 * (counts[:, _WIDE] + counts[:, _THAI]) / chars,
-                2 * counts[:, _LETTER] / chars,
-                np.minimum(8, 8 * counts[:, _COMMA] / words),
-            ],
-            axis=1,
-        )
+def _own(own: Floats, lines: _Lines, units: Floats) -> None:
+    """Compute the features of each line by itself, ``(18, num_lines)``."""
+    counts = lines.counts
+    chars = np.maximum(1.0, counts.sum(axis=0) - counts[_BREAK])
+    words = counts[_SPACE] + 1 + counts[_WIDE] / 2 + counts[_THAI] / 6
+    own[0] = np.log2(1 + units) / 2
+    own[1] = np.log2(1 + words)
+    own[2] = 4 * counts[_DIGIT] / chars
+    own[3] = 4 * counts[_UPPER] / chars
+    own[4] = 4 * lines.capitals / words
+    own[5] = np.minimum(8, 8 * counts[_BAR] / words)
+    own[6] = np.log2(1 + counts[_COMMA])
+    own[7] = np.log2(1 + counts[_STOP])
+    own[8] = 2.0 * (lines.last == _STOP)
+    own[9] = 2.0 * (lines.last == _COMMA)
+    own[10] = 2.0 * (lines.first == _LOWER)
+    own[11] = 2.0 * ((lines.first == _BAR) | (lines.first == _SIGN) | (lines.first == _MARK))
+    own[12] = 2.0 * (lines.first == _DIGIT)
+    own[13] = 8 * (counts[_SIGN] + counts[_MARK]) / chars
+    own[14] = np.minimum(8, units / words / 4)
+    own[15] = 2 * (counts[_WIDE] + counts[_THAI]) / chars
+    own[16] = 2 * counts[_LETTER] / chars
+    own[17] = np.minimum(8, 8 * counts[_COMMA] / words)
+    _round(own)
+
+
+def _shifted(around: Floats, columns: Sequence[Floats], lines: _Lines) -> None:
+    """Compute each column of the lines `_OFFSETS` lines further on the same page; -1 beyond its ends."""
+    num, places = lines.num_lines, np.arange(lines.num_lines)
+    rows = iter(around)
+    for offset in _OFFSETS:
+        outside = np.flatnonzero((places + offset < lines.top) | (places + offset >= lines.end))
+        here = slice(max(0, -offset), max(0, num - max(0, offset)))
+        there = slice(max(0, offset), max(0, num + min(0, offset)))
+        for column, row in zip(columns, itertools.islice(rows, len(columns)), strict=True):
+            row[here] = column[there]
+            row[outside] = -1.0
+
+
+def _smoothed(smooth: Floats, columns: Sequence[Floats], lines: _Lines) -> None:
+    """Compute the mean of each column over the lines of a page up to each of `_WINDOWS` lines away."""
+    places, rows = np.arange(lines.num_lines), iter(smooth)
+    sums = [_summed(column) for column in columns]  # exact: multiples of 1/256
+    for reach in _WINDOWS:
+        first = np.maximum(lines.top, places - reach)
+        last = np.minimum(lines.end, places + reach + 1)
+        width = (last - first).astype(np.float64)
+        for total, row in zip(sums, itertools.islice(rows, len(columns)), strict=True):
+            np.subtract(total[last], total[first], out=row)
+            row /= width
+    _round(smooth)
+
+
+def _summed(column: Floats) -> Floats:
+    """Return the sums of the first 0, 1, 2, ... values, ``(num + 1,)``."""
+    sums = np.zeros(len(column) + 1)
+    np.cumsum(column, out=sums[1:])
+    return sums
+
+
+def _places(
+    places: Floats, lines: _Lines, units: Floats, mass: Floats, size: Floats, is_long: Floats
+) -> None:
+    """Compute where each line stands on its page, and how its page is, ``(12, num_lines)``."""
+    num_lines, ends = lines.lengths, lines.ends
+    tops = ends - num_lines
+    masses = _summed(mass)
+    total, whole, sizes, longs = (
+        sums[ends] - sums[tops] for sums in (_summed(units), masses, _summed(size), _summed(is_long))
     )
+    line = np.arange(lines.num_lines) - lines.top  # on its page
+    whole_of = lines.of_page(np.maximum(1, whole))
+    logs = np.log2(np.arange(1.0, num_lines.max() + 1))
+    places[0] = logs[line]
+    places[1] = logs[lines.end - lines.top - 1 - line]
+    places[2] = lines.of_page(np.log2(1.0 + num_lines))
+    places[3] = 4 * line / lines.of_page(num_lines)
+    places[4] = lines.of_page(np.log2(1 + total) / 2)
+    places[5] = lines.of_page(2 * whole / np.maximum(1, total))
+    places[6] = lines.of_page(np.log2(1 + whole) / 2)
+    places[7] = 4 * (masses[:-1] - lines.of_page(masses[tops])) / whole_of
+    places[8] = 4 * (lines.of_page(masses[ends]) - masses[1:]) / whole_of
+    places[9] = lines.of_page(sizes / num_lines)
+    places[10] = lines.of_page(4 * longs / num_lines)
+    places[11] = 2 * units / lines.of_page(np.maximum(1, total))
+    _round(places)
 
 
-def _shifted(column: Floats, offset: int, lines: _Lines) -> Floats:
-    """Return the value of the line ``offset`` lines further on the same page, -1 beyond its ends."""
-    places = np.arange(len(column)) + offset
-    inside = (places >= lines.top) & (places < lines.end)
-    return np.where(inside, column[np.where(inside, places, 0)], -1.0)
+def _round(values: Floats) -> None:
+    """Round to multiples of ``1 / _STEP`` and cut at `_MAX_FEATURE`, in place."""
+    values *= _STEP
+    np.rint(values, out=values)
+    values /= _STEP
+    np.clip(values, -_MAX_FEATURE, _MAX_FEATURE, out=values)
 
 
-def _window(column: Floats, reach: int, lines: _Lines) -> Floats:
-    """Return the mean of a column over the lines of a page up to ``reach`` lines away."""
-    sums = np.concatenate([[0.0], np.cumsum(column)])  # exact: multiples of 1/256
-    places = np.arange(len(column))
-    first = np.maximum(lines.top, places - reach)
-    last = np.minimum(lines.end, places + reach + 1)
-    return (sums[last] - sums[first]) / (last - first)
-
-
-def _places(lines: _Lines, units: Ints, mass: Floats, size: Floats, is_long: Floats) -> list[Floats]:
-    """Return where each line stands on its page, and how its page is."""
-    places = np.arange(len(units))
-    num_lines = lines.end - lines.top
-    sums, masses, sizes, longs = (
-        np.concatenate([[0.0], np.cumsum(column)]) for column in (units, mass, size, is_long)
-    )
-    total, whole = sums[lines.end] - sums[lines.top], masses[lines.end] - masses[lines.top]
-    before = masses[places] - masses[lines.top]
-    after = masses[lines.end] - masses[places + 1]
-    return [
-        np.log2(1.0 + places - lines.top),
-        np.log2(0.0 + lines.end - places),
-        np.log2(1.0 + num_lines),
-        4 * (places - lines.top) / num_lines,
-        np.log2(1 + total) / 2,
-        2 * whole / np.maximum(1, total),
-        np.log2(1 + whole) / 2,
-        4 * before / np.maximum(1, whole),
-        4 * after / np.maximum(1, whole),
-        (sizes[lines.end] - sizes[lines.top]) / num_lines,
-        4 * (longs[lines.end] - longs[lines.top]) / num_lines,
-        2 * units / np.maximum(1, total),
-    ]
-
-
-def _rounded(values: Floats) -> Floats:
-    return np.clip(np.rint(values * _STEP) / _STEP, -_MAX_FEATURE, _MAX_FEATURE)
+def _groups(pages: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the pages in groups of `_LINES_AT_ONCE` lines, or a few more."""
+    group, num_lines = list[str](), 0
+    for page in pages:
+        group.append(page)
+        num_lines += page.count("\n") + 1
+        if num_lines >= _LINES_AT_ONCE:
+            yield group
+            group, num_lines = [], 0
+    if group:
+        yield group
 
 
 @dataclass(frozen=True)
@@ -251,15 +312,17 @@ class LineModel:
         Args:
             pages: texts, a paragraph a line.
         """
-        return self.answer(features(pages))
+        return np.concatenate([self.answer(_columns(group).T) for group in _groups(pages)])
 
     def answer(
         self, seen: Float64[np.ndarray, "num_lines num_features"]
     ) -> Float64[np.ndarray, " num_lines"]:
         """Return the log-odds for `features`, ``(num_lines,)``."""
-        hidden = np.maximum(0, seen @ self.inner[:-1] + self.inner[-1])
-        hidden = np.floor(hidden * _WEIGHT_STEP) / _WEIGHT_STEP
-        return hidden @ self.outer[:-1] + self.outer[-1]
+        hidden = seen @ (self.inner[:-1] * _WEIGHT_STEP)
+        hidden += self.inner[-1] * _WEIGHT_STEP
+        np.maximum(0, hidden, out=hidden)
+        np.floor(hidden, out=hidden)
+        return hidden @ (self.outer[:-1] / _WEIGHT_STEP) + self.outer[-1]
 
     def save(self, path: Path) -> None:
         """Write the model; equal models give equal bytes."""

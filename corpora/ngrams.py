@@ -16,15 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int64, UInt16, UInt32, UInt64
+    from jaxtyping import Float32, Float64, Int32, Int64, UInt16, UInt32, UInt64
 
 FLOOR = 1e-7  # minimum frequency of an n-gram among those of its order
 _SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
@@ -39,6 +40,7 @@ _OTHER = re.compile(
     r"\u1a17-\u1a7f\u1b00-\u1bff\u1c24-\u1c37\ua802-\ua8c5\u200c\u200d'’ʼ-]|[\d_]"
 )
 _SPACE = 32
+_MANY_LANGS = 32
 _AT_ONCE = 64  # texts whose scores are computed together
 _MULTIPLIER, _MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
@@ -129,15 +131,40 @@ class NgramModel:
     ) -> tuple[Float64[np.ndarray, "num_texts num_langs"], Int64[np.ndarray, " num_texts"]]:
         """Return the sum of the gains of each text per language, ``(num_texts, num_langs)``, and its n-grams."""
         keys = np.concatenate([np.zeros(0, dtype=np.uint64), *_owned_grams(texts)])
-        owners, shape = np.uint64(32), (len(texts), len(self.langs))
+        owners = np.uint64(32)
         nums = np.bincount((keys >> owners).astype(np.int64), minlength=len(texts))
         unique, counts = np.unique(keys, return_counts=True)
-        entries, repeats = self._entries_of(unique.astype(np.uint32))
-        cells = np.repeat((unique >> owners).astype(np.int64) * shape[1], repeats) + self.lang_of[entries]
-        weights = self.gain[entries] * np.repeat(counts, repeats)
-        # `bincount` of no entries returns integers, whatever its weights are.
-        sums = np.bincount(cells, weights, shape[0] * shape[1]).astype(np.float64)
-        return sums.reshape(shape), nums
+        hashes = unique.astype(np.uint32)
+        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        is_known = self.hashes[places] == hashes
+        places, counts = places[is_known], counts[is_known].astype(np.float64)
+        text_of = (unique[is_known] >> owners).astype(np.int64)
+        sums = np.zeros((len(texts), len(self.langs)))
+        for table, rows in self._tables:
+            row = rows[places]
+            is_here = row >= 0
+            starts = np.searchsorted(text_of[is_here], np.arange(len(texts) + 1)).astype(np.int32)
+            counted = scipy.sparse.csr_array(
+                (counts[is_here], row[is_here], starts), shape=(len(texts), table.shape[0])
+            )
+            sums += counted @ table
+        return sums, nums
+
+    @cached_property
+    def _tables(self) -> tuple[tuple[Any, Int32[np.ndarray, " num_grams"]], ...]:
+        """The gains of n-grams of many languages and of few, and the row of each n-gram there, -1 without one.
+
+        The first is an array with a column a language, which is faster, the second a sparse one.
+        """
+        lengths = self.ends - self._starts
+        tables = []
+        for chosen in (lengths >= _MANY_LANGS, lengths < _MANY_LANGS):
+            entries = np.repeat(chosen, lengths)
+            ends = np.append(0, np.cumsum(lengths[chosen])).astype(np.int32)
+            gain, langs = self.gain[entries].astype(np.float64), self.lang_of[entries].astype(np.int32)
+            table = scipy.sparse.csr_array((gain, langs, ends), shape=(len(ends) - 1, len(self.langs)))
+            tables.append((table, np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)))
+        return (tables[0][0].toarray(), tables[0][1]), tables[1]
 
     def gains(self, hashes: UInt32[np.ndarray, " num_hashes"]) -> Float32[np.ndarray, "num_hashes num_langs"]:
         """Return the gain of each n-gram in every language, ``(num_hashes, num_langs)``; 0 where it has none."""

@@ -54,6 +54,16 @@ class ArrayIdentifier(LanguageIdentifier):
             dict(zip(values[order].tolist(), counts[order].tolist(), strict=True)), self._table
         )
 
+    def best(self, text: str, most: int) -> list[tuple[str, float]]:
+        """Return the first ``most`` labels of `rank` with their scores."""
+        scores = self._decide(text)
+        ranked = dict[str, float]()
+        for place in np.argsort(-scores, kind="stable").tolist():
+            ranked.setdefault(self.nb_classes[place], float(scores[place]))
+            if len(ranked) == most:
+                break
+        return list(ranked.items())
+
 
 def load() -> ArrayIdentifier:
     """Return the model that py3langid ships with, which answers with probabilities."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,15 @@ def _run_plans(cfg: MonoConfig, workspace: Workspace) -> None:
 
 def _packed(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
     """Return language and part for each part of a phase."""
-    packed: dict[str, list[tuple[str, int]]] = read_json(workspace.root / _PACKED)
-    return packed.get(phase, [])
+    path = workspace.root / _PACKED
+    return _read_packed(path, path.stat().st_mtime_ns).get(phase, [])
+
+
+@lru_cache(maxsize=1)
+def _read_packed(path: Path, stamp: int) -> dict[str, list[tuple[str, int]]]:
+    """Return the parts of each phase; the file's ``stamp`` is another where it was written again."""
+    packed: dict[str, list[tuple[str, int]]] = read_json(path)
+    return packed
 
 
 def _run_one(cfg: MonoConfig, workspace: Workspace, lang: str, phase: str, part: int) -> None:

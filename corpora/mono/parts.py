@@ -108,11 +108,12 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 
 def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
-    """Pair documents of all parts that share the hash of one band, in one range of hashes."""
+    """Pair documents of all parts that share the hash of one band, in one range of hashes, or of any band."""
     workspace = cfg.workspace()
     with workspace.making("near", index) as part_folder:
         ends = part_folder / ENDS if cfg.near.min_jaccard else None
-        near.find_pairs(_all(cfg, "filter", SKETCH, len(plan.parts)), index, part_folder / PAIRS, ends)
+        sketches = _all(cfg, "filter", SKETCH, len(plan.parts))
+        near.find_pairs(sketches, plan.near_slices(cfg, index), part_folder / PAIRS, ends)
 
 
 def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -126,7 +127,8 @@ def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 
 def _all(cfg: MonoConfig, phase: str, name: str, num_parts: int) -> list[Path]:
-    return [cfg.workspace().part(phase, i) / name for i in range(num_parts)]
+    workspace = cfg.workspace()
+    return [workspace.part(phase, i) / name for i in range(num_parts)]
 
 
 def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -150,11 +152,7 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
     """Train the model that ``lm.model=auto`` means, if there is text enough; the model and what to say of it."""
     if cfg.lm.model != "auto":
         return {"model": "" if cfg.lm.model == "none" else cfg.lm.model, "note": ""}
-    docs = (
-        doc
-        for i in range(len(plan.parts))
-        for doc in read_documents(cfg.workspace().part("filter", i) / DOCS)
-    )
+    docs = (doc for path in _all(cfg, "filter", DOCS, len(plan.parts)) for doc in read_documents(path))
     texts = [doc.text for doc in _limited((d for d in docs if cfg.is_reference(d.source)), cfg.lm.max_chars)]
     num_chars = sum(map(len, texts))
     if num_chars < cfg.lm.min_chars:
@@ -219,7 +217,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
                 break
             piece = _take(itertools.chain([first], docs), cfg.shard_mb * _MB)
             with _open_export(cfg, part_folder, number) as text:
-                for doc in _written(piece, part_folder / f"{number:05d}.parquet"):
+                for doc in _written(piece, part_folder / f"{number:05d}.parquet", passing=False):
                     log.enter("corpus", doc)
                     log.counters.published(doc, cfg.num_samples)
                     text(doc)
@@ -277,9 +275,9 @@ def _counted(docs: Iterable[Document], count: Callable[[Document], None]) -> Ite
         yield doc
 
 
-def _written(docs: Iterable[Document], path: Path) -> Iterator[Document]:
-    """Write the documents while they pass."""
-    with TableWriter(path, SCHEMA) as table:
+def _written(docs: Iterable[Document], path: Path, passing: bool = True) -> Iterator[Document]:
+    """Write the documents while they pass; ``passing`` as in `TableWriter`."""
+    with TableWriter(path, SCHEMA, passing) as table:
         for doc in docs:
             table.add(to_row(doc))
             yield doc

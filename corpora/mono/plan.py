@@ -66,6 +66,7 @@ class Plan:
         stamps: local file -> modification time in ns, to see fast that the input has not changed.
         digests: local file -> SHA-256, to see that it has; empty in plans of version 0.2.
         num_near: ranges of MinHash values, so that one range of a band of all documents fits into memory.
+        near_at_once: whether one part of the phase ``near`` takes all bands, as for little text.
     """
 
     sources: list[dict[str, Any]]
@@ -74,6 +75,7 @@ class Plan:
     stamps: dict[str, int]
     num_near: int = 1
     digests: dict[str, str] = field(default_factory=dict)
+    near_at_once: bool = False
 
     @property
     def num_ranges(self) -> int:
@@ -81,8 +83,12 @@ class Plan:
         return sum(scope.num_ranges for scope in self.scopes)
 
     def num_near_parts(self, cfg: MonoConfig) -> int:
-        """Return the parts of the phase ``near``: every range of every band."""
-        return self.num_near * cfg.near.bands
+        """Return the parts of the phase ``near``: every range of every band, or one."""
+        return 1 if self.near_at_once else self.num_near * cfg.near.bands
+
+    def near_slices(self, cfg: MonoConfig, index: int) -> range:
+        """Return the slices of the sketches that part ``index`` of the phase ``near`` pairs."""
+        return range(self.num_near * cfg.near.bands) if self.near_at_once else range(index, index + 1)
 
     def scope_of(self, part: int) -> Scope:
         """Return the scope of part number ``part``."""
@@ -137,6 +143,7 @@ def make_plan(cfg: MonoConfig) -> Plan:
         scopes=scopes,
         stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
         num_near=_num_near(shards, cfg),
+        near_at_once=len(parts) == 1,
         digests={s.location: manifest.sha256(Path(s.location)) for s in shards if _local(s)},
     )
 
@@ -207,7 +214,7 @@ def routed_plan(plan: Plan, cfg: MonoConfig, text: float) -> Plan:
     size = max(1, int(text / _EXPANSION / len(plan.parts)))
     shards = [Shard(f"routed-{i:05d}", "", cfg.uris[0], size) for i in range(len(plan.parts))]
     parts, scopes = _group([shards], cfg)
-    return Plan([], parts, scopes, {}, _num_near(shards, cfg))
+    return Plan([], parts, scopes, {}, _num_near(shards, cfg), near_at_once=len(parts) == 1)
 
 
 def still_true(plan: Plan, cfg: MonoConfig) -> bool:

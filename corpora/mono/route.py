@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from xling.core import manifest
 from xling.core.manifest import publish, sha256
@@ -27,7 +26,7 @@ from xling.corpora.mono.parts import chain, documents, input_of, open_log
 from xling.corpora.mono.plan import Plan, save_plan
 from xling.corpora.mono.publish_phase import link
 from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.shards import SCHEMA, to_row
+from xling.corpora.shards import SCHEMA, open_table, to_row
 from xling.corpora.sources.routed import INDEX, PARTS, PLAN
 from xling.text.document import Document
 
@@ -42,7 +41,7 @@ class _RoutedWriter:
     """Writer of documents into one file, grouped by language, in bounded memory."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetWriter(path, SCHEMA, compression="zstd", compression_level=3)
+        self._file = open_table(path, SCHEMA, passing=True)
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._chars: dict[str, int] = {}
         self._num_groups = 0

@@ -80,18 +80,25 @@ class Stage:
         """Yield example documents with the stage's result for each."""
         return map(self.edit, docs)
 
+    def _judged(self, docs: Iterator[Document]) -> Iterator[tuple[Document, Verdict]]:
+        """Yield each document with the stage's result, `at_once` of them judged together."""
+        if type(self).edits is Stage.edits:
+            for doc in docs:
+                yield doc, self.edit(doc)
+        while chunk := list(itertools.islice(docs, self.at_once)):
+            yield from zip(chunk, self.edits(chunk), strict=True)
+
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the documents that survive, in their order."""
-        rest = iter(docs)
-        chunks = iter(lambda: list(itertools.islice(rest, self.at_once)), [])
-        judged = (pair for chunk in chunks for pair in zip(chunk, self.edits(chunk), strict=True))
-        for doc, verdict in judged:
+        for doc, verdict in self._judged(iter(docs)):
             ledger.enter(self.name, doc)
-            for event, count in verdict.notes.items():
-                ledger.note(event, count)
-            for reason, parts in verdict.lost.items():
-                # The line break before each part was removed with it.
-                ledger.drop(self.name, reason, doc, "\n".join(["", *parts]))
+            if verdict.notes:
+                for event, count in verdict.notes.items():
+                    ledger.note(event, count)
+            if verdict.lost:
+                for reason, parts in verdict.lost.items():
+                    # The line break before each part was removed with it.
+                    ledger.drop(self.name, reason, doc, "\n".join(["", *parts]))
             if verdict.text is not None:
                 doc.text = verdict.text
             if verdict.reason is None:

@@ -308,18 +308,22 @@ def _repetition(text_units: list[str], lengths: NDArray[np.int64], per_word: int
 
 
 def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Return the characters in all occurrences of the most frequent n-gram; 0 if none occurs twice."""
+    """Return the characters in all occurrences of the most frequent n-gram, of equal ones that which comes first.
+
+    0 if no n-gram occurs twice.
+    """
     hashes = runs(words, n)
     if not len(hashes):
         return 0
-    ordered = np.sort(hashes)
-    edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
-    counts = np.diff(edges)
-    top = int(counts.argmax())
-    if counts[top] < 2:
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    counts = np.diff(starts, append=len(hashes))
+    most = int(counts.max())
+    if most < 2:
         return 0
-    place = np.flatnonzero(hashes == ordered[edges[top]])[0]
-    return int(counts[top]) * int(lengths[place : place + n].sum())
+    place = int(np.minimum.reduceat(order, starts)[counts == most].min())
+    return most * int(lengths[place : place + n].sum())
 
 
 def _repeated_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:

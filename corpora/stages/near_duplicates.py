@@ -195,18 +195,31 @@ def first_documents(sketches: Sequence[Path]) -> list[int]:
     return firsts
 
 
-def find_pairs(sketches: Sequence[Path], number: int, out: Path, ends: Path | None = None) -> int:
+def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends: Path | None = None) -> int:
     """Write the pairs of documents that share the hash of a band within one range of hashes; return their number.
 
     Every document of a bucket is paired with its first one.
 
     Args:
         sketches: what `sketch_shard` wrote, in the order of the shards.
-        number: band * number of ranges + range.
+        numbers: band * number of ranges + range, of each slice; one at a time is in memory.
         out: file of ``first * 2^32 + second``, ascending uint64. Written whole or not at all.
         ends: file of `xling.corpora.slices` that gets the documents of the pairs by shard, for `shingle_shard`.
     """
     firsts = first_documents(sketches)
+    found = [_pairs_of_slice(sketches, firsts, number) for number in numbers]
+    pairs = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+    if ends:
+        of_pairs = np.unique(np.concatenate(halves(pairs)))
+        write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(firsts[1:], dtype=np.uint64)))
+    temporary = out.with_name(out.name + ".tmp")
+    temporary.write_bytes(pairs.data)
+    temporary.rename(out)
+    return len(pairs)
+
+
+def _pairs_of_slice(sketches: Sequence[Path], firsts: Sequence[int], number: int) -> Hashes:
+    """Return the pairs of one slice, ascending; ``firsts`` as `first_documents` returns."""
     parts = [_slice(sketch, number, first) for sketch, first in zip(sketches, firsts[:-1], strict=True)]
     hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
     nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
@@ -215,14 +228,8 @@ def find_pairs(sketches: Sequence[Path], number: int, out: Path, ends: Path | No
     hashes, nodes = hashes[order], nodes[order]
     is_start = np.concatenate([np.ones(min(1, len(hashes)), dtype=bool), hashes[1:] != hashes[:-1]])
     starts = np.maximum.accumulate(np.where(is_start, np.arange(len(hashes)), 0))
-    pairs = np.sort(packed(nodes[starts], nodes)[~is_start])
-    if ends:
-        of_pairs = np.unique(np.concatenate(halves(pairs)))
-        write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(firsts[1:], dtype=np.uint64)))
-    temporary = out.with_name(out.name + ".tmp")
-    temporary.write_bytes(pairs.data)
-    temporary.rename(out)
-    return len(pairs)
+    pairs: Hashes = np.sort(packed(nodes[starts], nodes)[~is_start])
+    return pairs
 
 
 def _slice(sketch: Path, number: int, first: int = 0) -> tuple[Hashes, Hashes]:

@@ -21,7 +21,8 @@ _CONTINUATION = (
 )
 _MOJIBAKE = re.compile(f"[\u00c2-\u00f4][{_CONTINUATION}]")
 _ONE_CONTINUED = re.compile(f"[{_CONTINUATION}]")
-_BREAKS = re.compile("\r\n|[\r\x0b\x0c\u2028\u2029]")
+_OTHER_ENDS = "\r\x0b\x0c\u2028\u2029"
+_BREAKS = re.compile(f"\r\n|[{_OTHER_ENDS}]")
 # Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners
 # and spaces stay: Persian, the scripts of India and Khmer are written with them.
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
@@ -77,7 +78,7 @@ def repair(text: str) -> str:
     """
     if _is_clean(text):
         return text
-    text = _BREAKS.sub("\n", text).replace("\t", " ")
+    text = _with_line_feeds(text).replace("\t", " ")
     # A repair may uncover another layer or a decomposed letter, hence repeat until nothing changes. Only then
     # may spaces be removed: the last byte of a letter may look like one.
     while (mended := tidy(_mend(text))) != text:
@@ -112,9 +113,9 @@ def _kinds() -> NDArray[np.uint8]:
     table = np.full(0x110000, _UNKNOWN, dtype=np.uint8)
     for first, last in _PLAIN:
         table[first : last + 1] = 0
-    seconds = {
-        int(part, 16) for code in range(_SMALL) for part in unicodedata.decomposition(chr(code)).split()[1:2]
-    }
+    split = (unicodedata.decomposition(chr(code)).split() for code in range(_SMALL))
+    canonical = [parts for parts in split if parts and parts[0][0] != "<"]
+    seconds = {int(part, 16) for parts in canonical for part in parts[1:]}
     for code in range(_SMALL):
         char = chr(code)
         stays = not unicodedata.combining(char) and unicodedata.is_normalized("NFC", char)
@@ -128,12 +129,17 @@ def _kinds() -> NDArray[np.uint8]:
     return table
 
 
+def _with_line_feeds(text: str) -> str:
+    """Return the text with a line feed for each line end of another kind."""
+    return _BREAKS.sub("\n", text) if any(end in text for end in _OTHER_ENDS) else text
+
+
 def _mend(text: str) -> str:
     """Run one pass of repair: mojibake, invisible characters and NFC."""
     if _MOJIBAKE.search(text):
         # A page mixes charsets, and ftfy only repairs text that is completely wrong: one line at a time.
         lines = [ftfy.fix_encoding(line) if _MOJIBAKE.search(line) else line for line in text.split("\n")]
-        text = _BREAKS.sub("\n", "\n".join(lines))
+        text = _with_line_feeds("\n".join(lines))
     if not text.replace("\n", "").isprintable():  # a much faster question, which unbroken spaces fail too
         text = _INVISIBLE.sub("", text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
@@ -141,5 +147,4 @@ def _mend(text: str) -> str:
 
 def tidy(text: str) -> str:
     """Strip every paragraph, turn tabs into spaces and delete empty paragraphs."""
-    lines = text.replace("\t", " ").split("\n")
-    return "\n".join([stripped for line in lines if (stripped := line.strip())])
+    return "\n".join(filter(None, map(str.strip, text.replace("\t", " ").split("\n"))))

@@ -41,6 +41,7 @@ def test_second_opinions_are_those_of_the_library() -> None:
     ours, theirs = second_opinion.load(), LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     for text in texts():
         assert ours.rank(text) == theirs.rank(text), text
+        assert ours.best(text, 5) == theirs.rank(text)[:5], text
 
 
 def test_ngrams_of_many_texts_are_those_of_each() -> None:

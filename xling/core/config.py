@@ -7,6 +7,7 @@ and ``1e-4`` becomes a number. A recipe may hold ``scales: {tiny: {...}}``; ``sc
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import types
 import typing
@@ -253,10 +254,15 @@ def _is_whole(kind: Any, value: Any) -> bool:
     return kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
 
 
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
     if not isinstance(data, Mapping):
         raise wrong
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     names = [f.name for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")]
     for name in data:
         if name not in names:

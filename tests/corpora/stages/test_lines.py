@@ -150,7 +150,9 @@ def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_w
 
 def test_the_features_of_a_line_by_hand() -> None:
     counted = lines._counted(["Hi Bob, 12."])
-    own = lines._own(counted, np.array([7]))[0]
+    own = np.empty((18, 1))
+    lines._own(own, counted, np.array([7.0]))
+    own = own[:, 0]
     # 11 characters, 3 words: both begin with a capital, one ends in a comma, the last in a full stop.
     wanted = [1.5, 2.0, 8 / 11, 8 / 11, 8 / 3, 0.0, 1.0, 1.0, 2.0, 0.0]
     assert own[:10].tolist() == pytest.approx(wanted, abs=1 / 256)
@@ -159,10 +161,37 @@ def test_the_features_of_a_line_by_hand() -> None:
 
 def test_the_place_of_a_line_on_its_page_by_hand() -> None:
     counted = lines._counted(["a\nb\nc"])
-    units, mass = np.array([1, 2, 1]), np.array([2.0, 3.0, 5.0])
+    units, mass = np.array([1.0, 2.0, 1.0]), np.array([2.0, 3.0, 5.0])
     size, is_long = np.array([0.5, 1.0, 1.5]), np.array([0.0, 0.0, 1.0])
-    columns = np.stack(lines._places(counted, units, mass, size, is_long), axis=1).tolist()
+    places = np.empty((12, 3))
+    lines._places(places, counted, units, mass, size, is_long)
+    columns = places.T.tolist()
     assert columns[1] == pytest.approx(
-        [1.0, 1.0, 2.0, 4 / 3, np.log2(5) / 2, 5.0, np.log2(11) / 2, 0.8, 2.0, 1.0, 4 / 3, 1.0]
+        [1.0, 1.0, 2.0, 4 / 3, np.log2(5) / 2, 5.0, np.log2(11) / 2, 0.8, 2.0, 1.0, 4 / 3, 1.0], abs=1 / 512
     )
-    assert [row[7:9] for row in columns] == [[0.0, 3.2], [0.8, 2.0], [2.0, 0.0]]
+    wanted = [[0.0, 3.2], [0.8, 2.0], [2.0, 0.0]]
+    assert np.abs(places.T[:, 7:9] - wanted).max() <= 1 / 512
+
+
+@settings(max_examples=60, deadline=None)
+@given(pages=PAGES)
+def test_neighbours_and_means_are_those_of_each_line_by_itself(pages: list[str]) -> None:
+    seen = lines.features(pages)
+    first = 0
+    for page in pages:
+        own = seen[first : first + page.count("\n") + 1]
+        first += len(own)
+        for line in range(len(own)):
+            around = [
+                own[line + offset, column] if 0 <= line + offset < len(own) else -1.0
+                for offset in lines._OFFSETS
+                for column in (0, 8, 4, 2)
+            ]
+            assert own[line, 18:42].tolist() == around
+            means = [
+                own[max(0, line - reach) : line + reach + 1, column].mean()
+                for reach in lines._WINDOWS
+                for column in (0, 8, 4, 5)
+            ]
+            smooth = own[line, 42:57].reshape(3, 5)[:, [0, 1, 3, 4]].ravel()
+            assert np.abs(smooth - means).max() <= 1 / 512

@@ -47,7 +47,7 @@ def run(
     parts = range(cfg.bands * num_ranges)
     pairs, ends = ([where / f"{name}-{i}.u64" for i in parts] for name in ("pairs", "ends"))
     for i in reversed(parts):  # any order
-        near.find_pairs(sketches, i, pairs[i], ends[i])
+        near.find_pairs(sketches, [i], pairs[i], ends[i])
     exact = []
     if cfg.min_jaccard:
         exact = [where / f"shingles-{n}.parquet" for n in numbers]
@@ -74,6 +74,28 @@ def test_first_of_each_cluster_stays(alphabet: str, tmp_path: Path) -> None:
     assert dict(ledger.dropped) == {("near_dedup", "near_duplicate"): 3}
     assert ledger.seen["near_dedup"] == 8
     assert sizes == {"0/0": 2, "0/1": 3}
+
+
+@pytest.mark.parametrize("alphabet", ["", HAN])
+def test_all_bands_at_once_give_the_pairs_of_each(alphabet: str, tmp_path: Path) -> None:
+    cfg = NearDedup(bands=10, rows=3)
+    base, other = text(1, 300, alphabet), text(2, 300, alphabet)
+    texts = ["".join(edited(base, 3 * i, i)) for i in range(5)] + [
+        "".join(edited(other, 4, i)) for i in range(3)
+    ]
+    sketches = [tmp_path / "0", tmp_path / "1"]
+    for number, sketch in enumerate(sketches):
+        docs = [Document(f"{number}/{i}", each) for i, each in enumerate(texts[number::2])]
+        near.sketch_shard(docs, sketch, cfg, 2)
+    slices = range(2 * cfg.bands)
+    for number in slices:
+        near.find_pairs(sketches, [number], tmp_path / f"{number}.u64")
+    num_pairs = near.find_pairs(sketches, slices, tmp_path / "all.u64", tmp_path / "ends.u64")
+    apart = [np.fromfile(tmp_path / f"{number}.u64", dtype="<u8") for number in slices]
+    together = np.fromfile(tmp_path / "all.u64", dtype="<u8")
+    assert together.tolist() == np.unique(np.concatenate(apart)).tolist()
+    assert num_pairs == len(together) > 3
+    assert sum(map(len, apart)) > num_pairs  # some share two bands
 
 
 def test_survivors_survive_again(tmp_path: Path) -> None:
@@ -107,7 +129,7 @@ def test_bands_estimate_jaccard(tmp_path: Path) -> None:
         exact = len(a & b) / len(a | b)
         out = tmp_path / str(num_edits)
         near.sketch_shard([Document("0", "".join(base)), Document("1", "".join(other))], out, cfg)
-        equal = [near.find_pairs([out], band, tmp_path / "pairs.u64") for band in range(cfg.bands)]
+        equal = [near.find_pairs([out], [band], tmp_path / "pairs.u64") for band in range(cfg.bands)]
         assert abs(np.mean(equal) - exact) < 4 * np.sqrt(exact * (1 - exact) / 256)
 
 

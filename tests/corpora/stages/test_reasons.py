@@ -17,7 +17,7 @@ from xling.corpora import stages
 from xling.corpora.stages import Stage
 from xling.corpora.stages.blocklist import Blocklist
 from xling.corpora.stages.contamination import Contamination
-from xling.corpora.stages.filters import Filters, Limits, failed
+from xling.corpora.stages.filters import Filters, Limits, failed, measured
 from xling.corpora.stages.length import Length
 from xling.corpora.stages.pii import Pii, mask
 from xling.corpora.stages.repair import Repair, repair
@@ -373,3 +373,12 @@ def test_lines_are_weighed_by_their_characters(text: str, reason: str) -> None:
     )
     limits = replace(limits, max_repeated_lines=1, max_repeated_line_chars=1)
     assert failed(text, limits) == reason
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_of_equally_frequent_runs_the_first_counts_in_every_process(number: int) -> None:
+    short, long = f"a{number} b{number}", f"library{number} council{number}"
+    for first, second in ((short, long), (long, short)):
+        words = f"{first} one {second} two {first} three {second}"
+        share = 2 * len(first.replace(" ", "")) / len(words.replace(" ", ""))
+        assert measured(words, Limits())["top_bigram"] == share
