@@ -88,10 +88,12 @@ class Counts:
         self.keys, self.values = keys, values
         bits = max(12, len(keys).bit_length() + 3)
         self.shift = np.uint64(64 - bits)
-        # Of two keys in one slot the one with the larger count is found; three bits more than needed make that rare.
+        # Of two keys in one slot the one with the larger count is found there, the other one among the rest.
         order = np.argsort(values.sum(axis=1), kind="stable")
         self.slots = np.zeros(1 << bits, np.int32)
         self.slots[self._slot(keys[order])] = order + 1
+        rest = np.flatnonzero(self.slots[self._slot(keys)] != np.arange(len(keys)) + 1)
+        self.rest = rest[np.argsort(keys[rest])] + 1
         self.table = np.concatenate([np.zeros((1, values.shape[1])), values]).astype(np.float32)
         self.checks = np.concatenate([np.zeros(1, np.uint64), keys])
 
@@ -101,7 +103,12 @@ class Counts:
     def of(self, keys: UInt64[np.ndarray, " asked"]) -> Float32[np.ndarray, "asked columns"]:
         """The values of ``keys``, float32 (num_asked, num_columns); 0 where a key was not counted."""
         numbers = self.slots[self._slot(keys)]
-        numbers[self.checks[numbers] != keys] = 0
+        others = np.flatnonzero((self.checks[numbers] != keys) & (numbers > 0))
+        numbers[others] = 0
+        if len(self.rest):
+            known = self.checks[self.rest]
+            places = np.minimum(np.searchsorted(known, keys[others]), len(known) - 1)
+            numbers[others] = np.where(known[places] == keys[others], self.rest[places], 0)
         return self.table[numbers]
 
 
