@@ -34,7 +34,9 @@ Sparse = Any  # scipy has no types
 
 @dataclass(frozen=True)
 class Words:
-    """What the words of one language say about those of the other; words are numbered by `_BITS` bits of their hashes.
+    """The words of one language and those of the other that stand for them.
+
+    Words are numbered by `_BITS` bits of their hashes.
 
     Attributes:
         links: csr (num_words, num_words), how much likelier a word of the other language is beside a word of this one.
@@ -136,7 +138,9 @@ def _measured(rivals: Rivals, src: Tokens, tgt: Tokens) -> npt.NDArray[np.float6
     for side in (0, 1):
         partner, others = sides[1 - side], rivals.texts[1 - side]
         fits = sides[side].fit(others)
-        fits[partner.keys[:, None] == others.keys[None, :]] = _NO_RIVAL  # the partner is no rival of itself
+        fits[partner.keys[:, None] == others.keys[None, :]] = (
+            _NO_RIVAL  # a partner does not compete with itself
+        )
         leads.append(own - fits.max(axis=1))
     return np.stack([*leads, np.minimum(*leads)], axis=1)
 

@@ -85,7 +85,7 @@ class Noise(PairFilter):
         PairExample("markup", "<b>Bold</b> word", "ein fettes Wort"),
         PairExample("markup", "Fish &amp; chips", "Fisch und Pommes"),
         PairExample("few_letters", "12 34 -- 56 ##", "zwölf und mehr"),
-        PairExample("", "30 June 2021.", "30. Juni 2021."),
+        PairExample("", "30 June 2021.", "30 Haziran 2021.", "en-tr"),
         PairExample("few_letters", "30/06/2021 12:45:07 it", "30/06/2021 12:45:07 es"),
         PairExample("", "'Is it right?,' he asked.", "„Ist es richtig?“, fragte er."),
         PairExample("casing", "STOP AT ONCE", "Halt sofort an"),
