@@ -37,6 +37,14 @@ _COUNTED = {
     "capitals": r"[\s(\"“«„'‘-]\p{Lu}",
     "spaces": r"\s",
 }
+_INSIDE = "|".join(
+    (
+        r"\b\p{L}\.\s",
+        r"\b(?:Mrs?|Ms|Dr|St|Prof|Sens?|Gen|Gov|Reps?|Rev|Lt|Col|No|vs)\.\s",
+        rf"[.?!…]+[{_CLOSING}]*\s+\p{{Ll}}",
+    )
+)
+"""Marks behind which a sentence goes on: of initials and titles, and those before a small letter."""
 _KINDS = 8  # counts are 0 to 7, seven and more being one
 FEATURES = ("end", "first", *_COUNTED)
 _CONDITIONAL = ("end", "first", "sentences", "capitals", "questions")
@@ -88,6 +96,7 @@ def _codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
     for value, kind in enumerate((r"\p{Lu}", r"\p{Ll}", r"\p{N}"), 1):
         begins = pl.when(first.str.contains(kind)).then(value).otherwise(begins)
     counts = [text.str.count_matches(pattern) for pattern in _COUNTED.values()]
+    counts[0] = (counts[0].cast(pl.Int64) - text.str.strip_chars_end().str.count_matches(_INSIDE)).clip(0)
     named = {name: each.cast(pl.Int64) for name, each in zip(FEATURES, (end, begins, *counts), strict=True)}
     read = pl.DataFrame({"text": texts.str.head(_MAX_CHARS)}).select(**named)
     return np.minimum(read.to_numpy().reshape(-1, len(FEATURES)), _KINDS - 1)

@@ -29,8 +29,8 @@ MAX_WORDS = 80
 _MAX_CHARS = 2000
 _MAX_CELLS, _CHUNK_CELLS = 6_000_000, 1_000_000
 _ITERATIONS = 5
-_SMOOTHING, _NULL = 2.0, 0.2
-_SAME = 0.3  # belief that a word stands for the same word, before anything is counted
+SMOOTHING, NULL = 2.0, 0.2
+SAME = 0.3  # belief that a word stands for the same word, before anything is counted
 _LEAST_COUNT = 0.05
 _TOKEN = rf"[{UNSPACED}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+"
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -88,10 +88,12 @@ class Counts:
         self.keys, self.values = keys, values
         bits = max(12, len(keys).bit_length() + 3)
         self.shift = np.uint64(64 - bits)
-        # Of two keys in one slot the one with the larger count is found; three bits more than needed make that rare.
+        # Of two keys in one slot the one with the larger count is found there, the other one among the rest.
         order = np.argsort(values.sum(axis=1), kind="stable")
         self.slots = np.zeros(1 << bits, np.int32)
         self.slots[self._slot(keys[order])] = order + 1
+        rest = np.flatnonzero(self.slots[self._slot(keys)] != np.arange(len(keys)) + 1)
+        self.rest = rest[np.argsort(keys[rest])] + 1
         self.table = np.concatenate([np.zeros((1, values.shape[1])), values]).astype(np.float32)
         self.checks = np.concatenate([np.zeros(1, np.uint64), keys])
 
@@ -101,7 +103,12 @@ class Counts:
     def of(self, keys: UInt64[np.ndarray, " asked"]) -> Float32[np.ndarray, "asked columns"]:
         """The values of ``keys``, float32 (num_asked, num_columns); 0 where a key was not counted."""
         numbers = self.slots[self._slot(keys)]
-        numbers[self.checks[numbers] != keys] = 0
+        others = np.flatnonzero((self.checks[numbers] != keys) & (numbers > 0))
+        numbers[others] = 0
+        if len(self.rest):
+            known = self.checks[self.rest]
+            places = np.minimum(np.searchsorted(known, keys[others]), len(known) - 1)
+            numbers[others] = np.where(known[places] == keys[others], self.rest[places], 0)
         return self.table[numbers]
 
 
@@ -153,6 +160,7 @@ class Lexicon:
 
     Attributes:
         links: (source word, target word) -> expected links forward and backward.
+        ends: uint64 (num_links, 2), source word and target word of each link.
         src: source word -> times, expected links to it.
         tgt: the same of target words.
         src_runs: two source words behind each other -> times.
@@ -161,6 +169,7 @@ class Lexicon:
     """
 
     links: Counts
+    ends: UInt64[np.ndarray, "links 2"]
     src: Counts
     tgt: Counts
     src_runs: Counts
@@ -169,7 +178,7 @@ class Lexicon:
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the lexicon as numpy arrays by name, as they are stored."""
-        stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes)}
+        stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes), "ends": self.ends}
         for name in _COUNTS:
             counts: Counts = getattr(self, name)
             stored[f"{name}.keys"], stored[f"{name}.values"] = counts.keys, counts.values.astype(np.float32)
@@ -183,11 +192,11 @@ class Lexicon:
             for name in _COUNTS
         }
         src, tgt = held["sizes"].tolist()
-        return Lexicon(**counts, sizes=(src, tgt))
+        return Lexicon(**counts, ends=held["ends"].astype(np.uint64), sizes=(src, tgt))
 
 
 _COUNTS = ("links", "src", "tgt", "src_runs", "tgt_runs")
-ARRAYS = ("sizes", *(f"{name}.{part}" for name in _COUNTS for part in ("keys", "values")))
+ARRAYS = ("sizes", "ends", *(f"{name}.{part}" for name in _COUNTS for part in ("keys", "values")))
 """Names of the arrays that a lexicon is stored as."""
 
 
@@ -202,8 +211,12 @@ def train(src: Tokens, tgt: Tokens) -> Lexicon:
     backward = _expected(numbers, table.src, table.tgt, src, tgt)
     counts = np.stack([np.bincount(numbers, each, len(keys)) for each in (forward, backward)], axis=1)
     many = counts.max(axis=1, initial=0) >= _LEAST_COUNT
+    cell = np.zeros(len(keys), np.int64)
+    cell[numbers] = np.arange(len(numbers))
+    ends = np.stack([src.ids[table.src[cell]], tgt.ids[table.tgt[cell]]], axis=1)
     return Lexicon(
         Counts(keys[many], counts[many]),
+        ends[many],
         counted(
             src.ids, np.ones(len(src.ids)), np.bincount(table.src, forward, len(src.ids)).astype(np.float64)
         ),
@@ -245,8 +258,8 @@ def _expected(
     num, num_makers = int(numbers.max(initial=-1)) + 1, int(maker.max(initial=-1)) + 1
     first = np.zeros(num, np.int64)
     first[numbers] = np.arange(len(numbers))
-    prior, of = _SMOOTHING * often[word[produced[first]]], maker[makers[first]]
-    null = _NULL / (1 - _NULL) * other.lengths[side.owners] * often[word]
+    prior, of = SMOOTHING * often[word[produced[first]]], maker[makers[first]]
+    null = NULL / (1 - NULL) * other.lengths[side.owners] * often[word]
     belief = np.ones(num)
     link = np.zeros(len(numbers))
     for _ in range(_ITERATIONS):
@@ -254,7 +267,7 @@ def _expected(
         link /= (np.bincount(produced, link, len(word)) + null)[produced]
         counts = np.bincount(numbers, link, num)
         totals = np.bincount(of, counts, num_makers)
-        belief = (counts + prior) / (totals[of] + _SMOOTHING)
+        belief = (counts + prior) / (totals[of] + SMOOTHING)
     return link
 
 
@@ -288,7 +301,7 @@ def fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
 def _fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
     table = cells(src, tgt)
     links = lexicon.links.of(word_pair_keys(src.ids[table.src], tgt.ids[table.tgt]))
-    same = _SAME * (src.ids[table.src] == tgt.ids[table.tgt])
+    same = SAME * (src.ids[table.src] == tgt.ids[table.tgt])
     of_src, of_tgt = lexicon.src.of(src.ids), lexicon.tgt.of(tgt.ids)
     often = [
         (of[:, 0] + 0.5) / (size + 0.5) for of, size in zip((of_src, of_tgt), lexicon.sizes, strict=True)
@@ -298,7 +311,7 @@ def _fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
         ((of_tgt, table.tgt, table.src), (of_src, table.src, table.tgt))
     ):
         alone = often[side][produced]
-        belief = (links[:, 1 - side] + _SMOOTHING * (alone + same)) / (totals[maker, 1] + _SMOOTHING)
+        belief = (links[:, 1 - side] + SMOOTHING * (alone + same)) / (totals[maker, 1] + SMOOTHING)
         ratios.append(belief / alone)
     backward, forward = (np.asarray(each, np.float64) for each in ratios)
     length = src.lengths[src.owners]
@@ -309,5 +322,5 @@ def _fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
         np.bincount(table.src, backward, len(src.ids)) / np.maximum(tgt.lengths[src.owners], 1),
         sums / np.maximum(src.lengths[tgt.owners], 1),
     ]
-    of_words = [np.log(_NULL + (1 - _NULL) * mean) for mean in means]
+    of_words = [np.log(NULL + (1 - NULL) * mean) for mean in means]
     return Fit(of_words[0], of_words[1], place)

@@ -29,8 +29,11 @@ _INVISIBLE = (
 )
 _JOINERS = r"[\u{200b}-\u{200d}]"
 # What a wrong encoding leaves of a letter with a mark: inside a word, as its first letter, or as its last one.
-_LOST = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:]|\.(?:\s|$))"
+_LOST = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:](?:\s|\p{L}|$)|\.(?:\s|$))"
 _MIN_SPACED = 6
+_MIN_BESIDE_NUMBERS = (
+    0.3  # smallest share of letters where both sides have the same numbers, which then count as letters
+)
 
 
 @PAIR_FILTERS.register("noise")
@@ -82,6 +85,9 @@ class Noise(PairFilter):
         PairExample("markup", "<b>Bold</b> word", "ein fettes Wort"),
         PairExample("markup", "Fish &amp; chips", "Fisch und Pommes"),
         PairExample("few_letters", "12 34 -- 56 ##", "zwölf und mehr"),
+        PairExample("", "30 June 2021.", "30 Haziran 2021.", "en-tr"),
+        PairExample("few_letters", "30/06/2021 12:45:07 it", "30/06/2021 12:45:07 es"),
+        PairExample("", "'Is it right?,' he asked.", "„Ist es richtig?“, fragte er."),
         PairExample("casing", "STOP AT ONCE", "Halt sofort an"),
         PairExample("", "He met J. R. R. T. at 3.5 p.m.", "Er traf ihn um halb vier."),
         PairExample(
@@ -104,7 +110,7 @@ class Noise(PairFilter):
             "letter_spaced": pl.any_horizontal(_spaced(side, lang) for side, lang in context.sides),
             "mojibake": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MOJIBAKE)),
             "markup": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MARKUP)),
-            "few_letters": pl.col("letters") < self.min_letters,
+            "few_letters": (pl.col("letters") < self.min_letters) & ~self._is_date(),
         }
         if self.casing and context.src.script in _CASED and context.tgt.script in _CASED:
             tests["casing"] = _shouts("src") != _shouts("tgt")
@@ -112,9 +118,15 @@ class Noise(PairFilter):
         tests["punctuation"] = many | ((_strings("src") - _strings("tgt")).abs() > 1)
         return first_reason(pairs if "letters" in pairs.columns else self.measured(pairs, context), tests)
 
+    def _is_date(self) -> pl.Expr:
+        """Return whether the sides have the same numbers and enough letters beside them, as dates and times have."""
+        numbers = [pl.col(side).str.extract_all(r"\p{Nd}+").list.sort() for side in ("src", "tgt")]
+        enough = pl.min_horizontal(_letters("src", r"\p{Nd}"), _letters("tgt", r"\p{Nd}")) >= self.min_letters
+        return (numbers[0] == numbers[1]) & enough & (pl.col("letters") >= _MIN_BESIDE_NUMBERS)
 
-def _letters(side: str) -> pl.Expr:
-    others = pl.col(side).str.count_matches(r"[^\p{L}\p{M}\s]")
+
+def _letters(side: str, counted: str = "") -> pl.Expr:
+    others = pl.col(side).str.count_matches(rf"[^\p{{L}}\p{{M}}\s{counted}]")
     return 1 - others / pl.max_horizontal(pl.col(side).str.len_chars(), 1)
 
 

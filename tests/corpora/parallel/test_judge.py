@@ -1,5 +1,7 @@
 """The lexicon and the classifiers that a corpus gives itself: damage ranks below clean pairs, files are read back."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -55,6 +57,23 @@ def test_the_filter_drops_damage_and_keeps_clean_pairs(noisy):
     assert gone[kinds != ""].mean() >= 0.35
 
 
+def test_marks_alone_do_not_make_a_pair_partial(noisy, trained):
+    """A translator who made one sentence of two was taken for one who left one out."""
+    kinds, pairs = noisy
+    clean = [pair for pair in pairs.filter(kinds == "").rows() if len(pair[0].split()) > 7][:200]
+    joined = [
+        (f"{src[: len(src) // 2]}. {src[len(src) // 2 :].strip().capitalize()}", tgt) for src, tgt in clean
+    ]
+    partial = list(judge.GROUPS).index("partial")
+    without = replace(
+        trained, by_words=tuple(replace(each, weights=0 * each.weights + 99) for each in trained.by_words)
+    )
+    limit = Align().partial
+    assert (without.odds(table(joined))[:, partial] > limit).mean() > 2 * (
+        trained.odds(table(joined))[:, partial] > limit
+    ).mean()
+
+
 def test_a_judge_is_read_back_and_gives_the_same_odds(noisy, trained, tmp_path):
     trained.save(tmp_path / "judge.npz")
     again = Judge.load(tmp_path / "judge.npz")
@@ -93,6 +112,13 @@ def test_tokens_are_the_beginnings_of_words_and_single_characters_of_unspaced_sc
         found = lexical.tokens(pl.Series([one, other]))
         assert found.ids[: found.starts[1]].tolist() == found.ids[found.starts[1] :].tolist()
     assert lexical.tokens(pl.Series(["", "x y"])).lengths.tolist() == [0, 2]
+
+
+def test_keys_of_one_slot_are_all_found():
+    """Of two keys in one slot one was lost: one word in ten of a small corpus was taken for unseen."""
+    keys = np.random.default_rng(1).integers(1, 1 << 63, 20_000).astype(np.uint64)
+    counts = lexical.Counts(keys[:10_000], np.arange(1.0, 10_001.0)[:, None])
+    assert counts.of(keys)[:, 0].tolist() == [*range(1, 10_001), *[0] * 10_000]
 
 
 WORDS = st.lists(st.sampled_from(["ein", "Haus", "alt", "im", "im", "Wald", "茶"]), min_size=1, max_size=8)
