@@ -344,7 +344,9 @@ def test_a_rank_is_counted_without_the_others(
         for part in (told["checkpoint"], told["state"] * 3 / 2, told["gradients"] * 3):  # float32: no masters
             assert part == pytest.approx(told["whole"] / share, rel=0.2)
         model = told["whole"] / 3
-        assert told["built"] == pytest.approx(model, rel=0.01), "made whole in every process before it keeps its part"
+        assert told["built"] == pytest.approx(model, rel=0.01), (
+            "made whole in every process before it keeps its part"
+        )
         # Weights are gathered for each of two batches, some again for the backward pass; gradients are summed once.
         assert 3 * (1 - 1 / share) < told["sent"][share] / model < 5 * (1 - 1 / share)
         if mode == "hybrid":  # four copies sum the halves of their gradients
