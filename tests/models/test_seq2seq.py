@@ -312,8 +312,6 @@ def test_a_whole_decoder_layer_compiles_without_a_break_once_for_all_batches(
         for one, other in zip(gradients(model, examples)[0], gradients(compiled, examples)[0], strict=True):
             torch.testing.assert_close(one, other)
     assert not counters["graph_break"]
-    assert counters["stats"]["unique_graphs"] == 4, (
-        "a layer of either side is compiled with padding and without"
-    )
+    assert counters["stats"]["unique_graphs"] == 2, "a layer of either side was compiled anew"
     for module in (encoder, seq2seq):
         module._compiled.cache_clear()

@@ -103,7 +103,11 @@ class Attention:
             sides = [lengths_of(runs) for runs in (self.runs, self.keys or self.runs)]
             rows, columns = (Layout([lengths], device) for lengths in sides)
             (mask,) = self._masks(rows, columns)
-            object.__setattr__(self, "_one", Block(rows.one(), columns.one(), mask))
+            if mask is None and not self.causal:
+                mask = torch.ones(len(sides[1]), 1, 1, self.longest_key, dtype=torch.bool, device=device)
+            # A view, or None where there is no padding, would be compiled anew.
+            one = Block(rows.one(), columns.one(), None if mask is None else mask.clone())
+            object.__setattr__(self, "_one", one)
         assert self._one is not None
         if self.bias is None:
             return self._one

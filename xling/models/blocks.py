@@ -93,7 +93,11 @@ class Layout:
     def one(self) -> One:
         """Return how a layout of a single block converts rows, for compiled code."""
         ((_, longest),) = self.shapes
-        return One(longest, *(self._rows[:2] if self._rows else (None, None)))
+        stay = torch.arange(self._num, device=self.device)
+        rows, places = (stay, stay) if self._rows is None else self._rows[:2]
+        return One(
+            longest, rows.clone(), places.clone()
+        )  # views, or one tensor twice, would be compiled anew
 
 
 class One(NamedTuple):
@@ -101,22 +105,20 @@ class One(NamedTuple):
 
     Attributes:
         longest: places of each sequence.
-        rows, places: row of each place, and place of each row, int64; None if there is no padding.
+        rows, places: row of each place, and place of each row, int64.
     """
 
     longest: int
-    rows: Int[Tensor, " places"] | None
-    places: Int[Tensor, " tokens"] | None
+    rows: Int[Tensor, " places"]
+    places: Int[Tensor, " tokens"]
 
     def spread(self, packed: Shaped[Tensor, " tokens *row"]) -> Shaped[Tensor, " _ _ *row"]:
         """Convert (N, ...) to (sequences, longest, ...)."""
-        packed = packed if self.rows is None else packed.index_select(0, self.rows)
-        return packed.unflatten(0, (-1, self.longest))
+        return packed.index_select(0, self.rows).unflatten(0, (-1, self.longest))
 
     def packed(self, block: Shaped[Tensor, " _ _ *row"]) -> Shaped[Tensor, "tokens size"]:
         """Convert (sequences, longest, ...) back to flat packed rows, (N, size of a row)."""
-        rows = block.flatten(2).flatten(0, 1)
-        return rows if self.places is None else rows.index_select(0, self.places)
+        return block.flatten(2).flatten(0, 1).index_select(0, self.places)
 
 
 class _Moved(torch.autograd.Function):
