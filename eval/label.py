@@ -55,7 +55,8 @@ class LabelConfig:
         checkpoint: the teacher: any model that ``xling eval`` scores, fine-tuned already or not.
         lang: language to label.
         out: directory to publish: a data folder for ``data=`` with rows of the suite in ``lang``. The teacher has
-            labelled those of training and dev; test rows are as they were. ``text.txt`` has the training texts.
+            labelled those of training and dev; test rows and those of ``source`` are as they were. ``text.txt`` has
+            the training texts.
         data: folder of the suites' files; default: what XLING_DATA names.
         source: language of the rows that the teacher learns from.
         text: files, globs or corpus directories of further text in ``lang``, a paragraph a line.
@@ -97,6 +98,7 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     splits = [
         (cfg.source, "train"),
         (cfg.source, "dev"),
+        (cfg.source, "test"),
         (cfg.lang, "train"),
         (cfg.lang, "dev"),
         (cfg.lang, tested),
@@ -129,15 +131,28 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
         folder = output.path / ROWS / suite.name
         folder.mkdir(parents=True)
         written = {"train": [*train, *more], "dev": teacher.labelled(dev) if dev else [], tested: test}
-        for split, rows in written.items():
+        files = {f"{cfg.lang}.{split}.jsonl": rows for split, rows in written.items()}
+        files |= {f"{cfg.source}.{split}.jsonl": rows for split, rows in _of_source(cfg, suite, data).items()}
+        for name, rows in files.items():
             if rows:
-                (folder / f"{cfg.lang}.{split}.jsonl").write_text("".join(map(_line, rows)), encoding="utf-8")
+                (folder / name).write_text("".join(map(_line, rows)), encoding="utf-8")
         unlabelled_text = "".join(f"{' '.join(text.split())}\n" for text in _texts(unlabelled))
         (output.path / "text.txt").write_text(unlabelled_text, encoding="utf-8")
         classes = [sum(row.label == name for row in [*train, *more]) for name in teacher.labels]
         output.counts |= {"rows": len(train), "of_text": len(more), f"gold_{metric.name}": right}
         output.counts |= {"by_class": dict(zip(teacher.labels, classes, strict=True))}
     return manifest.read(cfg.out)
+
+
+def _of_source(cfg: LabelConfig, suite: Suite, data: Path) -> dict[str, list[Example]]:
+    """Return all rows of the source language by split."""
+    home = training_suite(suite)
+    return {
+        split: load(of, cfg.source, split, data)
+        for of, splits in ((home, ("train", "dev")), (suite, ("test",)))
+        for split in splits
+        if split in of.splits and of.has(cfg.source, split, data)
+    }
 
 
 def _has_one_class(suite: Suite) -> bool:

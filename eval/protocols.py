@@ -33,7 +33,7 @@ class TransferProtocol:
 
     Args:
         name: registry name.
-        train_on: ``source`` rows, the ``target``'s own rows, source rows and a few of the target's
+        train_on: ``source`` rows, the ``target``'s own rows, ``both``, source rows and a few of the target's
             (``shots``), source rows ``translated`` into the target, or into every target
             (``translated_all``).
         test_on: the ``target``'s rows, or those rows ``translated`` into the source language.
@@ -41,7 +41,7 @@ class TransferProtocol:
     """
 
     name: str
-    train_on: Literal["source", "target", "shots", "translated", "translated_all"]
+    train_on: Literal["source", "target", "both", "shots", "translated", "translated_all"]
     test_on: Literal["target", "translated"] = "target"
     per_target: bool = False
 
@@ -54,6 +54,7 @@ for _protocol in (
     TransferProtocol("translate_train_all", "translated_all"),
     TransferProtocol("few_shot", "shots", per_target=True),
     TransferProtocol("in_language", "target", per_target=True),
+    TransferProtocol("both_languages", "both", per_target=True),
 ):
     PROTOCOLS.add(_protocol.name, _protocol)
 
@@ -146,6 +147,10 @@ def training_rows(
         parts.append(
             f"{len(chosen)} rows of {home.name}/{targets[0]}, {given.shots} per class, draw {given.seed}"
         )
+    if protocol.train_on == "both" and targets[0] != source:
+        own = capped(load(home, targets[0], given.split, data), given.limit)
+        train = train + _named(own, targets[0])
+        parts.append(f"{home.name}/{targets[0]}")
     return TrainingRows(train, dev, lang, " + ".join(parts))
 
 
@@ -155,7 +160,7 @@ def _check_written(home: Suite, protocol: TransferProtocol, source: str, target:
     Raises:
         UserError: the training rows in that language are translations.
     """
-    own = protocol.train_on == "target" or (protocol.train_on == "shots" and target != source)
+    own = protocol.train_on == "target" or (protocol.train_on in ("shots", "both") and target != source)
     if own and split == "train" and home.translated_train and target != "en":
         raise UserError(
             f"the training rows of {home.name} in {target!r} are machine translations",

@@ -58,6 +58,18 @@ def test_in_language_and_few_shot(world: Path) -> None:
     assert {r.id for r in other.train} != {r.id for r in few.train}
 
 
+def test_source_rows_and_those_of_the_language_together(world: Path) -> None:
+    both = training_rows(XNLI, PROTOCOLS["both_languages"], "en", ["sw"], world)
+    own = load(XNLI, "sw", "train", world)
+    assert len(both.train) == 24 + len(own) == len({row.id for row in both.train})
+    assert texts(both.dev) == {"en"} and both.lang == "en"
+    assert both.origin == "toy_xnli/en + toy_xnli/sw"
+    alone = training_rows(XNLI, PROTOCOLS["both_languages"], "en", ["en"], world)
+    assert len(alone.train) == 24 and alone.origin == "toy_xnli/en"
+    few = training_rows(XNLI, PROTOCOLS["both_languages"], "en", ["sw"], world, RowsConfig(limit=5))
+    assert len(few.train) == 10
+
+
 def test_translate_train_and_test(world: Path) -> None:
     one = training_rows(XNLI, PROTOCOLS["translate_train"], "en", ["sw"], world, translate=upper)
     assert len(one.train) == 24
@@ -95,6 +107,8 @@ def test_machine_translated_rows_serve_translate_train_and_not_in_language(tmp_p
     assert texts(found.train) == {"fr"}
     with pytest.raises(UserError, match="training rows of xnli in 'fr' are machine translations"):
         training_rows(xnli, PROTOCOLS["in_language"], "en", ["fr"], tmp_path)
+    with pytest.raises(UserError, match="are machine translations"):
+        training_rows(xnli, PROTOCOLS["both_languages"], "en", ["fr"], tmp_path)
     with pytest.raises(UserError, match="few_shot needs rows written in the language"):
         training_rows(xnli, PROTOCOLS["few_shot"], "en", ["fr"], tmp_path)
     written = training_rows(xnli, PROTOCOLS["few_shot"], "en", ["fr"], tmp_path, RowsConfig("dev", shots=1))

@@ -25,11 +25,13 @@ from xling.eval.suite import Example, load, suites
 from xling.models import static
 from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
+from xling.models.static_matching import matched_all
 from xling.text.links import FILE, Linked
 from xling.transfer.common_words import LEAST_SHARE, MIN_TEXTS, common_words
 from xling.transfer.project import UNKNOWN, projected
-from xling.transfer.static import VOTES
+from xling.transfer.static import SOFT_VOTES, VOTES
 from xling.transfer.static_heads import (
+    VOTE_SHARPNESS,
     _of_pair,
     logistic,
     pair_features,
@@ -191,6 +193,36 @@ def test_voters_of_certain_probabilities_vote_as_those_with_labels(
         found, same = (backend.probabilities(each, suite, others, "de") for each in (one, other))
         known = [suite.labels.index(name) for name in ("politics", "sports")]
         assert np.abs(found[:, known] - same[:, known]).max() < 1e-3
+
+
+def test_labels_of_the_source_and_of_a_teacher_are_learned_together(
+    ckpt: Path, data: Path, tmp_path: Path
+) -> None:
+    labelled_by(ckpt, data, tmp_path / "out", soft=True)
+    suite = suites()["sib200"]
+    for split in ("train", "dev"):
+        assert load(suite, "en", split, tmp_path / "out") == load(suite, "en", split, data)
+    english, german = (load(suite, lang, "train", tmp_path / "out") for lang in ("en", "de"))
+    others = load(suite, "de", "test", data)
+    backend = system(ckpt, "pretrained")
+    both = backend.fit(suite, english + german, [], "en", FitConfig())[-1]
+    mixed = backend.fit(suite, [*german[::2], *english, *german[1::2]], [], "en", FitConfig())[-1]
+    assert both.weight == mixed.weight == SOFT_VOTES[-1]
+    found, same = (backend.probabilities(each, suite, others, "de") for each in (both, mixed))
+    np.testing.assert_allclose(found, same, atol=1e-3)
+    texts = [row.fields["text"] for row in others]
+    near = matched_all(backend.encoder, texts, both.texts)
+    near = VOTE_SHARPNESS * (near - near.mean(0))
+    soft = torch.tensor([bool(share) for share in both.shares])
+    assert int(soft.sum()) == len(german)
+    place = suite.labels.index("sports")
+    mine = torch.tensor([name == "sports" for name in both.classes]) & ~soft
+    shares = torch.tensor([share[place] for share in both.shares if share])
+    apart = [near[:, mine].logsumexp(1), (near[:, soft] + shares.log().clamp_min(-1e4)).logsumexp(1)]
+    wanted = sum(side - side.mean() for side in apart)
+    torch.testing.assert_close(both.log_votes(texts)[:, place], wanted, rtol=1e-3, atol=1e-3)
+    right = [row.label for row in others]
+    assert share_right(backend.classes(both, texts), right) > 0.8
 
 
 def test_a_rerun_keeps_the_labels_and_other_labels_at_hand_change_nothing(

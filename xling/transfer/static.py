@@ -201,12 +201,18 @@ class Classes:
     ) -> list[Any]:
         """Fit a classifier for each value of `STRENGTHS`, and combine it with each weight of `VOTES`."""
         texts, classes = [row.fields["text"] for row in train], [row.label for row in train]
-        features = text_features(backend.encoder, texts)
+        # Rows with a teacher's labels are of another language than rows that are learned beside them.
+        of_teacher = np.array([is_soft(row) for row in train])
+        places = [np.flatnonzero(side) for side in (~of_teacher, of_teacher) if side.any()]
+        sides = [text_features(backend.encoder, [texts[i] for i in place.tolist()]) for place in places]
+        features = torch.cat(sides)[torch.from_numpy(np.argsort(np.concatenate(places)))]
         voters = sorted(rng("static votes", cfg.seed).permutation(len(train))[:MAX_VOTERS].tolist())
         chosen = tuple(texts[i] for i in voters), tuple(classes[i] for i in voters)
-        soft = np.stack([shares_of(row, labels) for row in train]) if any(map(is_soft, train)) else None
+        soft = np.stack([shares_of(row, labels) for row in train]) if of_teacher.any() else None
         shares = None if soft is None else torch.from_numpy(soft)
-        parts = () if soft is None else tuple(map(tuple, soft[voters].tolist()))
+        parts = (
+            () if soft is None else tuple(tuple(soft[i].tolist()) if of_teacher[i] else () for i in voters)
+        )
         fitted = [logistic(features, classes, labels, strength, shares) for strength in STRENGTHS]
         weights = VOTES if soft is None else SOFT_VOTES
         return [

@@ -23,7 +23,7 @@ from xling.models.static_matching import matched_all
 from xling.text.features import tokens
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
+    from jaxtyping import Bool, Float32
 
 SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60
@@ -156,7 +156,8 @@ class Neighbours:
         texts: labelled texts, at most `MAX_VOTERS`.
         classes: the class of each.
         weight: of the logarithms of the votes.
-        shares: how much of the vote of each text each class gets, if a teacher gave probabilities; else empty.
+        shares: how much of its vote each class gets, of a text of which a teacher gave probabilities; () of a text with
+            a label. Texts of both kinds vote apart, and their votes are added. Empty: all have labels.
     """
 
     encoder: StaticEncoder
@@ -181,12 +182,22 @@ class Neighbours:
             return torch.zeros(len(texts), len(self.labels))
         similar = matched_all(self.encoder, texts, self.texts)
         near = VOTE_SHARPNESS * (similar - similar.mean(0))
-        if self.shares:
-            parts = torch.tensor(self.shares).log().clamp_min(NO_VOTES)
-            soft = torch.stack([(near + part).logsumexp(1) for part in parts.T], 1)
-            return soft - soft.mean(0)
-        of_class = torch.tensor([self.labels.index(name) for name in self.classes])
-        votes = torch.full((len(texts), len(self.labels)), NO_VOTES)
+        soft = torch.tensor([bool(each) for each in self.shares or [()] * len(self.texts)])
+        votes = torch.zeros(len(texts), len(self.labels))
+        if not soft.all():
+            votes = votes + self._of_labels(near[:, ~soft], soft)
+        if soft.any():
+            parts = torch.tensor([each for each in self.shares if each]).log().clamp_min(NO_VOTES)
+            shared = torch.stack([(near[:, soft] + part).logsumexp(1) for part in parts.T], 1)
+            votes = votes + shared - shared.mean(0)
+        return votes
+
+    def _of_labels(
+        self, near: Float32[Tensor, "texts voters"], soft: Bool[Tensor, " all_voters"]
+    ) -> Float32[Tensor, "texts labels"]:
+        """Return the logarithms of the votes of texts with labels, those that are not ``soft``."""
+        of_class = torch.tensor([self.labels.index(name) for name in self.classes])[~soft]
+        votes = torch.full((len(near), len(self.labels)), NO_VOTES)
         for k in of_class.unique().tolist():
             of_this = near[:, of_class == k].logsumexp(1)
             votes[:, k] = of_this - of_this.mean()
