@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,24 @@ def make_plan(cfg: MonoConfig) -> Plan:
         stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
         num_near=_num_near(shards, cfg),
         near_at_once=len(parts) == 1,
-        digests={s.location: manifest.sha256(Path(s.location)) for s in shards if _local(s)},
+        digests={s.location: _digest(Path(s.location)) for s in shards if _local(s)},
     )
 
 
 def _num_near(shards: list[Shard], cfg: MonoConfig) -> int:
     num_docs = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
     return max(1, math.ceil(num_docs * BYTES_PER_HASH / (cfg.memory_mb * _MB / 2)))
+
+
+def _digest(path: Path) -> str:
+    facts = path.stat()
+    return _digest_of(path, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=1 << 16)
+def _digest_of(path: Path, stamp: int, size: int) -> str:
+    """Return the digest of a file: every language is made from the same routed files."""
+    return manifest.sha256(path)
 
 
 def _is_again(shard: Shard, seen: set[Path]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -237,10 +238,16 @@ class MonoConfig:
 
     def content(self) -> dict[str, Any]:
         """Return the settings that determine the corpus, with digests of the files that they name."""
+        settings, naming = self._content_but_files
+        files = manifest.digests_in(naming)  # anew each time: files change
+        return settings | ({"files": files} if files else {})
+
+    @cached_property
+    def _content_but_files(self) -> tuple[dict[str, Any], list[Any]]:
+        """The settings that determine the corpus, and all that may name files."""
         settings = {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
         model = [] if self.lm.model in ("auto", "none") else [Path(self.lm.model)]
-        files = manifest.digests_in([model, self.stages((*self.before_dedup, *self.after_dedup))])
-        return settings | ({"files": files} if files else {})
+        return settings, [model, self.stages((*self.before_dedup, *self.after_dedup))]
 
     def workspace(self) -> Workspace:
         """Return the intermediate parts of this build."""

@@ -21,7 +21,7 @@ from xling.core import languages
 from xling.core.errors import unknown
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
-from xling.text.units import runs, units, unspaced_share
+from xling.text.units import CountedUnits, counted_units, runs, unspaced_share
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
 _ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
@@ -249,23 +249,23 @@ def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
 
 def measured(text: str, limits: Limits) -> dict[str, float]:
     """Compute the values of `STATISTICS`; ``limits`` defines short lines and the units of a word."""
-    words = units(text)
-    if not words:
+    words = counted_units(text)
+    num = len(words.hashes)
+    if not num:
         return {"words": 0}
     per_word = limits.units_per_word if unspaced_share(text) > 0.5 else 1
-    lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
-    num_words = len(words) / per_word
+    num_words = num / per_word
     symbols = text.count("#") + text.count("…") + text.count("...")
     values = {
         "words": num_words,
         "symbols": symbols / num_words,
-        "lettered": 1 - sum(map(str.isnumeric, words)) / len(words),
+        "lettered": 1 - words.num_numeric / num,
         "braces": (text.count("{") + text.count("}")) / len(text),
     }
     if per_word == 1:
-        values["mean_word"] = float(lengths.mean())
+        values["mean_word"] = float(words.lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    return values | _lines(text.split("\n"), short_line) | _repetition(words, lengths, per_word)
+    return values | _lines(text.split("\n"), short_line) | _repetition(words, per_word)
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:
@@ -289,53 +289,55 @@ def is_ended(line: str) -> bool:
     return line.rstrip(_CLOSING).endswith(_ENDS)
 
 
-def _repetition(text_units: list[str], lengths: NDArray[np.int64], per_word: int) -> dict[str, float]:
-    """Compute statistics of word n-grams, compared by a 64-bit hash rolled with numpy."""
-    total = int(lengths.sum())
-    # Python's hash of a string differs between processes, but which hashes are equal does not.
-    words = np.fromiter(map(hash, text_units), dtype=np.int64, count=len(text_units)).view(np.uint64)
+def _repetition(words: CountedUnits, per_word: int) -> dict[str, float]:
+    """Compute statistics of word n-grams, compared by a 64-bit hash."""
+    ends = np.concatenate([[0], np.cumsum(words.lengths)])
+    total = int(ends[-1])
     values = {
-        f"top_{name}": _top_run_chars(words, lengths, n * per_word) / total
+        f"top_{name}": _top_run_chars(runs(words.hashes, n * per_word), ends, n * per_word) / total
         for n, name in ((2, "bigram"), (3, "trigram"), (4, "fourgram"))
     }
     values["repeated_runs"] = 0.0
     for n in range(5, 11):
-        share = _repeated_run_chars(words, lengths, n * per_word) / total
+        hashes = runs(words.hashes, n * per_word)
+        share = _repeated_run_chars(hashes, words.lengths, n * per_word) / total
         values["repeated_runs"] = max(values["repeated_runs"], share + (n - 5) / 100 if share else 0.0)
         if share + 0.05 <= values["repeated_runs"] or not share:
             break  # longer repeated n-grams lie inside of these
     return values
 
 
-def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
+def _top_run_chars(hashes: NDArray[np.uint64], ends: NDArray[np.int64], n: int) -> int:
     """Return the characters in all occurrences of the most frequent n-gram, of equal ones that which comes first.
 
-    0 if no n-gram occurs twice.
+    0 if no n-gram occurs twice. ``ends`` holds the characters before each unit.
     """
-    hashes = runs(words, n)
-    if not len(hashes):
-        return 0
-    order = np.argsort(hashes)
-    ordered = hashes[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    counts = np.diff(starts, append=len(hashes))
-    most = int(counts.max())
-    if most < 2:
-        return 0
-    place = int(np.minimum.reduceat(order, starts)[counts == most].min())
-    return most * int(lengths[place : place + n].sum())
-
-
-def _repeated_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Return the characters covered by n-grams that occurred before, each character counted once."""
-    hashes = runs(words, n)
     ordered = np.sort(hashes)
-    if not (ordered[1:] == ordered[:-1]).any():
+    is_again = ordered[1:] == ordered[:-1]
+    if not is_again.any():
         return 0
-    _, first = np.unique(hashes, return_index=True)
-    again = np.ones(len(hashes), dtype=np.int64)
-    again[first] = 0
-    covered = np.zeros(len(words) + 1, dtype=np.int64)
+    starts = np.concatenate([[0], np.flatnonzero(~is_again) + 1])
+    counts = np.diff(starts, append=len(ordered))
+    most = int(counts.max())
+    top = ordered[starts[counts == most]]
+    places = np.minimum(np.searchsorted(top, hashes), len(top) - 1) if len(top) > 1 else 0
+    place = int((top[places] == hashes).argmax())
+    return most * int(ends[place + n] - ends[place])
+
+
+def _repeated_run_chars(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
+    """Return the characters covered by n-grams that occurred before, each character counted once."""
+    ordered = np.sort(hashes)
+    recurring = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(recurring):
+        return 0
+    places = np.minimum(np.searchsorted(recurring, hashes), len(recurring) - 1)
+    found = np.flatnonzero(recurring[places] == hashes)
+    _, first = np.unique(hashes[found], return_index=True)
+    again = np.zeros(len(hashes), dtype=np.int64)
+    again[found] = 1
+    again[found[first]] = 0
+    covered = np.zeros(len(lengths) + 1, dtype=np.int64)
     covered[: len(again)] += again
     covered[n : n + len(again)] -= again
     return int(lengths[np.cumsum(covered[:-1]) > 0].sum())

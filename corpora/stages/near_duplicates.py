@@ -90,7 +90,10 @@ def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:
     """Return the sorted distinct hashes of the shingles of ``text``; a shorter text is one shingle."""
     hashes, _ = hashed_units(text)
     size = cfg.shingle_chars if unspaced_share(text) > 0.5 else cfg.shingle_words
-    return np.unique(runs(hashes, max(1, min(size, len(hashes)))))
+    ordered = np.sort(runs(hashes, max(1, min(size, len(hashes)))))
+    is_new = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
 
 
 def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges: int = 1) -> int:
@@ -107,21 +110,26 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     numbered, number, runs_written = enumerate(docs), 0, list[Path]()
-    while chunk := list(itertools.islice(numbered, _BATCH_DOCS)):
+    while chunk := _sketched(numbered, cfg):
         bands, positions = [np.zeros((0, cfg.bands), dtype=np.uint64)], list[int]()
         num_docs = 0
         while chunk and num_docs < _RUN_DOCS:
-            sketched = [(i, hashes) for i, doc in chunk if len(hashes := _scoped_shingles(doc, cfg))]
+            sketched = [(i, hashes) for i, hashes in chunk if len(hashes)]
             bands.append(_band_hashes([hashes for _, hashes in sketched], cfg))
             positions += [i for i, _ in sketched]
             number, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
-            chunk = list(itertools.islice(numbered, _BATCH_DOCS)) if num_docs < _RUN_DOCS else []
+            chunk = _sketched(numbered, cfg) if num_docs < _RUN_DOCS else []
         runs_written.append(temporary / f"{len(runs_written)}")
         _write_run(np.concatenate(bands), np.array(positions, dtype="<u4"), runs_written[-1], num_ranges)
     _join_runs(runs_written, temporary, cfg.bands * num_ranges, number)
     shutil.rmtree(out, ignore_errors=True)
     temporary.rename(out)
     return number
+
+
+def _sketched(numbered: Iterator[tuple[int, Document]], cfg: NearDedup) -> list[tuple[int, Hashes]]:
+    """Return the numbers and shingles of the next documents, each made while its units are remembered."""
+    return [(i, _scoped_shingles(doc, cfg)) for i, doc in itertools.islice(numbered, _BATCH_DOCS)]
 
 
 def _scoped_shingles(doc: Document, cfg: NearDedup) -> Hashes:

@@ -13,6 +13,7 @@ from tests.corpora.test_quantized import texts
 from xling.corpora import identify, second_opinion
 from xling.corpora.sources.source import paragraphs
 from xling.corpora.stages.blocklist import _host
+from xling.text.units import counted_units, units
 
 _LINES = st.lists(st.text("ab.é中 -/", max_size=130), max_size=30).map("\n".join)
 
@@ -52,6 +53,15 @@ def test_ngrams_of_many_texts_are_those_of_each() -> None:
         sums = np.bincount(model.lang_of[entries], model.gain[entries] * counts, len(model.langs))
         assert num == size, text
         assert (row == sums / max(1, size)).all(), text
+
+
+@given(st.text() | st.text("aB9½一中,\u0301\u0e01\u0e31 \n_\u200d²Σ", max_size=60))
+def test_units_are_counted_as_they_are_made(text: str) -> None:
+    made, counted = units(text), counted_units(text)
+    assert counted.lengths.tolist() == [len(unit) for unit in made]
+    assert counted.num_numeric == sum(map(str.isnumeric, made))
+    hashes = counted.hashes.tolist()
+    assert len(set(zip(made, hashes, strict=True))) == len(set(made)) == len(set(hashes))
 
 
 def test_hosts_of_plain_and_odd_addresses() -> None:

@@ -6,7 +6,7 @@ import re
 import sys
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import xxhash
@@ -32,6 +32,7 @@ _ASCII_UNIT = re.compile("[a-z0-9]+")
 _ASCII_UNIT_OR_LINE = re.compile("[a-z0-9]+|\n")
 _LINE = "\U000f0000"
 """A private code point that marks a line break when lines are counted; a unit of its own."""
+_FACTOR, _MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_CACHED_UNITS = 1_000_000
 _MAX_REMEMBERED = 500_000  # 8 MB
 
@@ -81,7 +82,10 @@ def units(text: str) -> list[str]:
     classes = _classes()[points]
     points = np.where(classes == _BREAK, np.uint32(ord(" ")), points)
     if (classes == _SINGLE).any():
-        points = np.insert(points, np.flatnonzero(_starts(classes)), np.uint32(ord(" ")))
+        places = np.arange(len(points)) + np.cumsum(_starts(classes))
+        spaced = np.full(int(places[-1]) + 1, ord(" "), dtype=np.uint32)
+        spaced[places] = points
+        points = spaced
     return points.tobytes().decode("utf-32-le", "surrogatepass").split()
 
 
@@ -101,6 +105,52 @@ def unspaced_share(text: str) -> float:
     num_single = int((classes == _SINGLE).sum())
     num_spaced = int((classes == _SPACED).sum())
     return num_single / max(1, num_single + num_spaced)
+
+
+class CountedUnits(NamedTuple):
+    """The `units` of a text without their letters.
+
+    Attributes:
+        hashes: equal for equal units of any text, ``(num_units,)``.
+        lengths: characters of each, ``(num_units,)``.
+        num_numeric: units of numerals alone.
+    """
+
+    hashes: UInt64[np.ndarray, " units"]
+    lengths: Int64[np.ndarray, " units"]
+    num_numeric: int
+
+
+def counted_units(text: str) -> CountedUnits:
+    """Return hashes and lengths of the `units` of a text, in a quarter of the time of making them."""
+    points = np.frombuffer(text.lower().encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    classes = _classes()[points]
+    is_inside = classes != _BREAK
+    starts = is_inside.copy()
+    starts[1:] &= ~is_inside[:-1]
+    if (classes == _SINGLE).any():
+        starts |= _starts(classes)
+    inner = points[is_inside]
+    firsts = np.flatnonzero(starts[is_inside])
+    if not len(firsts):
+        return CountedUnits(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64), 0)
+    lengths = np.diff(firsts, append=len(inner))
+    factors = np.cumprod(np.full(int(lengths.max()), _FACTOR))
+    terms = (inner.astype(np.uint64) + np.uint64(1)) * _MIXER
+    terms ^= terms >> np.uint64(29)
+    terms *= factors[np.arange(len(inner)) - np.repeat(firsts, lengths)]
+    hashes = np.add.reduceat(terms, firsts)
+    hashes ^= hashes >> np.uint64(32)
+    is_numeric = np.logical_and.reduceat(_numerals()[inner], firsts)
+    return CountedUnits(hashes * _MIXER, lengths, int(is_numeric.sum()))
+
+
+@cache
+def _numerals() -> NDArray[np.bool_]:
+    """Return which code points `str.isnumeric` calls numerals."""
+    table = np.zeros(sys.maxunicode + 1, dtype=bool)
+    table[[point for point in range(0x40000) if chr(point).isnumeric()]] = True
+    return table
 
 
 @cache
