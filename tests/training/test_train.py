@@ -240,5 +240,5 @@ def test_float32_products_of_a_gpu_are_tf32(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch, "set_float32_matmul_precision", setting)
-    with pytest.raises(SetError, match="^high$"):
+    with pytest.raises(SetError, match=r"^high$"):
         assemble.build_trainer(settings(shards, tiny, tmp_path / "out"), tmp_path)
