@@ -277,7 +277,7 @@ PLANTED = [
     (adapters, "Invertible.forward", "], -1)", "], 0)"),
     (adapters, "Invertible.inverse", "], -1)", "])"),
     (ddp, "total_norm", "return norm\n", "return norm[None]\n"),
-    (dropout, "dropout", ".view(x.dtype)", ".view(x.dtype) @ x.new_ones(x.shape[1], 3)"),
+    (dropout, "dropout", "x * factors", "x * factors @ x.new_ones(x.shape[1], 3)"),
     (loss, "linear_cross_entropy", "return total, losses", "return losses, total"),
     (loss, "linear_cross_entropy", "return total, losses", "return total, losses[:-1]"),
     (loss, "linear_cross_entropy", "return total, losses", "return total.double(), losses"),

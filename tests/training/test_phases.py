@@ -247,6 +247,7 @@ def test_the_precision_is_said_and_another_one_warns(
         "bfloat16: the processor has AMX or AVX512-BF16",
         "float32: the processor has no AMX or AVX512-BF16",
     ]
+    assert all("lr " in line and "gnorm " in line and "MFU " in line for line in shown)
     ends = [line.split(", ")[-1].partition(" (")[::2] for line in shown]
     assert ends[:2] == [("bfloat16", "the processor has AMX or AVX512-BF16)"), ("bfloat16", "")]
     assert ("float32", "the processor has no AMX or AVX512-BF16)") in ends

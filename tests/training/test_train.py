@@ -227,3 +227,18 @@ def test_memory_is_kept_while_it_trains(
     train.run(cfg, lambda *_: events.append("validated") or {})  # type: ignore[func-returns-value]
     train.run(replace(cfg, dry_run=True))
     assert events == ["kept", "validated", "given back", "kept", "given back"]
+
+
+def test_float32_products_of_a_gpu_are_tf32(
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SetError(Exception):
+        pass
+
+    def setting(precision: str) -> None:
+        raise SetError(precision)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", setting)
+    with pytest.raises(SetError, match=r"^high$"):
+        assemble.build_trainer(settings(shards, tiny, tmp_path / "out"), tmp_path)

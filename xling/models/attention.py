@@ -94,7 +94,7 @@ class Attention:
 
         Returns:
             For flash attention the starts of the sequences; else one dense block, however much it is padded, since
-            every other number of blocks would be compiled anew.
+            every other number of blocks would be compiled again.
         """
         device = x.device
         if is_unpadded(x.new_empty(0, 1, width), self):
@@ -105,7 +105,7 @@ class Attention:
             (mask,) = self._masks(rows, columns)
             if mask is None and not self.causal:
                 mask = torch.ones(len(sides[1]), 1, 1, self.longest_key, dtype=torch.bool, device=device)
-            # A view, or None where there is no padding, would be compiled anew.
+            # A view, or None where there is no padding, would be compiled again.
             one = Block(rows.one(), columns.one(), None if mask is None else mask.clone())
             object.__setattr__(self, "_one", one)
         assert self._one is not None
@@ -174,7 +174,7 @@ class _Plan(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """Where sequences begin, for flash attention: see `Attention.starts` and `Attention.longest`."""
+    """Starts of sequences, for flash attention: see `Attention.starts` and `Attention.longest`."""
 
     queries: Int32[Tensor, " borders"]
     keys: Int32[Tensor, " borders"]

@@ -97,11 +97,11 @@ class Layout:
         rows, places = (stay, stay) if self._rows is None else self._rows[:2]
         return One(
             longest, rows.clone(), places.clone()
-        )  # views, or one tensor twice, would be compiled anew
+        )  # views, or one tensor twice, would be compiled again
 
 
 class One(NamedTuple):
-    """What a `Layout` of one block does, in tensors and numbers alone, as compiled code takes them.
+    """A `Layout` of one block, in tensors and numbers alone, as compiled code takes them.
 
     Attributes:
         longest: places of each sequence.

@@ -225,7 +225,7 @@ class ContrastState(nn.Module):
             copy.deepcopy(nn.ModuleList([encoder, self.projection])).float().requires_grad_(False).eval()
         )
         self.dtype = dtype
-        self.__dict__["_copy"] = None  # a module that is no part of this one
+        self.__dict__["_copy"] = None  # not a module of this one: it is not saved
         self.queue: Tensor
         self.position: Tensor
         self.register_buffer("queue", torch.zeros(cfg.queue_size, dim))
@@ -262,7 +262,7 @@ class ContrastState(nn.Module):
         return copied
 
     def forget_copy(self) -> None:
-        """Have the copy of the momentum encoder made anew, after its float32 weights were replaced."""
+        """Discard the copy of the momentum encoder, after its float32 weights were replaced."""
         self.__dict__["_copy"] = None
 
     def _projected(self, encoder: nn.Module, projection: nn.Module, packed: dict[str, Any]) -> Tensor:

@@ -99,7 +99,8 @@ class Log:
         counts |= self._of_epoch(trainer.task.dataset("train"))
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
         mfu = f"MFU {used:.1%}, " if most else ""
-        return f"loss {losses.get('loss', math.nan):.3f}, lr {updates.rate:.2e}, {rate:,.0f} tokens/s, {mfu}{shown}"
+        rates = f"lr {updates.rate:.2e}, gnorm {counts.get('gnorm', math.nan):.2f}, {rate:,.0f} tokens/s"
+        return f"loss {losses.get('loss', math.nan):.3f}, {rates}, {mfu}{shown}"
 
     def _of_epoch(self, dataset: Any) -> dict[str, Any]:
         """Return the epoch's number and tokens by language, ``drawn/sw``, if they have not been written yet."""
