@@ -45,9 +45,9 @@ class GridConfig:
             analyse bits`` and ``xling eval`` are found.
         out: directory to publish: ``grid.md``, ``grid.csv`` and ``claims.md``.
         base: the cell that claims compare with.
-        claims: one a name: ``CELL``, or ``CELL,OTHER`` in place of ``base``; ``lower``, ``higher`` or ``same``, and a
-            column if it is not ``score``; what is claimed and by whom; and, if it is known, the number that they
-            give; with ``|`` between.
+        claims: name -> parts with ``|`` between. First ``CELL``, or ``CELL,OTHER`` in place of ``base``. Then
+            ``lower``, ``higher`` or ``same``, and a column if it is not ``score``. Then what is claimed and by whom.
+            Last, if it is known, the number that they give.
         margin: points within which two cells are the same; of bits a character and of losses a hundredth of it.
     """
 
