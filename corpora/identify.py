@@ -37,6 +37,7 @@ _LITTLE_CHARS = 60_000
 _LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
 _AGREED = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
+_ONLY_SECOND = frozenset({"dz", "ki", "om"})  # languages that py3langid alone knows
 _ADDRESS = re.compile(r"(?:https?://)?\b[a-z0-9-]+(?:\.[a-z0-9-]+)+[\x21-\x7e]*", re.ASCII)
 _INNER_DOT = re.compile(r"\.[a-z0-9-]")
 _LABEL = "__label__"
@@ -198,9 +199,9 @@ class Ensemble:
 
     @cached_property
     def langs(self) -> frozenset[str]:
-        """Languages that lid.176 or the n-grams know; neither model is needed to say so."""
+        """Languages that any of the models knows; lid.176 and py3langid need not be read to say so."""
         known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
-        return frozenset(known) | _own().langs
+        return frozenset(known) | _own().langs | _ONLY_SECOND
 
     def rank(self, text: str) -> Ranking:
         """Return fastText's answer if the text is long and it is sure, or py3langid agrees, else a vote."""

@@ -175,6 +175,14 @@ def test_any_fasttext_model_with_its_labels(tmp_path: Path) -> None:
         LangId(model=tmp_path / "a.bin").check()
 
 
+def test_every_answer_of_the_ensemble_is_a_language_that_can_be_built() -> None:
+    seconds = {code.partition("_")[0] for code in identifiers._second_langs()}
+    assert identifiers.Ensemble().langs == identifiers.lid176().langs | identifiers._own().langs | seconds
+    assert seconds - identifiers.lid176().langs - identifiers._own().langs == identifiers._ONLY_SECOND
+    for code in sorted(identifiers._ONLY_SECOND):
+        LangId(langs=(code,)).check()
+
+
 def test_a_language_of_ones_own_is_trained_and_found(tmp_path: Path) -> None:
     words = ["vaxo", "quzi", "jexa", "wuqo", "zixu", "qajo", "xewi", "juzo"]
     lines = [" ".join(words[(i * k) % 8] for k in range(1, 12)) for i in range(400)]
