@@ -229,7 +229,6 @@ def _place(key: str) -> tuple[str, str] | None:
         "split",
         "ppl",
         "count",
-        "tokens_per_s",
         "skipped_updates",
         "halved_batches",
         "epoch",

@@ -244,6 +244,7 @@ def test_curves_corpus_and_intervals(runs: Path, tmp_path: Path) -> None:
     for caption in (
         "model, training loss of mmlm",
         "model, validation loss of tlm",
+        "model, training: tokens_per_s",
         "model mmlm, share of tokens",
     ):
         assert caption in text
