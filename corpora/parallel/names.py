@@ -25,6 +25,7 @@ NAMES = ("names_found", "src_names_alone", "tgt_names_alone")
 """Of which `measure` gives the values."""
 _MAX_CHARS, _MAX_WORDS = 2000, 80
 _LEAST, _MOST = 2, 4  # consonants that are compared
+_BITS = 21
 _WORD = rf"[[\p{{L}}\p{{M}}]--[{UNSPACED}]]+"
 
 
@@ -83,5 +84,12 @@ def _has_like(side: Spelt, other: Spelt) -> npt.NDArray[np.bool_]:
         each.words.ids * np.uint64(0x9E3779B97F4A7C15) + each.words.owners.astype(np.uint64)
         for each in (side, other)
     ]
-    is_there: npt.NDArray[np.bool_] = np.isin(keys[0], keys[1])
+    # Few words have their like, so most are told by tables of hashes.
+    slots = [each >> np.uint64(64 - _BITS) for each in keys]
+    marked = np.zeros((2, 1 << _BITS), bool)
+    for table, own in zip(marked, slots, strict=True):
+        table[own] = True
+    is_there: npt.NDArray[np.bool_] = marked[1][slots[0]]
+    maybe = np.flatnonzero(is_there)
+    is_there[maybe] = np.isin(keys[0][maybe], keys[1][marked[0][slots[1]]])
     return is_there

@@ -37,7 +37,10 @@ class Classifier:
 
     def odds(self, traits: Float64[np.ndarray, "pairs traits"]) -> Float64[np.ndarray, " pairs"]:
         """Log odds of each pair, float64 (num_pairs,)."""
-        return _terms((traits - self.middle) / self.spread) @ self.weights
+        x = np.clip((traits - self.middle) / self.spread, -_CLIP, _CLIP)
+        plain, squares, products = np.split(self.weights[1:], (x.shape[1], 2 * x.shape[1]))
+        odds: npt.NDArray[np.float64] = self.weights[0] + x @ plain + (x * x) @ squares
+        return odds + x[:, -1] * (x[:, :-1] @ products)
 
     def to_json(self) -> dict[str, Any]:
         """Return the classifier as JSON-ready values; `from_json` reads them."""

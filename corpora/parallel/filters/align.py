@@ -38,8 +38,8 @@ class Align(PairFilter):
     """
 
     foreign_words: float = 4.8
-    unrelated: float = 6.5
-    partial: float = 3.5
+    unrelated: float = 7.0
+    partial: float = 4.0
     disordered: float = 4.0
     tables: Path | None = None
 
