@@ -122,8 +122,8 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
 
     system = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
     teacher = _Teacher(cfg, suite, system, learned, chosen_on)
-    found = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
-    train = [teacher.named(row, each, cfg.soft) for row, each in zip(unlabelled, found, strict=True)]
+    probabilities = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
+    train = [teacher.named(row, each, cfg.soft) for row, each in zip(unlabelled, probabilities, strict=True)]
     metric = METRICS[suite.metric]
     right = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
     more = list(_surest(cfg, teacher, _like(cfg, unlabelled, {*_texts(dev), *_texts(test)})))
@@ -229,13 +229,13 @@ def _crosswise(
     """Return the probability of each label, by a teacher that has not learned the source row with the row's id."""
     part = {row.id: number % cfg.folds for number, row in enumerate(learned)} if cfg.folds > 1 else {}
     fold_of = np.array([part.get(row.id, -1) for row in rows])
-    found = np.zeros((len(rows), len(teacher.labels)), dtype=np.float32)
+    probabilities = np.zeros((len(rows), len(teacher.labels)), dtype=np.float32)
     for fold in dict.fromkeys(fold_of.tolist()):
         others = [row for row in learned if part.get(row.id) != fold]
         by = teacher if fold < 0 else _Teacher(cfg, suite, teacher.system, others, chosen_on)
         mine = np.flatnonzero(fold_of == fold)
-        found[mine] = by.probabilities([rows[place] for place in mine.tolist()])
-    return found
+        probabilities[mine] = by.probabilities([rows[place] for place in mine.tolist()])
+    return probabilities
 
 
 def _texts(rows: Sequence[Example]) -> list[str]:

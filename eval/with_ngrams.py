@@ -68,8 +68,8 @@ class WithNgrams:
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
         """Return the most probable label of each row."""
-        found = self.probabilities(checkpoint, suite, rows, lang) if rows else np.zeros((0, 1))
-        return [suite.labels[place] for place in found.argmax(1).tolist()]
+        probabilities = self.probabilities(checkpoint, suite, rows, lang) if rows else np.zeros((0, 1))
+        return [suite.labels[place] for place in probabilities.argmax(1).tolist()]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str

@@ -46,8 +46,8 @@ class GridConfig:
         out: directory to publish: ``grid.md``, ``grid.csv`` and ``claims.md``.
         base: the cell that claims compare with.
         claims: one a name: ``CELL``, or ``CELL,OTHER`` in place of ``base``; ``lower``, ``higher`` or ``same``, and a
-            column if it is not ``score``; what is claimed and by whom; and, if it is known, the number that they
-            give; with ``|`` between.
+            column if it is not ``score``; what is claimed and by whom; with ``|`` between. A fourth part may be the
+            number that its authors give.
         margin: points within which two cells are the same; of bits a character and of losses a hundredth of it.
     """
 

@@ -23,8 +23,8 @@ class Classify(Task):
     ) -> list[Example]:
         """Encode one sequence, cut if it is too long."""
         target = index_of(row.label if labelled else None, labels)
-        made = example([BOS, *pieces(processor, row.fields["text"])[: max_length - 2], EOS], [0], [target])
-        return [made | {"shares": shares_of(row, labels)[None]} if labelled and is_soft(row) else made]
+        encoded = example([BOS, *pieces(processor, row.fields["text"])[: max_length - 2], EOS], [0], [target])
+        return [encoded | {"shares": shares_of(row, labels)[None]} if labelled and is_soft(row) else encoded]
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
         """Return the label with the highest score."""
