@@ -109,10 +109,12 @@ class Ngram:
         """Return the probability of each of ``labels`` for texts with one class; 0 for one that it has not seen."""
         features = [character_grams(row.fields["text"]) for row in rows]
         known = {name: place for place, name in enumerate(checkpoint[0].classes_)}
-        shares = np.zeros((len(rows), len(labels)), dtype=np.float32)
+        probabilities = np.zeros((len(rows), len(labels)), dtype=np.float32)
         here = [place for place, name in enumerate(labels) if name in known]
-        shares[:, here] = checkpoint[0].predict_proba(features)[:, [known[labels[place]] for place in here]]
-        return shares
+        probabilities[:, here] = checkpoint[0].predict_proba(features)[
+            :, [known[labels[place]] for place in here]
+        ]
+        return probabilities
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str

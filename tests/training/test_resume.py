@@ -48,6 +48,21 @@ def test_a_run_goes_on_from_every_checkpoint_to_the_same_weights(
     assert [update for update, split in updates if split == "valid"] == [12, 24]
 
 
+@pytest.mark.parametrize("folder", ["a", "z"])
+def test_a_run_from_weights_goes_on_whether_their_path_sorts_before_the_data_or_behind(
+    folder: str, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    base = tmp_path_factory.mktemp(folder) / "base"
+    pretrain("base", "train.updates=2").rename(base)
+    words = f"init={base}", "train.updates=8"
+    wanted = weights(pretrain("straight", *words))
+    with monkeypatch.context() as patch:
+        stop_after(5, patch)
+        with pytest.raises(Killed):
+            pretrain("out", *words)
+    assert identical(wanted, weights(pretrain("out", *words)))
+
+
 def test_killed_after_training_it_publishes_without_training_again(
     pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:

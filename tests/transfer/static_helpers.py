@@ -75,3 +75,11 @@ def tagged(lang: str, num_rows: int, seed: int) -> list[Example]:
             before = n < 10
         rows.append(Example(str(i), {"tokens": tuple(word(lang, n) for n in row)}, tuple(tags)))
     return rows
+
+
+def share_right(found: list[Any], right: list[Any]) -> float:
+    return float(np.mean([a == b for a, b in zip(found, right, strict=True)]))
+
+
+def labels_of(rows: list[Example]) -> list[Any]:
+    return [row.label for row in rows]

@@ -403,7 +403,7 @@ def _compare(
     """
     saved = json.loads(extra["run_key"])
     old, new = saved["config"], copy.deepcopy(run_key["config"])
-    given = {name: (digest,) for name, digest in run_key["data"].items()}
+    given = {name: (digest,) for name, digest in sorted(run_key["data"].items())}  # as they were saved
     if branches:
         new["branch"] = old.get("branch", "")
         new["train"] |= {name: old["train"][name] for name in FREE if name in old["train"]}
