@@ -100,7 +100,9 @@ def _altered(text: str, random: np.random.Generator) -> str:
         joint = " " if line.count(" ") * 12 > len(line) else ""
         units, pool = (line.split(" "), words) if joint else (list(line), text)
         places = np.flatnonzero(random.random(len(units)) < _SHARE)
-        for place, other in zip(places.tolist(), random.integers(len(pool), size=len(places)).tolist(), strict=True):
+        for place, other in zip(
+            places.tolist(), random.integers(len(pool), size=len(places)).tolist(), strict=True
+        ):
             units[place] = pool[other].strip() or units[place]
         lines.append(joint.join(units))
     return "\n".join(lines)
