@@ -239,7 +239,7 @@ class MonoConfig:
     def content(self) -> dict[str, Any]:
         """Return the settings that determine the corpus, with digests of the files that they name."""
         settings, naming = self._content_but_files
-        files = manifest.digests_in(naming)  # each time, since files change
+        files = manifest.digests_in(naming)  # each time: files change
         return settings | ({"files": files} if files else {})
 
     @cached_property

@@ -332,11 +332,11 @@ def _repeated_run_chars(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], 
     if not len(recurring):
         return 0
     places = np.minimum(np.searchsorted(recurring, hashes), len(recurring) - 1)
-    repeated = np.flatnonzero(recurring[places] == hashes)
-    _, first = np.unique(hashes[repeated], return_index=True)
+    repeats = np.flatnonzero(recurring[places] == hashes)
+    _, first = np.unique(hashes[repeats], return_index=True)
     again = np.zeros(len(hashes), dtype=np.int64)
-    again[repeated] = 1
-    again[repeated[first]] = 0
+    again[repeats] = 1
+    again[repeats[first]] = 0
     covered = np.zeros(len(lengths) + 1, dtype=np.int64)
     covered[: len(again)] += again
     covered[n : n + len(again)] -= again

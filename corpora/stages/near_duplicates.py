@@ -215,8 +215,8 @@ def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends
         ends: file of `xling.corpora.slices` that gets the documents of the pairs by shard, for `shingle_shard`.
     """
     firsts = first_documents(sketches)
-    pairs_of = [_pairs_of_slice(sketches, firsts, number) for number in numbers]
-    pairs = pairs_of[0] if len(pairs_of) == 1 else np.unique(np.concatenate(pairs_of))
+    by_slice = [_pairs_of_slice(sketches, firsts, number) for number in numbers]
+    pairs = by_slice[0] if len(by_slice) == 1 else np.unique(np.concatenate(by_slice))
     if ends:
         of_pairs = np.unique(np.concatenate(halves(pairs)))
         write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(firsts[1:], dtype=np.uint64)))
