@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64
+    from jaxtyping import Bool, Float64, Int64
 
 # Classes of characters.
 (
@@ -114,17 +114,17 @@ class _Lines:
         return len(self.capitals)
 
     @cached_property
-    def ends(self) -> Ints:
+    def ends(self) -> Int64[np.ndarray, " num_pages"]:
         """Number after the last line of each page, ``(num_pages,)``."""
         return np.cumsum(self.lengths)
 
     @cached_property
-    def top(self) -> Ints:
+    def top(self) -> Int64[np.ndarray, " num_lines"]:
         """Number of the first line of each line's page, ``(num_lines,)``."""
         return self.of_page(self.ends - self.lengths)
 
     @cached_property
-    def end(self) -> Ints:
+    def end(self) -> Int64[np.ndarray, " num_lines"]:
         """Number after the last line of each line's page, ``(num_lines,)``."""
         return self.of_page(self.ends)
 

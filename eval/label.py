@@ -155,14 +155,9 @@ def _of_source(cfg: LabelConfig, suite: Suite, data: Path) -> dict[str, list[Exa
     }
 
 
-def _has_one_class(suite: Suite) -> bool:
-    """Return whether the rows are single texts with a class."""
-    return suite.shape.analysed == "classes" and tuple(suite.shape.texts) == ("text",)
-
-
 def _check(cfg: LabelConfig, suite: Suite) -> None:
-    fitting = [name for name in suites() if _has_one_class(suites()[name])]
-    if not _has_one_class(suite):
+    fitting = [name for name in suites() if suites()[name].has_one_class]
+    if not suite.has_one_class:
         raise UserError(
             f"suite={suite.name} has {suite.kind} rows", f"texts with one class: {', '.join(fitting)}"
         )

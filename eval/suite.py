@@ -138,6 +138,11 @@ class Suite:
         return KINDS[self.kind]
 
     @property
+    def has_one_class(self) -> bool:
+        """Whether the rows are single texts with a class."""
+        return self.shape.analysed == "classes" and tuple(self.shape.texts) == ("text",)
+
+    @property
     def task(self) -> str:
         """Name of the fine-tuning task, or ""; see `xling.eval.kinds.base.Kind`."""
         return self.shape.task

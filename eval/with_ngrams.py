@@ -44,7 +44,7 @@ class WithNgrams:
         Raises:
             UserError: the rows of the suite are no texts with one class.
         """
-        if suite.task != "classify":
+        if not suite.has_one_class:
             raise UserError(
                 f"the system {self.name} has no answer to the {suite.kind} rows of {suite.name}",
                 f"systems= without {self.name}",
