@@ -52,26 +52,31 @@ class Element:
         if part.is_done() or self._is_superseded(step):
             return
         job.reset()
-        os.environ.pop(job.VARIABLE, None)
-        if rendezvous := init_from_slurm():
-            os.environ.update(rendezvous.environment())
-        os.environ.setdefault("OMP_NUM_THREADS", str(step.plan.resources.cpus_per_task))
-        os.environ[job.SLACK_VARIABLE] = str(step.plan.resources.hang_slack_s)
-        if not leader:
-            os.environ[job.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
-            job.begin(step.plan.resources.hang_start_s)
-            with job.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(job.Stopped):
-                self._follow(step, part)
-            return
+        with _restored(job.VARIABLE, job.SLACK_VARIABLE):
+            os.environ.pop(job.VARIABLE, None)
+            back = self._as_leader(step, part, began) if leader else self._as_follower(step, part)
+        if back:
+            _come_back()
+
+    def _as_follower(self, step: Step, part: Part) -> bool:
+        """Run the part in a process that is not the first; return False, since the first one comes back."""
+        _set_up(step)
+        os.environ[job.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
+        job.begin(step.plan.resources.hang_start_s)
+        with job.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(job.Stopped):
+            self._follow(step, part)
+        return False
+
+    def _as_leader(self, step: Step, part: Part, began: float) -> bool:
+        """Run the part in the first process; return whether the job should be requeued."""
+        _set_up(step)
         with _owner(str(part.events_path)), lease.hold(part.lease, str(part), LEASE_WAIT_S):
             if part.is_done() or self._is_superseded(step):
-                return
+                return False
             _start(part, self.key)
             os.environ[job.VARIABLE] = str(part.heartbeat_path)
             job.begin(step.plan.resources.hang_start_s)
-            back = self._lead(step, part, began)
-        if back:
-            _come_back()
+            return self._lead(step, part, began)
 
     def _follow(self, step: Step, part: Part) -> None:
         """Run the part in a process that is not the first; it only records that its node cannot be used."""
@@ -114,17 +119,33 @@ class Element:
         return not mine or mine[-1]["key"] != self.key
 
 
+def _set_up(step: Step) -> None:
+    """Set the variables that stages read: rendezvous, threads, and how late a heartbeat may be."""
+    if rendezvous := init_from_slurm():
+        os.environ.update(rendezvous.environment())
+    os.environ.setdefault("OMP_NUM_THREADS", str(step.plan.resources.cpus_per_task))
+    os.environ[job.SLACK_VARIABLE] = str(step.plan.resources.hang_slack_s)
+
+
 @contextmanager
-def _owner(name: str) -> Iterator[None]:
-    """Hold leases in the name of this part inside the block, so that its restart elsewhere takes them over."""
-    before = os.environ.get(lease.OWNER_VARIABLE)
-    os.environ[lease.OWNER_VARIABLE] = name
+def _restored(*names: str) -> Iterator[None]:
+    """Give environment variables their old values after the block: the next work of this process is not this part."""
+    before = {name: os.environ.get(name) for name in names}
     try:
         yield
     finally:
-        os.environ.pop(lease.OWNER_VARIABLE)
-        if before is not None:
-            os.environ[lease.OWNER_VARIABLE] = before
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
+def _owner(name: str) -> Iterator[None]:
+    """Hold leases in the name of this part inside the block, so that its restart elsewhere takes them over."""
+    with _restored(lease.OWNER_VARIABLE):
+        os.environ[lease.OWNER_VARIABLE] = name
+        yield
 
 
 def _end_of(step: Step, began: float) -> float:

@@ -219,14 +219,14 @@ def built(
     return step, barrier.since / DELAY_S - clock.began / DELAY_S, cluster
 
 
-def test_a_small_corpus_waits_in_the_queue_twice(
+def test_a_small_corpus_waits_in_the_queue_once(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Near-duplicates are looked for by 14 bands; everything else has one part and runs behind another phase."""
+    """Every phase of a small corpus has one part and runs behind another phase."""
     step, waits, cluster = built(f"text:{corpus}/en.txt", tmp_path, monkeypatch)
     assert len({array["phase"] for array in step.arrays()}) >= 9
-    assert [job.size for job in cluster.jobs.values() if ".barrier." not in job.name] == [1, 1, 14, 1]
-    assert waits == pytest.approx(2, abs=0.01)
+    assert [job.size for job in cluster.jobs.values() if ".barrier." not in job.name] == [1, 1]
+    assert waits == pytest.approx(1, abs=0.01)
 
 
 def texts(corpus: Path, folder: Path) -> str:
