@@ -42,7 +42,7 @@ class WithNgrams:
         """Fit both, and return each checkpoint of the model with the n-grams.
 
         Raises:
-            UserError: the rows of the suite are no texts with one class.
+            UserError: the rows of the suite are not single texts with one class.
         """
         if not suite.has_one_class:
             raise UserError(

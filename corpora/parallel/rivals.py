@@ -102,7 +102,7 @@ class Rivals:
 
 
 def sample(side: Tokens) -> Tokens:
-    """Those at most 1,000 texts which stand evenly apart."""
+    """Return at most 1,000 texts of one side, at equal distances."""
     return side.take(np.linspace(0, len(side.lengths) - 1, min(_MOST, len(side.lengths))).astype(np.int64))
 
 
@@ -119,7 +119,7 @@ def train(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Rivals:
 
 
 def measure(rivals: Rivals, src: Tokens, tgt: Tokens) -> Float64[np.ndarray, "pairs traits"]:
-    """The values of `NAMES` for each pair, float64 (num_pairs, 3).
+    """Return the values of `NAMES` for each pair, float64 (num_pairs, 3).
 
     They are how much better a pair fits than the source side and the best other target, than the target side and the
     best other source, and the lesser of both.
@@ -138,9 +138,8 @@ def _measured(rivals: Rivals, src: Tokens, tgt: Tokens) -> npt.NDArray[np.float6
     for side in (0, 1):
         partner, others = sides[1 - side], rivals.texts[1 - side]
         fits = sides[side].fit(others)
-        fits[partner.keys[:, None] == others.keys[None, :]] = (
-            _NO_RIVAL  # a partner does not compete with itself
-        )
+        is_itself = partner.keys[:, None] == others.keys[None, :]
+        fits[is_itself] = _NO_RIVAL
         leads.append(own - fits.max(axis=1))
     return np.stack([*leads, np.minimum(*leads)], axis=1)
 

@@ -36,7 +36,7 @@ class Classifier:
     weights: Float64[np.ndarray, " terms"]
 
     def odds(self, traits: Float64[np.ndarray, "pairs traits"]) -> Float64[np.ndarray, " pairs"]:
-        """Log odds of each pair, float64 (num_pairs,)."""
+        """Log odds of each pair, float64 (num_pairs,): `_terms` times the weights, without making the terms."""
         x = np.clip((traits - self.middle) / self.spread, -_CLIP, _CLIP)
         plain, squares, products = np.split(self.weights[1:], (x.shape[1], 2 * x.shape[1]))
         odds: npt.NDArray[np.float64] = self.weights[0] + x @ plain + (x * x) @ squares

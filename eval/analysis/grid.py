@@ -216,7 +216,7 @@ def claim(name: str, said: str, base: str, cells: Mapping[str, Mapping[str, Run]
     """Read a claim.
 
     Raises:
-        UserError: it has not three or four parts, no such kind, or a column that no run has.
+        UserError: it does not have three or four parts, its kind is unknown, or no run has its column.
     """
     which, kind, text, number, *more = (part.strip() for part in (*said.split("|"), "", "", ""))
     cell, _, other = (part.strip() for part in which.partition(","))

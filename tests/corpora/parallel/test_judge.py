@@ -146,3 +146,11 @@ def test_the_spread_of_a_trait_is_that_of_its_inner_nine_tenths():
     fitted = verdicts._fitted(whole, planted)
     np.testing.assert_allclose(fitted.middle, (0, 5), atol=0.3)
     np.testing.assert_allclose(fitted.spread, (1, 4), rtol=0.06)
+
+
+def test_odds_are_the_weighted_terms() -> None:
+    random = np.random.default_rng(1)
+    traits = random.normal(0, 3, (50, 4))
+    classifier = verdicts.Classifier(random.normal(size=4), random.uniform(0.5, 2, 4), random.normal(size=12))
+    terms = verdicts._terms((traits - classifier.middle) / classifier.spread)
+    np.testing.assert_allclose(classifier.odds(traits), terms @ classifier.weights)
