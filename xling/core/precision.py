@@ -11,7 +11,7 @@ def fast_bfloat16(torch: Any) -> tuple[bool, str]:
     Emulation does not count: it is slower than float32.
 
     Args:
-        torch: the module, which this room does not import.
+        torch: the module; it is passed in, so that this file loads without it.
     """
     if torch.cuda.is_available():
         fast, has = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {}bfloat16"
