@@ -70,7 +70,8 @@ def test_a_requeued_collector_submits_nothing_twice(on_cluster: Path) -> None:
     wait_until(lambda: job_states([second])[second].state == "RUNNING", 60, "the second array to run")
     # As if the collector had been put back a moment later still.
     for _ in range(3):
-        reconcile.reconcile_patiently(opened("again"), 30)
+        # A requeue may have killed the collector while it submitted: its submission is in flight for IN_FLIGHT_S.
+        reconcile.reconcile_patiently(opened("again"), reconcile.IN_FLIGHT_S + 30)
     assert len(step.arrays()) == 2
     assert sum(name.startswith("again.count.run.") for name in active_names()) == 1
     ended_well("again", cfg)
