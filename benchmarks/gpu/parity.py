@@ -9,7 +9,9 @@ from xml.etree import ElementTree
 
 from benchmarks.gpu.common import Table, device
 
-TESTS = ("tests/objectives/test_devices.py", "tests/models/test_kernels.py")
+TESTS = tuple(
+    f"tests/{name}.py" for name in ("objectives/test_devices", "models/test_kernels", "models/test_flexible")
+)
 
 
 def run(settings: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from xling.models import local
 from xling.models.blocks import Layout, One, cut, lengths_of
 from xling.models.dropout import dropout
+from xling.models.flexible import Documents, Tiles, attend_flexibly, documents, fits
 from xling.models.rope import Rotation
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class Attention:
     _starts: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False, compare=False)
     _plan: _Plan | None = field(default=None, init=False, repr=False, compare=False)
     _one: Block | None = field(default=None, init=False, repr=False, compare=False)
+    _documents: list[tuple[Tensor, Tensor, Tiles]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def longest(self) -> int:
@@ -85,7 +89,7 @@ class Attention:
         assert self._plan is not None
         return self._plan
 
-    def told(self, x: Float[Tensor, "tokens dim"], width: int) -> Starts | Block:
+    def told(self, x: Float[Tensor, "tokens dim"], width: int) -> Told:
         """Return which tokens attend to which for compiled code, in tensors and numbers that may differ by batch.
 
         Args:
@@ -93,12 +97,20 @@ class Attention:
             width: size of a head.
 
         Returns:
-            For flash attention the starts of the sequences; else one dense block, however much it is padded, since
-            every other number of blocks would be compiled again.
+            For flash attention the starts of the sequences, for FlexAttention (biases on a GPU) its blocks; else one
+            dense block, however much it is padded, since every other number of blocks would be compiled again.
         """
         device = x.device
         if is_unpadded(x.new_empty(0, 1, width), self):
             return Starts(*self.starts(device), self.longest, self.longest_key)
+        if self.bias is not None and fits(x, width, self.drop):
+            if not self._documents:
+                marked = self.sees is not None
+                self._documents.append(documents(self.starts(device)[0], len(x), self.causal, marked))
+            # In float32, since its gradients are added up by atomic operations. A copy, since compiled code of torch
+            # 2.13 gives no gradients to a piece that `chunk` returned.
+            bias = self.bias.float().clone()
+            return Documents(*self._documents[0], bias, self.sees, self.shows)
         if self._one is None:
             sides = [lengths_of(runs) for runs in (self.runs, self.keys or self.runs)]
             rows, columns = (Layout([lengths], device) for lengths in sides)
@@ -146,7 +158,7 @@ class Attention:
         """Return the same attention with another bias; both share the dense blocks."""
         self.plan(bias.device)
         other = replace(self, bias=bias)
-        for name in ("_starts", "_plan", "_one"):
+        for name in ("_starts", "_plan", "_one", "_documents"):
             object.__setattr__(other, name, getattr(self, name))
         return other
 
@@ -188,6 +200,10 @@ class Block(NamedTuple):
     queries: One
     keys: One
     mask: Bool[Tensor, " ..."] | Float[Tensor, " ..."] | None
+
+
+Told = Starts | Block | Documents
+"""Which tokens attend to which, for compiled code."""
 
 
 def borders(runs: Runs, device: torch.device) -> Int32[Tensor, " borders"]:
@@ -248,7 +264,7 @@ def attend_told(
     query: Float[Tensor, "tokens heads head_dim"],
     key: Float[Tensor, "keys heads head_dim"],
     value: Float[Tensor, "keys heads head_dim"],
-    told: Starts | Block,
+    told: Told,
     rule: tuple[float, bool, int],
 ) -> Float[Tensor, " tokens heads*head_dim"]:
     """Compute `attend` without a step that a compiler could not follow or would have to compile for each batch.
@@ -264,6 +280,8 @@ def attend_told(
     drop, causal, window = rule
     if isinstance(told, Starts):
         return _flash(query, key, value, *told, drop, causal, window=window).flatten(1)
+    if isinstance(told, Documents):
+        return attend_flexibly(query, key, value, told, causal)
     q, k, v = (one.spread(x) for one, x in ((told.queries, query), (told.keys, key), (told.keys, value)))
     if window and local.pays(q.shape[1], window):
         pieces = local.in_blocks(q, k, v, window)

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from xling.core.precision import fast_bfloat16
 from xling.models import adapters, parts, windows
-from xling.models.attention import Attention, Block, Runs, Starts, attend, attend_told
+from xling.models.attention import Attention, Runs, Told, attend, attend_told
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 from xling.models.positions import Relative, Sinusoidal
@@ -159,7 +159,7 @@ def whole(
     layer: Layer,
     x: Float[Tensor, "tokens dim"],
     turn: Rotation | None,
-    told: Starts | Block,
+    told: Told,
     rule: tuple[float, bool, int],
 ) -> Float[Tensor, "tokens dim"]:
     """Map (N, D) -> (N, D) as ``layer`` does; ``told`` and ``rule`` as for `xling.models.attention.attend_told`."""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xling.models import encoder, parts
-from xling.models.attention import Attention, Block, Runs, Starts, attend, attend_told
+from xling.models.attention import Attention, Runs, Told, attend, attend_told
 from xling.models.dropout import dropout
 from xling.models.encoder import (
     EncoderConfig,
@@ -162,8 +162,8 @@ def whole(
     layer: DecoderLayer,
     x: Float[Tensor, "tokens dim"],
     memory: Float[Tensor, "sources dim"],
-    told: Starts | Block,
-    told_of_source: Starts | Block,
+    told: Told,
+    told_of_source: Told,
     rule: tuple[float, bool, int],
     rule_of_source: tuple[float, bool, int],
 ) -> Float[Tensor, "tokens dim"]:
