@@ -57,6 +57,7 @@ def ended_well(name: str, cfg: CountConfig) -> None:
     assert (cfg.out / "result").read_text() == expected_count(cfg)
 
 
+@pytest.mark.timeout(600)
 def test_a_requeued_collector_submits_nothing_twice(on_cluster: Path) -> None:
     """The collector behind a first, failed round is requeued when its new array has just been submitted."""
     cfg = CountConfig(on_cluster / "m", updates=200, save_every=10, seconds=0.1)
