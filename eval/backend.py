@@ -154,6 +154,7 @@ BACKENDS.refer("pretrained", "xling.transfer.backend:pretrained")
 BACKENDS.refer("random", "xling.transfer.backend:random")
 BACKENDS.refer("majority", "xling.eval.controls:majority")
 BACKENDS.refer("ngram", "xling.eval.controls:ngram")
+BACKENDS.refer("dictionary", "xling.eval.by_dictionary:dictionary")
 BACKENDS.refer("with_ngrams", "xling.eval.with_ngrams:with_ngrams")
 
 

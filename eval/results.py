@@ -19,9 +19,9 @@ PUBLISHED = "published"
 """``select`` of a published score."""
 UNEXPOSED = ", unexposed rows"
 """End of the name of a system that is scored on the rows that are not in a corpus."""
-CONTROLS = ("random", "majority", "ngram")
-"""Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label, and
-character n-grams without any neural network."""
+CONTROLS = ("random", "majority", "ngram", "dictionary")
+"""Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label,
+character n-grams without any neural network, and these after a word-by-word translation."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ class EvalConfig:
         checkpoint: model for the systems that need one.
         checkpoints: several models instead, side by side in place of ``pretrained``: directories, which give
             their names, or NAME=DIRECTORY. The other systems use the first one.
+        dictionary: output of ``xling corpus links``, or a folder of MUSE dictionaries ``LANG-SOURCE.txt``, for the
+            system ``dictionary``.
         langs: languages to score; default: all that are available. A given one that is missing is an error.
         source: language of the training rows.
         train_split: split of the training rows; ``dev`` if there are no training rows. Then a tenth of it
@@ -57,6 +59,7 @@ class EvalConfig:
     systems: tuple[str, ...] = ("pretrained", "random", "majority")
     checkpoint: Path | None = None
     checkpoints: tuple[str, ...] = ()
+    dictionary: Path | None = None
     langs: tuple[str, ...] = ()
     source: str = "en"
     train_split: Literal["train", "dev"] = "train"

@@ -97,6 +97,10 @@ _MEANINGS = (
         "ngram: character n-grams: logistic regression trained on the same rows; the nearest text in retrieval.",
     ),
     (
+        "dictionary",
+        "dictionary: the same after each word was replaced by its translation into the source language.",
+    ),
+    (
         "oracle",
         "oracle: the checkpoint was chosen on the target language's dev rows; not a zero-shot result.",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
 
@@ -11,12 +13,14 @@ import pytest
 from xling.core.errors import UserError
 from xling.eval import run
 from xling.eval.backend import FitConfig
+from xling.eval.by_dictionary import ByDictionary, Dictionaries
 from xling.eval.controls import EMBED_DIM, Majority, Ngram
 from xling.eval.results import read_scores
 from xling.eval.retrieval import nearest
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, suites
 from xling.eval.with_ngrams import WithNgrams
+from xling.text import links
 
 FIT = FitConfig()
 
@@ -161,3 +165,71 @@ def test_the_floors_of_sib200(tmp_path: Path) -> None:
     assert len(ngram) == 40
     assert ngram["en"] == pytest.approx(74.5, abs=2)
     assert np.mean(list(ngram.values())) == pytest.approx(34.1, abs=2)
+
+
+def test_a_dictionary_translates_rows_word_by_word(tmp_path: Path) -> None:
+    (tmp_path / "fr-en.txt").write_text("chien dog\nchien hound\nl'eau water\nnoir black\n", encoding="utf-8")
+    (tmp_path / "zh-en.txt").write_text("黑 black\n黑狗 blackdog\n狗 dog\n", encoding="utf-8")
+    words = Dictionaries(tmp_path, "en")
+    assert words.translated("Le Chien noir (CHIEN), l’eau!", "fr") == "Le Dog black (DOG), water!"
+    assert words.translated("Chien", "en") == words.translated("Chien", "de") == "Chien"
+    assert words.translated("黑狗，大狗 A", "zh") == "blackdog ， 大 dog A"
+    assert words.translated("", "fr") == ""
+
+
+def write_links(folder: Path, *pairs: tuple[str, str, str]) -> Path:
+    """An output of ``xling corpus links``: language, English words, and the words that they are linked to in order."""
+    folder.mkdir()
+    with gzip.open(folder / links.FILE, "wt", encoding="utf-8") as file:
+        for lang, src, tgt in pairs:
+            linked = [[i, i] for i in range(len(src.split()))]
+            line = {"lang": lang, "src": src.split(), "tgt": tgt.split(), "links": linked}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return folder
+
+
+def test_linked_words_are_a_dictionary_of_the_most_frequent_translations(tmp_path: Path) -> None:
+    folder = write_links(
+        tmp_path / "links", ("sw", "dogs bark", "mbwa hubweka"), ("sw", "the dogs", "hao Mbwa"), ("sw", "a", "mbwa"),
+        ("ha", "cat", "mbwa"),
+    )  # fmt: skip
+    assert Dictionaries(folder, "en").translated("Mbwa hubweka paka.", "sw") == "Dogs bark paka."
+
+
+def test_the_control_dictionary_answers_in_words_it_learned_in_english(tmp_path: Path) -> None:
+    """Classes, tags and retrieval; a language without entries has the answers of n-grams alone."""
+    folder = write_links(
+        tmp_path / "links", ("sw", "football match", "kandanda mechi"), ("sw", "virus doctor", "kirusi daktari"),
+        ("sw", "runs", "hukimbia"),
+    )  # fmt: skip
+    control = ByDictionary(folder, "en")
+    texts = ["football match", "match football", "virus doctor", "doctor virus"] * 3
+    rows = [Example(str(i), {"text": t}, "health" if "virus" in t else "sports") for i, t in enumerate(texts)]
+    (model,) = control.fit(suites()["sib200"], rows, [], "en", FIT)
+    new = [Example("n", {"text": "Mechi, kandanda!"}, ""), Example("m", {"text": "kirusi"}, "")]
+    assert control.predict(model, suites()["sib200"], new, "sw") == ["sports", "health"]
+    without = control.predict(model, suites()["sib200"], new, "yo")
+    assert without == Ngram().predict(model, suites()["sib200"], new, "sw"), "no entries: n-grams alone"
+
+    tagged = [Example("0", {"tokens": ("the", "doctor", "runs")}, ("DET", "NOUN", "VERB"))] * 4
+    (tagger,) = control.fit(suites()["udpos"], tagged, [], "en", FIT)
+    swahili = [Example("1", {"tokens": ("hukimbia", "daktari")}, ("VERB", "NOUN"))]
+    assert control.predict(tagger, suites()["udpos"], swahili, "sw") == [["VERB", "NOUN"]]
+
+    english, own = (
+        control.embed(side, lang, -1, "mean")
+        for side, lang in ((["football match", "virus doctor"], "en"), (["kirusi daktari", "kandanda"], "sw"))
+    )
+    assert nearest(own, english, "cosine").tolist() == [1, 0]
+    longer = write_links(tmp_path / "more", ("sw", "football", "kandanda"))
+    assert ByDictionary(longer, "en").digest != control.digest != Ngram.digest
+
+
+@pytest.mark.parametrize("folder", ["", "empty"])
+def test_the_control_dictionary_wants_a_dictionary(tmp_path: Path, folder: str) -> None:
+    given = tmp_path / folder if folder else None
+    cfg = EvalConfig(("sib200",), tmp_path / "out", systems=("dictionary",), dictionary=given)
+    with pytest.raises(
+        UserError, match="has no dictionary; valid: an output of xling corpus links, or a folder"
+    ):
+        run.named_systems(cfg)
