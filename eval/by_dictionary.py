@@ -58,7 +58,7 @@ class Dictionaries:
         """Language -> key of a word -> its translation."""
         if self._files:
             return {
-                lang: {word: found[0] for word, found in read_dictionary(path, lang).items()}
+                lang: {word: several[0] for word, several in read_dictionary(path, lang).items()}
                 for lang, path in self._files.items()
             }
         counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
@@ -67,7 +67,7 @@ class Dictionaries:
                 counts[text.lang][key(text.tgt[j], text.lang)][text.src[i]] += 1
         return {
             lang: {
-                word: min(found, key=lambda other: (-found[other], other)) for word, found in words.items()
+                word: min(linked, key=lambda other: (-linked[other], other)) for word, linked in words.items()
             }
             for lang, words in counts.items()
         }
@@ -98,8 +98,8 @@ def _entry(
     start = places[at][0]
     most = LONGEST if is_unspaced(text[start:]) else 1
     for size in range(min(most, len(places) - at), 0, -1):
-        if found := entries.get(key(text[start : places[at + size - 1][1]], lang)):
-            return size, found
+        if translation := entries.get(key(text[start : places[at + size - 1][1]], lang)):
+            return size, translation
     return 1, ""
 
 
