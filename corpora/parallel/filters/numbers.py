@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
@@ -143,7 +144,7 @@ class Numbers(PairFilter):
         ).with_row_index()
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = asked.filter(pl.col("a") != pl.col("b"))
-        years = (*_CALENDARS.get(context.src.base, ()), *_CALENDARS.get(context.tgt.base, ()))
+        years = years_between(context.src, context.tgt)
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
@@ -153,6 +154,11 @@ class Numbers(PairFilter):
         if self.urls:
             tests["url_mismatch"] = address & (_hosts("src") != _hosts("tgt"))
         return first_reason(asked, tests)
+
+
+def years_between(src: Language, tgt: Language) -> tuple[int, ...]:
+    """Return the differences of two years that may stand for one, in the calendars of two languages."""
+    return (*_CALENDARS.get(src.base, ()), *_CALENDARS.get(tgt.base, ()))
 
 
 def missing(src: str, tgt: str) -> int:
