@@ -171,9 +171,8 @@ def merged(shards: Sequence[Path]) -> Any:
     whole = faiss.read_index(str(shards[0]))
     for path in shards[1:]:
         part = faiss.read_index(str(path))
-        _take_whole_blocks(
-            *(faiss.extract_index_ivf(index).invlists for index in (whole, part)), whole.ntotal
-        )
+        cells, others = faiss.extract_index_ivf(whole).invlists, faiss.extract_index_ivf(part).invlists
+        _take_whole_blocks(cells, others, whole.ntotal)
         whole.merge_from(part, whole.ntotal)
     return whole
 
