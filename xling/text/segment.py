@@ -39,7 +39,7 @@ CLEAR = 8.0
 # A word of a list costs less than any learned one (5 to 15 nats), so that lists come first and their longest words win.
 _OF_LIST, _UNKNOWN = -1.0, -20.0
 _JOINER = "\u200c\u200d"
-# Scripts in which a letter with its signs is no word; a Chinese character or a kana may be one.
+# Scripts in which a letter with its signs is not a word; a Chinese character or a kana may be one.
 _ALPHABETS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17df"
 _OF_ALPHABET = re.compile(f"[{_ALPHABETS}]")
 _KATAKANA = re.compile("[\u30a1-\u30ff\u31f0-\u31ff]")
