@@ -151,11 +151,10 @@ def without_copies(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return table.filter(near_key("src") != near_key("tgt")).rows()
 
 
-def measure(name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], asked: Options) -> pl.DataFrame:
-    """A row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept.
-
-    ``whole`` is true of a kept pair that reads as the clean one that it was made of.
-    """
+def damaged(
+    name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], asked: Options
+) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]], pl.DataFrame]:
+    """Return the clean pairs of a set, the same as (kind, source, target) with a fifth damaged, and a frame of them."""
     data, random = asked.data, rng(asked.seed, "noise", name)
     chosen = [pairs[i] for i in sorted(random.permutation(len(pairs))[: asked.pairs].tolist())]
     foreign = "hun" if languages.get(codes[1]).script == "Latn" and "hun" not in codes[1] else "por"
@@ -165,7 +164,15 @@ def measure(name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], ask
         chosen, lines(data / f"tatoeba/{foreign}-eng.{foreign}"), lines(close) if close.is_file() else ()
     )
     rows = plant(clean, SHARE, random)
-    table = frame({"src": [row[1] for row in rows], "tgt": [row[2] for row in rows]}, name)
+    return chosen, rows, frame({"src": [row[1] for row in rows], "tgt": [row[2] for row in rows]}, name)
+
+
+def measure(name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], asked: Options) -> pl.DataFrame:
+    """A row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept.
+
+    ``whole`` is true of a kept pair that reads as the clean one that it was made of.
+    """
+    chosen, rows, table = damaged(name, codes, pairs, asked)
     chain_of_pair = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes), vectors=asked.vectors))
     kept, lost = chain_of_pair.run_batch(table, Ledger())
     stage, reason = chain_of_pair.judge_corpus(chain_of_pair.keys(kept))

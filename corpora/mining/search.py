@@ -164,6 +164,49 @@ def coded(trained: Path, rows: Rows, target: Path) -> None:
     faiss.write_index(index, str(target))
 
 
+def merged(shards: Sequence[Path]) -> Any:
+    """Return the codes of all files of `coded` as one index, numbered on from shard to shard."""
+    import faiss
+
+    whole = faiss.read_index(str(shards[0]))
+    for path in shards[1:]:
+        part = faiss.read_index(str(path))
+        cells, others = faiss.extract_index_ivf(whole).invlists, faiss.extract_index_ivf(part).invlists
+        _take_whole_blocks(cells, others, whole.ntotal)
+        whole.merge_from(part, whole.ntotal)
+    return whole
+
+
+def _take_whole_blocks(cells: Any, others: Any, first: int) -> None:
+    """Move entries to the cells whose length is a multiple of their block's bytes, which faiss 1.15 writes too far.
+
+    `BlockInvertedLists::add_entries` copies as many bytes as the whole cell then has from the end of what it had.
+    Codes of such a cell fill whole blocks, so those of the other one are put behind them as they are.
+
+    Args:
+        cells: what is added to.
+        others: what is added; the entries that were moved are taken out.
+        first: number of the first added vector.
+    """
+    import faiss
+
+    array_of: Callable[[Any, int], Any] = faiss.rev_swig_ptr
+    cells, others = faiss.downcast_InvertedLists(cells), faiss.downcast_InvertedLists(others)
+    if not hasattr(cells, "block_size"):
+        return
+    for cell in range(cells.nlist):
+        size, added = cells.list_size(cell), others.list_size(cell)
+        if not size or size % cells.block_size or not added:
+            continue
+        cells.resize(cell, size + added)
+        start, count = (-(-num // cells.n_per_block) * cells.block_size for num in (size, added))
+        codes = array_of(cells.get_codes(cell), start + count)
+        codes[start:] = array_of(others.get_codes(cell), count)
+        ids = array_of(cells.get_ids(cell), size + added)
+        ids[size:] = array_of(others.get_ids(cell), added) + first
+        others.resize(cell, 0)
+
+
 class Index:
     """The codes of all shards of one side, in memory: 4 bits for each of at most 64 codes and 8 bytes a vector.
 
@@ -180,9 +223,7 @@ class Index:
     ) -> None:
         import faiss
 
-        whole = faiss.read_index(str(shards[0]))
-        for path in shards[1:]:
-            whole.merge_from(faiss.read_index(str(path)), whole.ntotal)
+        whole = merged(shards)
         cells = faiss.extract_index_ivf(whole)
         automatic = max(_MIN_PROBES, -(-_ROWS_PROBED * cells.nlist // max(1, whole.ntotal)))
         cells.nprobe = min(cells.nlist, probes or automatic)

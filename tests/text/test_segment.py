@@ -68,3 +68,21 @@ def test_words_are_learned_from_text_alone():
 def test_a_zero_width_space_is_the_end_of_a_word():
     segmenter = Segmenter(["ខ្ញុំស្រឡាញ់អ្នក"] * 50)
     assert cut(segmenter, "ខ្ញុំ\u200bស្រឡាញ់")[:2] == ["ខ្ញុំ", "\u200b"]
+
+
+def test_words_that_end_in_two_places_are_not_cut():
+    """Two cuts of as many listed words: the text does not say which is meant, so there is no border."""
+    segmenter = Segmenter([], ["การ", "นำเสนอ", "การนำ", "เสนอ", "สินค้า"])
+    assert cut(segmenter, "การนำเสนอสินค้า") == ["การนำเสนอ", "สินค้า"]
+    assert cut(segmenter, "การสินค้า") == ["การ", "สินค้า"]
+
+
+def test_characters_of_a_name_stay_together():
+    segmenter = Segmenter([], ["埃", "登", "球星", "哈扎德", "カリ"])
+    assert cut(segmenter, "球星埃登") == ["球星", "埃登"]
+    assert cut(segmenter, "カリオン") == ["カリオン"]
+
+
+def test_a_letter_of_an_alphabet_is_no_word():
+    segmenter = Segmenter([], ["บริการ", "ใหม่"])
+    assert cut(segmenter, "บริการปใหม่") == ["บริการปใหม่"]

@@ -1,10 +1,10 @@
 """Words of scripts without spaces, found with lists that are given and a lexicon learned from the text itself.
 
 A run of such a script is cut into the fewest and likeliest words: those of the lists (dictionaries, phrase tables) come
-before pieces learned from the text, and of the lists the longest. Where two neighbours occur together much more often
-than by chance they stay together, since the text does not show whether a word ends between them. So what is cut here
-may be several words, and seldom is a part of one. No cut is made within a consonant with its vowels and marks, and a
-zero-width space always is one.
+before pieces learned from the text, and of the lists the longest. Neighbours stay together where the text does not show
+whether a word ends between them: they occur together much more often than by chance, another cut is nearly as likely,
+or one of them is too short to be known. So what is cut here may be several words, and seldom is a part of one. No cut
+is made within a consonant with its vowels and marks, and a zero-width space always is one.
 
 Sources: Kudo 2018, Subword regularization, section 3.2 (the unigram model; trained by sentencepiece); Church and Hanks
 1990 (pointwise mutual information).
@@ -28,14 +28,21 @@ CHARACTERS_PER_PIECE = 10
 MIN_PIECES, MAX_PIECES = 200, 8000
 MAX_LENGTH = 8
 """Characters of a learned word."""
-TOGETHER = 2.0
+TOGETHER = 1.0
 """Pointwise mutual information, in nats, from which two neighbours are not cut apart."""
 ALWAYS = 0.5
 """The same as a share of what it is for two that never occur apart; it counts in short texts."""
 
+CLEAR = 8.0
+"""By how many nats a cut must be likelier than every one without a border here: the price of a learned piece."""
+
 # A word of a list costs less than any learned one (5 to 15 nats), so that lists come first and their longest words win.
 _OF_LIST, _UNKNOWN = -1.0, -20.0
 _JOINER = "\u200c\u200d"
+# Scripts in which a letter with its signs is not a word; a Chinese character or a kana may be one.
+_ALPHABETS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17df"
+_OF_ALPHABET = re.compile(f"[{_ALPHABETS}]")
+_KATAKANA = re.compile("[\u30a1-\u30ff\u31f0-\u31ff]")
 _RUN = re.compile(f"(?:[{UNSPACED}][{marks()}{_JOINER}]*)+")
 # Vowels and signs behind their letter that Unicode has as letters, and small kana.
 _ATTACHED = (
@@ -77,7 +84,7 @@ class Segmenter:
         self._alone: Counter[str] = Counter()
         self._beside: Counter[tuple[str, str]] = Counter()
         for run in runs:
-            pieces = self._best(run)
+            pieces, _ = self._best(run)
             self._alone.update(pieces)
             self._beside.update(pairwise(pieces))
         self._total = max(1, self._alone.total())
@@ -101,40 +108,67 @@ class Segmenter:
 
     def _words(self, run: str) -> list[str]:
         """Split a run of letters into words; neighbours that belong together become one."""
-        merged: list[str] = []
-        before = ""
-        for word in self._best(run):
-            if merged and self._together(before, word):
-                merged[-1] += word
+        pieces, is_clear = self._best(run)
+        merged = pieces[:1]
+        for left, right, clear in zip(pieces, pieces[1:], is_clear, strict=False):
+            if clear and not self._together(left, right):
+                merged.append(right)
             else:
-                merged.append(word)
-            before = word
+                merged[-1] += right
         return merged
 
     def _together(self, left: str, right: str) -> bool:
-        if left in self._listed and right in self._listed:
+        """Whether the text does not show that a word ends between two pieces."""
+        is_listed = [piece in self._listed for piece in (left, right)]
+        is_short = [len(clusters(piece)) == 1 for piece in (left, right)]
+        if all(is_short) or any(
+            short and not listed and _OF_ALPHABET.match(piece)
+            for short, listed, piece in zip(is_short, is_listed, (left, right), strict=True)
+        ):
+            return True
+        if all(is_listed):
             return False
+        if _KATAKANA.match(left[-1]) and _KATAKANA.match(right):
+            return True
         expected = max(1, self._alone[left]) * max(1, self._alone[right]) / self._total
         both = max(1, self._beside[left, right])
         information = math.log(both / expected)
         return information >= min(TOGETHER, ALWAYS * math.log((self._total + 1) / both))
 
-    def _best(self, run: str) -> list[str]:
-        """The likeliest words of a run."""
+    def _best(self, run: str) -> tuple[list[str], list[bool]]:
+        """Return the likeliest words of a run, and whether each border between two of them is clear.
+
+        A border is clear if every cut without it is less likely by `CLEAR`.
+        """
         parts = clusters(run)
-        score, came = [0.0, *[-math.inf] * len(parts)], [0] * (len(parts) + 1)
-        for end in range(1, len(parts) + 1):
-            word = ""
-            for start in range(end - 1, max(-1, end - 1 - self._longest), -1):
-                word = parts[start] + word
-                own = self._scores.get(word, _UNKNOWN if start == end - 1 else -math.inf)
-                if score[start] + own > score[end]:
-                    score[end], came[end] = score[start] + own, start
-        pieces, end = [], len(parts)
-        while end:
-            pieces.append("".join(parts[came[end] : end]))
-            end = came[end]
-        return pieces[::-1]
+        size = len(parts)
+        words = [
+            (start, end, own)
+            for end in range(1, size + 1)
+            for start in range(max(0, end - self._longest), end)
+            if (own := self._own(parts[start:end])) is not None
+        ]
+        before, came = [0.0, *[-math.inf] * size], [0] * (size + 1)
+        for start, end, own in words:
+            if before[start] + own > before[end]:
+                before[end], came[end] = before[start] + own, start
+        after = [*[-math.inf] * size, 0.0]
+        for start, end, own in sorted(words, reverse=True):
+            after[start] = max(after[start], own + after[end])
+        across = [-math.inf] * (size + 1)
+        for start, end, own in words:
+            for place in range(start + 1, end):
+                across[place] = max(across[place], before[start] + own + after[end])
+        ends = [size] if size else []
+        while ends and came[ends[-1]]:
+            ends.append(came[ends[-1]])
+        places = [0, *reversed(ends)]
+        pieces = ["".join(parts[start:end]) for start, end in pairwise(places)]
+        return pieces, [before[size] - across[place] >= CLEAR for place in places[1:-1]]
+
+    def _own(self, parts: list[str]) -> float | None:
+        """Return the log-probability of a word of these clusters, None if it is unknown and has several."""
+        return self._scores.get("".join(parts), _UNKNOWN if len(parts) == 1 else None)
 
 
 def _learned(runs: list[str]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
@@ -21,50 +22,45 @@ _NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) 
 _ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
 _GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
 _NUMBER = re.compile(r"\d+")
+_IS_CODE = re.compile(r"0\d\d\d$")  # no year
 _LINE_NUMBER = re.compile(r"^\s*\(?\d+ ?[-)]\s+")  # not "3. August", nor "15-year-old"
 _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
-_SCALED = re.compile(rf"(\d+)(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d+)(?! ?[\d{''.join(_SCALES)}]))?")
-# What English spells out and other languages write in digits.
-_SPELT = {
-    word: str(value)
-    for words in (
-        (
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ),
-        ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
-        ("", "january", "february", "march", "april", "may", "june", "july"),
-        (*[""] * 8, "august", "september", "october", "november", "december"),
-    )
-    for value, word in enumerate(words)
-    if word
-}
-_WORD = re.compile(rf"\b({'|'.join(_SPELT)})\b")
-# Units that translators convert, and the factors to metric ones.
-_UNIT = re.compile(
-    r"(?:(\d[\d.,]*)[ -]?|\b)"
-    r"(?:(?:miles?|mph|yards?|feet|foot|ft|inch(?:es)?|pounds?|lbs?|acres?|gallons?|fahrenheit)\b|°F)"
+_SCALED = re.compile(
+    rf"(?<!\d)(\d{{1,15}})(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d{{1,15}})(?! ?[\d{''.join(_SCALES)}]))?"
 )
-_FACTORS = (1.609, 0.9144, 0.3048, 2.54, 0.4536, 0.4047, 3.785)
+# What English spells out and other languages write in digits.
+_SPELT_OUT = (
+    ("zero one two three four five six seven eight nine ten eleven twelve", 0),
+    ("first second third fourth fifth sixth seventh eighth ninth tenth", 1),
+)
+_MONTHS = "January February March April May June July August September October November December"
+_SPELT = {word: str(value) for words, start in _SPELT_OUT for value, word in enumerate(words.split(), start)}
+_MONTH = {word: str(value) for value, word in enumerate(_MONTHS.split(), 1)}
+# Months begin with a capital: "may" and "march" are other words.
+_WORD = re.compile(rf"\b(?:(?i:({'|'.join(_SPELT)}))|({'|'.join(_MONTH)}))\b")
+# Units that translators convert, and how much one of them is in metric units.
+_FACTORS = {
+    "square mile": (2.59,), "mile": (1.609, 1609.0), "mph": (1.609, 0.447), "yard": (0.9144,), "feet": (0.3048, 30.48),
+    "foot": (0.3048, 30.48), "ft": (0.3048, 30.48), "inch": (2.54, 25.4), "pound": (0.4536,), "lb": (0.4536,),
+    "acre": (0.4047, 4047.0), "gallon": (3.785,),
+}  # fmt: skip
+_AMOUNT = r"\d[\d.,]*"
+# A range has its unit at the end: "2 to 4 inches".
+_UNIT = re.compile(
+    rf"({_AMOUNT}(?:(?: ?[-–—x] ?| (?:to|and|or|by) |, ){_AMOUNT})*)[ -]?"
+    rf"(?:({'|'.join(_FACTORS)})(?:e?s)?\b|(?:(?:degrees? |° ?)?(?:fahrenheit|f\b)))",
+    re.IGNORECASE,
+)
 # By how many years the calendar of a country differs from the common one.
 _CALENDARS = {
     "am": (7, 8), "ti": (7, 8), "th": (543,), "lo": (543,), "km": (543,), "fa": (621, 622), "ps": (621, 622),
     "ne": (56, 57),
 }  # fmt: skip
 _YEARS = range(1000, 3000)
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
+_MOST_DIGITS = 15  # longer ones are no amounts, hours or years
 
 
 @PAIR_FILTERS.register("numbers")
@@ -108,7 +104,18 @@ class Numbers(PairFilter):
         PairExample("", "In May 2014 he left.", "በግንቦት 2006 ሄደ።", "en-am"),
         PairExample("", "It began in 2020.", "เริ่มในปี 2563", "en-th"),
         PairExample("", "On July 29, 1954, he left.", "2 9 जुलाई, 1 9 54 को वह चला गया।", "en-hi"),
+        PairExample("", "Up to 10 inches, at 85 mph", "Jopa 250 millimetriä, 38 m/s", "en-fi"),
+        PairExample("", "1 to 2 inches, up to 4 inches", "2,5 bis 5 cm, bis zu 10 cm"),
         PairExample("number_mismatch", "In May 2014 he left.", "በግንቦት 2001 ሄደ።", "en-am"),
+        PairExample(
+            "number_mismatch", "From 1 to 2 inches to 4 inches", "Từ 1 đến 2 inch đến 6 inch", "en-vi"
+        ),
+        PairExample("number_mismatch", "Six metres (18 feet)", "Sechs Meter (19 Fuß)"),
+        PairExample("number_mismatch", "40 stayed in the yard", "48 blieben auf dem Hof"),
+        PairExample("number_mismatch", "It may be 0.", "Es kann 5 sein."),
+        PairExample("number_mismatch", "In 2021 it began.", "0021 begann es."),
+        PairExample("number_mismatch", "1.2 x 1012", "1.2 x 1019"),
+        PairExample("number_mismatch", "On June 2, 2002", "Le 6 juin 2002", "en-fr"),
         PairExample("number_mismatch", "In May 2014 he left.", "Im Mai 2006 ging er.", "en-de"),
         PairExample("number_mismatch", "3) In 2021", "4) En 2021", "en-fr"),
         PairExample("number_mismatch", "15-year-old Ann", "Ann (16)", "en-fr"),
@@ -140,7 +147,7 @@ class Numbers(PairFilter):
         ).with_row_index()
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = asked.filter(pl.col("a") != pl.col("b"))
-        years = (*_CALENDARS.get(context.src.base, ()), *_CALENDARS.get(context.tgt.base, ()))
+        years = years_between(context.src, context.tgt)
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
@@ -150,6 +157,11 @@ class Numbers(PairFilter):
         if self.urls:
             tests["url_mismatch"] = address & (_hosts("src") != _hosts("tgt"))
         return first_reason(asked, tests)
+
+
+def years_between(src: Language, tgt: Language) -> tuple[int, ...]:
+    """Return the differences of two years that may stand for one, in the calendars of two languages."""
+    return (*_CALENDARS.get(src.base, ()), *_CALENDARS.get(tgt.base, ()))
 
 
 def missing(src: str, tgt: str) -> int:
@@ -183,12 +195,22 @@ def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = 
         for value in spelt(side):
             if value in only[1 - place]:
                 only[1 - place].remove(value)
+    if not all(only):
+        return any(only)  # one side spells out this number, and the other one that
     few = int(len(only[1]) < len(only[0]))
-    converted = any(_converted(side, alone) for side, alone in zip((src, tgt), only, strict=True))
-    pool = {*only[1 - few], *(a + b for a, b in itertools.pairwise(sides[1 - few]))}
-    readings = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
-    return not any(
-        all(any(_alike(a, b, converted, years) for b in pool) for a in values) for values in readings
+    many = 1 - few
+    metric = _metric((src, tgt), sides)
+    # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000.
+    joined = {a + b for a, b in itertools.pairwise(sides[many])}
+    whole = "".join(only[few])
+    if len(only[few]) > 1 and any(_scales(whole, b) for b in joined.union(only[many])):
+        return False
+    return not all(
+        any(_alike(a, b, years) for b in only[many])
+        or any(_scales(a, b) for b in joined)
+        or any(_converts(b, metric[few].get(a, ())) for b in sides[many])
+        or any(_converts(a, values) for values in metric[many].values())
+        for a in only[few]
     )
 
 
@@ -200,10 +222,11 @@ def _without_line_number(src: str, tgt: str) -> tuple[str, str]:
 
 
 def numbers(text: str) -> list[str]:
-    """Return the numbers of ``text`` as digits without leading zeros; a decimal number gives two."""
+    """Return the numbers of ``text`` as digits without leading zeros, four digits as they are; a decimal gives two."""
     plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
     plain = _GROUPS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
-    return [number.lstrip("0") or "0" for number in _NUMBER.findall(_SCALED.sub(_scaled, plain))]
+    runs = _NUMBER.findall(_SCALED.sub(_scaled, plain))
+    return [run if _IS_CODE.match(run) else run.lstrip("0") or "0" for run in runs]
 
 
 def _scaled(match: re.Match[str]) -> str:
@@ -215,8 +238,8 @@ def _scaled(match: re.Match[str]) -> str:
 
 def spelt(text: str) -> Iterator[str]:
     """Yield the values of small English number words and of months; of other languages it knows none."""
-    for match in _WORD.finditer(text.lower()):
-        yield _SPELT[match[1]]
+    for match in _WORD.finditer(text):
+        yield _SPELT[match[1].lower()] if match[1] else _MONTH[match[2]]
 
 
 def _same_digits(a: list[str], b: list[str]) -> bool:
@@ -224,24 +247,61 @@ def _same_digits(a: list[str], b: list[str]) -> bool:
     return "".join(a) == "".join(b)
 
 
-def _alike(a: str, b: str, converted: bool, years: Sequence[int]) -> bool:
-    """Whether two numbers may say the same: a year, a century, a scale word, an afternoon hour, another unit."""
+def _alike(a: str, b: str, years: Sequence[int]) -> bool:
+    """Whether two numbers may say the same: a year, a century, a scale word, an afternoon hour."""
+    if max(len(a), len(b)) > _MOST_DIGITS:
+        return a == b
     short, long = sorted((a, b), key=len)
     low, high = sorted((int(a), int(b)))
     if high - low in years and low in _YEARS and high in _YEARS:
         return True
     if len(long) == 4 and len(short) == 2 and long.endswith(short):
         return True
-    if len(long) > 4 and long.rstrip("0") == short.rstrip("0"):
-        return True
     if high == 100 * (low - 1) or (high - low == _HALF_DAY and high <= 2 * _HALF_DAY):
         return True
-    return converted and any(abs(high / max(low, 1) / max(f, 1 / f) - 1) < _ROUNDED for f in _FACTORS)
+    return _scales(a, b)
 
 
-def _converted(text: str, alone: list[str]) -> bool:
-    """Whether a unit of the text may have been converted: no number stands before it, or one that is ``alone``."""
-    return any(not unit[1] or not set(alone).isdisjoint(numbers(unit[1])) for unit in _UNIT.finditer(text))
+def _scales(a: str, b: str) -> bool:
+    """Whether two numbers are equal but for a scale word: 15 (of 1.5 million) and 1500000."""
+    return a == b or (max(len(a), len(b)) > 4 and a.rstrip("0") == b.rstrip("0"))
+
+
+def _metric(texts: tuple[str, str], sides: Sequence[list[str]]) -> list[dict[str, list[float]]]:
+    """Return for the numbers of both sides with an English unit what they are in metric units, by their whole part.
+
+    A unit that both sides have was not converted, nor was a range of which one number has no equal on the other side.
+    """
+    ranges = [[(list(_values(m[1])), (m[2] or "f").lower()) for m in _UNIT.finditer(text)] for text in texts]
+    kept = {unit for _, unit in ranges[0]} & {unit for _, unit in ranges[1]}
+    equals: list[dict[str, list[float]]] = [{}, {}]
+    for place, other in enumerate(reversed(sides)):
+        for values, unit in ranges[place]:
+            factors = _FACTORS.get(unit, ())
+            metric = [[v * factor for factor in factors] or [(v - 32) / 1.8] for v in values]
+            if unit not in kept and all(any(_converts(number, m) for number in other) for m in metric):
+                for value, converted in zip(values, metric, strict=True):
+                    equals[place].setdefault(str(int(value)), []).extend(converted)
+    return equals
+
+
+def _values(amounts: str) -> Iterator[float]:
+    """Yield the values of numbers in English, such as ``1,500 to 2,000.5``."""
+    for written in re.findall(_AMOUNT, amounts):
+        plain = written.rstrip(".,")
+        plain = plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain.replace(",", ".")
+        if plain.count(".") < 2 and len(plain) <= _MOST_DIGITS:  # others are lists, dates or no amounts
+            yield float(plain)
+
+
+def _converts(number: str, values: Sequence[float]) -> bool:
+    """Whether a number is one of the values, rounded or cut to its whole part."""
+    if len(number) > _MOST_DIGITS:
+        return False
+    given = int(number)
+    return any(
+        abs(given - value) < _ROUNDED * abs(value) or given in (int(value), round(value)) for value in values
+    )
 
 
 def _digits(side: str) -> pl.Expr:

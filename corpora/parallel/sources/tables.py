@@ -178,8 +178,9 @@ def _split_rows(
         if not first:
             return
         places, is_header = _places(list(first[0]), named, context, path)
-        # Without a header, most rows say how many fields a row has.
-        width = len(first[0]) if is_header else Counter(map(len, first)).most_common(1)[0][0]
+        # Without a header, most rows say how many fields a row has; of two widths as frequent it is the smaller.
+        counts = Counter(len(fields) for fields in first if len(fields) > max(places))
+        width = len(first[0]) if is_header else min(counts, key=lambda num: (-counts[num], num), default=0)
         for number, fields in enumerate(chain(first[is_header:], rows), int(is_header)):
             # A row with more fields has a tab or a comma inside a text, which would be cut there.
             if not max(places) < len(fields) <= width:

@@ -1,5 +1,6 @@
 """Margins, retrievals and both kinds of search, on vectors in memory."""
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import faiss
@@ -96,6 +97,27 @@ def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
             results.append(indexed(tmp_path, tgt, src, shards).nearest(src[:1000], 4, pool))
     for other in results[1:]:
         np.testing.assert_array_equal(results[0][1], other[1])
+
+
+def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_path):
+    """faiss wrote past the end of such cells: shards of a million ended in an abort, or in wrong codes."""
+    keys = normalised(np.random.default_rng(1).standard_normal((1200, 32)))
+    trained = search.train([Rows([keys[:40]]), Rows([keys[:30]])])  # one cell
+    faiss.write_index(trained, str(tmp_path / "trained"))
+    lists = faiss.downcast_InvertedLists(faiss.extract_index_ivf(trained).invlists)
+    block = lists.block_size  # 512, the bytes of 32 codes of 16 bytes
+    for name, ends in (("whole", [0, 1200]), ("parts", [0, block, block, 700, 2 * block, 1200])):
+        files = []
+        for number, (start, end) in enumerate(itertools.pairwise(ends)):
+            files.append(tmp_path / f"{name}{number}")
+            search.coded(tmp_path / "trained", Rows([keys[start:end]]), files[-1])
+        index = search.merged(files)
+        found = index.search(keys[:100], 5)
+        if name == "whole":
+            expected = found
+    assert index.ntotal == 1200
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(found[0], expected[0])
 
 
 def test_more_probes_find_more(tmp_path):

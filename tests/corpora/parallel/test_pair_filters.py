@@ -201,6 +201,19 @@ def test_the_number_of_a_line_is_no_number_of_the_text():
     assert measured["numbers_alone"].to_list() == [0, 0, 2, 2]
 
 
+def test_runs_of_thousands_of_digits_are_compared():
+    """Python refuses to read a number of more than 4,300 digits, and one of 400 miles is no finite number."""
+    nines = "9" * 5000
+    pairs = [
+        (f"It is {nines} long.", f"Es ist {nines} lang."),
+        (f"It is {nines} long.", "Es ist 7 lang."),
+        (f"It is {nines}万 long.", "Es ist 7万 lang."),
+        (f"It is {nines[:400]} miles long.", "Es ist 7 km lang."),
+        ("It is 5 miles long.", f"Es ist {nines} km lang."),
+    ]
+    assert reasons_of(pairs, ["numbers"]) == [None, *["number_mismatch"] * 4]
+
+
 @pytest.mark.parametrize("name", [n for n in sorted(PAIR_FILTERS) if PAIR_FILTERS[n].values])
 def test_what_was_measured_is_not_measured_again(name):
     """Judging with the columns of a filter or without them says the same."""

@@ -427,6 +427,18 @@ def test_most_rows_say_how_many_cells_a_row_has(tmp_path, context):
     assert ledger.dropped == {("read", "malformed"): 1}
 
 
+def test_a_tab_in_one_of_two_rows_is_counted_not_cut(tmp_path, context):
+    """Two rows of different widths in a file without a header: the one with the tab was cut there in silence."""
+    for text in (
+        "A tab\tis here\tKichupo hapa\nA house\tNyumba\n",
+        "A house\tNyumba\nA tab\tis here\tKichupo\n",
+    ):
+        (tmp_path / "a.tsv").write_text(text, encoding="utf-8")
+        ledger = Ledger()
+        assert rows(f"tsv:{tmp_path}/a.tsv", context, ledger) == [("A house", "Nyumba", "")]
+        assert ledger.dropped == {("read", "malformed"): 1}
+
+
 def test_a_damaged_parquet_file_gives_one_line(tmp_path, context):
     table = pa.table({"en": [f"A house {i}" for i in range(200)], "sw": [f"Nyumba {i}" for i in range(200)]})
     pq.write_table(table, tmp_path / "a.parquet")
