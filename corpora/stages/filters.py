@@ -9,10 +9,10 @@ has decided the language already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from xling.core import languages
 from xling.core.errors import unknown
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
-from xling.text.units import CountedUnits, counted_units, runs, unspaced_share
+from xling.text.units import CountedUnits, counted_units, powers, runs
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
 _ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
@@ -253,7 +253,7 @@ def measured(text: str, limits: Limits) -> dict[str, float]:
     num = len(words.hashes)
     if not num:
         return {"words": 0}
-    per_word = limits.units_per_word if unspaced_share(text) > 0.5 else 1
+    per_word = limits.units_per_word if words.unspaced_share > 0.5 else 1
     num_words = num / per_word
     symbols = text.count("#") + text.count("…") + text.count("...")
     values = {
@@ -291,53 +291,84 @@ def is_ended(line: str) -> bool:
 
 def _repetition(words: CountedUnits, per_word: int) -> dict[str, float]:
     """Compute statistics of word n-grams, compared by a 64-bit hash."""
-    ends = np.concatenate([[0], np.cumsum(words.lengths)])
+    ends = np.zeros(len(words.lengths) + 1, dtype=np.int64)
+    np.cumsum(words.lengths, out=ends[1:])
     total = int(ends[-1])
-    values = {
-        f"top_{name}": _top_run_chars(runs(words.hashes, n * per_word), ends, n * per_word) / total
-        for n, name in ((2, "bigram"), (3, "trigram"), (4, "fourgram"))
-    }
-    values["repeated_runs"] = 0.0
-    for n in range(5, 11):
-        hashes = runs(words.hashes, n * per_word)
-        share = _repeated_run_chars(hashes, words.lengths, n * per_word) / total
-        values["repeated_runs"] = max(values["repeated_runs"], share + (n - 5) / 100 if share else 0.0)
-        if share + 0.05 <= values["repeated_runs"] or not share:
+    values = dict.fromkeys((*_TOP.values(), "repeated_runs"), 0.0)
+    for n, recurring in zip(range(2, 11), _recurring(words.hashes, per_word), strict=False):
+        if n in _TOP:
+            values[_TOP[n]] = recurring.top_chars(ends) / total
+            continue
+        share = recurring.repeated_chars(ends) / total
+        values["repeated_runs"] = max(values["repeated_runs"], share + (n - 5) / 100)
+        if share + 0.05 <= values["repeated_runs"]:
             break  # longer repeated n-grams lie inside of these
     return values
 
 
-def _top_run_chars(hashes: NDArray[np.uint64], ends: NDArray[np.int64], n: int) -> int:
-    """Return the characters in all occurrences of the most frequent n-gram, of equal ones that which comes first.
+_TOP = {2: "top_bigram", 3: "top_trigram", 4: "top_fourgram"}
 
-    0 if no n-gram occurs twice. ``ends`` holds the characters before each unit.
+
+class _Recurring(NamedTuple):
+    """The n-grams that occur more than once.
+
+    Attributes:
+        num_units: of one n-gram.
+        places: the unit that each occurrence starts at; those of one n-gram follow each other, ``(num_occurrences,)``.
+        counts: how many each n-gram has, ``(num_ngrams,)``.
+        firsts: the least place of each, ``(num_ngrams,)``.
     """
-    ordered = np.sort(hashes)
-    is_again = ordered[1:] == ordered[:-1]
-    if not is_again.any():
-        return 0
-    starts = np.concatenate([[0], np.flatnonzero(~is_again) + 1])
-    counts = np.diff(starts, append=len(ordered))
-    most = int(counts.max())
-    top = ordered[starts[counts == most]]
-    places = np.minimum(np.searchsorted(top, hashes), len(top) - 1) if len(top) > 1 else 0
-    place = int((top[places] == hashes).argmax())
-    return most * int(ends[place + n] - ends[place])
+
+    num_units: int
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+
+    def top_chars(self, ends: NDArray[np.int64]) -> int:
+        """Return the characters in all occurrences of the most frequent n-gram, of equal ones the first in the text.
+
+        ``ends`` holds the characters before each unit.
+        """
+        most = int(self.counts.max())
+        place = int(self.firsts[self.counts == most].min())
+        return most * int(ends[place + self.num_units] - ends[place])
+
+    def repeated_chars(self, ends: NDArray[np.int64]) -> int:
+        """Return the characters covered by n-grams that occurred before, each character counted once."""
+        is_again = self.places != self.firsts.repeat(self.counts)
+        places = np.sort(self.places[is_again])
+        stops = places + self.num_units
+        np.minimum(stops[:-1], places[1:], out=stops[:-1])
+        return int((ends[stops] - ends[places]).sum())
 
 
-def _repeated_run_chars(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Return the characters covered by n-grams that occurred before, each character counted once."""
-    ordered = np.sort(hashes)
-    recurring = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(recurring):
-        return 0
-    places = np.minimum(np.searchsorted(recurring, hashes), len(recurring) - 1)
-    repeats = np.flatnonzero(recurring[places] == hashes)
-    _, first = np.unique(hashes[repeats], return_index=True)
-    again = np.zeros(len(hashes), dtype=np.int64)
-    again[repeats] = 1
-    again[repeats[first]] = 0
-    covered = np.zeros(len(lengths) + 1, dtype=np.int64)
-    covered[: len(again)] += again
-    covered[n : n + len(again)] -= again
-    return int(lengths[np.cumsum(covered[:-1]) > 0].sum())
+def _recurring(units: NDArray[np.uint64], per_word: int) -> Iterator[_Recurring]:
+    """Yield the n-grams of 2 words that occur twice, then those of 3, and so on as long as there are any.
+
+    An n-gram recurs only where the one shorter by a word does, so all but the first step look at few places.
+    """
+    size = 2 * per_word
+    hashes = runs(units, size)
+    places = np.arange(len(hashes))
+    while len(hashes) > 1:
+        order = hashes.argsort()
+        ordered = hashes[order]
+        # Whether each equals the one before it; no n-gram is before the first or after the last.
+        is_same = np.zeros(len(ordered) + 1, dtype=bool)
+        np.equal(ordered[1:], ordered[:-1], out=is_same[1:-1])
+        is_kept = is_same[1:] | is_same[:-1]
+        kept = order[is_kept]
+        if not len(kept):
+            return
+        places = places[kept]
+        starts = np.flatnonzero(~is_same[:-1][is_kept])
+        counts = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+        counts[-1] = len(places) - starts[-1]
+        yield _Recurring(size, places, counts, np.minimum.reduceat(places, starts))
+        longer = size + per_word
+        is_inside = places <= len(units) - longer
+        places, hashes = places[is_inside], ordered[is_kept][is_inside]
+        for k, power in zip(range(size, longer), powers(longer)[size:], strict=True):
+            hashes += units[places + k] * power
+        size = longer
