@@ -133,7 +133,9 @@ def counted_units(text: str) -> CountedUnits:
 
 
 def _counted(text: str) -> CountedUnits:
-    points = np.frombuffer(text.lower().encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    if "\u0130" in text or "Σ" in text:  # one becomes two letters, the other depends on its neighbours
+        text = text.lower()
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     kinds = _kinds().take(points)
     classes = kinds & _CLASS
     is_inside = classes != _BREAK
@@ -175,8 +177,12 @@ def _kinds() -> NDArray[np.uint8]:
 
 @cache
 def _terms() -> NDArray[np.uint64]:
-    """Return a mixed number for each code point, and 0 for separators."""
-    terms = (np.arange(sys.maxunicode + 1, dtype=np.uint64) + np.uint64(1)) * _MIXER
+    """Return a mixed number for each code point, the same for both cases of a letter, and 0 for separators."""
+    points = np.arange(sys.maxunicode + 1, dtype=np.uint64)
+    for point in range(0x40000):
+        lower = chr(point).lower()
+        points[point] = ord(lower) if len(lower) == 1 else point
+    terms = (points + np.uint64(1)) * _MIXER
     terms ^= terms >> np.uint64(29)
     terms[_classes() == _BREAK] = 0
     return terms
