@@ -9,7 +9,7 @@ has decided the language already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from xling.core import languages
 from xling.core.errors import unknown
-from xling.corpora.stages import STREAMING, Example, Stage
+from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.units import CountedUnits, counted_units, powers, runs
 
@@ -134,6 +134,7 @@ class Filters(Stage):
     per_lang: dict[str, dict[str, float]] = field(default_factory=dict)
 
     name: ClassVar[str] = "filters"
+    at_once: ClassVar[int] = 64
     reasons: ClassVar[dict[str, str]] = {
         "too_few_words": "fewer words than min_words",
         "too_many_words": "more words than max_words",
@@ -163,14 +164,15 @@ class Filters(Stage):
                 if name not in names:
                     raise unknown("filter limit", name, names)
 
-    def judge(self, doc: Document) -> str | None:
-        """Return the first rule that a document fails; ``lang`` decides the limits."""
-        if doc.lang not in self._by_lang:
-            self._by_lang[doc.lang] = self.limits_for(doc.lang)
-        limits = self._by_lang[doc.lang]
-        values = measured(doc.text, limits)
-        doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
-        return judged(doc.text, values, limits) or None
+    def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
+        """Yield for each document the first rule that it fails; its ``lang`` decides the limits."""
+        for lang in {doc.lang for doc in docs} - self._by_lang.keys():
+            self._by_lang[lang] = self.limits_for(lang)
+        limits = [self._by_lang[doc.lang] for doc in docs]
+        values_of = measured_each([doc.text for doc in docs], limits)
+        for doc, limit, values in zip(docs, limits, values_of, strict=True):
+            doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
+            yield Verdict(judged(doc.text, values, limit) or None)
 
     @cached_property
     def _by_lang(self) -> dict[str, Limits]:
@@ -249,11 +251,47 @@ def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
 
 def measured(text: str, limits: Limits) -> dict[str, float]:
     """Compute the values of `STATISTICS`; ``limits`` defines short lines and the units of a word."""
-    words = counted_units(text)
+    return measured_each([text], [limits])[0]
+
+
+def measured_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[str, float]]:
+    """Return `measured` of each text with its limits, computed together in less time."""
+    words = list(map(counted_units, texts))
+    per_word = [
+        limit.units_per_word if each.unspaced_share > 0.5 else 1
+        for each, limit in zip(words, limits, strict=True)
+    ]
+    found: list[dict[str, float]] = [
+        _values(text, each, limit, size) if len(each.hashes) else {"words": 0}
+        for text, each, limit, size in zip(texts, words, limits, per_word, strict=True)
+    ]
+    for size in set(per_word):
+        ours = [i for i, each in enumerate(words) if per_word[i] == size and len(each.hashes)]
+        for batch in _batches(ours, [len(words[i].hashes) for i in ours]):
+            for i, values in zip(batch, _repetition([words[i] for i in batch], size), strict=True):
+                found[i] |= values
+    return found
+
+
+def _batches(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
+    """Yield the items in groups whose sizes add up to `_BATCH_UNITS`, or single ones that are larger."""
+    batch, total = list[int](), 0
+    for item, size in zip(items, sizes, strict=True):
+        if batch and total + size > _BATCH_UNITS:
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += size
+    if batch:
+        yield batch
+
+
+_BATCH_UNITS = 1 << 16
+
+
+def _values(text: str, words: CountedUnits, limits: Limits, per_word: int) -> dict[str, float]:
+    """Compute the statistics of the words and lines of a text that has words."""
     num = len(words.hashes)
-    if not num:
-        return {"words": 0}
-    per_word = limits.units_per_word if words.unspaced_share > 0.5 else 1
     num_words = num / per_word
     symbols = text.count("#") + text.count("…") + text.count("...")
     values = {
@@ -265,7 +303,7 @@ def measured(text: str, limits: Limits) -> dict[str, float]:
     if per_word == 1:
         values["mean_word"] = float(words.lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    return values | _lines(text.split("\n"), short_line) | _repetition(words, per_word)
+    return values | _lines(text.split("\n"), short_line)
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:
@@ -289,28 +327,27 @@ def is_ended(line: str) -> bool:
     return line.rstrip(_CLOSING).endswith(_ENDS)
 
 
-def _repetition(words: CountedUnits, per_word: int) -> dict[str, float]:
-    """Compute statistics of word n-grams, compared by a 64-bit hash."""
-    ends = np.zeros(len(words.lengths) + 1, dtype=np.int64)
-    np.cumsum(words.lengths, out=ends[1:])
-    total = int(ends[-1])
-    values = dict.fromkeys((*_TOP.values(), "repeated_runs"), 0.0)
-    for n, recurring in zip(range(2, 11), _recurring(words.hashes, per_word), strict=False):
-        if n in _TOP:
-            values[_TOP[n]] = recurring.top_chars(ends) / total
+def _repetition(batch: Sequence[CountedUnits], per_word: int) -> list[dict[str, float]]:
+    """Compute statistics of word n-grams of each text, compared by a 64-bit hash."""
+    units = _Batch(batch)
+    shares = np.zeros((len(batch), len(_TOP) + 1))
+    for n, recurring in zip(range(2, 11), _recurring(units, per_word), strict=False):
+        if n < 5:
+            shares[:, n - 2] = units.top_chars(recurring) / units.totals
             continue
-        share = recurring.repeated_chars(ends) / total
-        values["repeated_runs"] = max(values["repeated_runs"], share + (n - 5) / 100)
-        if share + 0.05 <= values["repeated_runs"]:
-            break  # longer repeated n-grams lie inside of these
-    return values
+        share = units.repeated_chars(recurring) / units.totals
+        best = shares[:, -1]
+        np.maximum(best, np.where(share > 0, share + (n - 5) / 100, 0), out=best)
+        # Longer repeated n-grams lie inside of these.
+        units.is_open &= share + 0.05 > best
+    return [dict(zip((*_TOP, "repeated_runs"), row, strict=True)) for row in shares.tolist()]
 
 
-_TOP = {2: "top_bigram", 3: "top_trigram", 4: "top_fourgram"}
+_TOP = ("top_bigram", "top_trigram", "top_fourgram")
 
 
 class _Recurring(NamedTuple):
-    """The n-grams that occur more than once.
+    """The n-grams that occur more than once in their text.
 
     Attributes:
         num_units: of one n-gram.
@@ -324,32 +361,61 @@ class _Recurring(NamedTuple):
     counts: NDArray[np.int64]
     firsts: NDArray[np.int64]
 
-    def top_chars(self, ends: NDArray[np.int64]) -> int:
-        """Return the characters in all occurrences of the most frequent n-gram, of equal ones the first in the text.
 
-        ``ends`` holds the characters before each unit.
+class _Batch:
+    """The units of several texts, one after the other.
+
+    Attributes:
+        hashes: of all units, ``(num_units,)``.
+        text_of: the text of each unit, ``(num_units,)``.
+        last: where the text of each unit ends, ``(num_units,)``.
+        ends: the characters before each unit and after the last, ``(num_units + 1,)``.
+        totals: characters of each text, ``(num_texts,)``.
+        is_open: whether longer n-grams of a text are wanted, ``(num_texts,)``.
+    """
+
+    def __init__(self, batch: Sequence[CountedUnits]) -> None:
+        sizes = np.array([len(each.hashes) for each in batch])
+        self.hashes = np.concatenate([each.hashes for each in batch])
+        self.text_of = np.arange(len(batch)).repeat(sizes)
+        stops = np.cumsum(sizes)
+        self.last = stops.repeat(sizes)
+        self.ends = np.zeros(len(self.hashes) + 1, dtype=np.int64)
+        np.cumsum(np.concatenate([each.lengths for each in batch]), out=self.ends[1:])
+        self.totals = self.ends[stops] - self.ends[stops - sizes]
+        self.is_open = np.ones(len(batch), dtype=bool)
+
+    def top_chars(self, found: _Recurring) -> NDArray[np.int64]:
+        """Return for each text the characters in all occurrences of its most frequent n-gram, ``(num_texts,)``.
+
+        Of equal ones the first counts; 0 where none recurs.
         """
-        most = int(self.counts.max())
-        place = int(self.firsts[self.counts == most].min())
-        return most * int(ends[place + self.num_units] - ends[place])
+        texts = self.text_of[found.firsts]
+        most = np.zeros(len(self.totals), dtype=np.int64)
+        np.maximum.at(most, texts, found.counts)
+        is_top = found.counts == most[texts]
+        place = np.full(len(most), len(self.hashes) - found.num_units)
+        np.minimum.at(place, texts[is_top], found.firsts[is_top])
+        return most * (self.ends[place + found.num_units] - self.ends[place])
 
-    def repeated_chars(self, ends: NDArray[np.int64]) -> int:
-        """Return the characters covered by n-grams that occurred before, each character counted once."""
-        is_again = self.places != self.firsts.repeat(self.counts)
-        places = np.sort(self.places[is_again])
-        stops = places + self.num_units
+    def repeated_chars(self, found: _Recurring) -> NDArray[np.float64]:
+        """Return for each text the characters covered by n-grams that occurred before, each once, ``(num_texts,)``."""
+        places = np.sort(found.places[found.places != found.firsts.repeat(found.counts)])
+        stops = places + found.num_units
         np.minimum(stops[:-1], places[1:], out=stops[:-1])
-        return int((ends[stops] - ends[places]).sum())
+        sums = np.bincount(self.text_of[places], self.ends[stops] - self.ends[places], len(self.totals))
+        return sums.astype(np.float64)
 
 
-def _recurring(units: NDArray[np.uint64], per_word: int) -> Iterator[_Recurring]:
-    """Yield the n-grams of 2 words that occur twice, then those of 3, and so on as long as there are any.
+def _recurring(units: _Batch, per_word: int) -> Iterator[_Recurring]:
+    """Yield the n-grams of 2 words that occur twice in a text, then those of 3, and so on as long as there are any.
 
     An n-gram recurs only where the one shorter by a word does, so all but the first step look at few places.
     """
     size = 2 * per_word
-    hashes = runs(units, size)
-    places = np.arange(len(hashes))
+    places = np.flatnonzero(np.arange(size, len(units.hashes) + size) <= units.last)
+    # Equal n-grams of two texts get different hashes.
+    hashes = runs(units.hashes, size)[places] ^ (units.text_of[places].astype(np.uint64) * _SALT)
     while len(hashes) > 1:
         order = hashes.argsort()
         ordered = hashes[order]
@@ -357,18 +423,21 @@ def _recurring(units: NDArray[np.uint64], per_word: int) -> Iterator[_Recurring]
         is_same = np.zeros(len(ordered) + 1, dtype=bool)
         np.equal(ordered[1:], ordered[:-1], out=is_same[1:-1])
         is_kept = is_same[1:] | is_same[:-1]
-        kept = order[is_kept]
-        if not len(kept):
+        places = places[order[is_kept]]
+        if not len(places):
             return
-        places = places[kept]
         starts = np.flatnonzero(~is_same[:-1][is_kept])
         counts = np.empty_like(starts)
         np.subtract(starts[1:], starts[:-1], out=counts[:-1])
         counts[-1] = len(places) - starts[-1]
         yield _Recurring(size, places, counts, np.minimum.reduceat(places, starts))
         longer = size + per_word
-        is_inside = places <= len(units) - longer
+        is_inside = places + longer <= units.last[places]
+        is_inside &= units.is_open[units.text_of[places]]
         places, hashes = places[is_inside], ordered[is_kept][is_inside]
         for k, power in zip(range(size, longer), powers(longer)[size:], strict=True):
-            hashes += units[places + k] * power
+            hashes += units.hashes[places + k] * power
         size = longer
+
+
+_SALT = np.uint64(0x9E3779B97F4A7C15)

@@ -126,3 +126,19 @@ def test_shingles_use_the_units_that_the_filters_have_counted(monkeypatch: pytes
     filters.measured(text, filters.Limits())
     monkeypatch.setattr(units_module, "_counted", None)
     assert len(near.shingles(text, near.NearDedup())) == 7
+
+
+_TEXTS = st.lists(
+    st.text("ab \n中文.", max_size=60) | st.sampled_from(["", "a b a b a b", "中文" * 30]), max_size=8
+)
+
+
+@given(_TEXTS, st.integers(1, 40))
+def test_texts_measured_together_have_the_values_that_each_has_alone(
+    texts: list[str], num_units: int
+) -> None:
+    limits = [filters.Limits(units_per_word=2 + i % 2) for i in range(len(texts))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filters, "_BATCH_UNITS", num_units)
+        together = filters.measured_each(texts, limits)
+    assert together == [filters.measured(text, limit) for text, limit in zip(texts, limits, strict=True)]
