@@ -128,8 +128,8 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 def sources_in(path: Path) -> list[str]:
     """Return the different source URIs of the documents of one file, without reading their texts."""
-    found: list[str] = pq.read_table(path, columns=["source"])["source"].unique().to_pylist()
-    return found
+    uris: list[str] = pq.read_table(path, columns=["source"])["source"].unique().to_pylist()
+    return uris
 
 
 def corpus_shards(corpus: Path) -> list[Path]:

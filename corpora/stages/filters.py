@@ -261,7 +261,7 @@ def measured_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[s
         limit.units_per_word if each.unspaced_share > 0.5 else 1
         for each, limit in zip(words, limits, strict=True)
     ]
-    found: list[dict[str, float]] = [
+    values_of: list[dict[str, float]] = [
         _values(text, each, limit, size) if len(each.hashes) else {"words": 0}
         for text, each, limit, size in zip(texts, words, limits, per_word, strict=True)
     ]
@@ -269,8 +269,8 @@ def measured_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[s
         ours = [i for i, each in enumerate(words) if per_word[i] == size and len(each.hashes)]
         for batch in _batches(ours, [len(words[i].hashes) for i in ours]):
             for i, values in zip(batch, _repetition([words[i] for i in batch], size), strict=True):
-                found[i] |= values
-    return found
+                values_of[i] |= values
+    return values_of
 
 
 def _batches(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
@@ -385,23 +385,23 @@ class _Batch:
         self.totals = self.ends[stops] - self.ends[stops - sizes]
         self.is_open = np.ones(len(batch), dtype=bool)
 
-    def top_chars(self, found: _Recurring) -> NDArray[np.int64]:
+    def top_chars(self, recurring: _Recurring) -> NDArray[np.int64]:
         """Return for each text the characters in all occurrences of its most frequent n-gram, ``(num_texts,)``.
 
         Of equal ones the first counts; 0 where none recurs.
         """
-        texts = self.text_of[found.firsts]
+        texts = self.text_of[recurring.firsts]
         most = np.zeros(len(self.totals), dtype=np.int64)
-        np.maximum.at(most, texts, found.counts)
-        is_top = found.counts == most[texts]
-        place = np.full(len(most), len(self.hashes) - found.num_units)
-        np.minimum.at(place, texts[is_top], found.firsts[is_top])
-        return most * (self.ends[place + found.num_units] - self.ends[place])
+        np.maximum.at(most, texts, recurring.counts)
+        is_top = recurring.counts == most[texts]
+        place = np.full(len(most), len(self.hashes) - recurring.num_units)
+        np.minimum.at(place, texts[is_top], recurring.firsts[is_top])
+        return most * (self.ends[place + recurring.num_units] - self.ends[place])
 
-    def repeated_chars(self, found: _Recurring) -> NDArray[np.float64]:
+    def repeated_chars(self, recurring: _Recurring) -> NDArray[np.float64]:
         """Return for each text the characters covered by n-grams that occurred before, each once, ``(num_texts,)``."""
-        places = np.sort(found.places[found.places != found.firsts.repeat(found.counts)])
-        stops = places + found.num_units
+        places = np.sort(recurring.places[recurring.places != recurring.firsts.repeat(recurring.counts)])
+        stops = places + recurring.num_units
         np.minimum(stops[:-1], places[1:], out=stops[:-1])
         sums = np.bincount(self.text_of[places], self.ends[stops] - self.ends[places], len(self.totals))
         return sums.astype(np.float64)

@@ -266,7 +266,7 @@ _RANGES = (
 
 @cache
 def _script_numbers() -> tuple[list[str], NDArray[np.uint8]]:
-    """Return the names of scripts, "" first, and the position of each code point's in them; 0 for what is no letter."""
+    """Return the names of scripts, "" first, and the position of each code point's in them: 0 for all but letters."""
     import numpy as np
 
     names = ["", "Zzzz", *sorted({name for _, _, name in _RANGES})]
