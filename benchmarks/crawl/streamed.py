@@ -62,7 +62,7 @@ class Dump:
                 first, second = (letters[i] for i in random.integers(len(letters), size=2).tolist())
                 body = _PLACE.sub(rf"\1{first}{second}", page).encode()
                 site = b"//site%d.example/" % (place + len(self._base) * number)
-                yield igzip.compress(record_of("conversion", body).replace(_FIRST, site), 1)
+                yield igzip.compress(record_of("conversion", body).replace(_FIRST, site), 1, mtime=0)
                 left -= len(body)
                 if left <= 0:
                     return
