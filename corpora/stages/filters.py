@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from xling.core.errors import unknown
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.units import CountedUnits, counted_units, powers, runs
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
 _ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
@@ -385,7 +388,7 @@ class _Batch:
         self.totals = self.ends[stops] - self.ends[stops - sizes]
         self.is_open = np.ones(len(batch), dtype=bool)
 
-    def top_chars(self, recurring: _Recurring) -> NDArray[np.int64]:
+    def top_chars(self, recurring: _Recurring) -> Int64[np.ndarray, " texts"]:
         """Return for each text the characters in all occurrences of its most frequent n-gram, ``(num_texts,)``.
 
         Of equal ones the first counts; 0 where none recurs.
@@ -398,7 +401,7 @@ class _Batch:
         np.minimum.at(place, texts[is_top], recurring.firsts[is_top])
         return most * (self.ends[place + recurring.num_units] - self.ends[place])
 
-    def repeated_chars(self, recurring: _Recurring) -> NDArray[np.float64]:
+    def repeated_chars(self, recurring: _Recurring) -> Float64[np.ndarray, " texts"]:
         """Return for each text the characters covered by n-grams that occurred before, each once, ``(num_texts,)``."""
         places = np.sort(recurring.places[recurring.places != recurring.firsts.repeat(recurring.counts)])
         stops = places + recurring.num_units

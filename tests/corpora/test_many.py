@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,11 @@ from xling.core import config
 from xling.core.errors import UserError
 from xling.core.stage import run_local, run_part
 from xling.corpora.counters import Counters
-from xling.corpora.mono import MonoConfig, many, overview, phases
-from xling.corpora.shards import read_corpus
+from xling.corpora.mono import MonoConfig, many, overview, parts, phases
+from xling.corpora.shards import read_corpus, read_documents
 from xling.corpora.sources import routed
 from xling.corpora.sources import source as sources
-from xling.text.document import Ledger
+from xling.text.document import Document, Ledger
 
 
 def settings(out: Path, lang: str, source: str, **changes: Any) -> MonoConfig:
@@ -177,3 +179,17 @@ def test_a_routed_file_is_opened_once_for_all_languages(
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
     (folder / "index.json").write_text(json.dumps(index | {"sw": index["ar"]}), encoding="utf-8")
     assert texts() == first | {"sw": first["ar"]}
+
+
+def test_a_crawl_without_reference_text_is_not_read_for_the_language_model(
+    tmp_path: Path, crawl: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Counter[str]()
+
+    def read(path: Path) -> Iterator[Document]:
+        opened[path.parent.parent.name] += 1
+        return read_documents(path)
+
+    monkeypatch.setattr(parts, "read_documents", read)
+    build(tmp_path / "out", "sw", crawl.rpartition(",")[2], part_mb=9)
+    assert opened == {"read": 1, "filter": 1, "score": 1}

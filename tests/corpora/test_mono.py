@@ -15,8 +15,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -33,9 +31,7 @@ from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.core.stage import run_local
 from xling.corpora.mono import MonoConfig
-from xling.corpora.mono import parts as mono_parts
-from xling.corpora.shards import read_corpus, read_documents
-from xling.text.document import Document
+from xling.corpora.shards import read_corpus
 
 LANGS = ["sw", "ar", "zh", "th"]
 BUCKETS = ("head", "middle", "tail")
@@ -331,23 +327,6 @@ def test_a_language_model_of_the_reference_splits_the_corpus(tmp_path: Path, cra
     assert "Language model trained on" in stats["lm_note"]
     build(tmp_path / "head", "sw", source, lm={"min_chars": "1000", "keep": "head,middle"}, dedup="false")
     assert {doc.meta["bucket"] for doc in read_corpus(tmp_path / "head")} == {"head", "middle"}
-
-
-def test_a_crawl_without_reference_text_is_not_read_for_the_language_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "web.txt").write_text(
-        "\n\n".join(document("sw", "web", i) for i in range(9)), encoding="utf-8"
-    )
-    opened = Counter[str]()
-
-    def read(path: Path) -> Iterator[Document]:
-        opened[path.parent.parent.name] += 1
-        return read_documents(path)
-
-    monkeypatch.setattr(mono_parts, "read_documents", read)
-    build(tmp_path / "out", "sw", f"text:{tmp_path}/web.txt")
-    assert opened == {"read": 1, "filter": 1, "score": 1}
 
 
 def test_too_little_reference_text_is_said(corpora: dict[str, Path]) -> None:
