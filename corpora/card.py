@@ -126,11 +126,11 @@ class Facts:
         for source in self.stats["sources"]:
             uri = source["uri"]
             read, kept = self.counters.sources.get(uri), self.counters.kept.get(uri)
-            dates = f"{read.first_date} to {read.last_date}" if read and read.first_date else "not stated"
+            dates = " to ".join(sorted({read.first_date, read.last_date})) if read else ""
             rows.append(
                 [
                     uri,
-                    dates,
+                    dates or "not stated",
                     f"{read.num_docs if read else 0:,}",
                     f"{kept.num_docs if kept else 0:,}",
                     f"{kept.num_chars if kept else 0:,}",
@@ -366,8 +366,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[
 
 
 def as_html(shown: Table) -> str:
-    """Return a table without a heading."""
-    return tabular.html_table(shown, heading=False)
+    """Return a table without a heading, whose long names break after underscores."""
+    return tabular.html_table(shown, heading=False, breaks=True)
 
 
 def as_markdown(shown: Table) -> list[str]:

@@ -28,6 +28,10 @@ EXTRA = {
     "num_pii_email": "masked e-mail addresses",
     "num_pii_phone": "masked telephone numbers",
     "num_pii_ip": "masked IP addresses",
+    "num_boilerplate": "lines cut out of it as menus and the like",
+    "num_duplicate_paragraphs": "paragraphs cut out that an earlier document has",
+    "num_repeated_paragraphs": "paragraphs cut out that it has before",
+    "num_paragraphs_in_other_languages": "paragraphs cut out for their language",
 }
 _DEFAULTS = {"cluster_size": 1}
 
@@ -39,8 +43,10 @@ class SelectConfig:
     Attributes:
         corpus: directory of a published corpus.
         expr: SQL condition; documents for which it is true are kept. Beside the columns of a corpus:
-            ``chars``, ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip`` and
-            the statistics of the filters: ``words``, ``ended``, ``short`` and the others of
+            ``chars``, ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip``,
+            the paragraphs that were cut out (``num_boilerplate``, ``num_duplicate_paragraphs``,
+            ``num_repeated_paragraphs``, ``num_paragraphs_in_other_languages``) and the statistics of the filters:
+            ``words``, ``ended``, ``short`` and the others of
             `xling.corpora.stages.filters.STATISTICS`. Of sentence pairs: ``align``, ``langid``, ``score``,
             ``src_chars``, ``tgt_chars``, ``ratio``, for example ``align > 0.9 AND langid > -2``; dev and test stay.
         out: directory to publish; empty only counts the documents or pairs that would be kept.

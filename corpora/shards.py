@@ -126,6 +126,12 @@ def read_documents(path: Path) -> Iterator[Document]:
             yield from map(to_document, batch.to_pylist())
 
 
+def sources_in(path: Path) -> list[str]:
+    """Return the different source URIs of the documents of one file, without reading their texts."""
+    uris: list[str] = pq.read_table(path, columns=["source"])["source"].unique().to_pylist()
+    return uris
+
+
 def corpus_shards(corpus: Path) -> list[Path]:
     """Return the Parquet shards of a published corpus, in order.
 

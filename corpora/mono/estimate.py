@@ -9,7 +9,7 @@ for, so the phases after identification cost less in truth, unless ``lang=all``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from xling.core.answer import Answer
 from xling.corpora.mono import one
@@ -59,7 +59,8 @@ RATES = {
     "cut": Rate(0.0, 0.001, 0.0, 2),
     "finish": Rate(0.004, 0.3, 0.3, 5),
 }
-_HASHING_S, _LINES_S = 0.03, 0.056
+_HASHING = Rate(0.03, 0.39, 0.46, 9)  # ``read`` after routing: the documents are not written again
+_LINES_S = 0.056
 _ON_WHAT_IS_LEFT = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
 
 
@@ -124,7 +125,7 @@ def costs(cfg: MonoConfig, plan: Plan) -> Iterator[Cost]:
         yield from _of_phases(cfg, [(cfg, plan)], text, text)
         return
     num_parts = len(plan.parts)
-    yield _cost("route", num_parts, text, _reading_mb(plan), RATES["route"].cpu_s + _judging_s(cfg))
+    yield _cost("route", _judging(cfg, RATES["route"]), num_parts, text, _reading_mb(plan))
     langs = cfg.langs or tuple(f"{number}" for number in range(MANY_LANGS))
     own = cfg.for_lang(next(iter(cfg.langs), "en"))
     each = routed_plan(plan, own, text / len(langs))
@@ -140,26 +141,20 @@ def _of_phases(
         if phase.name not in RATES:
             continue
         here = text * (_LEFT if phase.name in _ON_WHAT_IS_LEFT else 1.0)
-        cost = _cost(
-            phase.name,
-            phase.num_parts * len(builds),
-            here,
-            _MEMORY[phase.name](own, plan, text / len(builds)),
-        )
-        if phase.name == "read":  # after routing it only hashes
-            seconds = RATES["read"].cpu_s + _judging_s(cfg) if read else _HASHING_S
-            cost = _cost("read", cost.parts, here, cost.memory_mb, seconds)
-        yield cost
+        rate = RATES[phase.name]
+        if phase.name == "read":
+            rate = _judging(cfg, rate) if read else _HASHING
+        memory_mb = _MEMORY[phase.name](own, plan, text / len(builds))
+        yield _cost(phase.name, rate, phase.num_parts * len(builds), here, memory_mb)
 
 
-def _judging_s(cfg: MonoConfig) -> float:
-    """Return processor seconds for a megabyte of text of the stage that drops menus, if it runs."""
-    return _LINES_S if Lines.name in cfg.before_dedup else 0.0
+def _judging(cfg: MonoConfig, rate: Rate) -> Rate:
+    """Return the rate with the processor seconds of the stage that drops menus, if it runs."""
+    return replace(rate, cpu_s=rate.cpu_s + _LINES_S) if Lines.name in cfg.before_dedup else rate
 
 
-def _cost(name: str, parts: int, text: float, memory_mb: float, cpu_s: float | None = None) -> Cost:
-    rate = RATES[name]
-    seconds = text / _MB * (rate.cpu_s if cpu_s is None else cpu_s) + parts * rate.part_s
+def _cost(name: str, rate: Rate, parts: int, text: float, memory_mb: float) -> Cost:
+    seconds = text / _MB * rate.cpu_s + parts * rate.part_s
     return Cost(
         name,
         parts,

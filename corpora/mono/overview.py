@@ -112,11 +112,11 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _line(root: Path, lang: str) -> str:
-    """Return a sample sentence of a corpus: that of the card nearest to 120 characters."""
+    """Return a sample sentence of a corpus: that of the card whose length is nearest to 120 characters, as a ratio."""
     samples = Counters.of_stats(read_json(root / lang / STATS)).samples
     lines = [line for *_, text in samples for line in text.split("\n")]
     lines = [line for line in lines if is_ended(line)] or lines
-    line = min(lines, key=lambda line: (abs(len(line) - 120), line), default="")
+    line = min(lines, key=lambda line: (max(len(line), 120) / max(1, min(len(line), 120)), line), default="")
     return line if len(line) <= 300 and is_ended(line) else f"{line[:300]} …"
 
 

@@ -21,7 +21,7 @@ from xling.corpora.fetch import fetch_all
 from xling.corpora.ledgers import RejectLog
 from xling.corpora.mono.plan import Plan
 from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.shards import SCHEMA, TableWriter, read_documents, to_row
+from xling.corpora.shards import SCHEMA, TableWriter, read_documents, sources_in, to_row
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import SOURCES, Context, Shard, open_source
 from xling.corpora.sources.source import STAGE as READ
@@ -64,18 +64,27 @@ def meanings() -> dict[str, str]:
 
 
 def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
-    """Fetch and read the shards of one part, run the first stages and write the paragraphs' keys."""
+    """Fetch and read the shards of one part, run the first stages and write the paragraphs' keys.
+
+    The documents are written too, unless they lie in routed files already.
+    """
     workspace, shards = cfg.workspace(), plan.parts[index]
     context = cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
     with workspace.making("read", index) as part_folder, open_log(cfg, part_folder) as log:
         write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
         docs = chain(cfg.stages(cfg.before_dedup), documents(cfg, shards, log), log)
-        docs = _written(docs, part_folder / DOCS)
+        if not _are_stored(cfg, shards):
+            docs = _written(docs, part_folder / DOCS)
         if cfg.dedup:
             dedup.hash_shard(docs, part_folder / HASHES, plan.scope_of(index).num_ranges)
         else:
             _exhaust(docs)
+
+
+def _are_stored(cfg: MonoConfig, shards: list[Shard]) -> bool:
+    """Return whether the documents of ``read`` lie in routed files as they are."""
+    return not cfg.before_dedup and all(shard.source.startswith("routed:") for shard in shards)
 
 
 def run_dedup(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -92,7 +101,10 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
     workspace = cfg.workspace()
     read = workspace.part("read", index)
     with workspace.making("filter", index) as part_folder, open_log(cfg, part_folder) as log:
-        docs: Iterable[Document] = read_documents(read / DOCS)
+        shards, again = plan.parts[index], RejectLog(part_folder, (), num_samples=0, max_chars=0)
+        docs: Iterable[Document] = (
+            documents(cfg, shards, again) if _are_stored(cfg, shards) else read_documents(read / DOCS)
+        )
         if cfg.dedup:
             scope = plan.scope_of(index)
             duplicates = [workspace.part("dedup", i) / DUPLICATES for i in scope.ranges]
@@ -152,7 +164,12 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
     """Train the model that ``lm.model=auto`` means, if there is text enough; the model and what to say of it."""
     if cfg.lm.model != "auto":
         return {"model": "" if cfg.lm.model == "none" else cfg.lm.model, "note": ""}
-    docs = (doc for path in _all(cfg, "filter", DOCS, len(plan.parts)) for doc in read_documents(path))
+    paths = [
+        path
+        for path in _all(cfg, "filter", DOCS, len(plan.parts))
+        if any(map(cfg.is_reference, sources_in(path)))
+    ]
+    docs = (doc for path in paths for doc in read_documents(path))
     texts = [doc.text for doc in _limited((d for d in docs if cfg.is_reference(d.source)), cfg.lm.max_chars)]
     num_chars = sum(map(len, texts))
     if num_chars < cfg.lm.min_chars:

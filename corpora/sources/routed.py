@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,17 @@ class Routed(Source):
         )
 
     def _index(self) -> dict[str, Any]:
-        entry: dict[str, Any] = read_json(self._folder / INDEX).get(self._lang, {})
+        entry: dict[str, Any] = self._stored(INDEX).get(self._lang, {})
         return entry
+
+    def _stored(self, name: str) -> dict[str, Any]:
+        """Return the values in a file of the folder, which is read again only if it has changed."""
+        path = self._folder / name
+        return _json(path, path.stat().st_mtime_ns)
 
     def origins(self) -> list[dict[str, Any]]:
         """Return the sources that were read, as recorded in a build's plan."""
-        sources: list[dict[str, Any]] = read_json(self._folder / PLAN)["sources"]
+        sources: list[dict[str, Any]] = self._stored(PLAN)["sources"]
         return sources
 
     def shards(self) -> list[Shard]:
@@ -70,11 +76,11 @@ class Routed(Source):
         """
         index = self._index()
         if not index:
-            there = sorted(read_json(self._folder / INDEX))
+            there = sorted(self._stored(INDEX))
             raise UserError(f"{self.uri} holds no document in {self._lang}", ", ".join(there))
         scopes = {
             f"{part:05d}": number
-            for number, scope in enumerate(read_json(self._folder / PLAN)["scopes"])
+            for number, scope in enumerate(self._stored(PLAN)["scopes"])
             for part in range(scope["first_part"], scope["first_part"] + scope["num_parts"])
         }
         return [
@@ -92,10 +98,24 @@ class Routed(Source):
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of the language in one part, as they were identified."""
         groups = self._index()[Path(shard.location).stem]["groups"]
-        with pq.ParquetFile(shard.location) as file:
+        path = Path(shard.location)
+        with pq.ParquetFile(path, metadata=_footer(path, path.stat().st_mtime_ns)) as file:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups):
                 for row in batch.to_pylist():
                     doc = to_document(row)
                     doc.source = doc.source or self.uri
                     ledger.enter(STAGE, doc)
                     yield doc
+
+
+@lru_cache(maxsize=4)
+def _json(path: Path, stamp: int) -> dict[str, Any]:
+    """Return the values in a file: every part of every language asks for the same ones."""
+    values: dict[str, Any] = read_json(path)
+    return values
+
+
+@lru_cache(maxsize=32)
+def _footer(path: Path, stamp: int) -> pq.FileMetaData:
+    """Return what a routed file says of its row groups, those of all languages: each language asks for it."""
+    return pq.read_metadata(path)

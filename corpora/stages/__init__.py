@@ -89,7 +89,7 @@ class Stage:
             yield from zip(chunk, self.edits(chunk), strict=True)
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents that survive, in their order."""
+        """Yield the documents that survive, in their order; ``meta`` counts what was cut out of each by reason."""
         for doc, verdict in self._judged(iter(docs)):
             ledger.enter(self.name, doc)
             if verdict.notes:
@@ -99,6 +99,7 @@ class Stage:
                 for reason, parts in verdict.lost.items():
                     # The line break before each part was removed with it.
                     ledger.drop(self.name, reason, doc, "\n".join(["", *parts]))
+                    doc.meta[f"num_{reason}"] = doc.meta.get(f"num_{reason}", 0) + len(parts)
             if verdict.text is not None:
                 doc.text = verdict.text
             if verdict.reason is None:

@@ -9,19 +9,22 @@ has decided the language already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xling.core import languages
 from xling.core.errors import unknown
-from xling.corpora.stages import STREAMING, Example, Stage
+from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
-from xling.text.units import CountedUnits, counted_units, runs, unspaced_share
+from xling.text.units import CountedUnits, counted_units, powers, runs
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
 _ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
@@ -134,6 +137,7 @@ class Filters(Stage):
     per_lang: dict[str, dict[str, float]] = field(default_factory=dict)
 
     name: ClassVar[str] = "filters"
+    at_once: ClassVar[int] = 64
     reasons: ClassVar[dict[str, str]] = {
         "too_few_words": "fewer words than min_words",
         "too_many_words": "more words than max_words",
@@ -163,14 +167,15 @@ class Filters(Stage):
                 if name not in names:
                     raise unknown("filter limit", name, names)
 
-    def judge(self, doc: Document) -> str | None:
-        """Return the first rule that a document fails; ``lang`` decides the limits."""
-        if doc.lang not in self._by_lang:
-            self._by_lang[doc.lang] = self.limits_for(doc.lang)
-        limits = self._by_lang[doc.lang]
-        values = measured(doc.text, limits)
-        doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
-        return judged(doc.text, values, limits) or None
+    def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
+        """Yield for each document the first rule that it fails; its ``lang`` decides the limits."""
+        for lang in {doc.lang for doc in docs} - self._by_lang.keys():
+            self._by_lang[lang] = self.limits_for(lang)
+        limits = [self._by_lang[doc.lang] for doc in docs]
+        values_of = measured_each([doc.text for doc in docs], limits)
+        for doc, limit, values in zip(docs, limits, values_of, strict=True):
+            doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
+            yield Verdict(judged(doc.text, values, limit) or None)
 
     @cached_property
     def _by_lang(self) -> dict[str, Limits]:
@@ -249,11 +254,47 @@ def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
 
 def measured(text: str, limits: Limits) -> dict[str, float]:
     """Compute the values of `STATISTICS`; ``limits`` defines short lines and the units of a word."""
-    words = counted_units(text)
+    return measured_each([text], [limits])[0]
+
+
+def measured_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[str, float]]:
+    """Return `measured` of each text with its limits, computed together in less time."""
+    words = list(map(counted_units, texts))
+    per_word = [
+        limit.units_per_word if each.unspaced_share > 0.5 else 1
+        for each, limit in zip(words, limits, strict=True)
+    ]
+    values_of: list[dict[str, float]] = [
+        _values(text, each, limit, size) if len(each.hashes) else {"words": 0}
+        for text, each, limit, size in zip(texts, words, limits, per_word, strict=True)
+    ]
+    for size in set(per_word):
+        ours = [i for i, each in enumerate(words) if per_word[i] == size and len(each.hashes)]
+        for batch in _batches(ours, [len(words[i].hashes) for i in ours]):
+            for i, values in zip(batch, _repetition([words[i] for i in batch], size), strict=True):
+                values_of[i] |= values
+    return values_of
+
+
+def _batches(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
+    """Yield the items in groups whose sizes add up to `_BATCH_UNITS`, or single ones that are larger."""
+    batch, total = list[int](), 0
+    for item, size in zip(items, sizes, strict=True):
+        if batch and total + size > _BATCH_UNITS:
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += size
+    if batch:
+        yield batch
+
+
+_BATCH_UNITS = 1 << 16
+
+
+def _values(text: str, words: CountedUnits, limits: Limits, per_word: int) -> dict[str, float]:
+    """Compute the statistics of the words and lines of a text that has words."""
     num = len(words.hashes)
-    if not num:
-        return {"words": 0}
-    per_word = limits.units_per_word if unspaced_share(text) > 0.5 else 1
     num_words = num / per_word
     symbols = text.count("#") + text.count("…") + text.count("...")
     values = {
@@ -265,7 +306,7 @@ def measured(text: str, limits: Limits) -> dict[str, float]:
     if per_word == 1:
         values["mean_word"] = float(words.lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    return values | _lines(text.split("\n"), short_line) | _repetition(words, per_word)
+    return values | _lines(text.split("\n"), short_line)
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:
@@ -289,55 +330,117 @@ def is_ended(line: str) -> bool:
     return line.rstrip(_CLOSING).endswith(_ENDS)
 
 
-def _repetition(words: CountedUnits, per_word: int) -> dict[str, float]:
-    """Compute statistics of word n-grams, compared by a 64-bit hash."""
-    ends = np.concatenate([[0], np.cumsum(words.lengths)])
-    total = int(ends[-1])
-    values = {
-        f"top_{name}": _top_run_chars(runs(words.hashes, n * per_word), ends, n * per_word) / total
-        for n, name in ((2, "bigram"), (3, "trigram"), (4, "fourgram"))
-    }
-    values["repeated_runs"] = 0.0
-    for n in range(5, 11):
-        hashes = runs(words.hashes, n * per_word)
-        share = _repeated_run_chars(hashes, words.lengths, n * per_word) / total
-        values["repeated_runs"] = max(values["repeated_runs"], share + (n - 5) / 100 if share else 0.0)
-        if share + 0.05 <= values["repeated_runs"] or not share:
-            break  # longer repeated n-grams lie inside of these
-    return values
+def _repetition(batch: Sequence[CountedUnits], per_word: int) -> list[dict[str, float]]:
+    """Compute statistics of word n-grams of each text, compared by a 64-bit hash."""
+    units = _Batch(batch)
+    shares = np.zeros((len(batch), len(_TOP) + 1))
+    for n, recurring in zip(range(2, 11), _recurring(units, per_word), strict=False):
+        if n < 5:
+            shares[:, n - 2] = units.top_chars(recurring) / units.totals
+            continue
+        share = units.repeated_chars(recurring) / units.totals
+        best = shares[:, -1]
+        np.maximum(best, np.where(share > 0, share + (n - 5) / 100, 0), out=best)
+        # Longer repeated n-grams lie inside of these.
+        units.is_open &= share + 0.05 > best
+    return [dict(zip((*_TOP, "repeated_runs"), row, strict=True)) for row in shares.tolist()]
 
 
-def _top_run_chars(hashes: NDArray[np.uint64], ends: NDArray[np.int64], n: int) -> int:
-    """Return the characters in all occurrences of the most frequent n-gram, of equal ones that which comes first.
+_TOP = ("top_bigram", "top_trigram", "top_fourgram")
 
-    0 if no n-gram occurs twice. ``ends`` holds the characters before each unit.
+
+class _Recurring(NamedTuple):
+    """The n-grams that occur more than once in their text.
+
+    Attributes:
+        num_units: of one n-gram.
+        places: the unit that each occurrence starts at; those of one n-gram follow each other, ``(num_occurrences,)``.
+        counts: how many each n-gram has, ``(num_ngrams,)``.
+        firsts: the least place of each, ``(num_ngrams,)``.
     """
-    ordered = np.sort(hashes)
-    is_again = ordered[1:] == ordered[:-1]
-    if not is_again.any():
-        return 0
-    starts = np.concatenate([[0], np.flatnonzero(~is_again) + 1])
-    counts = np.diff(starts, append=len(ordered))
-    most = int(counts.max())
-    top = ordered[starts[counts == most]]
-    places = np.minimum(np.searchsorted(top, hashes), len(top) - 1) if len(top) > 1 else 0
-    place = int((top[places] == hashes).argmax())
-    return most * int(ends[place + n] - ends[place])
+
+    num_units: int
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    firsts: NDArray[np.int64]
 
 
-def _repeated_run_chars(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Return the characters covered by n-grams that occurred before, each character counted once."""
-    ordered = np.sort(hashes)
-    recurring = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(recurring):
-        return 0
-    places = np.minimum(np.searchsorted(recurring, hashes), len(recurring) - 1)
-    repeats = np.flatnonzero(recurring[places] == hashes)
-    _, first = np.unique(hashes[repeats], return_index=True)
-    again = np.zeros(len(hashes), dtype=np.int64)
-    again[repeats] = 1
-    again[repeats[first]] = 0
-    covered = np.zeros(len(lengths) + 1, dtype=np.int64)
-    covered[: len(again)] += again
-    covered[n : n + len(again)] -= again
-    return int(lengths[np.cumsum(covered[:-1]) > 0].sum())
+class _Batch:
+    """The units of several texts, one after the other.
+
+    Attributes:
+        hashes: of all units, ``(num_units,)``.
+        text_of: the text of each unit, ``(num_units,)``.
+        last: where the text of each unit ends, ``(num_units,)``.
+        ends: the characters before each unit and after the last, ``(num_units + 1,)``.
+        totals: characters of each text, ``(num_texts,)``.
+        is_open: whether longer n-grams of a text are wanted, ``(num_texts,)``.
+    """
+
+    def __init__(self, batch: Sequence[CountedUnits]) -> None:
+        sizes = np.array([len(each.hashes) for each in batch])
+        self.hashes = np.concatenate([each.hashes for each in batch])
+        self.text_of = np.arange(len(batch)).repeat(sizes)
+        stops = np.cumsum(sizes)
+        self.last = stops.repeat(sizes)
+        self.ends = np.zeros(len(self.hashes) + 1, dtype=np.int64)
+        np.cumsum(np.concatenate([each.lengths for each in batch]), out=self.ends[1:])
+        self.totals = self.ends[stops] - self.ends[stops - sizes]
+        self.is_open = np.ones(len(batch), dtype=bool)
+
+    def top_chars(self, recurring: _Recurring) -> Int64[np.ndarray, " texts"]:
+        """Return for each text the characters in all occurrences of its most frequent n-gram, ``(num_texts,)``.
+
+        Of equal ones the first counts; 0 where none recurs.
+        """
+        texts = self.text_of[recurring.firsts]
+        most = np.zeros(len(self.totals), dtype=np.int64)
+        np.maximum.at(most, texts, recurring.counts)
+        is_top = recurring.counts == most[texts]
+        place = np.full(len(most), len(self.hashes) - recurring.num_units)
+        np.minimum.at(place, texts[is_top], recurring.firsts[is_top])
+        return most * (self.ends[place + recurring.num_units] - self.ends[place])
+
+    def repeated_chars(self, recurring: _Recurring) -> Float64[np.ndarray, " texts"]:
+        """Return for each text the characters covered by n-grams that occurred before, each once, ``(num_texts,)``."""
+        places = np.sort(recurring.places[recurring.places != recurring.firsts.repeat(recurring.counts)])
+        stops = places + recurring.num_units
+        np.minimum(stops[:-1], places[1:], out=stops[:-1])
+        sums = np.bincount(self.text_of[places], self.ends[stops] - self.ends[places], len(self.totals))
+        return sums.astype(np.float64)
+
+
+def _recurring(units: _Batch, per_word: int) -> Iterator[_Recurring]:
+    """Yield the n-grams of 2 words that occur twice in a text, then those of 3, and so on as long as there are any.
+
+    An n-gram recurs only where the one shorter by a word does, so all but the first step look at few places.
+    """
+    size = 2 * per_word
+    places = np.flatnonzero(np.arange(size, len(units.hashes) + size) <= units.last)
+    # Equal n-grams of two texts get different hashes.
+    hashes = runs(units.hashes, size)[places] ^ (units.text_of[places].astype(np.uint64) * _SALT)
+    while len(hashes) > 1:
+        order = hashes.argsort()
+        ordered = hashes[order]
+        # Whether each equals the one before it; no n-gram is before the first or after the last.
+        is_same = np.zeros(len(ordered) + 1, dtype=bool)
+        np.equal(ordered[1:], ordered[:-1], out=is_same[1:-1])
+        is_kept = is_same[1:] | is_same[:-1]
+        places = places[order[is_kept]]
+        if not len(places):
+            return
+        starts = np.flatnonzero(~is_same[:-1][is_kept])
+        counts = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+        counts[-1] = len(places) - starts[-1]
+        yield _Recurring(size, places, counts, np.minimum.reduceat(places, starts))
+        longer = size + per_word
+        is_inside = places + longer <= units.last[places]
+        is_inside &= units.is_open[units.text_of[places]]
+        places, hashes = places[is_inside], ordered[is_kept][is_inside]
+        for k, power in zip(range(size, longer), powers(longer)[size:], strict=True):
+            hashes += units.hashes[places + k] * power
+        size = longer
+
+
+_SALT = np.uint64(0x9E3779B97F4A7C15)

@@ -76,7 +76,8 @@ class LangId(Stage):
         """Identify documents, and cut out their paragraphs in other languages; every language found is noted."""
         bodies = [body_of(doc.text) for doc in docs]
         new = [i for i, doc in enumerate(docs) if not (doc.lang and "lang_score" in doc.meta)]
-        ranked = dict(zip(new, self._identifier.ranks([bodies[i] for i in new]), strict=True))
+        ranks = self._identifier.ranks([bodies[i] for i in new]) if new else []
+        ranked = dict(zip(new, ranks, strict=True))
         for i, (doc, body) in enumerate(zip(docs, bodies, strict=True)):
             if i in ranked:  # else it was identified during routing
                 _name(doc, ranked[i])

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ from xling.corpora.disk_sort import HALF, LOW, Sorter, counted, halves, merged, 
 from xling.corpora.slices import read_slice, read_slices, slice_start, write_slices, write_slices_in_blocks
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
-from xling.text.units import hashed_units, runs, unspaced_share
+from xling.text.units import counted_units, runs
 
 if TYPE_CHECKING:
     from jaxtyping import Int64, UInt64
@@ -88,8 +89,8 @@ class NearDedup:
 
 def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:
     """Return the sorted distinct hashes of the shingles of ``text``; a shorter text is one shingle."""
-    hashes, _ = hashed_units(text)
-    size = cfg.shingle_chars if unspaced_share(text) > 0.5 else cfg.shingle_words
+    hashes, _, _, share = counted_units(unicodedata.normalize("NFC", text))
+    size = cfg.shingle_chars if share > 0.5 else cfg.shingle_words
     ordered = np.sort(runs(hashes, max(1, min(size, len(hashes)))))
     is_new = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])

@@ -137,3 +137,22 @@ def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict
     card.write(tmp_path, stats)
     assert "What another limit would keep" in (tmp_path / card.HTML).read_text(encoding="utf-8")
     assert "| min_mean_word" in (tmp_path / card.MARKDOWN).read_text(encoding="utf-8").replace("\\_", "_")
+
+
+def test_long_names_break_after_underscores_and_the_last_mark_is_inside_the_picture() -> None:
+    shown = card.as_html(card.table(["limit", "now"], [["max_repeated_line_chars", "1"]], numbers=(1,)))
+    assert "max_<wbr>repeated_<wbr>line_<wbr>chars" in shown
+    drawn = charts.histogram({30: 2}, {}, "characters")
+    assert f'<text x="{charts.WIDTH}.0"' in drawn
+    assert re.findall(r'text-anchor="(\w+)" class="quiet">10k<', drawn) == ["end"]
+
+
+def test_a_source_captured_on_one_day_shows_one_date(stats: dict[str, Any]) -> None:
+    for first, last, shown in (
+        ("2024-05-01", "2024-05-01", "2024-05-01"),
+        ("2024-05-01", "2024-05-03", "2024-05-01 to 2024-05-03"),
+        ("", "", "not stated"),
+    ):
+        uri = stats["sources"][0]["uri"]
+        stats["counters"]["sources"][uri] |= {"first_date": first, "last_date": last}
+        assert card.Facts(stats).source_rows()[0][1] == shown

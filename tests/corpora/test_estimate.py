@@ -56,6 +56,10 @@ def test_the_routing_of_many_languages(tmp_path: Path) -> None:
     assert planned["route"]["parts"] == route.num_parts
     assert planned["route"]["files"] == written(_workspace(cfg).root)["route"]
     assert planned["near"]["parts"] == 2  # all bands of a language with one part at once
+    run_local("corpus mono", cfg)
+    reads = [cfg.for_lang(lang).workspace().root / "read" for lang in cfg.langs]
+    assert planned["read"]["files"] == sum(path.is_file() for read in reads for path in read.rglob("*"))
+    assert not [path for read in reads for path in read.glob("*/docs.parquet")]
 
 
 @pytest.mark.parametrize("lang", ["sw", "all"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -12,7 +14,10 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tests.corpora.test_quantized import texts
 from xling.corpora import identify, second_opinion
 from xling.corpora.sources.source import paragraphs
+from xling.corpora.stages import filters, pii
+from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages.blocklist import _host
+from xling.text import units as units_module
 from xling.text.units import counted_units, units
 
 _LINES = st.lists(st.text("ab.é中 -/", max_size=130), max_size=30).map("\n".join)
@@ -55,7 +60,7 @@ def test_ngrams_of_many_texts_are_those_of_each() -> None:
         assert (row == sums / max(1, size)).all(), text
 
 
-@given(st.text() | st.text("aB9½一中,\u0301\u0e01\u0e31 \n_\u200d²Σ", max_size=60))
+@given(st.text() | st.text("aB9½一中,İIΣΑσ\u0301\u0e01\u0e31 \n_\u200d²Σ", max_size=60))
 def test_units_are_counted_as_they_are_made(text: str) -> None:
     made, counted = units(text), counted_units(text)
     assert counted.lengths.tolist() == [len(unit) for unit in made]
@@ -73,3 +78,67 @@ def test_hosts_of_plain_and_odd_addresses() -> None:
         "münchen.de/": "münchen.de",
     }
     assert {address: _host(address) for address in hosts} == hosts
+
+
+@given(st.text("1٣𝟗:.a -()\u00a0", max_size=14))
+def test_what_may_be_personal_is_what_either_pattern_finds(text: str) -> None:
+    either = pii._MAYBE_IP.search(text) or pii._MAYBE_PHONE.search(text)
+    assert bool(pii._maybe_either().search(text)) == bool(either)
+
+
+def _share_of_runs(words: list[str], n: int) -> float:
+    """Return the share of characters that runs of ``n`` words cover which occurred before, one run at a time."""
+    seen, covered = set[tuple[str, ...]](), set[int]()
+    for i in range(len(words) - n + 1):
+        run = tuple(words[i : i + n])
+        covered |= set(range(i, i + n)) if run in seen else set()
+        seen.add(run)
+    return sum(len(words[i]) for i in covered) / len("".join(words))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "bb", "ccc", "b c a", "a bb a bb a ccc bb a a bb ccc"]), min_size=1, max_size=40
+    )
+)
+def test_repetition_is_that_of_runs_compared_one_by_one(parts: list[str]) -> None:
+    text = " ".join(parts)
+    words = text.split()
+    values = filters.measured(text, filters.Limits())
+    for n, name in ((2, "top_bigram"), (3, "top_trigram"), (4, "top_fourgram")):
+        counts = Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+        run, num = counts.most_common(1)[0] if counts else ((), 0)
+        assert values[name] == (num * len("".join(run)) / len("".join(words)) if num > 1 else 0)
+    shares = [(n, _share_of_runs(words, n)) for n in range(5, 11)]
+    assert values["repeated_runs"] == max(share + (n - 5) / 100 if share else 0.0 for n, share in shares)
+
+
+def test_shingles_do_not_depend_on_how_letters_are_composed() -> None:
+    words = "Der Fluß überschwemmte die Wiesen, später kamen Störche"
+    composed, parts = (
+        near.shingles(unicodedata.normalize(form, words), near.NearDedup()) for form in ("NFC", "NFD")
+    )
+    assert composed.tolist() == parts.tolist()
+
+
+def test_shingles_use_the_units_that_the_filters_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "Kamati ya mji itakutana wiki ijayo ili kujadili mapendekezo ya maktaba"
+    filters.measured(text, filters.Limits())
+    monkeypatch.setattr(units_module, "_counted", None)
+    assert len(near.shingles(text, near.NearDedup())) == 7
+
+
+_TEXTS = st.lists(
+    st.text("ab \n中文.", max_size=60) | st.sampled_from(["", "a b a b a b", "中文" * 30]), max_size=8
+)
+
+
+@given(_TEXTS, st.integers(1, 40))
+def test_texts_measured_together_have_the_values_that_each_has_alone(
+    texts: list[str], num_units: int
+) -> None:
+    limits = [filters.Limits(units_per_word=2 + i % 2) for i in range(len(texts))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filters, "_BATCH_UNITS", num_units)
+        together = filters.measured_each(texts, limits)
+    assert together == [filters.measured(text, limit) for text, limit in zip(texts, limits, strict=True)]

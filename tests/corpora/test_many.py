@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.corpora.crawl import write_crawl
@@ -13,9 +17,12 @@ from tests.corpora.test_mono import LANGS, contents
 from xling.core import config
 from xling.core.errors import UserError
 from xling.core.stage import run_local, run_part
-from xling.corpora.mono import MonoConfig, many, phases
-from xling.corpora.shards import read_corpus
+from xling.corpora.counters import Counters
+from xling.corpora.mono import MonoConfig, many, overview, parts, phases
+from xling.corpora.shards import read_corpus, read_documents
+from xling.corpora.sources import routed
 from xling.corpora.sources import source as sources
+from xling.text.document import Document, Ledger
 
 
 def settings(out: Path, lang: str, source: str, **changes: Any) -> MonoConfig:
@@ -137,3 +144,52 @@ def test_a_language_without_text_is_in_the_overview_and_stops_nothing(tmp_path: 
 def test_of_a_crawl_that_nobody_has_begun_the_plan_alone_is_known(tmp_path: Path) -> None:
     cfg = MonoConfig("sw,ar", str(tmp_path / "out"), source=(f"text:{write_crawl(tmp_path / 'crawl')}",))
     assert [phase.name for phase in many.phases(cfg)] == ["plan"]
+
+
+def test_the_line_of_a_language_is_rather_long_than_a_heading(tmp_path: Path) -> None:
+    sentence = "We are at a unique point in the history of science, " * 5 + "says the article."
+    for lang, text in {"en": f"Areas of interest:\n{sentence}", "sw": "Habari za leo:"}.items():
+        (tmp_path / lang).mkdir()
+        counters = Counters(samples=[(1, "a/1", text)]).to_json()
+        (tmp_path / lang / "stats.json").write_text(json.dumps({"counters": counters}), encoding="utf-8")
+    assert overview._line(tmp_path, "en") == sentence
+    assert overview._line(tmp_path, "sw") == "Habari za leo:"
+
+
+def test_a_routed_file_is_opened_once_for_all_languages(
+    tmp_path: Path, everything: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "routed"
+    shutil.copytree(everything / "routed", folder)
+    opened = list[Path]()
+    monkeypatch.setattr(
+        routed.pq, "read_metadata", lambda path: opened.append(path) or pq.ParquetFile(path).metadata
+    )
+
+    def texts() -> dict[str, list[str]]:
+        found = {}
+        for lang in LANGS:
+            source = sources.open_source(f"routed:{folder}", sources.Context(lang=lang, cache=tmp_path))
+            found[lang] = [doc.text for shard in source.shards() for doc in source.read(shard, Ledger())]
+        return found
+
+    first = texts()
+    assert len(opened) == len(set(opened)) == len(list((folder / "parts").iterdir()))
+    assert texts() == first
+    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    (folder / "index.json").write_text(json.dumps(index | {"sw": index["ar"]}), encoding="utf-8")
+    assert texts() == first | {"sw": first["ar"]}
+
+
+def test_a_crawl_without_reference_text_is_not_read_for_the_language_model(
+    tmp_path: Path, crawl: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Counter[str]()
+
+    def read(path: Path) -> Iterator[Document]:
+        opened[path.parent.parent.name] += 1
+        return read_documents(path)
+
+    monkeypatch.setattr(parts, "read_documents", read)
+    build(tmp_path / "out", "sw", crawl.rpartition(",")[2], part_mb=9)
+    assert opened == {"read": 1, "filter": 1, "score": 1}

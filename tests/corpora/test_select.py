@@ -27,6 +27,7 @@ def corpus(tmp_path: Path) -> str:
                 "\n".join(["mstari wa maandishi"] * (i + 1)),
                 lang="sw",
                 meta={"lang_score": i / 10, "cluster_size": i, "filters": {"ended": i / 10, "words": 3 * i}}
+                | ({"num_boilerplate": 2} if i == 7 else {})
                 if i
                 else {"lang_score": 0.05},
             )
@@ -49,6 +50,7 @@ def corpus(tmp_path: Path) -> str:
         ("perplexity < 5", []),
         ("ended > 0.75 AND words < 27", [8]),
         ("ended IS NULL", [0]),
+        ("num_boilerplate > 1 AND num_duplicate_paragraphs = 0", [7]),
     ],
 )
 def test_documents_are_cut_by_their_columns(tmp_path: Path, corpus: str, expr: str, left: list[int]) -> None:

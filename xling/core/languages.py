@@ -13,15 +13,19 @@ Sources: ISO 639-3 and 15924; the FLORES-200, NTREX-128, LASER Tatoeba v1, lid.1
 from __future__ import annotations
 
 import csv
-from bisect import bisect_right
-from collections import Counter
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from xling.core.errors import UserError, nearest, unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SCHEMES = ("flores", "ntrex", "tatoeba", "fasttext", "wiki", "cc100", "mbart")
 NO_SCRIPT = "Zyyy"
@@ -193,12 +197,13 @@ def script_shares(text: str) -> dict[str, float]:
     """
     if text.isascii():
         return {"Latn": 1.0} if any(map(str.isalpha, text)) else {}
-    counts: Counter[str] = Counter()
-    for char, count in Counter(text).items():
-        if char.isalpha():
-            counts[_script_of_letter(char)] += count
-    total = counts.total()
-    return {script: count / total for script, count in counts.items()}
+    import numpy as np
+
+    names, numbers = _script_numbers()
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    counts = np.bincount(numbers.take(points), minlength=1).tolist()
+    total = sum(counts[1:])
+    return {name: count / total for name, count in zip(names, counts, strict=False) if name and count}
 
 
 def script_of(text: str) -> str:
@@ -257,16 +262,23 @@ _RANGES = (
     (0xFE70, 0xFEFC, "Arab"), (0xFF21, 0xFF5A, "Latn"), (0xFF66, 0xFF9F, "Kana"), (0xFFA0, 0xFFDC, "Hang"),
     (0x1E000, 0x1E02F, "Glag"), (0x20000, 0x3FFFF, "Hani"),
 )  # fmt: skip
-_STARTS = [start for start, _, _ in _RANGES]
 
 
-@lru_cache(maxsize=1 << 16)
-def _script_of_letter(char: str) -> str:
-    point = ord(char)
-    position = bisect_right(_STARTS, point) - 1
-    if position < 0 or point > _RANGES[position][1]:
-        return "Zzzz"
-    return _RANGES[position][2]
+@cache
+def _script_numbers() -> tuple[list[str], NDArray[np.uint8]]:
+    """Return the names of scripts, "" first, and the position of each code point's in them: 0 for all but letters."""
+    import numpy as np
+
+    names = ["", "Zzzz", *sorted({name for _, _, name in _RANGES})]
+    numbers = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
+    numbers[:_END_OF_LETTERS] = names.index("Zzzz")
+    for first, last, name in _RANGES:
+        numbers[first : last + 1] = names.index(name)
+    numbers[[point for point in range(_END_OF_LETTERS) if not chr(point).isalpha()]] = 0
+    return names, numbers
+
+
+_END_OF_LETTERS = 0x40000  # code points from here on are private, marks, or not assigned
 
 
 def _key(code: str) -> str:

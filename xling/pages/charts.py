@@ -147,7 +147,9 @@ def histogram(
     for number in range(low, high + 1, bins_per_decade):
         x = 10 + (number - low) * step
         body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{foot:.1f}" y2="{foot + 5:.1f}" class="axis"/>')
-        body.append(_text(x, foot + 18, short(10 ** (number / bins_per_decade)), "middle", "quiet"))
+        # A label in the middle of the last mark would be cut off at the edge.
+        end, anchor = (WIDTH, "end") if number == high else (x, "middle")
+        body.append(_text(end, foot + 18, short(10 ** (number / bins_per_decade)), anchor, "quiet"))
     body.append(_text(WIDTH / 2, foot + 34, unit, "middle", "quiet"))
     return _svg(foot + 40, body, f"documents by {unit}")
 

@@ -100,7 +100,11 @@ def latex(table: Table) -> str:
 
 
 def html_table(
-    table: Table, heading: bool = True, most: int | None = None, marks: Mapping[str, str] | None = None
+    table: Table,
+    heading: bool = True,
+    most: int | None = None,
+    marks: Mapping[str, str] | None = None,
+    breaks: bool = False,
 ) -> str:
     """Return a table element in a horizontally scrolling box, with its heading (if requested) and notes.
 
@@ -109,6 +113,7 @@ def html_table(
         heading: whether its title stands above it.
         most: rows that are shown; a note says how many more its CSV file has.
         marks: name of a column -> what a script knows the column by.
+        breaks: whether a text may go on in the next line after an underscore, for narrow tables.
     """
     numbers = ["num" if spec else "text" for _, spec in table.columns]
     of = {name: f' data-of="{html.escape(mark)}"' for name, mark in (marks or {}).items()}
@@ -117,10 +122,14 @@ def html_table(
         for (name, _), css in zip(table.columns, numbers, strict=True)
     )
     texts = table.texts()
+
+    def escaped(cell: str) -> str:
+        return html.escape(cell).replace("_", "_<wbr>") if breaks else html.escape(cell)
+
     body = "\n".join(
         "<tr>"
         + "".join(
-            f'<{"th scope=row" if i == 0 else "td"} class="{css}">{html.escape(cell)}</{"th" if i == 0 else "td"}>'
+            f'<{"th scope=row" if i == 0 else "td"} class="{css}">{escaped(cell)}</{"th" if i == 0 else "td"}>'
             for i, (cell, css) in enumerate(zip(row, numbers, strict=True))
         )
         + "</tr>"

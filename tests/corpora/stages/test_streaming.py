@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from xling.core import config
 from xling.corpora.stages import STREAMING, Example, Stage
+from xling.corpora.stages.lines import Lines
 from xling.text.document import Document, Ledger
 
 NAMES = sorted(STREAMING)
@@ -120,3 +121,11 @@ def test_one_document_at_a_time_is_the_same(
     together = list(stage(iter(copy.deepcopy(docs)), Ledger()))
     apart = [kept for doc in copy.deepcopy(docs) for kept in stage([doc], Ledger())]
     assert together == apart
+
+
+def test_a_document_tells_how_much_was_cut_out_of_it() -> None:
+    text = "Daraja la zamani litatengenezwa mwaka ujao, walisema wajumbe wa baraza la mji jana jioni.\n" * 4
+    doc = Document("0", f"Daraja\nNyumbani\nIngia\n{text}Faragha\n© 2024", source="wet:a", lang="sw")
+    (kept,) = Lines()([doc], Ledger())
+    assert kept.meta["num_boilerplate"] == 4
+    assert "Nyumbani" not in kept.text
