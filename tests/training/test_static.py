@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import shutil
@@ -51,6 +52,7 @@ def training(corpus: Path, out: Path, **changes: object) -> StaticTraining:
         "lr": 0.05,
         "model": SHAPE,
         "start": LatentConfig(rounds=0),
+        "english": 0.3,  # `accuracy` is that of a pair without English
         **changes,
     }
     return StaticTraining(data=corpus, out=out, **given)  # type: ignore[arg-type]
@@ -175,6 +177,23 @@ def test_batches_depend_on_their_number_alone_and_hold_translations(corpus: Path
         one, other = ([known[i] for i in text] for text in (a, b))
         assert [w[2:] for w in one] == [w[2:] for w in other]
         assert one[0][:2] != other[0][:2]
+
+
+def test_one_side_of_a_pair_is_english_as_often_as_asked(corpus: Path, tmp_path: Path) -> None:
+    """By default always; the other side is any language, either side may be English."""
+    (rows,), *_ = open_rows(corpus)
+    langs = {
+        tuple(rows.text(column, row)): lang
+        for column, lang in enumerate(rows.langs)
+        for row in range(rows.ends.shape[1] - 1)
+    }
+    always = StaticTraining(data=corpus, out=tmp_path / "unused", rows=300, drop=0.0)
+    for cfg, least, most in ((always, 300, 300), (dataclasses.replace(always, english=0.0), 160, 240)):
+        pairs = [
+            (langs[tuple(a)], langs[tuple(b)]) for a, b in zip(*Batches([rows], cfg).draw(0), strict=True)
+        ]
+        assert least <= sum("en" in pair for pair in pairs) <= most
+        assert {a for a, _ in pairs} == {b for _, b in pairs} == {"en", "de", "sw"}
 
 
 @pytest.mark.parametrize("run", [1, 4])

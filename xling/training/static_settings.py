@@ -75,7 +75,7 @@ class StaticTraining:
     start: LatentConfig = field(default_factory=LatentConfig)
     rows: int = 1024
     run_of_rows: int = 1
-    english: float = 0.3
+    english: float = 1.0
     drop: float = 0.1
     lr: float = 0.02
     temperature: float = 0.05
