@@ -15,9 +15,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import rankdata
 
-from benchmarks.noise import damaged, options, sets, without_copies
-from xling.core import languages
-from xling.core.errors import UserError
+from benchmarks.noise import damaged, languages_of, options, sets, without_copies
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context
 from xling.text.document import Ledger
@@ -51,12 +49,9 @@ def main(arguments: list[str]) -> None:
     pooled: defaultdict[str, list[float]] = defaultdict(list)
     measured = 0
     for number, (name, src, tgt, left, right) in enumerate(sets(asked.data)):
-        try:
-            codes = (languages.get(src).code, languages.get(tgt).code)
-        except UserError:  # a code that is no language
+        if number % every or not (pair := languages_of(name, src, tgt)):
             continue
-        if number % every:
-            continue
+        codes = (pair[0].code, pair[1].code)
         pairs = without_copies([(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()])
         _, rows, table = damaged(name, codes, pairs, asked)
         of_set = areas(name, codes, table, [row[0] for row in rows])

@@ -13,9 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.noise import Options, half, options, sets
-from xling.core import languages
-from xling.core.errors import UserError
+from benchmarks.noise import Options, half, languages_of, options, sets
 from xling.core.sampling import rng
 from xling.corpora.parallel.filters.numbers import Numbers, contradict, numbers, years_between
 
@@ -23,10 +21,9 @@ from xling.corpora.parallel.filters.numbers import Numbers, contradict, numbers,
 def counts(asked: Options) -> Iterator[tuple[str, str]]:
     """Yield the half of the sets and what befell a pair: ``changed``, ``seen``, ``clean``, ``dropped``."""
     for name, src, tgt, left, right in sets(asked.data):
-        try:
-            years = years_between(languages.get(src), languages.get(tgt))
-        except UserError:  # a code that is no language
+        if not (pair := languages_of(name, src, tgt)):
             continue
+        years = years_between(*pair)
         random = rng(asked.seed, "digits", name)
         pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
         for place in random.permutation(len(pairs))[: asked.pairs].tolist():

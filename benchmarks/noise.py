@@ -151,6 +151,15 @@ def without_copies(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return table.filter(near_key("src") != near_key("tgt")).rows()
 
 
+def languages_of(name: str, src: str, tgt: str) -> tuple[languages.Language, languages.Language] | None:
+    """Return the languages of a set; print why and return None if one of its codes is unknown."""
+    try:
+        return languages.get(src), languages.get(tgt)
+    except UserError as error:
+        print(f"{name}: left out, {error}", flush=True)
+        return None
+
+
 def damaged(
     name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], asked: Options
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]], pl.DataFrame]:
@@ -282,11 +291,9 @@ def main(arguments: list[str]) -> None:
     for name, src, tgt, left, right in sets(asked.data):
         if asked.prefixes and not name.startswith(asked.prefixes):
             continue
-        try:
-            codes = (languages.get(src).code, languages.get(tgt).code)
-        except UserError as error:
-            print(f"{name}: left out, {error}", flush=True)
+        if not (pair := languages_of(name, src, tgt)):
             continue
+        codes = (pair[0].code, pair[1].code)
         given = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
         pairs = without_copies(given)
         began = time.process_time()

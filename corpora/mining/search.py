@@ -178,10 +178,10 @@ def merged(shards: Sequence[Path]) -> Any:
 
 
 def _take_whole_blocks(cells: Any, others: Any, first: int) -> None:
-    """Move entries to the cells whose length is a multiple of their block's bytes, which faiss 1.15 writes too far.
+    """Merge the cells whose length is a multiple of the block size; faiss 1.15 writes past the end of such cells.
 
-    `BlockInvertedLists::add_entries` copies as many bytes as the whole cell then has from the end of what it had.
-    Codes of such a cell fill whole blocks, so those of the other one are put behind them as they are.
+    `BlockInvertedLists::add_entries` copies the size of the merged cell, but starts at the end of the old entries.
+    The codes of such a cell fill whole blocks, so the added codes can follow them unchanged.
 
     Args:
         cells: what is added to.

@@ -110,12 +110,12 @@ class Routed(Source):
 
 @lru_cache(maxsize=4)
 def _json(path: Path, stamp: int) -> dict[str, Any]:
-    """Return the values in a file: every part of every language asks for the same ones."""
+    """Return the values in a file. Every part of every language reads it, so it is cached."""
     values: dict[str, Any] = read_json(path)
     return values
 
 
 @lru_cache(maxsize=32)
 def _footer(path: Path, stamp: int) -> pq.FileMetaData:
-    """Return what a routed file says of its row groups, those of all languages: each language asks for it."""
+    """Return the metadata of a routed file. Every language reads the same file, so it is cached."""
     return pq.read_metadata(path)

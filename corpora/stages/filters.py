@@ -422,7 +422,7 @@ def _recurring(units: _Batch, per_word: int) -> Iterator[_Recurring]:
     while len(hashes) > 1:
         order = hashes.argsort()
         ordered = hashes[order]
-        # Whether each equals the one before it; no n-gram is before the first or after the last.
+        # is_same[i]: n-gram i equals n-gram i - 1; False at both ends.
         is_same = np.zeros(len(ordered) + 1, dtype=bool)
         np.equal(ordered[1:], ordered[:-1], out=is_same[1:-1])
         is_kept = is_same[1:] | is_same[:-1]

@@ -34,7 +34,7 @@ ALWAYS = 0.5
 """The same as a share of what it is for two that never occur apart; it counts in short texts."""
 
 CLEAR = 8.0
-"""By how many nats a cut must be likelier than every one without a border here: the price of a learned piece."""
+"""Nats by which a cut must be likelier than every cut without this border: about the cost of a learned piece."""
 
 # A word of a list costs less than any learned one (5 to 15 nats), so that lists come first and their longest words win.
 _OF_LIST, _UNKNOWN = -1.0, -20.0
@@ -118,7 +118,7 @@ class Segmenter:
         return merged
 
     def _together(self, left: str, right: str) -> bool:
-        """Whether the text does not show that a word ends between two pieces."""
+        """Return whether two pieces stay together, since the text shows no word border between them."""
         is_listed = [piece in self._listed for piece in (left, right)]
         is_short = [len(clusters(piece)) == 1 for piece in (left, right)]
         if all(is_short) or any(

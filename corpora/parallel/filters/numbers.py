@@ -22,7 +22,7 @@ _NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) 
 _ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
 _GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
 _NUMBER = re.compile(r"\d+")
-_IS_CODE = re.compile(r"0\d\d\d$")  # no year
+_IS_CODE = re.compile(r"0\d\d\d$")  # such as 0021: a code, not a year
 _LINE_NUMBER = re.compile(r"^\s*\(?\d+ ?[-)]\s+")  # not "3. August", nor "15-year-old"
 _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
 _SCALED = re.compile(
@@ -60,7 +60,7 @@ _YEARS = range(1000, 3000)
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
-_MOST_DIGITS = 15  # longer ones are no amounts, hours or years
+_MOST_DIGITS = 15  # longer numbers are identifiers, not amounts, hours or years
 
 
 @PAIR_FILTERS.register("numbers")
@@ -196,7 +196,7 @@ def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = 
             if value in only[1 - place]:
                 only[1 - place].remove(value)
     if not all(only):
-        return any(only)  # one side spells out this number, and the other one that
+        return any(only)  # what is left contradicts: the other side does not spell it out
     few = int(len(only[1]) < len(only[0]))
     many = 1 - few
     metric = _metric((src, tgt), sides)
@@ -290,7 +290,7 @@ def _values(amounts: str) -> Iterator[float]:
     for written in re.findall(_AMOUNT, amounts):
         plain = written.rstrip(".,")
         plain = plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain.replace(",", ".")
-        if plain.count(".") < 2 and len(plain) <= _MOST_DIGITS:  # others are lists, dates or no amounts
+        if plain.count(".") < 2 and len(plain) <= _MOST_DIGITS:  # others are lists, dates or identifiers
             yield float(plain)
 
 

@@ -178,7 +178,7 @@ def _split_rows(
         if not first:
             return
         places, is_header = _places(list(first[0]), named, context, path)
-        # Without a header, most rows say how many fields a row has; of two widths as frequent it is the smaller.
+        # Without a header, the most frequent number of fields counts; of two equally frequent ones, the smaller.
         counts = Counter(len(fields) for fields in first if len(fields) > max(places))
         width = len(first[0]) if is_header else min(counts, key=lambda num: (-counts[num], num), default=0)
         for number, fields in enumerate(chain(first[is_header:], rows), int(is_header)):
