@@ -2,6 +2,7 @@
 
 The thread needs neither the interpreter nor the main thread, so it also works while these wait inside a collective
 operation. A process stopped by SIGSTOP writes its stack when it is continued, since the time is up by then.
+faulthandler shows at most 100 threads, the main one last: with more threads its frames are missing.
 """
 
 from __future__ import annotations
