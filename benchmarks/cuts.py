@@ -7,10 +7,12 @@ FineWeb-2's limits of a language (``configs/cmn_Hani.yml`` in its repository); w
 datatrove is installed into an environment of its own in OUT. CCNet and FineWeb-2 identify languages by lid.176, as
 FineWeb-2's GlotLID would have to be downloaded; FineWeb-2's least score is max(.3, min(.9, median - deviation)).
 
-The language model has n-grams of characters with modified Kneser-Ney discounts, at most 6 (``order=``). All models
-of a language know the same characters. All cuts give the same number of characters: that of the smallest cut, of
-documents drawn by each seed. The held-out text is NTREX, UDHR and Wikipedia of DATA. The loss is in bits a character;
-intervals are 95 % of the difference from ours, over lines, averaged over the seeds.
+Two language models learn from each cut: n-grams of characters with modified Kneser-Ney discounts, at most 6
+(``order=``), and an LSTM (``benchmarks/crawl/char_lstm.py``). All models of a language know the same characters. All
+cuts give the same number of characters: that of the smallest cut, of documents drawn by each seed. The held-out text
+is NTREX, UDHR and Wikipedia of DATA; the loss is in bits a character. The states of the LSTM also classify SIB-200, in
+% right, beside an LSTM that has learned nothing. Intervals are 95 % of the difference from ours, over lines or rows,
+averaged over the seeds.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ import tempfile
 import venv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from benchmarks.crawl import ccnet
+from benchmarks.crawl import ccnet, char_lstm
 from xling.core import languages
 from xling.core.sampling import rng
 from xling.corpora.identify import lid176
@@ -116,8 +118,8 @@ def drawn(texts: Sequence[str], size: int, seed: int) -> list[str]:
 
 def losses(
     lines: Sequence[str], held: dict[str, list[str]], known: str, order: int
-) -> dict[str, np.ndarray[Any, Any]]:
-    """Train a model; return the bits of each held-out line, its end included, for each kind of text.
+) -> dict[str, NDArray[np.float64]]:
+    """Train a model of n-grams; return the bits of each held-out line, its end included, for each kind of text.
 
     Args:
         lines: the text to learn from.
@@ -135,41 +137,91 @@ def losses(
     }
 
 
+def neural(
+    lines: Sequence[str],
+    held: dict[str, list[str]],
+    known: str,
+    seed: int,
+    rows: dict[str, list[tuple[str, str]]],
+) -> dict[str, NDArray[np.float64]]:
+    """Train an LSTM; return its bits as `losses` does, and 1 for each row of SIB-200 that it gets right, else 0."""
+    model = char_lstm.learned(lines, known, seed)
+    answers = {kind: char_lstm.bits_of(model, texts) for kind, texts in held.items()}
+    if rows:
+        answers["SIB-200"] = char_lstm.classified(model, rows["train"], rows["test"]).astype(float)
+    return answers
+
+
+def sib200(data: Path, lang: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the training and test rows ``(text, class)`` of SIB-200; none for a language without the former."""
+    rows = {}
+    for split in ("train", "test"):
+        path = data / f"sib200/{languages.get(lang).flores}.{split}.tsv"
+        if not path.is_file():
+            return {}
+        cells = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+        rows[split] = [(text, label) for _, label, text in cells]
+    return rows
+
+
 def report(
-    lang: str, cuts: dict[str, list[str]], held: dict[str, list[str]], order: int, seeds: list[int]
+    lang: str,
+    cuts: dict[str, list[str]],
+    held: dict[str, list[str]],
+    order: int,
+    seeds: list[int],
+    rows: dict[str, list[tuple[str, str]]],
 ) -> None:
-    """Print a row for each cut and kind of held-out text."""
+    """Print a table for each language model, with a row for each cut."""
     size = min(sum(map(len, texts)) for texts in cuts.values())
     if size < MIN_CHARS:
         print(f"\n{lang}: the smallest cut has {size:,} characters, too few for a language model.")
         return
-    known = "".join(sorted({c for texts in (*cuts.values(), *held.values()) for text in texts for c in text}))
-    bits = {
-        name: [losses(drawn(texts, size, seed), held, known, order) for seed in seeds]
-        for name, texts in cuts.items()
-    }
-    print(
-        f"\n{lang}, {size:,} characters of each cut:\n\n| cut | "
-        + " | ".join(held)
-        + " |\n|---|"
-        + "---:|" * len(held)
+    known = "".join(
+        sorted({c for texts in (*cuts.values(), *held.values()) for text in texts for c in text} - {"\n"})
     )
-    for name in cuts:
+    draws = {name: [drawn(texts, size, seed) for seed in seeds] for name, texts in cuts.items()}
+    sizes = {kind: np.array([len(text) + 1.0 for text in texts]) for kind, texts in held.items()}
+    by_ngrams = {name: [losses(lines, held, known, order) for lines in each] for name, each in draws.items()}
+    print(f"\n{lang}, {size:,} characters of each cut, n-grams:\n")
+    _table(lang, by_ngrams, sizes)
+    by_lstm = {
+        name: [neural(lines, held, known, seed, rows) for seed, lines in zip(seeds, each, strict=True)]
+        for name, each in draws.items()
+    }
+    by_lstm["nothing"] = [neural([known], held, known, seed, rows) for seed in seeds]
+    print(f"\n{lang}, {size:,} characters of each cut, LSTM:\n")
+    if rows:
+        sizes["SIB-200"] = np.full(len(rows["test"]), 0.01)
+    _table(lang, by_lstm, sizes)
+
+
+def _table(
+    lang: str, values: dict[str, list[dict[str, NDArray[np.float64]]]], sizes: dict[str, NDArray[np.float64]]
+) -> None:
+    """Print the mean of each cut over seeds, their range and the interval of the difference from ours.
+
+    Args:
+        lang: language code.
+        values: cut -> for each seed, kind -> a value of each line.
+        sizes: kind -> what the values of its lines are divided by, together.
+    """
+    print("| cut | " + " | ".join(sizes) + " |\n|---|" + "---:|" * len(sizes))
+    for name, per_seed in values.items():
         row = []
-        for kind, texts in held.items():
-            sizes = np.array([len(text) + 1 for text in texts])
-            own = np.mean([loss[kind] for loss in bits[name]], axis=0)
-            per_seed = [float(loss[kind].sum() / sizes.sum()) for loss in bits[name]]
-            cell = f"{own.sum() / sizes.sum():.3f} ({min(per_seed):.3f} to {max(per_seed):.3f})"
+        for kind, units in sizes.items():
+            own = np.mean([value[kind] for value in per_seed], axis=0)
+            means = [float(value[kind].sum() / units.sum()) for value in per_seed]
+            cell = f"{own.sum() / units.sum():.3f} ({min(means):.3f} to {max(means):.3f})"
             if name != "ours":
-                base = np.mean([loss[kind] for loss in bits["ours"]], axis=0)
-                draws = rng("cuts", lang, kind).integers(0, len(texts), (RESAMPLES, len(texts)))
+                base = np.mean([value[kind] for value in values["ours"]], axis=0)
+                resampled = rng("cuts", lang, kind).integers(0, len(units), (RESAMPLES, len(units)))
                 low, high = np.quantile(
-                    (own - base)[draws].sum(1) / sizes[draws].sum(1), (0.025, 0.975)
+                    (own - base)[resampled].sum(1) / units[resampled].sum(1), (0.025, 0.975)
                 ).tolist()
                 cell += f"; {low:+.3f} to {high:+.3f}"
             row.append(cell)
-        print(f"| {name} | " + " | ".join(row) + " |")
+        print(f"| {name} | " + " | ".join(row) + " |", flush=True)
 
 
 def main(arguments: list[str]) -> None:
@@ -193,7 +245,7 @@ def main(arguments: list[str]) -> None:
         }
         kept = ", ".join(f"{name} {len(t):,} ({sum(map(len, t)):,} characters)" for name, t in cuts.items())
         print(f"\n{lang}: documents kept: {kept}.\nFineWeb-2's steps: {steps}.")
-        report(lang, cuts, held_out(data, lang), order, seeds)
+        report(lang, cuts, held_out(data, lang), order, seeds, sib200(data, lang))
 
 
 if __name__ == "__main__":
