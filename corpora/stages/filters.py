@@ -9,6 +9,7 @@ by their share of the words: lists and menus name things, and a long one has two
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -278,11 +279,23 @@ _STOP_SHIFT = np.uint64(64 - _STOP_BITS)
 
 @lru_cache(maxsize=400)
 def _stop_table(words: tuple[str, ...]) -> Bool[np.ndarray, " hashes"]:
-    """Return by the first bits of a unit's hash whether it is a stop word; one other word in 2,700 has them, too."""
+    """Return by the first bits of a unit's hash whether it is a stop word; few other words have them, too.
+
+    A stop word counts as well without its accents, tones or vowel points, which many writers of Yoruba or Arabic omit.
+    """
     table = np.zeros(1 << _STOP_BITS, dtype=bool)
-    hashes = np.concatenate([counted_units(word).hashes for word in words])
+    hashes = np.concatenate([counted_units(word).hashes for word in {*words, *map(_bare, words)}])
     table[(hashes >> _STOP_SHIFT).view(np.int64)] = True
     return table
+
+
+def _bare(word: str) -> str:
+    """Return a word without accents and the like; vowel signs of Indian scripts, which no one omits, stay."""
+    parts = unicodedata.normalize("NFD", word)
+    return unicodedata.normalize("NFC", "".join(c for c in parts if unicodedata.combining(c) < _OPTIONAL))
+
+
+_OPTIONAL = 10  # least combining class of marks that may be omitted; signs below are nuktas and viramas
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:

@@ -96,6 +96,14 @@ def test_scripts_without_spaces_have_stop_words_of_their_own_units() -> None:
     assert measured(names, chinese)["stop_words"] < chinese.min_stop_words
 
 
+def test_stop_words_count_without_the_tones_that_many_writers_omit() -> None:
+    yoruba = Filters().limits_for("yo")
+    marked = "Àwọn ènìyàn náà sì ń lọ sí ilé láti jẹun, ó sì ti pẹ́ tí wọ́n fi ní owó"
+    bare = "Awon eniyan naa si n lo si ile lati jeun, o si ti pe ti won fi ni owo"
+    assert measured(marked, yoruba)["stop_words"] > 0.3
+    assert measured(bare, yoruba)["stop_words"] > 0.3
+
+
 def test_a_language_without_a_list_is_not_judged_by_stop_words() -> None:
     limits = Filters().limits_for("gom")
     assert limits.stop_words == ()
