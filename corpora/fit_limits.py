@@ -1,7 +1,7 @@
 """Fitting of a language's filter limits and stop words to clean text in it: ``xling corpus fit-limits``.
 
-The limits of `xling.corpora.limits` were determined on English, or fitted to the text that was at hand. A fitted limit
-is a quantile of its statistic over the clean documents: stricter or looser than before, within bounds. Stop words are
+The limits of `xling.corpora.limits` were determined on English, or fitted to sample text. A fitted limit is a
+quantile of its statistic over the clean documents: stricter or looser than before, within bounds. Stop words are
 the most frequent words. The output is a recipe::
 
     xling corpus mono OUT/limits.yaml lang=LANG source=...
@@ -34,7 +34,7 @@ NUM_STOP_WORDS = 24
 LENGTHS = ("too_few_words", "too_many_words")  # reasons whose limits are never fitted
 # A limit is at most so many times as strict or as loose as the default.
 _STRICTER, _LOOSER = 1.5, 3.0
-# Languages that say by endings what others say by stop words have too few of them to tell a list from a text by: below
+# Languages that say by endings what others say by stop words have too few of them to tell a list from a text. Below
 # this share the rule is off, since a short document may have none by chance.
 _FEWEST = 0.01
 _DIGITS = 10_000

@@ -1,7 +1,7 @@
 """The numbers of the filters: defaults, and what each language changes, from the table that ships with the package.
 
-The defaults were determined on English. ``limits.tsv`` beside this module has a row for every language of which clean
-text was at hand; ``python -m benchmarks.limits`` writes it with `xling.corpora.fit_limits`. It holds numbers, and stop
+The defaults were determined on English. ``limits.tsv`` beside this module has a row for every language that has text in
+the sample data; ``python -m benchmarks.limits`` writes it with `xling.corpora.fit_limits`. It holds numbers, and stop
 words in the order of their frequency. A language without a row takes what is known of its family.
 """
 
@@ -92,9 +92,9 @@ class Limits:
 NUMBERS = [f.name for f in fields(Limits) if f.name != "stop_words"]
 _WHOLE = {f.name for f in fields(Limits) if isinstance(f.default, int)}
 
-# Where no text of a language is at hand.
+# For languages without a row.
 _LONG_WORDS = {"Dravidian": 16.0, "Turkic": 14.0, "Uralic": 14.0, "Eskimo-Aleut": 24.0, "Bantu": 14.0}
-# What text cannot tell: Thai and Lao end sentences with a space; a word of Thai, Lao, Khmer, Burmese and Tibetan has
+# What text cannot tell. Thai and Lao end sentences with a space. A word of Thai, Lao, Khmer, Burmese and Tibetan has
 # three or four of the units of `xling.text.units`, one of Chinese and Japanese two.
 _WRITING: dict[str, dict[str, float]] = {
     "th": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
@@ -107,7 +107,7 @@ _WRITING: dict[str, dict[str, float]] = {
 
 
 class Row(NamedTuple):
-    """What the table says of a language.
+    """Row of the table: one language.
 
     Attributes:
         documents: how many the numbers were fitted to.
