@@ -1,7 +1,8 @@
-"""Fitting of a language's filter limits to clean text in it, such as its Wikipedia: ``xling corpus fit-limits``.
+"""Fitting of a language's filter limits and stop words to clean text in it: ``xling corpus fit-limits``.
 
-The limits of `xling.corpora.stages.filters` were determined on English. A limit that drops more of the clean
-text than ``drop`` is loosened step by step until it does not; none is made stricter. The output is a recipe::
+The limits of `xling.corpora.limits` were determined on English, or fitted to sample text. A fitted limit is a
+quantile of its statistic over the clean documents: stricter or looser than before, within bounds. Stop words are
+the most frequent words. The output is a recipe::
 
     xling corpus mono OUT/limits.yaml lang=LANG source=...
 """
@@ -10,35 +11,37 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import yaml
 
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.corpora.stages.filters import Filters, Limits, failed
+from xling.corpora.limits import Limits
+from xling.corpora.stages.filters import RULES, Filters, measured_each
 from xling.text import reader
+from xling.text.units import units
 
 STAGE = "corpus fit-limits"
 RECIPE, TABLE = "limits.yaml", "dropped.tsv"
-_MAX_STEPS = 40
-# Reason -> its limits and the factor of one step.
-_STEPS: dict[str, dict[str, float]] = {
-    "mean_word_length": {"min_mean_word": 0.9, "max_mean_word": 1.1},
-    "symbols": {"max_symbols": 1.2},
-    "bullets": {"max_bullets": 1.02},
-    "ellipses": {"max_ellipses": 1.2},
-    "few_letters": {"min_lettered": 0.9},
-    "braces": {"max_braces": 1.5},
-    "repeated_lines": {"max_repeated_lines": 1.2, "max_repeated_line_chars": 1.2},
-    "unended_lines": {"min_ended": 0.8},
-    "short_lines": {"max_short": 1.1},
-    "top_ngram": {"max_top_bigram": 1.1, "max_top_trigram": 1.1, "max_top_fourgram": 1.1},
-    "repeated_runs": {"max_repeated_runs": 1.1},
-}
+NUM_STOP_WORDS = 24
+LENGTHS = ("too_few_words", "too_many_words")  # reasons whose limits are never fitted
+# A limit is at most so many times as strict or as loose as the default.
+_STRICTER, _LOOSER = 1.5, 3.0
+# Languages that say by endings what others say by stop words have too few of them to tell a list from a text. Below
+# this share the rule is off, since a short document may have none by chance.
+_FEWEST = 0.01
+_DIGITS = 10_000
+_CANDIDATES = 500  # most frequent words of a source
+_RARE = 1e-5  # frequency of a word in a source that lacks it
+
+Values = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -82,27 +85,32 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
     if (published := manifest.up_to_date(out, STAGE, cfg, inputs)) is not None:
         return published
     fitted: dict[str, dict[str, float]] = {}
+    words: dict[str, list[str]] = {}
     rows: list[list[Any]] = []
     for given, paths in sorted(cfg.text.items()):
         lang = languages.get(given).code
-        texts = ["\n".join(doc) for doc in itertools.islice(reader.documents(paths), cfg.max_docs)]
+        texts = [
+            normalize("NFC", "\n".join(doc))
+            for doc in itertools.islice(reader.documents(paths), cfg.max_docs)
+        ]
         before = Filters().limits_for(lang)
-        after, num_docs, lost = fit(texts, before, cfg.drop)
-        if num_docs < cfg.min_docs:
+        unfitted = replace(before, stop_words=frequent([counted(texts)]))
+        values = measured(texts, unfitted)
+        if len(values) < cfg.min_docs:
             raise UserError(
-                f"{lang}: {num_docs} documents of {before.min_words} words",
+                f"{lang}: {len(values)} documents of {before.min_words} words",
                 f"{cfg.min_docs} and more",
                 "give more text",
             )
-        fitted[lang] = {
-            f.name: round(getattr(after, f.name), 4)
-            for f in fields(Limits)
-            if getattr(after, f.name) != getattr(before, f.name)
-        }
-        rows += [[lang, num_docs, reason, *counts] for reason, counts in sorted(lost.items())]
+        changes = fit(values, unfitted, cfg.drop)
+        fitted[lang] = {name: number for name, number in changes.items() if number != getattr(before, name)}
+        words[lang] = list(unfitted.stop_words)
+        first, last = losses(measured(texts, before), before), losses(values, unfitted.changed(changes))
+        rows += [[lang, len(values), reason, first[reason], last[reason]] for reason in sorted(first | last)]
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
-        recipe = {"settings": {"filters": {"per_lang": fitted}}}
-        (publication.path / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=True), encoding="utf-8")
+        recipe = {"settings": {"filters": {"per_lang": fitted, "stop_words": words}}}
+        text = yaml.safe_dump(recipe, sort_keys=True, allow_unicode=True, default_flow_style=None)
+        (publication.path / RECIPE).write_text(text, encoding="utf-8")
         with (publication.path / TABLE).open("w", encoding="utf-8", newline="") as handle:
             table = csv.writer(handle, delimiter="\t", lineterminator="\n")
             table.writerows([["lang", "documents", "reason", "dropped before", "dropped after"], *rows])
@@ -110,26 +118,109 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
     return manifest.read(out)
 
 
-def fit(texts: list[str], limits: Limits, drop: float) -> tuple[Limits, int, dict[str, tuple[int, int]]]:
-    """Loosen ``limits`` until no rule drops more than ``drop`` of the texts that are long enough.
+def counted(texts: Iterable[str]) -> Counter[str]:
+    """Count the words of texts, or their units in scripts without spaces."""
+    return Counter(unit for text in texts for unit in units(text))
 
-    Returns:
-        The limits, how many texts are long enough, and reason -> texts dropped before and after.
+
+def frequent(sources: Iterable[Counter[str]], num: int = NUM_STOP_WORDS) -> tuple[str, ...]:
+    """Return the ``num`` words that are most frequent in every source; those without a letter do not count.
+
+    Args:
+        sources: counts of the words of each source. The geometric mean of the frequencies decides, so that the subject
+            of one source does not.
+        num: number of words.
     """
-    reasons = {text: failed(text, limits) for text in texts}
-    for text in [text for text, reason in reasons.items() if reason in ("too_few_words", "too_many_words")]:
-        del reasons[text]
-    first = Counter(filter(None, reasons.values()))
-    for _ in range(_MAX_STEPS):
-        lost = Counter(filter(None, reasons.values()))
-        over = {reason for reason, n in lost.items() if reason in _STEPS and n > drop * len(reasons)}
-        if not over:
-            break
-        for reason in over:
-            limits = replace(
-                limits, **{name: getattr(limits, name) * by for name, by in _STEPS[reason].items()}
-            )
-        # A looser limit drops no text that passed.
-        reasons |= {text: failed(text, limits) for text, reason in reasons.items() if reason}
-    last = Counter(filter(None, reasons.values()))
-    return limits, len(reasons), {reason: (first[reason], last[reason]) for reason in first | last}
+    given = [(counts, counts.total()) for counts in sources if counts]
+    common = {word for counts, _ in given for word, _ in counts.most_common(_CANDIDATES)}
+    logs = {
+        word: sum(math.log(counts[word] / total + _RARE) for counts, total in given)
+        for word in common
+        if any(map(str.isalpha, word))
+    }
+    return tuple(sorted(logs, key=lambda word: (-logs[word], word))[:num])
+
+
+def measured(texts: Sequence[str], limits: Limits) -> list[Values]:
+    """Return the statistics of the texts that are neither too short nor too long."""
+    values = measured_each(texts, [limits] * len(texts))
+    return [each for each in values if limits.min_words <= each["words"] <= limits.max_words]
+
+
+def losses(values: Iterable[Values], limits: Limits) -> Counter[str]:
+    """Count for each reason the documents that it alone would drop."""
+    lost: Counter[str] = Counter()
+    for each in values:
+        lost.update(
+            {
+                reason
+                for reason, statistic, name, side in RULES
+                if statistic in each and _is_beyond(each[statistic], getattr(limits, name), side)
+            }
+        )
+    return lost
+
+
+def fit(
+    values: Sequence[Values],
+    limits: Limits,
+    drop: float,
+    english: Sequence[Values] = (),
+    reasons: Collection[str] = (),
+) -> dict[str, float]:
+    """Return fitted limits by name.
+
+    Without ``english`` a limit is the quantile of its statistic that ``drop`` of the documents exceed; a reason that
+    has several limits divides that share among them. With it a limit is its default times the ratio of this quantile
+    to that of English documents which say the same: what is special about the kind of text cancels.
+
+    Args:
+        values: statistics of clean documents, as `measured`.
+        limits: those that the documents were measured with; what is off in them stays off.
+        drop: share of the documents that each reason may drop, between 0 and 1.
+        english: statistics of English documents of the same sources.
+        reasons: those whose limits are fitted; empty for all but `LENGTHS`.
+    """
+    num_limits = Counter(reason for reason, *_ in RULES)
+    fitted = {}
+    for reason, statistic, name, side in RULES:
+        ordered = _ordered(values, statistic, side)
+        is_off = getattr(limits, name) == (0.0 if side == "least" else 1.0)
+        if not ordered or is_off or reason in LENGTHS or (reasons and reason not in reasons):
+            continue
+        share = drop / num_limits[reason]
+        number = _at(ordered, share)
+        if english:
+            theirs = _ordered(english, statistic, side)
+            if not theirs or _at(theirs, share) <= 0 or (side == "most" and number == 0):
+                continue
+            number *= getattr(Limits(), name) / _at(theirs, share)
+        fitted[name] = _bounded(name, side, number)
+    return fitted
+
+
+def _is_beyond(value: float, limit: float, side: str) -> bool:
+    return value < limit if side == "least" else value > limit
+
+
+def _ordered(values: Sequence[Values], statistic: str, side: str) -> list[float]:
+    """Return the values of a statistic, those that a limit drops first in front."""
+    return sorted((each[statistic] for each in values if statistic in each), reverse=side == "most")
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    """Return the value that at most ``share`` of the values lie beyond."""
+    return ordered[int(share * len(ordered))]
+
+
+def _bounded(name: str, side: str, number: float) -> float:
+    """Return a limit between the strictest and the loosest that is allowed, rounded to the loose side."""
+    default = getattr(Limits(), name)
+    if side == "most":
+        number = max(default / _STRICTER, min(default * _LOOSER, number))
+        return math.ceil(number * _DIGITS) / _DIGITS
+    strictest = default * _STRICTER if default > 1 else min(default * _STRICTER, (1 + default) / 2)
+    if name == "min_stop_words":
+        return 0.0 if number < _FEWEST else math.floor(min(strictest, number) * _DIGITS) / _DIGITS
+    number = min(strictest, max(default / _LOOSER, number))
+    return math.floor(number * _DIGITS) / _DIGITS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +108,7 @@ def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, counters: Counters) -> d
 def _limits(cfg: MonoConfig) -> dict[str, float]:
     """Return the filters' limits for the language; empty if they do not run."""
     stages = [stage for stage in cfg.stages(cfg.after_dedup) if isinstance(stage, Filters)]
-    return asdict(stages[0].limits_for(cfg.lang)) if stages else {}
+    return stages[0].limits_for(cfg.lang).numbers() if stages else {}
 
 
 def _stages(cfg: MonoConfig, is_scored: bool) -> list[str]:

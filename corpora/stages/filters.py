@@ -2,29 +2,31 @@
 
 Rules and default values are those of Raffel et al. 2020 (C4, section 2.2), Rae et al. 2021 (Gopher, appendix
 A.1) and Penedo et al. 2024 (FineWeb, section 3.6), with three differences. Words are `xling.text.units`: in
-scripts without spaces a unit is a character, two or three of which count as a word.
-Sentence ends are those of every script. Gopher's English stop words are left out: language identification
-has decided the language already.
+scripts without spaces a unit is a character, two or three of which count as a word. Sentence ends are those of every
+script. Stop words and several limits are those of the language (`xling.corpora.limits`), and stop words are counted
+by their share of the words: lists and menus name things, and a long one has two of them by chance.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xling.core import languages
-from xling.core.errors import unknown
+from xling.core.errors import UserError, unknown
+from xling.corpora.limits import NUMBERS, Limits, limits_of
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.units import CountedUnits, counted_units, powers, runs
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
 _ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
@@ -32,69 +34,6 @@ _CLOSING = "\"'”’»›)]）］」』】〉》“‘"
 _ELLIPSES = ("…", "...", "‥", "……")
 _BULLETS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
 _LOREM = "lorem ipsum"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The numbers of the rules; ratios lie in [0, 1].
-
-    Args:
-        min_words: words a document must have (Gopher).
-        max_words: words a document may have (Gopher).
-        min_mean_word: mean characters a word at least (Gopher); spaced scripts only.
-        max_mean_word: mean characters a word at most (Gopher: 10, for English).
-        max_symbols: hash signs and ellipses a word (Gopher).
-        max_bullets: share of lines that start with a bullet (Gopher).
-        max_ellipses: share of lines that end with an ellipsis (Gopher).
-        min_lettered: share of words with a letter in them (Gopher).
-        max_repeated_lines: share of lines that repeat an earlier one (Gopher).
-        max_repeated_line_chars: the same in characters (Gopher).
-        max_top_bigram: share of characters in the most frequent run of 2 words (Gopher).
-        max_top_trigram: the same for 3 words.
-        max_top_fourgram: the same for 4 words.
-        max_repeated_runs: share of characters in repeated runs of 5 words (Gopher); to 10 words the limit
-            falls by .01 a word.
-        min_ended: share of characters in lines that end a sentence. FineWeb counts lines (0.12), so that an article
-            under a long menu is dropped and a menu under three slogans kept.
-        max_short: share of characters in lines under ``short_line`` characters. FineWeb counts lines (0.67).
-        short_line: characters of a short line.
-        short_unspaced_line: the same where most letters are of scripts without spaces.
-        max_braces: curly brackets a character; C4 drops every page with one, which costs every page of code
-            and templates alike.
-    """
-
-    min_words: int = 50
-    max_words: int = 100_000
-    min_mean_word: float = 2.5
-    max_mean_word: float = 12.0
-    max_symbols: float = 0.1
-    max_bullets: float = 0.9
-    max_ellipses: float = 0.3
-    min_lettered: float = 0.7
-    max_repeated_lines: float = 0.3
-    max_repeated_line_chars: float = 0.2
-    max_top_bigram: float = 0.20
-    max_top_trigram: float = 0.18
-    max_top_fourgram: float = 0.16
-    max_repeated_runs: float = 0.15
-    min_ended: float = 0.25
-    max_short: float = 0.35
-    short_line: int = 30
-    short_unspaced_line: int = 12
-    max_braces: float = 0.02
-    units_per_word: int = 2
-
-
-# Where the defaults, made for English, are wrong for clean text of a branch or language.
-_LONG_WORDS = {"Dravidian": 16.0, "Turkic": 14.0, "Uralic": 14.0, "Eskimo-Aleut": 24.0, "Bantu": 14.0}
-_BY_LANG: dict[str, dict[str, float]] = {
-    # Thai and Lao end sentences with a space; their words and those of Khmer and Burmese are longer than the
-    # two characters of Chinese and Japanese.
-    "th": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
-    "lo": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
-    "km": {"units_per_word": 3},
-    "my": {"units_per_word": 3},
-}
 
 
 def _examples() -> dict[str, str]:
@@ -121,6 +60,12 @@ def _examples() -> dict[str, str]:
 
 
 _EXAMPLES = _examples()
+# Limits of the rules that are off.
+_SWITCHED_ON = {
+    "braces": {"max_braces": 0.02},
+    "placeholder": {"max_placeholders": 0.0},
+    "short_lines": {"max_short": 0.35},
+}
 
 
 @STREAMING.register("filters")
@@ -131,10 +76,12 @@ class Filters(Stage):
     Args:
         limits: the numbers for every language.
         per_lang: changes by language code and name of the limit, laid over the built-in ones.
+        stop_words: by language code, in place of the built-in ones; an empty list switches the rule off.
     """
 
     limits: Limits = field(default_factory=Limits)
     per_lang: dict[str, dict[str, float]] = field(default_factory=dict)
+    stop_words: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     name: ClassVar[str] = "filters"
     at_once: ClassVar[int] = 64
@@ -153,19 +100,29 @@ class Filters(Stage):
         "short_lines": "too many characters are in short lines",
         "top_ngram": "one run of 2, 3 or 4 words makes up too much of the text",
         "repeated_runs": "repeated runs of 5 to 10 words make up too much of the text",
+        "few_stop_words": "too few of the words are stop words of the language: a list, a menu, key words",
     }
     examples = (
-        *(Example(reason, text) for reason, text in _EXAMPLES.items()),
+        *(
+            Example(reason, text, settings={"limits": _SWITCHED_ON.get(reason, {})})
+            for reason, text in _EXAMPLES.items()
+        ),
+        Example("few_stop_words", _EXAMPLES[""], lang="en"),
         Example("too_many_words", _EXAMPLES[""], settings={"limits": {"max_words": 90}}),
     )
 
     def __post_init__(self) -> None:
-        names = [f.name for f in fields(Limits)]
         for lang, changes in self.per_lang.items():
             languages.get(lang)
             for name in changes:
-                if name not in names:
-                    raise unknown("filter limit", name, names)
+                if name not in NUMBERS:
+                    raise unknown("filter limit", name, NUMBERS)
+        for lang, words in self.stop_words.items():
+            languages.get(lang)
+            if odd := [word for word in words if len(counted_units(word).hashes) != 1]:
+                raise UserError(
+                    f"filters.stop_words.{lang}: {odd[0]!r}", "words without spaces or marks in them"
+                )
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Yield for each document the first rule that it fails; its ``lang`` decides the limits."""
@@ -175,7 +132,7 @@ class Filters(Stage):
         values_of = measured_each([doc.text for doc in docs], limits)
         for doc, limit, values in zip(docs, limits, values_of, strict=True):
             doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
-            yield Verdict(judged(doc.text, values, limit) or None)
+            yield Verdict(judged(values, limit) or None)
 
     @cached_property
     def _by_lang(self) -> dict[str, Limits]:
@@ -187,15 +144,14 @@ class Filters(Stage):
             return self.limits
         language = languages.get(lang)
         changes: dict[str, float] = {}
-        if language.family in _LONG_WORDS and self.limits.max_mean_word == Limits.max_mean_word:
-            changes["max_mean_word"] = _LONG_WORDS[language.family]
-        changes |= _BY_LANG.get(language.base, {})
+        words: tuple[str, ...] | None = None
         for code, given in self.per_lang.items():
             if languages.get(code) == language:
                 changes |= given
-        whole = {f.name for f in fields(Limits) if isinstance(f.default, int)}
-        exact: dict[str, Any] = {k: int(v) if k in whole else v for k, v in changes.items()}
-        return replace(self.limits, **exact)
+        for code, listed in self.stop_words.items():
+            if languages.get(code) == language:
+                words = listed
+        return limits_of(language, self.limits).changed(changes, words)
 
 
 # Reason, statistic, its limit, and whether it is a minimum or a maximum, in the order of checking.
@@ -207,6 +163,7 @@ RULES = (
     ("symbols", "symbols", "max_symbols", "most"),
     ("few_letters", "lettered", "min_lettered", "least"),
     ("braces", "braces", "max_braces", "most"),
+    ("placeholder", "placeholders", "max_placeholders", "most"),
     ("bullets", "bullets", "max_bullets", "most"),
     ("ellipses", "ellipses", "max_ellipses", "most"),
     ("repeated_lines", "repeated_lines", "max_repeated_lines", "most"),
@@ -217,6 +174,7 @@ RULES = (
     ("top_ngram", "top_trigram", "max_top_trigram", "most"),
     ("top_ngram", "top_fourgram", "max_top_fourgram", "most"),
     ("repeated_runs", "repeated_runs", "max_repeated_runs", "most"),
+    ("few_stop_words", "stop_words", "min_stop_words", "least"),
 )
 STATISTICS = {
     "words": "words of the text",
@@ -224,6 +182,7 @@ STATISTICS = {
     "symbols": "hash signs and ellipses a word",
     "lettered": "share of words with a letter",
     "braces": "curly brackets a character",
+    "placeholders": "placeholder texts (lorem ipsum) a word",
     "bullets": "share of lines that start with a bullet",
     "ellipses": "share of lines that end with an ellipsis",
     "repeated_lines": "share of lines that repeat an earlier one",
@@ -234,26 +193,27 @@ STATISTICS = {
     "top_trigram": "the same for 3 words",
     "top_fourgram": "the same for 4 words",
     "repeated_runs": "share of characters in repeated runs of 5 words; .01 more a word is added to 10 words",
+    "stop_words": "share of the words that are stop words of the language; none where no list is known",
 }
 
 
 def failed(text: str, limits: Limits) -> str:
     """Return the first rule of ``limits`` that ``text`` fails, or ""."""
-    return judged(text, measured(text, limits), limits)
+    return judged(measured(text, limits), limits)
 
 
-def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
+def judged(values: Mapping[str, float], limits: Limits) -> str:
     """Return the first rule that a text with these `measured` values fails, or ""."""
     for reason, statistic, name, side in RULES:
         value = values.get(statistic)
         limit = getattr(limits, name)
         if value is not None and (value < limit if side == "least" else value > limit):
             return reason
-    return "placeholder" if _LOREM in text.lower() else ""
+    return ""
 
 
 def measured(text: str, limits: Limits) -> dict[str, float]:
-    """Compute the values of `STATISTICS`; ``limits`` defines short lines and the units of a word."""
+    """Compute the values of `STATISTICS`; ``limits`` defines short lines, the units of a word and stop words."""
     return measured_each([text], [limits])[0]
 
 
@@ -302,11 +262,40 @@ def _values(text: str, words: CountedUnits, limits: Limits, per_word: int) -> di
         "symbols": symbols / num_words,
         "lettered": 1 - words.num_numeric / num,
         "braces": (text.count("{") + text.count("}")) / len(text),
+        "placeholders": text.lower().count(_LOREM) / num_words if "psum" in text or "PSUM" in text else 0.0,
     }
+    if limits.stop_words:
+        is_stop = _stop_table(limits.stop_words)[(words.hashes >> _STOP_SHIFT).view(np.int64)]
+        values["stop_words"] = int(np.count_nonzero(is_stop)) / num
     if per_word == 1:
         values["mean_word"] = float(words.lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
     return values | _lines(text.split("\n"), short_line)
+
+
+_STOP_BITS = 16
+_STOP_SHIFT = np.uint64(64 - _STOP_BITS)
+
+
+@lru_cache(maxsize=400)
+def _stop_table(words: tuple[str, ...]) -> Bool[np.ndarray, " hashes"]:
+    """Return by the first bits of a unit's hash whether it is a stop word; few other words have them, too.
+
+    A stop word counts as well without its accents, tones or vowel points, which many writers of Yoruba or Arabic omit.
+    """
+    table = np.zeros(1 << _STOP_BITS, dtype=bool)
+    hashes = np.concatenate([counted_units(word).hashes for word in {*words, *map(_bare, words)}])
+    table[(hashes >> _STOP_SHIFT).view(np.int64)] = True
+    return table
+
+
+def _bare(word: str) -> str:
+    """Return a word without accents and the like; vowel signs of Indian scripts, which no one omits, stay."""
+    parts = unicodedata.normalize("NFD", word)
+    return unicodedata.normalize("NFC", "".join(c for c in parts if unicodedata.combining(c) < _OPTIONAL))
+
+
+_OPTIONAL = 10  # least combining class of marks that may be omitted; signs below are nuktas and viramas
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from tests.corpora.test_quantized import texts
 from xling.corpora import identify, second_opinion
+from xling.corpora.limits import Limits
 from xling.corpora.sources.source import paragraphs
 from xling.corpora.stages import filters, pii
 from xling.corpora.stages import near_duplicates as near
@@ -104,7 +105,7 @@ def _share_of_runs(words: list[str], n: int) -> float:
 def test_repetition_is_that_of_runs_compared_one_by_one(parts: list[str]) -> None:
     text = " ".join(parts)
     words = text.split()
-    values = filters.measured(text, filters.Limits())
+    values = filters.measured(text, Limits())
     for n, name in ((2, "top_bigram"), (3, "top_trigram"), (4, "top_fourgram")):
         counts = Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
         run, num = counts.most_common(1)[0] if counts else ((), 0)
@@ -123,7 +124,7 @@ def test_shingles_do_not_depend_on_how_letters_are_composed() -> None:
 
 def test_shingles_use_the_units_that_the_filters_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Kamati ya mji itakutana wiki ijayo ili kujadili mapendekezo ya maktaba"
-    filters.measured(text, filters.Limits())
+    filters.measured(text, Limits())
     monkeypatch.setattr(units_module, "_counted", None)
     assert len(near.shingles(text, near.NearDedup())) == 7
 
@@ -137,7 +138,7 @@ _TEXTS = st.lists(
 def test_texts_measured_together_have_the_values_that_each_has_alone(
     texts: list[str], num_units: int
 ) -> None:
-    limits = [filters.Limits(units_per_word=2 + i % 2) for i in range(len(texts))]
+    limits = [Limits(units_per_word=2 + i % 2) for i in range(len(texts))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filters, "_BATCH_UNITS", num_units)
         together = filters.measured_each(texts, limits)

@@ -1,0 +1,279 @@
+"""Writes the limits by language that ship with the package, and measures what limits drop of clean text.
+
+Run:  XLING_DATA=FOLDER python -m benchmarks.limits train corpora/limits.tsv
+      XLING_DATA=FOLDER python -m benchmarks.limits
+      XLING_DATA=FOLDER python -m benchmarks.limits pages
+      XLING_DATA=FOLDER python -m benchmarks.limits words
+
+``train`` fits `xling.corpora.limits` to the text of FOLDER: the New Testament in the Bibles, the Universal Declaration
+of Human Rights, Common Voice's sentences, NLLB-Seed, African Storybook, VOA and the training files of MAFAND. The table
+keeps ratios of counts and words, and no text. Tatoeba, NTREX, SIB-200, XNLI and files for development or testing are
+not read. A document is ten lines, in the Declaration four, or a story. Each limit is relative to English documents of
+the same sources.
+
+Without a word it prints what each rule drops of clean documents that no limit was fitted to: of the other half of the
+documents, and of the other sources where limits and stop words are fitted to one source alone. ``pages`` prints the web
+pages and articles of FOLDER on which the limits before the table and those of now differ, each whole page and what the
+stage ``lines`` leaves of it. ``words`` prints how well the number and the share of stop words tell the lines that this
+stage keeps from those that it drops, page by page: areas under the curve, for lists of several lengths.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+from unicodedata import normalize
+
+from benchmarks.langid import code_of
+from xling.core import languages
+from xling.corpora import fit_limits
+from xling.corpora.limits import Limits, Row, limits_of, save
+from xling.corpora.sources.source import Context, open_source
+from xling.corpora.stages.filters import RULES, failed
+from xling.corpora.stages.langid import identify
+from xling.corpora.stages.lines import Lines
+from xling.corpora.stages.repair import Repair
+from xling.text import reader
+from xling.text.document import Ledger
+from xling.text.units import units
+
+PATTERNS = ("bible*/*.tsv.gz", "mono/cv.*.gz", "mono/voa.*.gz", "seed/*.gz", "udhr/*.txt", "mafand/*.train.*")
+LINES, DECLARATION_LINES = 10, 4
+TESTAMENT = 7900  # verses
+MOST = 200  # documents of a source
+DROP = 0.05
+LEAST, MANY = 10, 100  # documents for word lengths and stop words, and for the other limits
+ONE_SOURCE = 2.0  # text of another kind has fewer of the stop words of a single source
+FEW_REASONS = ("mean_word_length", "few_stop_words")
+# Two halves of a text differ in these by half as much as two languages, and stricter limits drop news: loosened only.
+LOOSER_REASONS = ("few_letters", "top_ngram", "repeated_runs")
+ALL_REASONS = (*FEW_REASONS, *LOOSER_REASONS)
+PAGES = "web/hplt_pages.warc.wet.gz"
+MANY_PAGES = 5
+SHOWN = 160  # characters of a page
+ALBANIAN = "als"  # of the Declaration; elsewhere this is Swiss German
+
+Texts = dict[str, dict[str, list[str]]]
+
+
+def texts_of(data: Path) -> Texts:
+    """Return language -> source -> documents, at most `MOST` of a source, evenly spread."""
+    chunks: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for pattern in PATTERNS:
+        for path in sorted(data.glob(pattern)):
+            name, folder = path.name.removesuffix(".gz"), path.parent.name
+            name = name.removeprefix("cv.").removeprefix("voa.")
+            name = name.rpartition(".")[2] if folder == "mafand" else name.partition(".")[0]
+            if not (code := "sq" if name == ALBANIAN else code_of(name)):
+                continue
+            lines = [line.rpartition("\t")[2] for line in reader.lines(path) if line.strip()]
+            lines = lines[-TESTAMENT:] if folder.startswith("bible") else lines
+            size = DECLARATION_LINES if folder == "udhr" else LINES
+            chunks[code, folder] += [
+                normalize("NFC", "\n".join(lines[i : i + size])) for i in range(0, len(lines), size)
+            ]
+    stories: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for line in reader.lines(data / "stories" / "asp.tsv"):
+        story, lang, _, text = line.split("\t", 3)
+        stories[code_of(lang), story].append(text)
+    for (lang, _), pages in stories.items():
+        chunks[lang, "stories"].append(normalize("NFC", "\n".join(pages)))
+    texts: Texts = defaultdict(dict)
+    for (lang, source), docs in chunks.items():
+        texts[lang][source] = docs[:: max(1, len(docs) // MOST)][:MOST]
+    return texts
+
+
+class Fitter:
+    """Fits limits to documents by source, relative to English ones of the same sources."""
+
+    def __init__(self, english: Mapping[str, Sequence[str]]) -> None:
+        self.english = english
+        self._counts: dict[str, Counter[str]] = {}
+        self._values: dict[tuple[str, ...], list[fit_limits.Values]] = {}
+
+    def row(self, lang: str, texts: Mapping[str, Sequence[str]], counts: Mapping[str, Counter[str]]) -> Row:
+        """Return the row of a language in the table, from its documents and the counts of their words by source."""
+        sources = tuple(sorted(texts))
+        limits, values = _measured(lang, texts, counts)
+        if len(values) < LEAST:
+            return Row(len(values), sources, {}, ())
+        if sources not in self._values:
+            theirs = {name: self.english[name] for name in sources}
+            for name in theirs.keys() - self._counts.keys():
+                self._counts[name] = fit_limits.counted(theirs[name])
+            self._values[sources] = _measured("en", theirs, self._counts)[1]
+        reasons = ALL_REASONS if len(values) >= MANY else FEW_REASONS
+        fitted = fit_limits.fit(values, limits, DROP, self._values[sources], reasons)
+        if len(sources) == 1 and lang != "en":
+            fitted["min_stop_words"] = round(fitted["min_stop_words"] / ONE_SOURCE, 4)
+        changed = {name: number for name, number in fitted.items() if _is_told(name, number)}
+        return Row(len(values), sources, changed, limits.stop_words)
+
+
+def _is_told(name: str, number: float) -> bool:
+    """Return whether a number goes into the table: if it is not the default; of `LOOSER_REASONS` if it is looser."""
+    default = getattr(Limits(), name)
+    reason, side = next((reason, side) for reason, _, limit, side in RULES if limit == name)
+    is_looser = number < default if side == "least" else number > default
+    return is_looser or (reason in FEW_REASONS and number != default)
+
+
+def _measured(
+    lang: str, texts: Mapping[str, Sequence[str]], counts: Mapping[str, Counter[str]]
+) -> tuple[Limits, list[fit_limits.Values]]:
+    """Return limits with the stop words of these sources, and the statistics of the texts."""
+    general = limits_of(languages.get(lang), Limits(), {})
+    limits = general.changed({}, fit_limits.frequent(counts[name] for name in texts))
+    return limits, fit_limits.measured([text for docs in texts.values() for text in docs], limits)
+
+
+def _counts(texts: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
+    return {source: fit_limits.counted(docs) for source, docs in texts.items()}
+
+
+def train(out: Path, texts: Texts) -> None:
+    """Write the table that ships with the package."""
+    start = time.process_time()
+    fitter = Fitter(texts["en"])
+    rows = {lang: fitter.row(lang, docs, _counts(docs)) for lang, docs in texts.items() if lang}
+    save(out, {lang: each for lang, each in rows.items() if each.documents >= LEAST})
+    missing = [lang for lang, each in rows.items() if each.documents < LEAST]
+    print(f"{len(rows) - len(missing)} languages, {out.stat().st_size:,} bytes; too few documents: {missing}")
+    print(f"{time.process_time() - start:.0f} s of CPU")
+
+
+class Losses:
+    """Shares of documents that each rule alone drops, by language."""
+
+    def __init__(self) -> None:
+        self.shares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+
+    def add(self, lang: str, texts: Sequence[str], limits: Limits) -> None:
+        """Count what the rules drop of these texts."""
+        values = fit_limits.measured(texts, limits)
+        lost = fit_limits.losses(values, limits)
+        for reason in ALL_REASONS if len(values) >= LEAST else ():
+            self.shares[reason][lang].append(lost[reason] / len(values))
+
+    def percent(self, reason: str) -> str:
+        """Return the mean over languages, and the languages that lose most."""
+        by_lang = {lang: 100 * mean(shares) for lang, shares in self.shares[reason].items()}
+        worst = sorted(by_lang, key=lambda lang: -by_lang[lang])[:4]
+        named = ", ".join(f"{lang} {by_lang[lang]:.1f}" for lang in worst if by_lang[lang] >= 1)
+        return f"{mean(by_lang.values()):.2f} ({named})" if named else f"{mean(by_lang.values()):.2f}"
+
+
+def check(texts: Texts) -> None:
+    """Print what the rules drop of clean documents that nothing was fitted to."""
+    kinds = ("default numbers", "other half", "other source")
+    losses = {kind: Losses() for kind in kinds}
+    halves = Fitter({source: docs[::2] for source, docs in texts["en"].items()})
+    whole = Fitter(texts["en"])
+    for lang, by_source in texts.items():
+        if not lang or lang == "en":
+            continue
+        general = limits_of(languages.get(lang), Limits(), {})
+        plain = Limits(units_per_word=general.units_per_word)
+        first = {source: docs[::2] for source, docs in by_source.items()}
+        counts = _counts(by_source)
+        half = halves.row(lang, first, _counts(first))
+        rest = [text for docs in by_source.values() for text in docs[1::2]]
+        losses["other half"].add(lang, rest, general.changed(half.limits, half.stop_words))
+        losses["default numbers"].add(lang, rest, replace(plain, stop_words=half.stop_words))
+        for source, docs in by_source.items():
+            one = whole.row(lang, {source: docs}, counts)
+            others = [text for name, docs in by_source.items() if name != source for text in docs]
+            losses["other source"].add(lang, others, general.changed(one.limits, one.stop_words))
+    print("| rule | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
+    for reason in ALL_REASONS:
+        print(f"| {reason} | " + " | ".join(losses[kind].percent(reason) for kind in kinds) + " |")
+
+
+def pages(data: Path) -> None:
+    """Print the pages that were kept and are dropped now, and the reverse."""
+    before = Limits(max_short=0.35, max_braces=0.02, max_placeholders=0)
+    uris = [f"wet:{data}/{PAGES}", f"wet:{data}/web/cc_main_2019-13_excerpt.warc.wet"]
+    uris += [f"warc:{data}/web/dolma-sample-0000.warc.gz"]
+    uris += [f"wiki:{path}" for path in sorted(data.glob("wiki/*.bz2"))]
+    for stages in ([Repair()], [Repair(), Lines(sources=("wet:", "warc:"))]):
+        counts: Counter[tuple[str, str]] = Counter()
+        for uri in uris:
+            source, ledger = open_source(uri, Context(lang=Path(uri).name.partition("wiki")[0])), Ledger()
+            docs = (doc for shard in source.shards() for doc in source.read(shard, ledger))
+            for stage in stages:
+                docs = stage(docs, ledger)
+            for doc in docs:
+                if (lang := identify(doc.text)[0]) not in languages.LANGUAGES:
+                    continue
+                language = languages.get(lang)
+                old, new = limits_of(language, before, {}), limits_of(language, Limits())
+                told = failed(doc.text, replace(old, stop_words=())), failed(doc.text, new)
+                counts[uri.partition(":")[0], f"{told[0] or 'kept'} -> {told[1] or 'kept'}"] += 1
+                if bool(told[0]) != bool(told[1]):
+                    middle = doc.text[len(doc.text) // 2 :][:SHOWN]
+                    print(f"{told} {lang} {doc.url}\n  {doc.text[:SHOWN]!r} ... {middle!r}")
+        print(f"## {', '.join(stage.name for stage in stages)}: {dict(sorted(counts.items()))}")
+
+
+def words(data: Path, texts: Texts) -> None:
+    """Print how well stop words tell the text of pages from their menus."""
+    source, stage = open_source(f"wet:{data}/{PAGES}", Context(lang="en")), Lines(min_chars=0)
+    pages = [doc for shard in source.shards() for doc in source.read(shard, Ledger()) if "\n" in doc.text]
+    told: dict[str, tuple[list[list[str]], list[list[str]]]] = defaultdict(lambda: ([], []))
+    for doc, verdict in zip(pages, stage.edits(pages), strict=True):
+        lang = identify(doc.text)[0]
+        for place, text in enumerate((verdict.text or "", "\n".join(verdict.lost.get("boilerplate", [])))):
+            if len(found := units(text)) >= Limits().min_words:
+                told[lang][place].append(found)
+    print(
+        "| language | pages with text, with menus | list of | number | share | number, first 100 | share, first 100 |"
+    )
+    print("|---|" + "---|" * 6)
+    for lang, (kept, lost) in told.items():
+        if len(lost) < MANY_PAGES or "udhr" not in texts.get(lang, {}):
+            continue
+        for sources in (texts[lang], {"udhr": texts[lang]["udhr"]}):
+            for num in (8, 16, fit_limits.NUM_STOP_WORDS, 32):
+                listed = set(fit_limits.frequent(_counts(sources).values(), num))
+                areas = [
+                    _area(
+                        [score(each[:most], listed) for each in kept],
+                        [score(each[:most], listed) for each in lost],
+                    )
+                    for most in (None, 100)
+                    for score in (_number, _share)
+                ]
+                cells = " | ".join(f"{area:.2f}" for area in areas)
+                print(f"| {lang} | {len(kept)}, {len(lost)} | {num} of {len(sources)} sources | {cells} |")
+
+
+def _number(units: Sequence[str], listed: set[str]) -> float:
+    return len(listed.intersection(units))
+
+
+def _share(units: Sequence[str], listed: set[str]) -> float:
+    return sum(unit in listed for unit in units) / len(units)
+
+
+def _area(above: Sequence[float], below: Sequence[float]) -> float:
+    """Return the probability that one of the first is above one of the second, half of it where they are equal."""
+    return mean((a > b) + (a == b) / 2 for a in above for b in below)
+
+
+if __name__ == "__main__":
+    data = Path(os.environ["XLING_DATA"])
+    if sys.argv[1:2] == ["train"]:
+        train(Path(sys.argv[2]), texts_of(data))
+    elif sys.argv[1:2] == ["words"]:
+        words(data, texts_of(data))
+    elif sys.argv[1:2] == ["pages"]:
+        pages(data)
+    else:
+        check(texts_of(data))
