@@ -193,7 +193,7 @@ print(stacks.read_frames(path))
 
 
 def test_a_delay_that_ended_leaves_no_stack(tmp_path: Path) -> None:
-    """In a process of its own: faulthandler has one timer a process and shows at most 100 threads, the main one last."""
+    """In a process of its own, since faulthandler has one timer a process and shows at most 100 threads."""
     told = subprocess.run(
         [sys.executable, "-c", LATE_ONCE, str(tmp_path / "beat.json")],
         capture_output=True,
