@@ -48,7 +48,7 @@ _AMOUNT = r"\d[\d.,]*"
 # A range has its unit at the end: "2 to 4 inches".
 _UNIT = re.compile(
     rf"({_AMOUNT}(?:(?: ?[-–—x] ?| (?:to|and|or|by) |, ){_AMOUNT})*)[ -]?"
-    rf"(?:({'|'.join(_FACTORS)})(?:e?s)?\b|(?:(?:degrees? |° ?)?(?:fahrenheit|f\b)))",
+    rf"(?:({'|'.join(_FACTORS)})(?:e?s)?\b|(?:(?:degrees? |° ?)?(?:fahrenheit|f\b)|degrees\b))",
     re.IGNORECASE,
 )
 # By how many years the calendar of a country differs from the common one.
@@ -105,6 +105,9 @@ class Numbers(PairFilter):
         PairExample("", "It began in 2020.", "เริ่มในปี 2563", "en-th"),
         PairExample("", "On July 29, 1954, he left.", "2 9 जुलाई, 1 9 54 को वह चला गया।", "en-hi"),
         PairExample("", "Up to 10 inches, at 85 mph", "Jopa 250 millimetriä, 38 m/s", "en-fi"),
+        PairExample("", "Up to 80 degrees", "Bis zu 27 °C"),
+        PairExample("", "2.25 billion people, 3000 miles", "2250 millones, 3 mil millas", "en-es"),
+        PairExample("number_mismatch", "Up to 80 degrees", "Bis zu 37 °C"),
         PairExample("", "1 to 2 inches, up to 4 inches", "2,5 bis 5 cm, bis zu 10 cm"),
         PairExample("number_mismatch", "In May 2014 he left.", "በግንቦት 2001 ሄደ።", "en-am"),
         PairExample(
@@ -200,8 +203,8 @@ def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = 
     few = int(len(only[1]) < len(only[0]))
     many = 1 - few
     metric = _metric((src, tgt), sides)
-    # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000.
-    joined = {a + b for a, b in itertools.pairwise(sides[many])}
+    # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000, 2 and 25 of 2.25 billion 2250 million.
+    joined = {a + part for a, b in itertools.pairwise(sides[many]) for part in (b, b.ljust(3, "0"))}
     whole = "".join(only[few])
     if len(only[few]) > 1 and any(_scales(whole, b) for b in joined.union(only[many])):
         return False
@@ -263,8 +266,9 @@ def _alike(a: str, b: str, years: Sequence[int]) -> bool:
 
 
 def _scales(a: str, b: str) -> bool:
-    """Whether two numbers are equal but for a scale word: 15 (of 1.5 million) and 1500000."""
-    return a == b or (max(len(a), len(b)) > 4 and a.rstrip("0") == b.rstrip("0"))
+    """Whether two numbers are equal but for a scale word: 15 (of 1.5 million) and 1500000, 3 (thousand) and 3000."""
+    short, long = sorted((a, b), key=len)
+    return a == b or f"{short}000" == long or (len(long) > 4 and a.rstrip("0") == b.rstrip("0"))
 
 
 def _metric(texts: tuple[str, str], sides: Sequence[list[str]]) -> list[dict[str, list[float]]]:
