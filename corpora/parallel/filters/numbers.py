@@ -6,7 +6,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,6 +28,7 @@ _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8,
 _SCALED = re.compile(
     rf"(?<!\d)(\d{{1,15}})(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d{{1,15}})(?! ?[\d{''.join(_SCALES)}]))?"
 )
+_SCALED_TWICE = re.compile(r"(?<!\d)(\d{1,6}) ?([億亿억]) ?(\d{1,4}) ?([万萬만])(?!\d)")
 # What English spells out and other languages write in digits.
 _SPELT_OUT = (
     ("zero one two three four five six seven eight nine ten eleven twelve", 0),
@@ -57,6 +58,12 @@ _CALENDARS = {
     "ne": (56, 57),
 }  # fmt: skip
 _YEARS = range(1000, 3000)
+# Languages that count the hours from sunrise: 7 a.m. is their first hour.
+_FROM_SUNRISE = frozenset({"am", "lg", "om", "rn", "rw", "sw", "ti"})
+_OF_SUNRISE = (6, 18)
+_CLOCK = re.compile(
+    r"(?<![\d.,:])(\d{1,2})(?:[:.]\d\d)? ?[ap]\.?m\b|(?<![\d.,:])(\d{1,2}):\d\d(?!\d)", re.IGNORECASE
+)
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
@@ -105,6 +112,13 @@ class Numbers(PairFilter):
         PairExample("", "It began in 2020.", "เริ่มในปี 2563", "en-th"),
         PairExample("", "On July 29, 1954, he left.", "2 9 जुलाई, 1 9 54 को वह चला गया।", "en-hi"),
         PairExample("", "Up to 10 inches, at 85 mph", "Jopa 250 millimetriä, 38 m/s", "en-fi"),
+        PairExample("", "It opens at 4.40 am on the 9th.", "Hufunguliwa saa 10.40 tarehe 9.", "en-sw"),
+        PairExample("", "Sold for £125m, 3 years ago", "3년 전 1억 2500만 파운드에 매도", "en-ko"),
+        PairExample("", "Call 101 or 0800 555 111 now", "101 oder 0800555111 anrufen"),
+        PairExample("number_mismatch", "It opens at 4.40 am.", "Hufunguliwa saa 11.40.", "en-sw"),
+        PairExample("number_mismatch", "I have 4 dogs.", "Nina mbwa 10.", "en-sw"),
+        PairExample("number_mismatch", "It opens at 4.40 am.", "Es öffnet um 10.40 Uhr."),
+        PairExample("", "It was in 2004 for 7 weeks.", "Es war 2 0 0 4 für 7 Wochen."),
         PairExample("", "Up to 80 degrees", "Bis zu 27 °C"),
         PairExample("", "2.25 billion people, 3000 miles", "2250 millones, 3 mil millas", "en-es"),
         PairExample("number_mismatch", "Up to 80 degrees", "Bis zu 37 °C"),
@@ -151,10 +165,11 @@ class Numbers(PairFilter):
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = asked.filter(pl.col("a") != pl.col("b"))
         years = years_between(context.src, context.tgt)
+        sunrise = any(side.base in _FROM_SUNRISE for side in (context.src, context.tgt))
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
-            if contradict(src, tgt, self.max_missing, years)
+            if contradict(src, tgt, self.max_missing, years, sunrise)
         ]
         tests = {"number_mismatch": pl.col("index").is_in(rows)}
         if self.urls:
@@ -176,7 +191,9 @@ def missing(src: str, tgt: str) -> int:
     return (a - b).total() + (b - a).total()
 
 
-def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = ()) -> bool:
+def contradict(
+    src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = (), sunrise: bool = False
+) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other.
 
     Args:
@@ -184,6 +201,7 @@ def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = 
         tgt: the other one.
         max_missing: see `Numbers`.
         years: differences of two years that stand for one, in the calendars of both languages.
+        sunrise: whether one of the languages counts hours from sunrise.
     """
     src, tgt = _without_line_number(src, tgt)
     sides = [numbers(side) for side in (src, tgt)]
@@ -205,11 +223,16 @@ def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = 
     metric = _metric((src, tgt), sides)
     # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000, 2 and 25 of 2.25 billion 2250 million.
     joined = {a + part for a, b in itertools.pairwise(sides[many]) for part in (b, b.ljust(3, "0"))}
+    hours = (
+        {(m[1] or m[2]).lstrip("0") for text in (src, tgt) for m in _CLOCK.finditer(text)}
+        if sunrise
+        else set()
+    )
     whole = "".join(only[few])
     if len(only[few]) > 1 and any(_scales(whole, b) for b in joined.union(only[many])):
         return False
     return not all(
-        any(_alike(a, b, years) for b in only[many])
+        any(_alike(a, b, years) or _from_sunrise(a, b, hours) for b in only[many])
         or any(_scales(a, b) for b in joined)
         or any(_converts(b, metric[few].get(a, ())) for b in sides[many])
         or any(_converts(a, values) for values in metric[many].values())
@@ -228,6 +251,7 @@ def numbers(text: str) -> list[str]:
     """Return the numbers of ``text`` as digits without leading zeros, four digits as they are; a decimal gives two."""
     plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
     plain = _GROUPS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
+    plain = _SCALED_TWICE.sub(lambda m: str(int(m[1]) * 10**8 + int(m[3]) * 10**4), plain)
     runs = _NUMBER.findall(_SCALED.sub(_scaled, plain))
     return [run if _IS_CODE.match(run) else run.lstrip("0") or "0" for run in runs]
 
@@ -247,7 +271,9 @@ def spelt(text: str) -> Iterator[str]:
 
 def _same_digits(a: list[str], b: list[str]) -> bool:
     """Whether two sides have the same digits in the same order: some writers put spaces between them."""
-    return "".join(a) == "".join(b)
+    # A telephone number begins with a zero in one piece, and a zero stands alone between spaces.
+    spaced = "".join(a) == "".join(b)
+    return spaced or "".join(n.lstrip("0") for n in a) == "".join(n.lstrip("0") for n in b)
 
 
 def _alike(a: str, b: str, years: Sequence[int]) -> bool:
@@ -263,6 +289,11 @@ def _alike(a: str, b: str, years: Sequence[int]) -> bool:
     if high == 100 * (low - 1) or (high - low == _HALF_DAY and high <= 2 * _HALF_DAY):
         return True
     return _scales(a, b)
+
+
+def _from_sunrise(a: str, b: str, hours: Set[str]) -> bool:
+    """Whether two numbers are one hour, counted from midnight and from sunrise; ``hours`` are those of clock times."""
+    return max(len(a), len(b)) <= 2 and bool({a, b} & hours) and abs(int(a) - int(b)) in _OF_SUNRISE
 
 
 def _scales(a: str, b: str) -> bool:
