@@ -165,7 +165,7 @@ class Numbers(PairFilter):
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = asked.filter(pl.col("a") != pl.col("b"))
         years = years_between(context.src, context.tgt)
-        sunrise = any(side.base in _FROM_SUNRISE for side in (context.src, context.tgt))
+        sunrise = counts_from_sunrise(context.src, context.tgt)
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
@@ -180,6 +180,11 @@ class Numbers(PairFilter):
 def years_between(src: Language, tgt: Language) -> tuple[int, ...]:
     """Return the differences of two years that may stand for one, in the calendars of two languages."""
     return (*_CALENDARS.get(src.base, ()), *_CALENDARS.get(tgt.base, ()))
+
+
+def counts_from_sunrise(src: Language, tgt: Language) -> bool:
+    """Return whether one of two languages counts the hours of a day from sunrise: 7 a.m. is the first."""
+    return bool({src.base, tgt.base} & _FROM_SUNRISE)
 
 
 def missing(src: str, tgt: str) -> int:
