@@ -18,8 +18,8 @@ from xling.core.sampling import rng
 from xling.corpora.parallel.filters.numbers import (
     Numbers,
     contradict,
-    counts_from_sunrise,
     numbers,
+    shifts_between,
     years_between,
 )
 
@@ -29,7 +29,7 @@ def counts(asked: Options) -> Iterator[tuple[str, str]]:
     for name, src, tgt, left, right in sets(asked.data):
         if not (pair := languages_of(name, src, tgt)):
             continue
-        years, sunrise = years_between(*pair), counts_from_sunrise(*pair)
+        years, shifts = years_between(*pair), shifts_between(*pair)
         random = rng(asked.seed, "digits", name)
         pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
         for place in random.permutation(len(pairs))[: asked.pairs].tolist():
@@ -37,12 +37,12 @@ def counts(asked: Options) -> Iterator[tuple[str, str]]:
             if not any(c.isdigit() for c in a + b):
                 continue
             yield half(name), "clean"
-            if contradict(a, b, Numbers.max_missing, years, sunrise):
+            if contradict(a, b, Numbers.max_missing, years, shifts):
                 yield half(name), "dropped"
             other = changed(b, random)
             if Counter(numbers(a)) == Counter(numbers(b)) != Counter(numbers(other)):
                 yield half(name), "changed"
-                if contradict(a, other, Numbers.max_missing, years, sunrise):
+                if contradict(a, other, Numbers.max_missing, years, shifts):
                     yield half(name), "seen"
 
 

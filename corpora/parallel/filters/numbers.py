@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -58,15 +58,43 @@ _CALENDARS = {
     "ne": (56, 57),
 }  # fmt: skip
 _YEARS = range(1000, 3000)
-# Languages that count the hours from sunrise: 7 a.m. is their first hour.
-_FROM_SUNRISE = frozenset({"am", "lg", "om", "rn", "rw", "sw", "ti"})
-_OF_SUNRISE = (6, 18)
-_CLOCK = re.compile(
-    r"(?<![\d.,:])(\d{1,2})(?:[:.]\d\d)? ?[ap]\.?m\b|(?<![\d.,:])(\d{1,2}):\d\d(?!\d)", re.IGNORECASE
+
+
+class Shift(NamedTuple):
+    """Numbers that some languages count from another beginning.
+
+    Attributes:
+        langs: their codes.
+        pattern: finds such numbers as English writes them; its groups hold them.
+        differences: from the number of English, without sign.
+    """
+
+    langs: frozenset[str]
+    pattern: re.Pattern[str]
+    differences: frozenset[int]
+
+
+_OF_MONTH = rf"(?:{'|'.join(_MONTH)})"
+_SHIFTS = (
+    # Hours from sunrise: 7 a.m. is the first.
+    Shift(
+        frozenset({"am", "lg", "om", "rn", "rw", "sw", "ti"}),
+        re.compile(
+            r"(?<![\d.,:])(\d{1,2})(?:[:.]\d\d)? ?[ap]\.?m\b|(?<![\d.,:])(\d{1,2}):\d\d(?!\d)", re.IGNORECASE
+        ),
+        frozenset({6, 18}),
+    ),
+    # Days of the Ethiopian months, which begin 7 to 10 days after the common ones or 20 to 23 days before them.
+    Shift(
+        frozenset({"am", "ti"}),
+        re.compile(rf"\b{_OF_MONTH} (\d{{1,2}})(?:[-–](\d{{1,2}}))?\b|\b(\d{{1,2}}) {_OF_MONTH}\b"),
+        frozenset({7, 8, 9, 10, 20, 21, 22, 23}),
+    ),
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
+_DIGITS_OF_DAY = 2
 _MOST_DIGITS = 15  # longer numbers are identifiers, not amounts, hours or years
 
 
@@ -113,6 +141,8 @@ class Numbers(PairFilter):
         PairExample("", "On July 29, 1954, he left.", "2 9 जुलाई, 1 9 54 को वह चला गया।", "en-hi"),
         PairExample("", "Up to 10 inches, at 85 mph", "Jopa 250 millimetriä, 38 m/s", "en-fi"),
         PairExample("", "It opens at 4.40 am on the 9th.", "Hufunguliwa saa 10.40 tarehe 9.", "en-sw"),
+        PairExample("", "From October 21-23, 2019", "ከጥቅምት 11 እስከ 13፣ 2012", "en-am"),
+        PairExample("number_mismatch", "On October 21, 2019", "ጥቅምት 15፣ 2012", "en-am"),
         PairExample("", "Sold for £125m, 3 years ago", "3년 전 1억 2500만 파운드에 매도", "en-ko"),
         PairExample("", "Call 101 or 0800 555 111 now", "101 oder 0800555111 anrufen"),
         PairExample("number_mismatch", "It opens at 4.40 am.", "Hufunguliwa saa 11.40.", "en-sw"),
@@ -165,11 +195,11 @@ class Numbers(PairFilter):
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = asked.filter(pl.col("a") != pl.col("b"))
         years = years_between(context.src, context.tgt)
-        sunrise = counts_from_sunrise(context.src, context.tgt)
+        shifts = shifts_between(context.src, context.tgt)
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
-            if contradict(src, tgt, self.max_missing, years, sunrise)
+            if contradict(src, tgt, self.max_missing, years, shifts)
         ]
         tests = {"number_mismatch": pl.col("index").is_in(rows)}
         if self.urls:
@@ -182,9 +212,9 @@ def years_between(src: Language, tgt: Language) -> tuple[int, ...]:
     return (*_CALENDARS.get(src.base, ()), *_CALENDARS.get(tgt.base, ()))
 
 
-def counts_from_sunrise(src: Language, tgt: Language) -> bool:
-    """Return whether one of two languages counts the hours of a day from sunrise: 7 a.m. is the first."""
-    return bool({src.base, tgt.base} & _FROM_SUNRISE)
+def shifts_between(src: Language, tgt: Language) -> tuple[Shift, ...]:
+    """Return which numbers two languages may count from different beginnings."""
+    return tuple(shift for shift in _SHIFTS if {src.base, tgt.base} & shift.langs)
 
 
 def missing(src: str, tgt: str) -> int:
@@ -197,7 +227,7 @@ def missing(src: str, tgt: str) -> int:
 
 
 def contradict(
-    src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = (), sunrise: bool = False
+    src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = (), shifts: Sequence[Shift] = ()
 ) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other.
 
@@ -206,7 +236,7 @@ def contradict(
         tgt: the other one.
         max_missing: see `Numbers`.
         years: differences of two years that stand for one, in the calendars of both languages.
-        sunrise: whether one of the languages counts hours from sunrise.
+        shifts: numbers that the languages count from different beginnings.
     """
     src, tgt = _without_line_number(src, tgt)
     sides = [numbers(side) for side in (src, tgt)]
@@ -228,16 +258,14 @@ def contradict(
     metric = _metric((src, tgt), sides)
     # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000, 2 and 25 of 2.25 billion 2250 million.
     joined = {a + part for a, b in itertools.pairwise(sides[many]) for part in (b, b.ljust(3, "0"))}
-    hours = (
-        {(m[1] or m[2]).lstrip("0") for text in (src, tgt) for m in _CLOCK.finditer(text)}
-        if sunrise
-        else set()
-    )
+    shifted = [
+        (_found(shift.pattern, src) | _found(shift.pattern, tgt), shift.differences) for shift in shifts
+    ]
     whole = "".join(only[few])
     if len(only[few]) > 1 and any(_scales(whole, b) for b in joined.union(only[many])):
         return False
     return not all(
-        any(_alike(a, b, years) or _from_sunrise(a, b, hours) for b in only[many])
+        any(_alike(a, b, years) or _shifted(a, b, shifted) for b in only[many])
         or any(_scales(a, b) for b in joined)
         or any(_converts(b, metric[few].get(a, ())) for b in sides[many])
         or any(_converts(a, values) for values in metric[many].values())
@@ -296,9 +324,16 @@ def _alike(a: str, b: str, years: Sequence[int]) -> bool:
     return _scales(a, b)
 
 
-def _from_sunrise(a: str, b: str, hours: Set[str]) -> bool:
-    """Whether two numbers are one hour, counted from midnight and from sunrise; ``hours`` are those of clock times."""
-    return max(len(a), len(b)) <= 2 and bool({a, b} & hours) and abs(int(a) - int(b)) in _OF_SUNRISE
+def _found(pattern: re.Pattern[str], text: str) -> set[str]:
+    """The numbers in the groups of a pattern, without leading zeros."""
+    return {number.lstrip("0") for match in pattern.finditer(text) for number in match.groups() if number}
+
+
+def _shifted(a: str, b: str, shifted: Sequence[tuple[Set[str], Set[int]]]) -> bool:
+    """Whether two numbers are one hour or one day that is counted from different beginnings."""
+    if max(len(a), len(b)) > _DIGITS_OF_DAY:
+        return False
+    return any({a, b} & known and abs(int(a) - int(b)) in differences for known, differences in shifted)
 
 
 def _scales(a: str, b: str) -> bool:
