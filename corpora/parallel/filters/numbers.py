@@ -146,6 +146,7 @@ class Numbers(PairFilter):
         PairExample("", "Sold for £125m, 3 years ago", "3년 전 1억 2500만 파운드에 매도", "en-ko"),
         PairExample("", "Call 101 or 0800 555 111 now", "101 oder 0800555111 anrufen"),
         PairExample("number_mismatch", "It opens at 4.40 am.", "Hufunguliwa saa 11.40.", "en-sw"),
+        PairExample("number_mismatch", "40 weeks of 40", "40 Wochen von 00"),
         PairExample("number_mismatch", "I have 4 dogs.", "Nina mbwa 10.", "en-sw"),
         PairExample("number_mismatch", "It opens at 4.40 am.", "Es öffnet um 10.40 Uhr."),
         PairExample("", "It was in 2004 for 7 weeks.", "Es war 2 0 0 4 für 7 Wochen."),
@@ -257,7 +258,9 @@ def contradict(
     many = 1 - few
     metric = _metric((src, tgt), sides)
     # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000, 2 and 25 of 2.25 billion 2250 million.
-    joined = {a + part for a, b in itertools.pairwise(sides[many]) for part in (b, b.ljust(3, "0"))}
+    decimals = list(itertools.pairwise(sides[many]))
+    joined = {a + b for a, b in decimals}
+    thousands = {a + b.ljust(3, "0") for a, b in decimals if b != "0"}
     shifted = [
         (_found(shift.pattern, src) | _found(shift.pattern, tgt), shift.differences) for shift in shifts
     ]
@@ -267,6 +270,7 @@ def contradict(
     return not all(
         any(_alike(a, b, years) or _shifted(a, b, shifted) for b in only[many])
         or any(_scales(a, b) for b in joined)
+        or a in thousands
         or any(_converts(b, metric[few].get(a, ())) for b in sides[many])
         or any(_converts(a, values) for values in metric[many].values())
         for a in only[few]
