@@ -56,7 +56,7 @@ _JAPANESE = (
     f"(?<=[たなく])(?!目)(?={_HAN})",
     "(?=[彼私])(?<!無)",
     "(?<=こと)(?<!まこと)(?![わ共ご])",
-    "(?<=する)",
+    "(?<=する)(?!と)",
 )
 _NOT_SILENT = "(?![\u0e01-\u0e2e]\u0e4c)"
 _THAI = (
@@ -86,5 +86,5 @@ def shown(run: str, lang: str) -> list[int]:
         run: text without spaces.
         lang: our code; only in Chinese, Japanese and Thai such places are known.
     """
-    found = _SHOWN.get(lang, _NEVER).finditer(run)
-    return [place for match in found if 0 < (place := match.start()) < len(run)]
+    matches = _SHOWN.get(lang, _NEVER).finditer(run)
+    return [place for match in matches if 0 < (place := match.start()) < len(run)]

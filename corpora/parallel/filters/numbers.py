@@ -144,7 +144,7 @@ class Numbers(PairFilter):
         PairExample("", "From October 21-23, 2019", "ከጥቅምት 11 እስከ 13፣ 2012", "en-am"),
         PairExample("number_mismatch", "On October 21, 2019", "ጥቅምት 15፣ 2012", "en-am"),
         PairExample("", "Sold for £125m, 3 years ago", "3년 전 1억 2500만 파운드에 매도", "en-ko"),
-        PairExample("", "Call 101 or 0800 555 111 now", "101 oder 0800555111 anrufen"),
+        PairExample("", "Call 101, then 0800 555 111", "101, 0800555111 anrufen"),
         PairExample("number_mismatch", "It opens at 4.40 am.", "Hufunguliwa saa 11.40.", "en-sw"),
         PairExample("number_mismatch", "40 weeks of 40", "40 Wochen von 00"),
         PairExample("number_mismatch", "I have 4 dogs.", "Nina mbwa 10.", "en-sw"),
