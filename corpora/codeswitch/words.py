@@ -40,7 +40,7 @@ def cutter(
     if languages.get(lang).spaces:
         return lambda text: list(parts(text, spans(text), lang))
     given = reader.lines(Path(lists[lang])) if lang in lists else ()
-    return Segmenter(islice(texts, SAMPLE), [*given, *known]).spans
+    return Segmenter(islice(texts, SAMPLE), [*given, *known], lang).spans
 
 
 def projected(links: Iterable[Link], cuts: tuple[Spans, Spans], old: tuple[Spans, Spans]) -> set[Link]:

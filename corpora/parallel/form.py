@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.corpora.parallel.lexical import Counts, Tokens, counted, word_pair_keys
+from xling.corpora.parallel.lexical import Counts, Tokens, counted, first_pieces, word_pair_keys
 from xling.text.units import UNSPACED
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64, Shaped, UInt64
 
-_MAX_CHARS, _MAX_PIECES, _SUFFIX = 2000, 120, 2
+_MAX_CHARS, _MAX_PIECES, _MAX_SINGLE, _SUFFIX = 2000, 120, 480, 2
 _STATEMENT, _QUESTION, _EXCLAMATION = ".。।॥။።៕۔։…", "?？؟;՞", "!！՜"
 _CLOSING = "\"'”’»“„«)\\]\\s」』】）"
 _COUNTED = {
@@ -112,7 +112,7 @@ def _codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
 
 def _pieces(texts: pl.Series) -> tuple[Tokens, Tokens]:
     """Kinds of the words and marks of texts, without and with the last letters of the words."""
-    lists = texts.str.head(_MAX_CHARS).str.extract_all(_PIECE).list.head(_MAX_PIECES)
+    lists = first_pieces(texts.str.head(_MAX_CHARS), _PIECE, _MAX_PIECES, _MAX_SINGLE)
     lengths = lists.list.len().to_numpy().astype(np.int64)
     flat = lists.filter(lists.list.len() > 0).explode()
     points = np.frombuffer("".join(flat.str.head(1)).encode("utf-32-le"), np.uint32)

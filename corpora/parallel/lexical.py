@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 STEM = 4
 """Letters of a word that count."""
-MAX_WORDS = 80
-"""Words of a side that are read."""
+MAX_WORDS, MAX_SINGLE = 80, 320
+"""Words of a side that are read, and single characters of a script without spaces: about as long a text."""
 _MAX_CHARS = 2000
 _MAX_CELLS, _CHUNK_CELLS = 6_000_000, 1_000_000
 _ITERATIONS = 5
@@ -66,12 +66,29 @@ class Tokens:
         return Tokens(self.ids[places], starts)
 
 
-def tokens(texts: pl.Series, stem: int = STEM, most: int = MAX_WORDS) -> Tokens:
-    """The words of texts in lower case, ``stem`` letters of each; at most ``most`` words within 2,000 characters."""
-    lists = texts.str.head(_MAX_CHARS).str.to_lowercase().str.extract_all(_TOKEN).list.head(most)
+def tokens(texts: pl.Series, stem: int = STEM) -> Tokens:
+    """The words of texts in lower case, ``stem`` letters of each; at most `MAX_WORDS` within 2,000 characters."""
+    lists = first_pieces(texts.str.head(_MAX_CHARS).str.to_lowercase(), _TOKEN, MAX_WORDS, MAX_SINGLE)
     lengths = lists.list.len().to_numpy().astype(np.int64)
     flat = lists.filter(lists.list.len() > 0).explode().str.head(stem)
     return Tokens(flat.hash(5).to_numpy(), np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def first_pieces(texts: pl.Series, pattern: str, most: int, most_single: int) -> pl.Series:
+    """The first pieces of each text that match ``pattern``, a list of strings a text.
+
+    Args:
+        texts: strings.
+        pattern: of a piece.
+        most: pieces of a text.
+        most_single: pieces of a text of which more than half are characters of scripts without spaces.
+    """
+    text, single = pl.col("text"), pl.col("text").str.count_matches(f"[{UNSPACED}]")
+    # Vowels and tones of such scripts are written as marks, so that these texts have fewer pieces than characters.
+    is_single = 2 * single > text.str.len_chars()
+    most_of_text = pl.when(is_single).then(most_single).otherwise(most)
+    frame = pl.DataFrame({"text": texts}).select(text.str.extract_all(pattern).list.head(most_of_text))
+    return frame["text"]
 
 
 class Counts:

@@ -3,7 +3,8 @@
 A run of such a script is cut into the fewest and likeliest words: those of the lists (dictionaries, phrase tables) come
 before pieces learned from the text, and of the lists the longest. Neighbours stay together where the text does not show
 whether a word ends between them: they occur together much more often than by chance, another cut is nearly as likely,
-or one of them is too short to be known. So what is cut here may be several words, and seldom is a part of one. No cut
+or one of them is too short to be known. Words of closed classes are cut apart before all that
+(`xling.text.borders`). So what is cut here may be several words, and seldom is a part of one. No cut
 is made within a consonant with its vowels and marks, and a zero-width space always is one.
 
 Sources: Kudo 2018, Subword regularization, section 3.2 (the unigram model; trained by sentencepiece); Church and Hanks
@@ -17,10 +18,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 
 import sentencepiece
 
+from xling.text.borders import shown
 from xling.text.pairs import spans
 from xling.text.units import UNSPACED, marks
 
@@ -68,14 +70,16 @@ def clusters(run: str) -> list[str]:
 class Segmenter:
     """Cuts text into words, those of scripts without spaces too."""
 
-    def __init__(self, texts: Iterable[str], words: Iterable[str] = ()) -> None:
+    def __init__(self, texts: Iterable[str], words: Iterable[str] = (), lang: str = "") -> None:
         """Learn from texts of one language.
 
         Args:
             texts: sentences; what is to be cut later should be among them.
             words: known words of the language.
+            lang: our code of the language; "" cuts without its closed classes.
         """
-        runs = [match.group() for text in texts for match in _RUN.finditer(text)]
+        self._lang = lang
+        runs = [run for text in texts for match in _RUN.finditer(text) for run in self._parts(match.group())]
         self._scores = _learned(runs)
         known = {word for given in words if (word := given.strip()) and _RUN.fullmatch(word)}
         self._scores |= dict.fromkeys((word for word in known if len(clusters(word)) > 1), _OF_LIST)
@@ -99,12 +103,18 @@ class Segmenter:
                 continue
             if match := ends.get(start):
                 until = match.end()
-                for word in self._words(match.group()):
+                for word in chain.from_iterable(map(self._words, self._parts(match.group()))):
                     pieces.append((start, start + len(word)))
                     start += len(word)
             else:
                 pieces.append((start, end))
         return pieces
+
+    def _parts(self, run: str) -> list[str]:
+        """Split a run of letters where a word ends beyond doubt."""
+        ends = set(accumulate(map(len, clusters(run))))
+        places = (place for place in shown(run, self._lang) if place in ends)
+        return [run[start:end] for start, end in pairwise((0, *places, len(run)))]
 
     def _words(self, run: str) -> list[str]:
         """Split a run of letters into words; neighbours that belong together become one."""

@@ -30,6 +30,8 @@ _INVISIBLE = (
 _JOINERS = r"[\u{200b}-\u{200d}]"
 # What a wrong encoding leaves of a letter with a mark: inside a word, as its first letter, or as its last one.
 _LOST = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:](?:\s|\p{L}|$)|\.(?:\s|$))"
+_CLOSING = r"\"'”’»)\]」』】）"
+_SENTENCE_MARKS = ".!?。！？؟।॥۔።։។။"
 _MIN_SPACED = 6
 _MIN_BESIDE_NUMBERS = (
     0.3  # smallest share of letters where both sides have the same numbers, which then count as letters
@@ -92,6 +94,11 @@ class Noise(PairFilter):
         PairExample("", "He met J. R. R. T. at 3.5 p.m.", "Er traf ihn um halb vier."),
         PairExample(
             "punctuation", "It is late now, let us go.", "Es ist spät, gehen wir nach Hause. !!! ***"
+        ),
+        PairExample("", "It is. It was. It is. It was. It is.", "है। था। है। था। है।", "en-hi"),
+        PairExample("", "It is. It was. It is. It was. It is.", "ہے۔ تھا۔ ہے۔ تھا۔ ہے۔", "en-ur"),
+        PairExample(
+            "", "10 sq km, 20 sq km, 30 sq km and 40 sq km", "10 кв. км, 20 кв. км, 30 кв. км и 40 кв. км"
         ),
         PairExample("punctuation", "One. Two. Three. Four. Five.", "Eins zwei drei vier fünf."),
     )
@@ -156,8 +163,12 @@ def _shouts(side: str) -> pl.Expr:
 
 
 def _marks(side: str) -> pl.Expr:
-    """Sentence marks behind words; those of initials and decimal numbers are none."""
-    return pl.col(side).str.count_matches(r"\p{L}\p{L}\p{M}*[\"'”’»)\]]*[.!?。！？؟।]+").cast(pl.Int32)
+    """Sentence marks behind words; those of initials, decimal numbers and abbreviations within a sentence are none."""
+    # A syllable of a Brahmic script may be a word ("है"), or stand for a letter of an abbreviation before the next one.
+    ends = rf"[{_CLOSING}]*[{_SENTENCE_MARKS}]+"
+    count = pl.col(side).str.count_matches(rf"\p{{L}}\p{{L}}{ends}|\p{{M}}{ends}(?:[\s{_CLOSING}]|$)")
+    within = pl.col(side).str.count_matches(r"(?:\p{L}\p{L}|\p{M})\.\s+\p{Ll}")
+    return count.cast(pl.Int32) - within.cast(pl.Int32)
 
 
 def _strings(side: str) -> pl.Expr:

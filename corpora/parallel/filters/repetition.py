@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
 
 _RUN_CHARS, _FAULT = 5, "repetition_fault"
+_LONG_RUN = 16
+"""Characters of a run that no phrase of a list fills ("..., the son of"), but every text that repeats itself does."""
+_ANCESTORS = "the son of Jose, the son of Eliezer, the son of Jorim, the son of Matthat, the son of Levi"
 _FIRST_LOOK = 0.9  # distinct words a word, above which nothing can be repeated
 
 
@@ -24,7 +27,8 @@ class Repetition(PairFilter):
     """Drop pairs of which one side repeats itself while the other does not.
 
     What is counted is the same in every script: runs of five characters. Of a clean sentence more than nine in ten
-    are distinct; of a segment written k times one in k is.
+    are distinct; of a segment written k times one in k is. A side in which only a short phrase comes back, as in a list
+    of ancestors, does not repeat itself.
 
     Args:
         min_distinct: smallest share of distinct runs.
@@ -44,6 +48,9 @@ class Repetition(PairFilter):
     examples = (
         PairExample("", "Row, row, row your boat", "Ruder, ruder, ruder dein Boot"),
         PairExample("", "The dead will be buried in Bangkok today.", "ผู้เสียชีวิตจะถูกฝังในกรุงเทพวันนี้", "en-th"),
+        PairExample(
+            "", _ANCESTORS, "بن يوسي بن أليعازر بن يوريم بن متثات بن لاوي بن شمعون بن يهوذا", "en-ar"
+        ),
         PairExample("repeated", "no no no no no no no no", "nein das will ich ja gar nicht"),
         PairExample("repeated", "We eat rice every day.", "เรากินข้าว" * 5, "en-th"),
         PairExample("repeated", "We eat rice every day.", "ကျွန်ုပ်တို့" * 4, "en-my"),
@@ -57,8 +64,13 @@ class Repetition(PairFilter):
             distinct_runs(pairs[side].gather(rows)) for side in ("src", "tgt")
         )
         repeated = np.zeros(len(rows), bool)
-        for share, other, many in ((src, tgt, many_src), (tgt, src, many_tgt)):
-            repeated |= (share < self.min_distinct) & (share < other - self.margin) & (many >= self.min_runs)
+        for side, share, other, many in (("src", src, tgt, many_src), ("tgt", tgt, src, many_tgt)):
+            at_fault = (share < self.min_distinct) & (share < other - self.margin) & (many >= self.min_runs)
+            long_share, many_long = distinct_runs(
+                pairs[side].gather(rows).filter(pl.Series(at_fault)), _LONG_RUN
+            )
+            at_fault[at_fault] = (long_share < self.min_distinct) | (many_long < self.min_runs)
+            repeated |= at_fault
         distinct, is_repeated = np.ones(pairs.height, np.float32), np.zeros(pairs.height, bool)
         distinct[rows.to_numpy()] = np.minimum(src, tgt)
         is_repeated[rows.to_numpy()[repeated]] = True
@@ -75,8 +87,14 @@ def _may_repeat(side: str) -> pl.Expr:
     return words.list.n_unique() < _FIRST_LOOK * words.list.len()
 
 
-def distinct_runs(texts: pl.Series) -> tuple[Float64[np.ndarray, " texts"], Int64[np.ndarray, " texts"]]:
-    """Return share of distinct runs of five characters of each text, 1 for a text without runs, and their number.
+def distinct_runs(
+    texts: pl.Series, size: int = _RUN_CHARS
+) -> tuple[Float64[np.ndarray, " texts"], Int64[np.ndarray, " texts"]]:
+    """Return share of distinct runs of ``size`` characters of each text, 1 for a text without runs, and their number.
+
+    Args:
+        texts: strings.
+        size: characters of a run.
 
     Returns:
         float64 (num_texts,) and int64 (num_texts,).
@@ -84,13 +102,13 @@ def distinct_runs(texts: pl.Series) -> tuple[Float64[np.ndarray, " texts"], Int6
     lowered = texts.str.to_lowercase()
     lengths = lowered.str.len_chars().to_numpy().astype(np.int64)
     chars = np.frombuffer("".join(lowered).encode("utf-32-le"), dtype=np.uint32).astype(np.uint64)
-    many = np.maximum(lengths - _RUN_CHARS + 1, 0)
+    many = np.maximum(lengths - size + 1, 0)
     if not many.sum():
         return np.ones(len(texts)), many
     row_of = np.repeat(np.arange(len(texts)), many)
     starts = np.repeat(np.cumsum(lengths) - lengths, many)
     place = np.arange(len(row_of)) - np.repeat(np.cumsum(many) - many, many)
-    hashes = runs(chars, _RUN_CHARS)[starts + place]
+    hashes = runs(chars, size)[starts + place]
     order = np.lexsort((hashes, row_of))
     row_of, hashes = row_of[order], hashes[order]
     new = np.ones(len(hashes), bool)

@@ -211,3 +211,21 @@ def test_a_word_is_what_stands_between_spaces():
 def test_the_codes_of_ends_and_beginnings_by_hand():
     codes = form._codes(pl.Series("text", ["Hi.", "hi?", "1!", "(…) –", "hi"]))
     assert codes[:, :2].tolist() == [[1, 1], [2, 2], [3, 3], [4, 0], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("词" * 200, 200),
+        ("ที่นี่" * 120, 240),
+        ("词" * 500, lexical.MAX_SINGLE),
+        ("word " * 200, lexical.MAX_WORDS),
+    ],
+)
+def test_as_much_is_read_of_a_text_without_spaces_as_of_its_translation(text, read):
+    assert lexical.tokens(pl.Series([text])).lengths.tolist() == [read]
+
+
+def test_marks_behind_120_characters_without_spaces_are_read():
+    shapes = form.forms(pl.DataFrame({"src": ["A."], "tgt": ["词" * 200 + "。"]})).shapes
+    assert shapes.lengths.tolist() == [1 + 201]
