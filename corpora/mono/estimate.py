@@ -24,6 +24,11 @@ _TEXT_PER_STORED = 2.56  # bytes of WET text for a byte of its gzip
 _LEFT = 0.75  # of the text: what paragraph deduplication leaves of pages
 _BYTES_PER_DOC, _BYTES_PER_PARAGRAPH = 3000, 43
 _BASE_MB = 170  # of a process with the libraries that a build needs
+_MODELS_MB = 310  # of identification, lines and filters
+_BUFFERS_MB = 190  # of text that is read, and of text that waits for its language's file
+_SORTED_KEYS = 4_000_000  # of a part at a time
+_SORTING_BYTES = 56  # of each
+_ROUTING_MB = _BASE_MB + _MODELS_MB + _BUFFERS_MB
 _MB = 1e6
 
 
@@ -46,12 +51,13 @@ class Rate:
     part_s: float = 0.02
 
 
-# read, route, dedup, filter and shingle are measured (docs/results.d/corpora-build.md), the others are high guesses.
+# Seconds of route, read, dedup and filter are those of a streamed build of 20 GB, bytes those of smaller builds
+# (docs/results.d/corpora-build.md). The others are high guesses.
 RATES = {
-    "route": Rate(0.125, 0.39, 0.37, 7),
-    "read": Rate(0.085, 0.39, 0.83, 10),
+    "route": Rate(0.05, 0.39, 0.37, 7),
+    "read": Rate(0.065, 0.39, 0.83, 10),
     "dedup": Rate(0.001, 0.16, 0.02, 2),
-    "filter": Rate(0.13, 0.67, 0.55, 7, 0.05),
+    "filter": Rate(0.05, 0.67, 0.55, 7, 0.05),
     "near": Rate(0.0015, 0.06, 0.005, 2),
     "shingle": Rate(0.05, 0.3, 0.1, 2),
     "fit": Rate(0.001, 0.01, 0.001, 3),
@@ -59,7 +65,7 @@ RATES = {
     "cut": Rate(0.0, 0.001, 0.0, 2),
     "finish": Rate(0.004, 0.3, 0.3, 5),
 }
-_HASHING = Rate(0.03, 0.39, 0.46, 9)  # ``read`` after routing: the documents are not written again
+_HASHING = Rate(0.015, 0.39, 0.46, 9)  # ``read`` after routing: the documents are not written again
 _LINES_S = 0.056
 _ON_WHAT_IS_LEFT = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
 
@@ -125,7 +131,7 @@ def costs(cfg: MonoConfig, plan: Plan) -> Iterator[Cost]:
         yield from _of_phases(cfg, [(cfg, plan)], text, text)
         return
     num_parts = len(plan.parts)
-    yield _cost("route", _judging(cfg, RATES["route"]), num_parts, text, _reading_mb(plan))
+    yield _cost("route", _judging(cfg, RATES["route"]), num_parts, text, _ROUTING_MB)
     langs = cfg.langs or tuple(f"{number}" for number in range(MANY_LANGS))
     own = cfg.for_lang(next(iter(cfg.langs), "en"))
     each = routed_plan(plan, own, text / len(langs))
@@ -167,9 +173,9 @@ def _cost(name: str, rate: Rate, parts: int, text: float, memory_mb: float) -> C
 
 
 def _reading_mb(plan: Plan) -> float:
-    """Return the memory of reading a part: buffers, and the keys of its paragraphs."""
-    text = planned_bytes(plan) * _TEXT_PER_STORED / len(plan.parts)
-    return _BASE_MB + 90 + 8 * text / _BYTES_PER_PARAGRAPH / _MB
+    """Return the memory of reading a part: models, buffers, and the keys of its paragraphs."""
+    keys = planned_bytes(plan) * _TEXT_PER_STORED / len(plan.parts) / _BYTES_PER_PARAGRAPH
+    return _ROUTING_MB + (8 * keys + _SORTING_BYTES * min(keys, _SORTED_KEYS)) / _MB
 
 
 def _dedup_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
@@ -177,7 +183,7 @@ def _dedup_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
 
 
 def _filter_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
-    return _reading_mb(plan) + 200
+    return _reading_mb(plan) + 300
 
 
 def _near_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
