@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-WIDTH, HIDDEN, DROPOUT, LR = 96, 384, 0.3, 2e-3
+WIDTH, HIDDEN, DROPOUT, LR = 64, 256, 0.2, 4e-3
 NUM_STREAMS, WINDOW = 16, 64
-MAX_EPOCHS, PATIENCE, HELD_SHARE = 60, 3, 0.05
+MAX_EPOCHS, PATIENCE, HELD_SHARE = 30, 2, 0.05
 BATCH = 32
 
 
