@@ -28,7 +28,7 @@ def test_text_like_the_held_out_lines_gives_the_smaller_loss() -> None:
 
 
 def test_the_bits_of_the_lstm_are_those_of_one_line_at_a_time_and_fall_with_like_text() -> None:
-    lines = ["the cat is in the barn", "the dog is in the yard"] * 20
+    lines = ["the cat is in the barn", "the dog is in the yard"] * 40
     held = ["the dog is in the barn", "a", "the cat is in the yard"]
     model = char_lstm.learned(lines, "abcdefghijklmnopqrstuvwxyz |", seed=1)
     together = char_lstm.bits_of(model, held)
@@ -39,7 +39,7 @@ def test_the_bits_of_the_lstm_are_those_of_one_line_at_a_time_and_fall_with_like
 
 
 def test_rows_are_classified_by_what_the_states_hold() -> None:
-    model = char_lstm.learned(["aaaa bbbb", "bbbb aaaa"] * 10, "ab ", seed=1)
+    model = char_lstm.learned(["aaaa bbbb", "bbbb aaaa"] * 200, "ab ", seed=1)
     rows = [("aaaa aaaa", "first"), ("bbbb bbbb", "second")] * 8
     assert char_lstm.classified(model, rows, [("aaa aaa aaa", "first"), ("bbbb bbb", "second")]).all()
     assert not char_lstm.classified(model, rows, [("aaaa aaaa", "second")]).any()
