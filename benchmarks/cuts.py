@@ -34,6 +34,7 @@ from xling.core import languages
 from xling.core.sampling import rng
 from xling.corpora.identify import lid176
 from xling.corpora.sources.source import Context, open_source
+from xling.eval.suite import languages_at, load, suites
 from xling.text.document import Ledger
 from xling.text.lm.model import load_arpa
 from xling.text.lm.train import train_builtin
@@ -154,14 +155,11 @@ def neural(
 
 def sib200(data: Path, lang: str) -> dict[str, list[tuple[str, str]]]:
     """Return the training and test rows ``(text, class)`` of SIB-200; none for a language without the former."""
-    rows = {}
-    for split in ("train", "test"):
-        path = data / f"sib200/{languages.get(lang).flores}.{split}.tsv"
-        if not path.is_file():
-            return {}
-        cells = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
-        rows[split] = [(text, label) for _, label, text in cells]
-    return rows
+    suite = suites()["sib200"]
+    if lang not in languages_at(suite, "train", data):
+        return {}
+    loaded = {split: load(suite, lang, split, data) for split in ("train", "test")}
+    return {split: [(row.fields["text"], row.label) for row in rows] for split, rows in loaded.items()}
 
 
 def report(

@@ -52,7 +52,7 @@ class Rate:
 
 
 # Seconds of route, read, dedup and filter are those of a streamed build of 20 GB, bytes those of smaller builds
-# (docs/results.d/corpora-build.md). The others are high guesses.
+# (docs/results.d/corpora-build.md). Those of shingle were measured before; the others are high guesses.
 RATES = {
     "route": Rate(0.05, 0.39, 0.37, 7),
     "read": Rate(0.065, 0.39, 0.83, 10),
