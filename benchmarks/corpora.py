@@ -148,9 +148,9 @@ def datatrove(path: Path, folder: Path) -> str:
     quiet += ["spacy", "warcio", "faust-cchardet", "python-magic"]
     subprocess.run(quiet, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     script = str(ROOT / "benchmarks" / "crawl" / "datatrove_stages.py")
-    done = subprocess.run(
-        [python, script, str(path), str(folder)], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([python, script, str(path), str(folder)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"datatrove ended with {done.returncode}: {done.stderr[-2000:]}")
     return done.stdout
 
 

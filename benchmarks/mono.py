@@ -100,8 +100,8 @@ def of_sizes(sizes: str = "15,30,60,120", langs: str = "en/all", folder: str = "
             data = Path(os.environ["XLING_DATA"])
             num_pages = altered.write(Path(root) / "crawl", data, num_mb * 1_000_000)
             for lang in langs.split("/"):
-                child = _started(Path(root) / lang / "out", lang, (f"source=wet:{root}/crawl/*.gz", *words))
-                for _ in _watched(child):
+                child = started(Path(root) / lang / "out", lang, (f"source=wet:{root}/crawl/*.gz", *words))
+                for _ in watched(child):
                     pass
                 failed += child.code != 0
                 print(f"| {num_mb} | {lang} | {num_pages:,} | {child.row(Path(root) / lang)} |", flush=True)
@@ -120,7 +120,7 @@ def of_streams(sizes: str = "1000,2000", langs: str = "all", folder: str = "", *
         with tempfile.TemporaryDirectory(dir=folder or None) as root, streamed.serving(dump) as address:
             out, cache, most = Path(root) / lang / "out", Path(root) / "downloads", 0
             source = (f"source=cc:{streamed.DUMP}", "size=0", f"base_urls.cc={address}", f"cache={cache}")
-            for _ in _watched(child := _started(out, lang, (*source, *words))):
+            for _ in watched(child := started(out, lang, (*source, *words))):
                 most = max(most, streamed.delete_read(out, cache))
             failed += child.code != 0
             after = sum(
@@ -136,7 +136,7 @@ def of_streams(sizes: str = "1000,2000", langs: str = "all", folder: str = "", *
 
 
 @dataclass
-class _Build:
+class Build:
     """A build in a process of its own, and what it has taken once it has ended."""
 
     process: subprocess.Popen[bytes]
@@ -152,14 +152,15 @@ class _Build:
         return f"{self.seconds:.1f} | {read} | {written} | {num_files:,} | {self.peak:,.0f}"
 
 
-def _started(out: Path, lang: str, words: tuple[str, ...]) -> _Build:
+def started(out: Path, lang: str, words: tuple[str, ...]) -> Build:
+    """Start a build in a process of its own."""
     command = [
         sys.executable, "-m", "xling.cli", "corpus", "mono", f"lang={lang}", f"out={out}", "keep_work=true", *words,
     ]  # fmt: skip
-    return _Build(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT))
+    return Build(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT))
 
 
-def _watched(build: _Build) -> Iterator[None]:
+def watched(build: Build) -> Iterator[None]:
     """Yield about once a second until a build ends, and note what it takes."""
     child, number = build.process, 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -37,6 +37,7 @@ def write(folder: Path, data: Path, num_bytes: int, seed: int = 1) -> int:
             while left > 0:
                 body = next(drawn).encode()
                 head = record_of("conversion", body).replace(b"//a.example/", b"//site%d.example/" % number)
+                head = head.replace(b"WARC-Target", b"WARC-Date: 2024-05-01T00:00:00Z\r\nWARC-Target", 1)
                 file.write(gzip.compress(head, 6, mtime=0))
                 left -= len(body)
                 number += 1
