@@ -24,6 +24,8 @@ from xling.corpora.parallel.audit import interval
 from xling.corpora.sites import KINDS
 from xling.corpora.sources.source import Context, joined_uris, open_source
 from xling.corpora.stages.blocklist import Blocklist
+from xling.pages import tabular
+from xling.pages.tabular import Table
 from xling.text import reader
 from xling.text.document import Ledger
 
@@ -123,7 +125,8 @@ def run(cfg: SpamTrainConfig) -> manifest.Manifest:
             csv.writer(handle, delimiter="\t", lineterminator="\n").writerows(
                 [scores.keys(), scores.values()]
             )
-        (publication.path / "card.md").write_text(_card(pages, held_out, scores), encoding="utf-8")
+        card = tabular.markdown(_card(pages, held_out, scores))
+        (publication.path / "card.md").write_text(card, encoding="utf-8")
         publication.counts |= {"pages": len(pages), "held_out": scores}
     return manifest.read(out)
 
@@ -198,20 +201,18 @@ def score(model: spam_model.SpamModel, pages: list[Page], threshold: float) -> d
     return {name: round(value, 4) for name, value in values.items()}
 
 
-def _card(pages: list[Page], held_out: frozenset[str], scores: dict[str, float]) -> str:
-    """Return what was read and what was reached, in Markdown."""
-    lines = ["# A model of spam", "", "| | pages | sites | characters |", "| --- | ---: | ---: | ---: |"]
+def _card(pages: list[Page], held_out: frozenset[str], scores: dict[str, float]) -> Table:
+    """Return what was read and what was reached."""
+    rows = list[tuple[str, int, int, int]]()
     for part, is_held in (("trained on", False), ("held out", True)):
         for is_spam, name in enumerate(_NAMES):
             ours = [p for p in pages if p.is_spam == bool(is_spam) and (p.site in held_out) == is_held]
-            num_chars = sum(len(page.text) for page in ours)
-            lines.append(
-                f"| {name}, {part} | {len(ours):,} | {len({p.site for p in ours}):,} | {num_chars:,} |"
-            )
+            sizes = len(ours), len({page.site for page in ours}), sum(len(page.text) for page in ours)
+            rows.append((f"{name}, {part}", *sizes))
     told = [
         f"{name} {scores[name]:.3f} ({scores[f'{name} at least']:.3f} to {scores[f'{name} at most']:.3f})"
         for name in ("precision", "recall")
     ]
-    return "\n".join(
-        [*lines, "", f"On the sites held out: {', '.join(told)}. The model was then trained on all.", ""]
-    )
+    columns = (("text", ""), ("pages", ","), ("sites", ","), ("characters", ","))
+    notes = (f"On the sites held out: {', '.join(told)}.", "The model was then trained on all pages.")
+    return Table("spam", "A model of spam", columns, tuple(rows), notes)
