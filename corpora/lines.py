@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -341,11 +342,11 @@ def load(path: Path) -> LineModel:
         UserError: there is none, or it is another kind of file.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             inner, outer = file["inner"] / float(_WEIGHT_STEP), file["outer"] / float(_WEIGHT_STEP)
         if inner.shape[0] != len(features(["x"])[0]) + 1 or outer.shape != (inner.shape[1] + 1,):
             raise ValueError(f"shapes {inner.shape} and {outer.shape}")
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(
             f"{path} is not a model of lines: {error}", "a file that xling corpus lines-train made"
         ) from None

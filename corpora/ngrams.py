@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
@@ -232,7 +233,7 @@ def load(path: Path) -> NgramModel:
         UserError: there is none, or it is another kind of file.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             return NgramModel(
                 tuple(file["langs"].tolist()),
                 np.cumsum(file["steps"].astype(np.int64)).astype(np.uint32),
@@ -242,7 +243,7 @@ def load(path: Path) -> NgramModel:
                 # Older files do not record how much text was read; it was enough then.
                 file["num_chars"] if "num_chars" in file else np.full(len(file["langs"]), 1 << 62),
             )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(
             f"{path} is not an n-gram model: {error}", "a file that xling corpus langid-train made"
         ) from None
