@@ -89,7 +89,7 @@ def _map(src: npt.NDArray[np.float32], tgt: npt.NDArray[np.float32]) -> npt.NDAr
         np.linalg.solve(mine.T @ mine + ridge, mine.T @ other + cosine * ridge)
         for mine, other in ((src, tgt), (tgt, src))
     )
-    mean: npt.NDArray[np.float32] = (there + back.T) / 2
+    mean: npt.NDArray[np.float32] = ((there + back.T) / 2).astype(np.float32)
     return mean
 
 
