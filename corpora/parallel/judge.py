@@ -159,7 +159,10 @@ def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Jud
     count = _FOLDS[sample.height < _SMALL]
     fold = fold_of(sample, count)
     sides = Sides.read(sample, embed)
-    tables = [Tables.train(sides.take(np.flatnonzero(fold != number))) for number in range(count)]
+    # Text of all folds is compared: the right partner of a planted target is in the corpus, as that of a real one is.
+    tables = [
+        Tables.train(sides.take(np.flatnonzero(fold != number)), sides.vectors) for number in range(count)
+    ]
     texts = rivals.sample(sides.src), rivals.sample(sides.tgt)
     compared = tuple(rivals.train(each.lexicon, *texts) for each in tables)
     spread = np.linspace(0, sample.height - 1, min(_CLEAN, sample.height)).astype(np.int64)

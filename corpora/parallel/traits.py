@@ -82,9 +82,14 @@ class Tables:
     space: Space | None = None
 
     @staticmethod
-    def train(sample: Sides) -> Tables:
-        """Count in sentence pairs."""
-        placed = None if sample.vectors is None else space.train(sample.vectors)
+    def train(sample: Sides, texts: Float32[np.ndarray, "texts 2 dim"] | None = None) -> Tables:
+        """Count in sentence pairs.
+
+        Args:
+            sample: the pairs.
+            texts: vectors of pairs whose texts are compared with others; None takes the sample.
+        """
+        placed = None if sample.vectors is None else space.train(sample.vectors, texts)
         return Tables(lexical.train(sample.src, sample.tgt), form.train(sample.forms), placed)
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:

@@ -19,6 +19,8 @@ from xling.corpora.parallel.judge import GROUPS, Judge
 _load = lru_cache(maxsize=2)(Judge.load)
 _ENGLISH = "Carlos Smith showed an expensive hat in Poland on Saturday."
 _CORPUS = 1500
+_UNRELATED = {False: 7.0, True: 5.75}
+"""Log odds from which a pair is unrelated, without and with an encoder; both lose as many pairs of clean text."""
 
 
 @PAIR_FILTERS.register("align")
@@ -31,14 +33,14 @@ class Align(PairFilter):
 
     Args:
         foreign_words: log odds from which a pair goes that is damaged in this way; more keeps more.
-        unrelated: likewise.
+        unrelated: likewise; unset means 7, with ``checkpoint=`` 5.75.
         partial: likewise.
         disordered: likewise.
         tables: ``judge.npz`` that ``xling align`` has made; empty trains on the corpus itself.
     """
 
     foreign_words: float = 4.8
-    unrelated: float = 7.0
+    unrelated: float | None = None
     partial: float = 4.0
     disordered: float = 4.0
     tables: Path | None = None
@@ -77,17 +79,18 @@ class Align(PairFilter):
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together (UserError)."""
         for kind in GROUPS:
-            if not math.isfinite(limit := getattr(self, kind)):
+            if (limit := getattr(self, kind)) is not None and not math.isfinite(limit):
                 raise UserError(f"settings.align.{kind}={limit}", "a number")
         if self.tables:
             _load(self.tables)
 
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
         """Return the filter with what it learned from the first batch of pairs."""
-        return Fitted(
-            _load(self.tables) if self.tables else judge.train(pairs, context.embed),
-            tuple(getattr(self, kind) for kind in GROUPS),
-        )
+        learned = _load(self.tables) if self.tables else judge.train(pairs, context.embed)
+        has_vectors = learned is not None and learned.embed is not None
+        unrelated = _UNRELATED[has_vectors] if self.unrelated is None else self.unrelated
+        limits = {kind: getattr(self, kind) for kind in GROUPS} | {"unrelated": unrelated}
+        return Fitted(learned, tuple(limits.values()))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from xling.corpora.parallel import form, judge, lexical, names, near, rivals, space, traits
 from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.filters.align import Align
 from xling.corpora.toyworld import para
 
 NUM = 400
@@ -147,6 +148,27 @@ def test_a_translation_lies_nearer_than_the_neighbours_of_both_sides():
     assert space.measure(learned, pairs[:0]).shape == (0, len(space.NAMES))
 
 
+def test_the_pairs_of_a_corpus_teach_where_the_other_language_lies():
+    """Vectors of the target language are turned, so that only a map that was learned says what lies near."""
+    turn = np.linalg.qr(np.random.default_rng(7).standard_normal((24, 24)))[0].astype(np.float32)
+    learned, pairs = (
+        np.stack([own[:, 0], own[:, 1] @ turn], axis=1) for own in (vectors(1), vectors(2, size=100))
+    )
+    wrong = np.stack([pairs[:, 0], np.roll(pairs[:, 1], 1, axis=0)], axis=1)
+    margin = space.NAMES.index("margin")
+    place = space.train(learned)
+    right, other, swapped = (
+        space.measure(place, own)[:, margin]
+        for own in (pairs, wrong, pairs[:, ::-1] - place.means[::-1] + place.means)
+    )
+    assert (right[:, None] > other[None]).mean() > 0.98
+    assert (right[:, None] > swapped[None]).mean() > 0.98
+    inside = space.measure(space.train(learned, pairs), pairs)
+    assert (inside[:, space.NAMES.index("lead")] > 0).mean() > 0.9  # a partner is no rival of itself
+    few = space.train(learned[:5])
+    assert np.isfinite(space.measure(few, pairs)).all()
+
+
 class Meanings:
     """Vectors that know which sentences of the toy world are translations."""
 
@@ -176,9 +198,24 @@ def test_the_filter_learns_from_vectors_which_pairs_are_unrelated():
     for encoder in (None, Meanings(pairs)):
         trained = judge.train(table(mixed), Context.of_pair("en-de", vectors=encoder).embed)
         assert trained is not None
+        # Texts of all folds are compared, those of a pair's own fold too.
+        assert {own.space.sample.shape[1] for own in trained.tables if own.space} == (
+            {400} if encoder else set()
+        )
         odds = trained.odds(table(mixed))[:, list(judge.GROUPS).index("unrelated")]
         areas.append((odds[~wrong][:, None] < odds[wrong][None]).mean())
     assert areas[1] >= 0.99 > 0.8 > areas[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "without", "with_encoder"), [(None, 7.0, 5.75), (0.0, 0.0, 0.0), (9.0, 9.0, 9.0)]
+)
+def test_the_limit_of_unrelated_pairs_is_lower_with_an_encoder(given, without, with_encoder):
+    pairs = list(dict.fromkeys(para("en", "de", 300, 1)))
+    place = list(judge.GROUPS).index("unrelated")
+    for encoder, limit in ((None, without), (Meanings(pairs), with_encoder)):
+        fitted = Align(unrelated=given).fitted(table(pairs), Context.of_pair("en-de", vectors=encoder))
+        assert fitted.limits[place] == limit
 
 
 def test_without_an_encoder_nothing_is_measured_by_one():

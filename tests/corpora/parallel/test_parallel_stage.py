@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from xling.core import config, manifest
 from xling.core.errors import UserError
@@ -20,6 +21,10 @@ from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
 from xling.corpora.why import WhyConfig
 from xling.corpora.why import run as why
+from xling.models import static
+from xling.models.static import StaticEncoder
+from xling.models.static_config import StaticConfig
+from xling.text.features import hashed
 
 NAME = "corpus parallel"
 
@@ -212,6 +217,65 @@ def test_a_checkpoint_scores_the_pairs(tmp_path, pairs, monkeypatch):
     lost = pl.read_parquet(cfg.directory / "rejects" / "*.parquet").filter(pl.col("reason") == "low_score")
     assert lost.height > 0
     assert lost["src"].str.contains("2").all()
+
+
+def static_encoder(folder: Path, meanings: dict[str, np.ndarray]) -> str:
+    """Save a static encoder in which each word has the given vector."""
+    bits, dim = 13, len(next(iter(meanings.values())))
+    shares = np.zeros((len(meanings), 1 << bits), np.float32)
+    for row, word in zip(shares, meanings, strict=True):
+        places = hashed(word) % (1 << bits)
+        np.add.at(row, places, 1 / len(places))
+    # Of all tables that give these vectors, the one with the least squares.
+    table = shares.T @ np.linalg.solve(
+        shares @ shares.T, np.stack(list(meanings.values())).astype(np.float32)
+    )
+    folder.mkdir()
+    static.save(
+        StaticEncoder(StaticConfig(dim=dim, bits=bits, sketch=0), torch.from_numpy(table), {}), folder
+    )
+    return str(folder)
+
+
+def test_an_encoder_finds_unrelated_pairs_whose_words_occur_once(tmp_path):
+    """No word occurs twice, so no lexicon knows them; the vectors of the target language are turned, too."""
+    draw, num, num_wrong = np.random.default_rng(4), 400, 20
+    words = iter(
+        draw.permutation(
+            sorted({"".join(draw.choice(list("bdfgklmnprstvaeiou"), 7)) for _ in range(7 * num)})
+        ).tolist()
+    )
+    turn = np.linalg.qr(draw.standard_normal((16, 16)))[0]
+    meanings, texts = {}, []
+    for _ in range(num + num_wrong):
+        sides = [[next(words) for _ in range(3)] for _ in range(2)]
+        for src, tgt in zip(*sides, strict=True):
+            meanings[src] = draw.standard_normal(16)
+            meanings[tgt] = (meanings[src] + 0.1 * draw.standard_normal(16)) @ turn
+        texts.append(tuple(" ".join(side) for side in sides))
+    others = {src: tgt for (src, _), (_, tgt) in zip(texts[5:num:20], texts[num:], strict=True)}
+    pairs = [(src, others.get(src, tgt)) for src, tgt in texts[:num]]
+    only = {"filters": ("align",), "dev_pairs": 0, "test_pairs": 0, "audit": False}
+    dropped = []
+    for name in ("", static_encoder(tmp_path / "encoder", meanings)):
+        out = tmp_path / ("with" if name else "without")
+        out.mkdir()
+        cfg, _ = build(out, [write(out, pairs)], checkpoint=name, **only)
+        lost = pl.read_parquet(cfg.directory / "rejects" / "*.parquet").filter(pl.col("stage") == "align")
+        dropped.append(set(lost["src"]))
+    assert len(dropped[0] & others.keys()) <= 2
+    assert len(dropped[1] & others.keys()) >= num_wrong - 2
+    assert len(dropped[1] - others.keys()) <= 4
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [(lambda path: None, "no file or directory at"), (lambda path: path.mkdir(), "model")],
+)
+def test_a_checkpoint_that_is_none_is_told(tmp_path, pairs, make, message):
+    make(tmp_path / "encoder")
+    with pytest.raises(UserError, match=message):
+        build(tmp_path, [write(tmp_path, pairs)], checkpoint=str(tmp_path / "encoder"))
 
 
 @pytest.mark.parametrize(
