@@ -40,14 +40,17 @@ def written(folder: Path, data: Path, num_mb: int) -> Path:
     return path
 
 
-def of_ours(path: Path, out: Path, lang: str, *words: str) -> tuple[float, str]:
-    """Build a corpus; return its processor seconds and the documents it keeps."""
+def of_ours(path: Path, out: Path, lang: str, *words: str) -> tuple[float, int]:
+    """Build the corpora of a language or of all; return processor seconds and the number of documents kept."""
     build = mono.started(out, lang, (f"source=wet:{path}", *words))
     for _ in mono.watched(build):
         pass
     if build.code:
         raise SystemExit(f"the build of {lang} ended with {build.code}")
-    kept = "" if lang == "all" else f"{read_json(out / 'manifest.json')['counts']['documents']:,}"
+    corpora_of = sorted(out.glob("*/manifest.json")) if lang == "all" else [out / "manifest.json"]
+    kept = sum(read_json(each)["counts"].get("documents", 0) for each in corpora_of)
+    if not kept:
+        raise SystemExit(f"the build of {lang} keeps no document of {path}: nothing to compare")
     return build.seconds, kept
 
 
@@ -72,30 +75,30 @@ def main(arguments: list[str]) -> None:
         scored = f"lm.model={lm}"
         same, same_kept = of_ours(path, folder / "same" / "out", lang, *SAME_STEPS, scored)
         default, default_kept = of_ours(path, folder / "default" / "out", lang, scored)
-        every, _ = of_ours(path, folder / "all" / "out", "all")
+        every, every_kept = of_ours(path, folder / "all" / "out", "all")
         model, lid = LanguageModel(lm), lid176().model
         scorer, pieces = model.kenlm, model.pieces.model
         start = time.process_time()
         num_docs, _, _ = ccnet.mine(path, lid, pieces, scorer, lang)
         theirs = time.process_time() - start
-        if same_kept == "0" or not num_docs:
-            raise SystemExit(
-                f"ours keeps {same_kept} documents of {lang}, CCNet's order {num_docs}: nothing to compare"
-            )
+        if not num_docs:
+            raise SystemExit(f"CCNet's order keeps no document of {lang}: nothing to compare")
         rows = [
             (f"ours, CCNet's steps, {lang}", same, same_kept),
             (f"ours, default build, {lang}", default, default_kept),
-            ("ours, default build, all languages", every, ""),
-            (f"CCNet's order (our re-creation), {lang}", theirs, f"{num_docs:,}"),
+            ("ours, default build, all languages", every, every_kept),
+            (f"CCNet's order (our re-creation), {lang}", theirs, num_docs),
         ]
         table, rate = of_datatrove(path, folder) if given.get("datatrove") == "yes" else ("", 0.0)
     if rate:
-        rows.append(("datatrove, all steps", num_mb / rate, ""))
+        rows.append(("datatrove, all steps", num_mb / rate, 0))
     print(f"| {num_mb} MB | CPU s | MB/s | documents | CCNet's order takes | datatrove takes |")
     print("|---|---:|---:|---:|---:|---:|")
     for name, seconds, kept in rows:
         beside = f"{theirs / seconds:.1f} times | " + (f"{num_mb / rate / seconds:.1f} times" if rate else "")
-        print(f"| {name} | {seconds:.1f} | {num_mb / seconds:.2f} | {kept} | {beside} |")
+        print(
+            f"| {name} | {seconds:.1f} | {num_mb / seconds:.2f} | {f'{kept:,}' if kept else ''} | {beside} |"
+        )
     print(f"\nAsked: {ASKED_CCNET} times CCNet's order, {ASKED_DATATROVE:.0f} times datatrove.\n\n{table}")
 
 
