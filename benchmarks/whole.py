@@ -47,7 +47,11 @@ def of_ours(path: Path, out: Path, lang: str, *words: str) -> tuple[float, int]:
         pass
     if build.code:
         raise SystemExit(f"the build of {lang} ended with {build.code}")
-    corpora_of = sorted(out.glob("*/manifest.json")) if lang == "all" else [out / "manifest.json"]
+    corpora_of = (
+        [p for p in out.glob("*/manifest.json") if (p.parent / "shards").is_dir()]
+        if lang == "all"
+        else [out / "manifest.json"]
+    )
     kept = sum(read_json(each)["counts"].get("documents", 0) for each in corpora_of)
     if not kept:
         raise SystemExit(f"the build of {lang} keeps no document of {path}: nothing to compare")

@@ -14,7 +14,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.corpora import lines
 from xling.corpora.sources.source import Context, joined_uris, open_source
+from xling.corpora.stages.blocklist import host_of
 from xling.text.document import Ledger
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _pages(uris: tuple[str, ...], context: Context) -> Iterator[Page]:
                     is_its = main is not None and main.id == doc.id
                     if "\n" in doc.text and doc.text.count("\n") < _MAX_LINES:
                         told = lines.labels(doc.text, main.text if main and is_its else "")
-                        yield Page(urlsplit(doc.url).hostname or doc.id, doc.text, told.astype(np.float64))
+                        yield Page(host_of(doc.url) or doc.id, doc.text, told.astype(np.float64))
                     if is_its:
                         main = next(mains, None)
 

@@ -40,7 +40,7 @@ Ints = NDArray[np.int64]
 
 
 def _runs(counted: CountedUnits) -> dict[int, Ints]:
-    """Return the features of each length of run; those of length n begin at each unit in turn."""
+    """Return the features by length of run, one for each unit at which a run begins."""
     lengths = _UNSPACED_RUNS if counted.unspaced_share > _UNSPACED_SHARE else _RUNS
     hashes = {num: counted.hashes if num == 1 else runs(counted.hashes, num) for num in lengths}
     return {num: (values >> np.uint64(64 - _BITS)).view(np.int64) for num, values in hashes.items()}
@@ -75,7 +75,7 @@ class SpamModel:
     bias: float
 
     def log_odds(self, text: str) -> float:
-        """Return the log-odds that a text is spam; those of `bias` without letters."""
+        """Return the log-odds that a text is spam; `bias` for a text without letters."""
         of_text = _all_runs(text)
         if not len(of_text):
             return self.bias
@@ -89,7 +89,7 @@ class SpamModel:
 
     @cached_property
     def _rows(self) -> Int32[np.ndarray, " num_places"]:
-        """The row of the feature at each place of the table, some row where there is none."""
+        """Return the row of the feature at each place of the table; an empty place has any row."""
         rows = np.zeros(1 << _PLACE_BITS, dtype=np.int32)
         rows[self.known >> (_BITS - _PLACE_BITS)] = np.arange(len(self.known))
         return rows
@@ -105,7 +105,7 @@ class SpamModel:
     def telling(self, text: str, most: int = 5) -> list[str]:
         """Return the words and runs of words of a text that speak most for spam, most telling first.
 
-        One that is a part of a better one, or the reverse, is left out.
+        A run that contains a more telling run, or is a part of one, is left out.
         """
         counted, words = counted_units(text), units(text)
         joint = "" if counted.unspaced_share > _UNSPACED_SHARE else " "

@@ -1,7 +1,7 @@
 """Training of the model that finds spam pages, on your own crawl or files: ``xling corpus spam-train``.
 
 Labels are weak: every page of a listed site is spam, every other page of the crawl is not. Some pages of the others
-are spam, too, so the precision that is told is a lower bound. Files whose texts you have sorted are better.
+are spam, too, so the reported precision is a lower bound. Files of texts that you have sorted are better labels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from xling.corpora import spam as spam_model
 from xling.corpora.parallel.audit import interval
 from xling.corpora.sites import KINDS
 from xling.corpora.sources.source import Context, joined_uris, open_source
-from xling.corpora.stages.blocklist import Blocklist
+from xling.corpora.stages.blocklist import Blocklist, host_of
 from xling.pages import tabular
 from xling.pages.tabular import Table
 from xling.text import reader
@@ -41,7 +40,7 @@ class Page(NamedTuple):
     """A page and its label.
 
     Attributes:
-        site: host name; all pages of a site are trained on, or none. The text itself where no host is known.
+        site: host name, or the text itself without one. All pages of a site are trained on, or none.
         text: of the page, a paragraph a line.
         is_spam: whether it is spam.
     """
@@ -137,14 +136,7 @@ def _crawled(cfg: SpamTrainConfig, context: Context) -> Iterator[Page]:
         source = open_source(uri, context)
         for shard in source.shards():
             for doc in source.read(shard, Ledger()):
-                yield Page(_host(doc.url) or doc.id, doc.text, blocklist.judge(doc) is not None)
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:  # an unmatched bracket; such addresses are in real crawls
-        return ""
+                yield Page(host_of(doc.url) or doc.id, doc.text, blocklist.judge(doc) is not None)
 
 
 def _held_out(pages: list[Page]) -> frozenset[str]:

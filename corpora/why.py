@@ -119,7 +119,7 @@ def _answer(
 
 
 def _explained(corpus: Path, stage: str, text: str) -> str:
-    """Return what the stage, with the settings of the corpus, says about a text that it dropped."""
+    """Return how the stage that dropped a text explains it; empty if the stage explains nothing."""
     if stage not in STREAMING or STREAMING[stage].explain is Stage.explain:
         return ""
     settings = manifest.read(corpus).config.get("settings", {}).get(stage, {})

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +123,7 @@ class Judge:
             UserError: no such file, or another kind of file.
         """
         try:
-            with np.load(path, allow_pickle=False) as held:
+            with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
                 facts = json.loads(str(held["facts"]))
                 tables = [
                     Tables.from_arrays({name: held[f"{number}.{name}"] for name in _ARRAYS})
@@ -136,7 +137,7 @@ class Judge:
             by_rivals = Classifier.from_json(facts["by_rivals"])
             compared = tuple(rivals.train(each.lexicon, src, tgt) for each in tables)
             return Judge(tuple(tables), classifiers, by_words, by_rivals, (src, tgt), compared)
-        except (OSError, ValueError, KeyError, EOFError, TypeError) as error:
+        except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
             raise UserError(
                 f"{path} holds no tables of word pairs: {error}",
                 "judge.npz of `xling align`",
@@ -159,7 +160,7 @@ def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Jud
     count = _FOLDS[sample.height < _SMALL]
     fold = fold_of(sample, count)
     sides = Sides.read(sample, embed)
-    # Text of all folds is compared: the right partner of a planted target is in the corpus, as that of a real one is.
+    # Pairs are compared with texts of all folds: in a real corpus the true source of a misaligned target is there, too.
     tables = [
         Tables.train(sides.take(np.flatnonzero(fold != number)), sides.vectors) for number in range(count)
     ]

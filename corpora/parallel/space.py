@@ -25,7 +25,7 @@ ARRAYS = ("means", "onto", "sample")
 """Names of the arrays that a space is stored as."""
 _SAMPLE, _NEIGHBOURS, _ROWS = 2000, 4, 2048
 _SAME = 1e-5
-"""Difference of two cosines with a text up to which the others are one text."""
+"""Two texts whose cosines with a third differ by less count as the same text."""
 _RIDGE = 4.0
 """Ridge of the map, in mean squares of a dimension over the sample; more keeps closer to the encoder's own vectors."""
 
@@ -54,7 +54,7 @@ class Space:
         return Space(*(held[name].astype(np.float32) for name in ARRAYS))
 
     def place(self, vectors: Float32[np.ndarray, "pairs 2 dim"]) -> Float32[np.ndarray, "2 pairs dim"]:
-        """The vectors of each side centred and of length 1, the source mapped, float32 (2, num_pairs, dim)."""
+        """Return the vectors of each side, centred, of length 1, the source mapped, float32 (2, num_pairs, dim)."""
         src, tgt = _unit(vectors - self.means).transpose(1, 0, 2)
         return np.stack([_unit(src @ self.onto), tgt])
 
@@ -62,12 +62,12 @@ class Space:
 def train(
     vectors: Float32[np.ndarray, "pairs 2 dim"], texts: Float32[np.ndarray, "texts 2 dim"] | None = None
 ) -> Space:
-    """The space that pairs teach.
+    """Fit a space to sentence pairs.
 
     Args:
         vectors: of both sides of pairs that are not measured later.
-        texts: of both sides of pairs that others are compared with; of many those are sampled that stand evenly apart.
-            The sides of a measured pair may be among them. None takes those of ``vectors``.
+        texts: vectors of both sides of the pairs that others are compared with; a long list is sampled at even steps.
+            A measured pair may be among them. None takes ``vectors``.
     """
     means = vectors.mean(axis=0)
     src, tgt = _unit(vectors - means).transpose(1, 0, 2)
@@ -111,7 +111,7 @@ def _measured(space: Space, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.
 def _nearest(
     side: npt.NDArray[np.float32], others: npt.NDArray[np.float32], cosine: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """Cosines of each text with its nearest ``others``; those that lie where its partner lies are the partner."""
+    """Return cosines of each text with its nearest ``others``, without its own partner: texts of the same cosine."""
     cosines = side @ others.T
     cosines[np.abs(cosines - cosine[:, None]) < _SAME] = -1
     nearest: npt.NDArray[np.float32] = -np.partition(-cosines, _NEIGHBOURS - 1, axis=1)[:, :_NEIGHBOURS]

@@ -80,7 +80,7 @@ class Blocklist(Stage):
     def judge(self, doc: Document) -> str | None:
         """Return why a document is blocked, or None."""
         url, text = doc.url, doc.text
-        if url and self.builtin and sites.is_listed(_host(_address(url)), self.builtin):
+        if url and self.builtin and sites.is_listed(host_of(url), self.builtin):
             return "listed_site"
         if url and self.domains and self._is_blocked(url):
             return "blocked_domain"
@@ -112,6 +112,11 @@ class Blocklist(Stage):
             distinct += len(counts)
             num_hits += sum(counts)
         return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(text_units), 20)
+
+
+def host_of(url: str) -> str:
+    """Return the host name of a URL, in lower case; empty if there is none."""
+    return _host(_address(url))
 
 
 def _address(url: str) -> str:

@@ -20,7 +20,7 @@ _load = lru_cache(maxsize=2)(Judge.load)
 _ENGLISH = "Carlos Smith showed an expensive hat in Poland on Saturday."
 _CORPUS = 1500
 _UNRELATED = {False: 7.0, True: 5.75}
-"""Log odds from which a pair is unrelated, without and with an encoder; both lose as many pairs of clean text."""
+"""Log odds from which a pair is unrelated, without and with an encoder; both lose equally many clean pairs."""
 
 
 @PAIR_FILTERS.register("align")

@@ -93,6 +93,13 @@ def test_few_pairs_are_not_judged(noisy):
     assert Align().judge(noisy[1].head(10), CONTEXT).null_count() == 10
 
 
+@pytest.mark.parametrize("content", [b"", b"no", b"PK\x03\x04 cut"])
+def test_a_file_that_was_cut_off_is_no_judge(tmp_path, content):
+    (tmp_path / "judge.npz").write_bytes(content)
+    with pytest.raises(UserError, match=r"judge\.npz holds no tables of word pairs"):
+        Judge.load(tmp_path / "judge.npz")
+
+
 def test_wrong_settings_and_files(tmp_path):
     with pytest.raises(UserError, match=r"partial=nan"):
         Align(partial=float("nan"))

@@ -137,6 +137,13 @@ def test_a_model_is_trained_from_a_raw_crawl_and_a_build_with_it_explains_itself
     assert stats["ledger"]["notes"]["boilerplate lines"] >= 9
 
 
+def test_an_address_with_an_unmatched_bracket_does_not_stop_training(tmp_path: Path) -> None:
+    pages = [_response(f"http://[site{i % 12}.example/{i}", _html(i)) for i in range(30)]
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, pages)))
+    cfg = LinesTrainConfig((f"warc:{tmp_path}/*.warc.gz",), str(tmp_path / "model"), min_pages=20, epochs=1)
+    assert run(cfg).counts["pages"] == 30
+
+
 def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_what_can() -> None:
     draw = np.random.default_rng(3)
     seen = draw.normal(size=(2000, 2))
