@@ -111,9 +111,18 @@ def test_a_file_lies_over_its_base(tmp_path: Path) -> None:
     over = "base: below.yaml\nvars: {l: eu}\nsteps: {a: {config: {corpora: {fr: f.txt}}}}"
     plan = pipeline.read(write(tmp_path, over), ["out=y"])
     assert plan.steps["a"].config == {"out": "y", "corpora": {"en": "eu.txt", "fr": "f.txt"}}
-    (tmp_path / "third.yaml").write_text("base: pipeline.yaml")
-    with pytest.raises(UserError, match="has a base itself"):
-        pipeline.read(tmp_path / "third.yaml")
+    (tmp_path / "third.yaml").write_text("base: pipeline.yaml\nsteps: {a: {config: {corpora: {fr: g.txt}}}}")
+    third = pipeline.read(tmp_path / "third.yaml", ["out=y"])
+    assert third.steps["a"].config == {"out": "y", "corpora": {"en": "eu.txt", "fr": "g.txt"}}
+
+
+@pytest.mark.parametrize("bases", [("a",), ("b", "a"), ("b", "c", "a")])
+def test_a_circle_of_bases_is_an_error(tmp_path: Path, bases: tuple[str, ...]) -> None:
+    for name, base in zip("abc", bases, strict=False):
+        (tmp_path / f"{name}.yaml").write_text(f"base: {base}.yaml")
+    with pytest.raises(UserError, match=r"a\.yaml: the file is its own base, over a\.yaml") as caught:
+        pipeline.read(tmp_path / "a.yaml")
+    assert f"remove base from {('a', *bases)[-2]}.yaml" in str(caught.value)
 
 
 def test_a_wrong_setting_names_its_step(path: Path) -> None:

@@ -145,6 +145,24 @@ def test_xnlg_has_the_papers_sizes() -> None:
 
 
 @pytest.mark.parametrize("start", ["mlm", "mass", "mbart"])
+def test_a_start_adds_pre_training_and_nothing_else(start: str) -> None:
+    words = ["data=d", "out=o", "tgt=de"]
+    bare, started = (
+        pipeline.read(cli.recipe_path(name), words) for name in ("umt_multi30k", f"umt_multi30k_{start}")
+    )
+    assert set(started.steps) - set(bare.steps) == {"start"} and started.steps["umt"].after == (
+        "words",
+        "start",
+    )
+    for name in bare.steps:
+        ours, theirs = bare.settings(name), started.settings(name)
+        if name == "umt":
+            assert (ours.checkpoint, theirs.checkpoint) == ("", started.settings("start").out)
+            theirs = replace(theirs, checkpoint="")
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("start", ["mlm", "mass", "mbart"])
 def test_the_variant_with_more_text_changes_the_start_alone(start: str) -> None:
     words = ["data=d", "out=o", "tgt=de"]
     plain, more = (

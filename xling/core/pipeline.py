@@ -15,7 +15,7 @@ Format::
 ``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
 Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
 ``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
-``base: NAME.yaml`` is applied over that file of the same folder.
+``base: NAME.yaml`` is applied over that file of the same folder, which may have a base too.
 ``${scale}`` is the name of the scale. ``sweep: NAME: [VALUE, ...]`` names the values of variables, or the scales,
 for which a file runs, once for each combination.
 """
@@ -112,7 +112,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             nested = config.nested(f"config.{rest}", value)
             steps[name] = config.merge(steps[name], nested)
         else:
-            raise unknown("variable or step", name, [*variables, *steps])
+            raise unknown("variable or step", name, sorted({*variables, *steps}))
     if file.steps_at_once < 1:
         raise UserError(f"{path}: {STEPS_AT_ONCE}={file.steps_at_once}", "a whole number from 1")
     known = {"scale": scale}
@@ -178,18 +178,16 @@ def axes(path: Path) -> dict[str, tuple[str, ...]]:
     return config.from_dict(_File, config.scaled(_with_base(path), "", str(path)), str(path)).sweep
 
 
-def _with_base(path: Path) -> dict[str, Any]:
-    data = config.read_yaml(path)
-    if not (base := data.pop("base", "")):
-        return data
-    below = config.read_yaml(path.with_name(str(base)))
-    if "base" in below:
+def _with_base(path: Path, over: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if path in over:
         raise UserError(
-            f"{path}: base {base} has a base itself",
-            "a base that has no base",
-            f"copy what {path.name} needs from both",
+            f"{path}: the file is its own base, over {', '.join(each.name for each in over)}",
+            "bases without a circle",
+            f"remove base from {over[-1].name}",
         )
-    return config.merge(below, data)
+    data = config.read_yaml(path)
+    base = data.pop("base", "")
+    return config.merge(_with_base(path.with_name(str(base)), (*over, path)), data) if base else data
 
 
 def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
