@@ -18,6 +18,7 @@ from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.corpora import nway_sources
 from xling.text.features import VERSION, hashed, tokens
+from xling.text.han import simplified
 from xling.text.nway import STAGE, RowSet
 
 MIN_TEXT = 1000
@@ -97,7 +98,7 @@ def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> R
     for texts in rows.texts.values():
         column = [len(words)]
         for text in texts:
-            text_words = tokens(text.lower()) if text else []
+            text_words = tokens(simplified(text.lower())) if text else []
             if len(text_words) <= max_words:
                 words.extend([ids.setdefault(word, len(ids)) for word in text_words])
             column.append(len(words))

@@ -11,7 +11,7 @@ import pytest
 from xling.core.errors import UserError
 from xling.corpora import nway, nway_sources
 from xling.corpora.nway import NwayConfig
-from xling.text.features import hashed
+from xling.text.features import WINDOW, hashed
 from xling.text.nway import open_rows, words_of
 
 
@@ -127,6 +127,14 @@ def test_rare_words_are_left_out_and_counted(data: Path, tmp_path: Path) -> None
     (seed,) = (each for each in sets if each.source == "seed")
     assert [len(seed.text(seed.langs.index("en"), row)) for row in (0, 1)] == [1, 1]
     assert np.diff(seed.ends).sum() == len(seed.words) == 2
+
+
+def test_traditional_and_simplified_characters_are_one_word(tmp_path: Path) -> None:
+    write(tmp_path / "mafand/en-zh.train.en.gz", "library", "book")
+    write(tmp_path / "mafand/en-zh.train.zh.gz", "圖書", "图书")
+    made = nway.run(NwayConfig(tmp_path, tmp_path / "nway", min_count=1))
+    assert set(words_of(tmp_path / "nway")) == {"library", "book", f"{WINDOW}图书", f"{WINDOW}书"}
+    assert made.counts["words"] == 4
 
 
 def test_files_of_a_pair_that_differ_in_length_are_refused(data: Path, tmp_path: Path) -> None:

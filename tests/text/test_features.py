@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.text.features import WINDOW, features, hashed, tokens
+from xling.text.han import simplified
 from xling.text.romanise import romanise, skeleton
 
 
@@ -40,7 +41,7 @@ def test_words_and_marks_in_their_case_and_order() -> None:
 
 def test_scripts_without_spaces_are_read_in_windows() -> None:
     assert tokens("東京へ 年") == [WINDOW + "東京", WINDOW + "京へ", WINDOW + "へ", WINDOW + "年"]
-    assert features(WINDOW + "東京") == [WINDOW + "東", WINDOW + "東京"]
+    assert features(WINDOW + "京都") == [WINDOW + "京", WINDOW + "京都"]
     assert tokens("กรุงเทพ")[:2] == [WINDOW + "กรุ", WINDOW + "รุง"]
 
 
@@ -48,6 +49,24 @@ def test_a_number_is_the_same_in_any_digits_and_katakana_is_a_word() -> None:
     assert features("２０１９") == features("2019") == features("२०१९") == features("٢٠١٩")
     assert tokens("メルケルは") == ["メルケル", WINDOW + "は"]
     assert "Smrkr" in features("メルケル")
+
+
+def test_chinese_characters_are_compared_in_their_simplified_form() -> None:
+    assert features(WINDOW + "圖書") == features(WINDOW + "図書") == features(WINDOW + "图书")
+    assert features(WINDOW + "圖書") == [WINDOW + "图", WINDOW + "图书"]
+    assert tokens("圖書") == [WINDOW + "圖書", WINDOW + "書"]  # what is shown stays
+    assert simplified("這樣的處理 Ab かな 한국") == "这样的处理 Ab かな 한국"
+
+
+def test_every_simplified_character_is_one_character_and_stays() -> None:
+    every = "".join(map(chr, (*range(0x2E80, 0xA000), *range(0xF900, 0xFB00), *range(0x20000, 0x32000))))
+    assert len(once := simplified(every)) == len(every)
+    assert simplified(once) == once and sum(a != b for a, b in zip(every, once, strict=True)) > 4000
+
+
+@given(st.text())
+def test_a_simplified_text_keeps_its_length(text: str) -> None:
+    assert len(simplified(text)) == len(text)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from xling.corpora.nway import NwayConfig
 from xling.models import static as model
 from xling.models.static import StaticEncoder, unit
 from xling.models.static_config import StaticConfig
+from xling.text.features import VERSION, WINDOW
 from xling.text.nway import open_rows, words_of
 from xling.training import static
 from xling.training.static import Batches, Trainer, contrast
@@ -220,6 +221,14 @@ def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_
     assert torch.allclose(loaded.sentences(["Unheardof"]), encoder.sentences(["Unheardof"]), atol=1e-3)
 
 
+def test_traditional_characters_have_the_vectors_and_weights_of_simplified_ones() -> None:
+    share = {model.word_hash(f"{WINDOW}{word}"): 0.05 for word in ("这个", "個")}
+    encoder = model.random_encoder(SHAPE, share)
+    assert len(share) == 2 and encoder.weight(f"{WINDOW}這個") == encoder.weight(f"{WINDOW}个") < 0.5
+    simplified, traditional, other = encoder.sentences(["这个图书馆", "這個圖書館", "这个图书室"])
+    assert torch.equal(simplified, traditional) and not torch.equal(simplified, other)
+
+
 def test_a_sketch_finds_names_and_numbers_that_nothing_was_learned_of() -> None:
     cfg = StaticConfig(dim=4, bits=4, sketch=256, sketch_weight=0.5)
     encoder = StaticEncoder(cfg, torch.zeros(16, 4), {})
@@ -264,7 +273,7 @@ def test_settings_out_of_range_are_refused(corpus: Path, changes: dict[str, obje
 
 
 def test_what_is_no_model_or_no_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
-    (tmp_path / "static.json").write_text('{"features": 2}', encoding="utf-8")
+    (tmp_path / "static.json").write_text(f'{{"features": {VERSION}}}', encoding="utf-8")
     with pytest.raises(UserError, match=r"not a static encoder.*run it again"):
         model.load(tmp_path)
     with pytest.raises(UserError, match="a share above 0"):
@@ -278,7 +287,7 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     (tmp_path / "static.json").write_text(json.dumps({k: v for k, v in settings.items() if k != "features"}))
     with pytest.raises(
         UserError,
-        match=r"version 1 of the word features; valid: version 2; fix: run xling corpus nway and xling pretrain",
+        match=rf"version 1 of the word features; valid: version {VERSION}; fix: run xling corpus nway and xling pretrain",
     ):
         model.load(tmp_path)
     older = tmp_path / "older"
@@ -287,6 +296,7 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     del record["config"]["features"]
     (older / "manifest.json").write_text(json.dumps(record))
     with pytest.raises(
-        UserError, match=r"version 1 of the word features; valid: version 2; fix: run xling corpus nway"
+        UserError,
+        match=rf"version 1 of the word features; valid: version {VERSION}; fix: run xling corpus nway",
     ):
         open_rows(older)

@@ -26,6 +26,7 @@ from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.models.static_config import StaticConfig
 from xling.text.features import VERSION, hashed, tokens
+from xling.text.han import simplified
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -124,8 +125,8 @@ def _bags(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
 
 
 def word_hash(word: str) -> int:
-    """Return the hash of a word, in lower case, in a model's list of frequent words."""
-    return zlib.crc32(f"W{word.lower()}".encode())
+    """Return the hash of a word, in lower case and simplified characters, in a model's list of frequent words."""
+    return zlib.crc32(f"W{simplified(word.lower())}".encode())
 
 
 def random_encoder(cfg: StaticConfig, share: dict[int, float], seed: int = 1) -> StaticEncoder:

@@ -2,7 +2,7 @@
 
 Nothing is learned here, so any language in any script has features. An unseen word shares most of its
 features with related words. Scripts without spaces between words are read in windows: each character with the
-ones after it.
+ones after it. Chinese characters are compared in their simplified form.
 
 Source: character n-grams of words and hashing: Bojanowski et al. 2017, Enriching word vectors with subword
 information.
@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.text.han import simplified
 from xling.text.romanise import romanise, skeleton
 
 if TYPE_CHECKING:
     from jaxtyping import UInt32
 
-VERSION = 2
+VERSION = 3
 """Version of the features. Hashes and vectors of one version cannot be used with those of another."""
 MIN_GRAM, MAX_GRAM = 3, 5
 ROMAN_GRAMS = (3, 4)
@@ -71,13 +72,14 @@ def is_unspaced(text: str) -> bool:
 def features(token: str) -> list[str]:
     """Return the sorted, lower-case features of a token; equal tokens have equal features.
 
-    A window has its prefixes of every length. A word has itself and its n-grams of `MIN_GRAM` to `MAX_GRAM`
+    A window has its prefixes of every length, in simplified characters. A word has itself and its n-grams of `MIN_GRAM` to `MAX_GRAM`
     characters including word boundaries, and the same for its Latin spelling if that differs; Hangul has
     n-grams of 1 to 3 syllables. A number has those of its western digits. Katakana, which writes names and
     loan words, is read as words.
     """
     token = token.lower()
     if token.startswith(WINDOW):
+        token = simplified(token)
         return sorted(token[:end] for end in range(2, len(token) + 1))
     hangul = "가" <= token[0] <= "힣"
     sizes = range(1, 4) if hangul else range(MIN_GRAM, MAX_GRAM + 1)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from xling.text.features import MIN_SKELETON
+from xling.text.han import simplified
 from xling.text.romanise import romanise, skeleton
 from xling.transfer.project import OUTSIDE, types_of
 
@@ -111,7 +112,7 @@ class TagLexicon:
     def _spellings(self, word: str, new: bool) -> tuple[int, int]:
         if word in self._places:
             return self._places[word]
-        roman = romanise(word.lower()) or word.lower()
+        roman = romanise(word.lower()) or simplified(word.lower())
         consonants = skeleton(roman) if roman[:1].isalpha() else ""
         keys = [f"W{roman}", f"S{consonants}" if len(consonants) >= MIN_SKELETON else ""]
         if new:
