@@ -72,10 +72,10 @@ def is_unspaced(text: str) -> bool:
 def features(token: str) -> list[str]:
     """Return the sorted, lower-case features of a token; equal tokens have equal features.
 
-    A window has its prefixes of every length, in simplified characters. A word has itself and its n-grams of `MIN_GRAM` to `MAX_GRAM`
-    characters including word boundaries, and the same for its Latin spelling if that differs; Hangul has
-    n-grams of 1 to 3 syllables. A number has those of its western digits. Katakana, which writes names and
-    loan words, is read as words.
+    A window has its prefixes of every length, in simplified characters. A word has itself and its n-grams of
+    `MIN_GRAM` to `MAX_GRAM` characters including word boundaries, and the same for its Latin spelling if that
+    differs; Hangul has n-grams of 1 to 3 syllables. A number has those of its western digits. Katakana, which
+    writes names and loan words, is read as words.
     """
     token = token.lower()
     if token.startswith(WINDOW):

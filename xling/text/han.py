@@ -26,5 +26,5 @@ def _table() -> dict[int, str]:
 
 
 def simplified(text: str) -> str:
-    """Return ``text`` with every Chinese character in its simplified form, for example ``图书`` for ``圖書`` and ``図書``."""
+    """Return ``text`` with every Chinese character in its simplified form: ``图书`` for ``圖書`` and ``図書``."""
     return text if text.isascii() else text.translate(_table())
