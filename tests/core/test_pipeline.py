@@ -91,6 +91,7 @@ def test_an_unknown_override_is_a_user_error(path: Path, override: str) -> None:
             r"two of the keys .* become the same name",
         ),
         ("base: none.yaml", r"no recipe at .*none.yaml"),
+        ("base: sub/a.yaml", r"base sub/a.yaml; valid: the name of a file; fix: put the file into "),
     ],
 )
 def test_wrong_pipelines_are_user_errors(tmp_path: Path, text: str, message: str) -> None:

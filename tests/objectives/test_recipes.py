@@ -176,6 +176,14 @@ def test_the_variant_with_more_text_changes_the_start_alone(start: str) -> None:
     assert "d/mono" not in str([plain.settings(name) for name in plain.steps])
 
 
+@pytest.mark.parametrize("encoder", ["", "runs/hour/encoder"])
+def test_translation_of_news_reads_the_encoder_in_words_and_pieces_alone(encoder: str) -> None:
+    plan = pipeline.read(cli.recipe_path("umt_en_sw"), ["data=d", f"encoder={encoder}"])
+    assert plan.settings("words").encoder == plan.settings("start").init_pieces == encoder
+    others = {name: plan.settings(name) for name in plan.steps if name not in ("words", "start")}
+    assert "hour" not in str(others)
+
+
 def test_swahili_news_changes_the_text_and_nothing_else() -> None:
     words = ["data=d", "out=o", "pairs=7", "tgt=sw"]
     captions, news = (pipeline.read(cli.recipe_path(name), words) for name in ("mt_multi30k", "mt_en_sw"))

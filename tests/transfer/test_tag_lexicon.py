@@ -43,6 +43,12 @@ def test_other_scripts_and_spellings_share_their_evidence():
     assert features[3].tolist() == [0] * 4, "too few consonants to tell names apart"
 
 
+def test_traditional_and_simplified_characters_share_their_evidence():
+    lexicon = TagLexicon(LABELS, [(["臺灣"], ["B-LOC"])])
+    simplified, other = lexicon.features(["台湾", "台北"])
+    assert simplified.any() and not other.any()
+
+
 @given(texts_drawn, st.data())
 def test_a_text_left_out_is_as_if_it_had_not_been_counted(texts, data):
     rows = [split(text) for text in texts]

@@ -186,8 +186,11 @@ def _with_base(path: Path, over: tuple[Path, ...] = ()) -> dict[str, Any]:
             f"remove base from {over[-1].name}",
         )
     data = config.read_yaml(path)
-    base = data.pop("base", "")
-    return config.merge(_with_base(path.with_name(str(base)), (*over, path)), data) if base else data
+    if not (base := str(data.pop("base", ""))):
+        return data
+    if Path(base).name != base:
+        raise UserError(f"{path}: base {base}", "the name of a file", f"put the file into {path.parent}")
+    return config.merge(_with_base(path.with_name(base), (*over, path)), data)
 
 
 def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
