@@ -72,6 +72,16 @@ def test_float32_equals_torch(clip: float) -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
 
 
+def test_a_later_optimiser_of_the_same_weights_takes_their_gradients_alone() -> None:
+    # A resumed run builds a second one while the collector has not freed the first.
+    once, twice = model(torch.bfloat16), model(torch.bfloat16)
+    optimizer, earlier, later = ours(once), ours(twice), ours(twice)
+    for x in batches(3):
+        assert step(twice, later, x) == step(once, optimizer, x) > 0
+    assert all(torch.equal(a, b) for a, b in zip(once.parameters(), twice.parameters(), strict=True))
+    assert all(master.grad is None for master in earlier.masters)
+
+
 def test_a_share_learns_at_its_rate_from_the_first_step() -> None:
     net = model(torch.float32)
     before = [p.detach().clone() for p in net.parameters()]

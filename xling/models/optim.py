@@ -13,6 +13,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from xling.models import ddp
 from xling.models.averaging import Average
@@ -20,6 +21,8 @@ from xling.models.rules import Rules
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+_hooks = WeakTensorKeyDictionary()  # of each parameter, that of its newest optimiser
 
 
 class NotFiniteError(ArithmeticError):
@@ -82,12 +85,15 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         self.working = list(params)
         self.masters = [p if p.dtype == torch.float32 else p.detach().float() for p in self.working]
         self.average = Average(self.masters)
-        hooks = [
-            working.register_post_accumulate_grad_hook(partial(_take_gradient, master, self.average))
+        # A resumed run builds a second optimiser of the same parameters. The first may still be in memory.
+        _remove([_hooks.pop(working) for working in self.working if working in _hooks])
+        hooks = {
+            working: working.register_post_accumulate_grad_hook(partial(_take_gradient, master, self.average))
             for working, master in zip(self.working, self.masters, strict=True)
             if working.requires_grad and (working is not master or ddp.size() > 1)
-        ]
-        weakref.finalize(self, _remove, hooks)  # another optimiser of the same parameters has its own hooks
+        }
+        _hooks.update(hooks)
+        weakref.finalize(self, _remove, list(hooks.values()))
         alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
         given = shares or [Share()] * len(self.masters)
         for param, master, share in zip(self.working, self.masters, given, strict=True):
