@@ -223,3 +223,33 @@ def test_a_second_registration_raises() -> None:
         with pytest.raises(ValueError, match=f"fairseq already has a {kind} called '{name}'"):
             compat.check_new(kind, name)
     compat.check_new("task", "xling_something_new")
+
+
+# A resumed run looks its scheduler up again, with the optimiser that it replaces.
+_LOOKUP = """
+import gc, weakref
+import xling
+from fairseq.optim import lr_scheduler
+from omegaconf import OmegaConf
+
+class Optimizer: ...
+
+gc.disable()
+cfg = OmegaConf.create({"_name": "polynomial_decay"})
+OmegaConf.set_struct(cfg, True)
+optimizer = Optimizer()
+kept = weakref.ref(optimizer)
+try:
+    lr_scheduler.build_lr_scheduler(cfg, optimizer)
+except ValueError as error:
+    print(error)
+del optimizer
+print(kept())
+"""
+
+
+def test_a_lookup_keeps_no_argument(python: Run) -> None:
+    done = python("-c", _LOOKUP)
+    assert done.stdout.splitlines() == ["optimizer must be an instance of FairseqOptimizer", "None"], (
+        done.stderr
+    )

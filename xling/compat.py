@@ -20,7 +20,7 @@ import pickle
 import pkgutil
 import sys
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -333,12 +333,22 @@ def _with_everything(lookup: Callable[..., Any], known: typing.Container[str]) -
 
     @functools.wraps(lookup)
     def looked_up(cfg: Any = None, *args: Any, **settings: Any) -> Any:
-        given = [cfg] if isinstance(cfg, str) else [getattr(cfg, field, None) for field in _NAME_FIELDS]
-        if not any(isinstance(name, str) and name in known for name in given):
+        if not any(isinstance(name, str) and name in known for name in _names(cfg)):
             import_everything()
         return lookup(cfg, *args, **settings)
 
     return looked_up
+
+
+def _names(cfg: Any) -> list[Any]:
+    """Names that a lookup is given: a string, or some fields of its configuration."""
+    if isinstance(cfg, str):
+        return [cfg]
+    if isinstance(cfg, Mapping):
+        # omegaconf raises an error for a key that is missing. The error refers to itself, so until the collector
+        # runs it would keep the arguments of the lookup: the optimiser that a resumed run replaces.
+        return [cfg[field] for field in set(cfg).intersection(_NAME_FIELDS)]
+    return [getattr(cfg, field, None) for field in _NAME_FIELDS]
 
 
 @functools.cache
