@@ -259,7 +259,7 @@ def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 
     A system that several runs have in one suite takes its run's name; a control stays the first run's.
     """
-    named = _names(runs)
+    named = names_of(runs)
     scores = [
         replace(score, system=named[run.name, score.suite, score.system])
         for run in runs
@@ -273,7 +273,7 @@ def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 
 def ends_of(runs: Sequence[Run]) -> tables.Ends:
     """Return the recorded intervals of averages in the runs, under the names of `merged_scores`."""
-    named = _names(runs)
+    named = names_of(runs)
     recorded = {
         (tables.column_of(replace(average, system=name)), average.langs, average.is_gap): average
         for run in runs
@@ -288,7 +288,7 @@ def ends_of(runs: Sequence[Run]) -> tables.Ends:
     return ends
 
 
-def _names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
+def names_of(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
     """Map (run, suite, system) to its name in the report; "" for a control that another run has too."""
     homes: dict[tuple[str, str], list[str]] = {}
     for run in runs:

@@ -91,8 +91,9 @@ class Test:
 
 
 def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
-    """Return every system of the runs with saved answers, controls of the first run last."""
+    """Return every system of the runs with saved answers, under its name in the tables."""
     systems: list[System] = []
+    names = artifacts.names_of(runs)
     for run in runs:
         places = _data_of_files(run, data)
         mine: dict[tuple[str, str], dict[Key, Callable[[], Answers]]] = {}
@@ -112,14 +113,9 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
                         item.stats
                     )
         for (suite, system), answers in mine.items():
-            is_control = system in CONTROLS
-            by_row = rows.get((suite, system), {})
-            num = len([x for s, x in mine if s == suite and x not in CONTROLS])
-            if not is_control:
-                name = artifacts.system_name(run.name, system, num) if len(runs) > 1 else system
-                systems.append(System(name, suite, answers, scored=by_row))
-            elif run is runs[0]:
-                systems.append(System(system, suite, answers, is_control, by_row))
+            if name := names.get((run.name, suite, system), system):
+                by_row = rows.get((suite, system), {})
+                systems.append(System(name, suite, answers, system in CONTROLS, by_row))
     return systems
 
 

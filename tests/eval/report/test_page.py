@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -65,6 +66,25 @@ def test_evaluations_of_one_run_are_read_on_their_own_data(world: Path, tmp_path
     systems = comparison.systems_of([both], None)
     rows = {(s.name, len(read().rows)) for s in systems for read in s.scored.values()}
     assert rows == {("teacher", 12), ("student", 12)}
+
+
+def test_a_control_of_another_run_is_compared_under_the_names_of_the_table(
+    world: Path, tmp_path: Path
+) -> None:
+    """Random weights were trained with three seeds in an evaluation of their own."""
+    for name, right in (("pretrained", 12), ("random", 3)):
+        system = Epochs({"en": [12] * 4, "de": [right] * 4}, digest=name[0] * 64)
+        system.name = name
+        cfg = EvalConfig(("toy_xnli",), tmp_path / name, world, langs=("en", "de"), seeds=(1,))
+        run.evaluate_systems(cfg, [system])
+    for order in (("pretrained", "random"), ("random", "pretrained")):
+        out = tmp_path / f"{order[0]}-first"
+        stage.run(ReportConfig(tuple(str(tmp_path / name) for name in order), out, data=world))
+        (test,) = csv.DictReader((out / "comparison.csv").read_text(encoding="utf-8").splitlines())
+        assert (test["system"], test["against"], float(test["difference"])) == ("pretrained", "random", 75)
+        overall = csv.DictReader((out / "overall.csv").read_text(encoding="utf-8").splitlines())
+        marks = {row["system"]: row["toy_xnli (accuracy)"] for row in overall}
+        assert marks["pretrained"].endswith(" better") and marks["random"].endswith(" (a)")
 
 
 def test_rows_with_errors_name_source_gold_and_both_answers(runs: tuple[tuple[str, ...], Path]) -> None:
