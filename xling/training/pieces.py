@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from xling.core.errors import UserError
@@ -30,8 +31,9 @@ BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) -> int:
     """Replace the rows of pieces that the static encoder can read; return how many.
 
-    A frequent word has a short row, as it has a low weight in the encoder's sentences. The rows are centred,
-    because the mean of all words says nothing about one, and have the same mean square as the rows that they
+    All rows get the same length. The encoder gives frequent words a low weight, but a masked LM, which predicts
+    pieces with the same rows, learns much less from short ones (``docs/results.d/pretrain.md``). The rows are
+    centred, because the mean of all words says nothing about one, and have the same mean square as those that they
     replace. A static encoder with more dimensions than the model gives its principal components. One with fewer
     leaves the rest of each row as it is. Bytes and the lone space keep their rows.
 
@@ -47,18 +49,19 @@ def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) 
     names = [line.rpartition(" ")[0] for line in lines]
     words = [BYTE.sub("", name).removeprefix(CONTINUED).replace(SPACE, "") for name in names]
     model = static.load(encoder)
-    weights = torch.tensor([model.weight(word) for word in words])
-    vectors = model.words(words) * weights[:, None]
+    vectors = model.words(words)
     ids = vectors.norm(dim=1).nonzero().flatten()
     if not len(ids):
         raise UserError(
             f"init_pieces={encoder} can read none of the {len(words)} pieces of {data}",
             "a vocabulary whose pieces are words that the encoder knows",
         )
-    rows = vectors[ids] - vectors[ids].mean(0)
+    rows = F.normalize(vectors[ids], dim=1)
+    rows -= rows.mean(0)
     width = min(rows.shape[1], table.shape[1], len(rows))
     if rows.shape[1] > width:
         rows = rows @ torch.linalg.svd(rows, full_matrices=False).Vh[:width].T
+    rows = F.normalize(rows, dim=1)
     with torch.no_grad():
         old = table[FIRST + ids, :width]
         scale = old.float().square().mean().sqrt() / rows.square().mean().sqrt().clamp_min(1e-12)
