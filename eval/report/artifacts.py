@@ -117,9 +117,9 @@ def open_run(path: Path, name: str) -> Run:
     averages = tuple(average for file in scored for average in results.read_averages(file))
     for item in mine:
         if item.stage in TEXT_STAGES:
-            scores += text_scores(item, _label(item.path, path))
-    log_of = {_label(p.parent, path): read_log(p) for p in logs}
-    log_of |= {_label(m.path, path): read_log(m.path / LOG) for m in published if (m.path / LOG).is_file()}
+            scores += text_scores(item, label(item.path, path))
+    log_of = {label(p.parent, path): read_log(p) for p in logs}
+    log_of |= {label(m.path, path): read_log(m.path / LOG) for m in published if (m.path / LOG).is_file()}
     return Run(name, path, tuple(published), tuple(gone), tuple(scores), log_of, averages)
 
 
@@ -131,7 +131,7 @@ def _is_scores(path: Path) -> bool:
     return FORMAT in path.read_text(encoding="utf-8")[:200]
 
 
-def _label(path: Path, folder: Path) -> str:
+def label(path: Path, folder: Path) -> str:
     """Return the name of a directory in a run."""
     inside = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
     return path.name if inside == "." else inside

@@ -109,11 +109,13 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
         for published in run.artifacts:
             for item in artifacts.written(published) if published.stage in artifacts.TEXT_STAGES else ():
                 if item.stats is not None:
-                    mine.setdefault((published.stage, published.path.name), {})[(item.lang,)] = _texts(
-                        item.stats
-                    )
+                    system = artifacts.label(published.path, run.folder)
+                    mine.setdefault((published.stage, system), {})[(item.lang,)] = _texts(item.stats)
         for (suite, system), answers in mine.items():
-            if name := names.get((run.name, suite, system), system):
+            inherited = (
+                f"{run.name} {system}" if len(runs) > 1 else system
+            )  # an input of the run, not in its tables
+            if name := names.get((run.name, suite, system), inherited):
                 by_row = rows.get((suite, system), {})
                 systems.append(System(name, suite, answers, system in CONTROLS, by_row))
     return systems

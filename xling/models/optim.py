@@ -22,7 +22,7 @@ from xling.models.rules import Rules
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-_hooks = WeakTensorKeyDictionary()  # of each parameter, that of its newest optimiser
+_hooks = WeakTensorKeyDictionary()  # the gradient hook of each parameter, set by its newest optimiser
 
 
 class NotFiniteError(ArithmeticError):
