@@ -305,6 +305,17 @@ def test_systems_of_several_runs_are_named_apart() -> None:
     assert [s.system for s in scores] == ["pretrained", "random", "mine", "random"] and not notes
 
 
+def test_translations_in_a_folder_of_a_run_are_compared_apart(tmp_path: Path) -> None:
+    shares = {"one/de/mt": 6, "one/sw/mt": 7, "two/de/mt": 9}
+    for place, share in shares.items():
+        translate(tmp_path / place, tmp_path / "refs" / "en.txt", share)
+    runs = artifacts.open_runs([tmp_path / "one", tmp_path / "two"])
+    in_tables = {score.system for score in artifacts.merged_scores(runs)[0]}
+    assert in_tables == {"one de/mt", "two", "sw/mt"}
+    compared = comparison.systems_of(runs, None)
+    assert len(compared) == 3 and {system.name for system in compared} == in_tables
+
+
 def test_names_are_as_long_as_they_need_to_be() -> None:
     assert artifacts.short_names([Path("x/a"), Path("x/b")]) == ["a", "b"]
     assert artifacts.short_names([Path("x/a/eval"), Path("x/b/eval")]) == ["a/eval", "b/eval"]
