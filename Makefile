@@ -158,12 +158,13 @@ audit:  ## look for known vulnerabilities in what requirements.lock names; asks 
 	    --disable-pip-version-check pip-audit==2.9.0; }
 	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
 
-check: install  ## lint, formatting, types, the direction of imports, plain words and the Dockerfile
+check: install  ## lint, formatting, types, the direction of imports, plain words, sizes of files and the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/prose.py
+	$(BIN)/python -m pytest -q tests/architecture/test_sizes.py
 	$(BIN)/hadolint containers/Dockerfile
 
 test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
