@@ -1,6 +1,6 @@
 """Vectors of words in one space of all languages: those of a static encoder, read without torch.
 
-They equal `xling.models.static.StaticEncoder.words`.
+They equal `xling.models.static_vectors.StaticEncoder.words`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from xling.models.static import unit
+from xling.models.static_vectors import unit
 from xling.text.nway import RowSet
 from xling.training.latent import documents, latent_words, spread
 

@@ -13,13 +13,14 @@ from xling.core.errors import UserError
 from xling.core.manifest import publish
 from xling.models import static
 from xling.models.static_config import StaticConfig
+from xling.models.static_vectors import word_hash
 from xling.training import assemble, pieces, train
 from xling.training.settings import PretrainConfig
 
 
 def saved(folder: Path, dim: int, seed: int = 1) -> Path:
     """A static encoder with a random table, published as `xling pretrain static` does."""
-    share = {static.word_hash(word): 0.05 for word in "aeot"}
+    share = {word_hash(word): 0.05 for word in "aeot"}
     encoder = static.random_encoder(StaticConfig(dim=dim, bits=12, sketch=0), share, seed)
     with publish(folder, "pretrain static", StaticConfig()) as out:
         static.save(encoder, out.path)

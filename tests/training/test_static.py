@@ -16,8 +16,8 @@ from xling.core.errors import UserError
 from xling.corpora import nway
 from xling.corpora.nway import NwayConfig
 from xling.models import static as model
-from xling.models.static import StaticEncoder, unit
 from xling.models.static_config import StaticConfig
+from xling.models.static_vectors import StaticEncoder, unit, word_hash
 from xling.text.features import VERSION, WINDOW
 from xling.text.nway import open_rows, words_of
 from xling.training import static
@@ -210,7 +210,7 @@ def test_rows_of_a_run_are_neighbours(corpus: Path, tmp_path: Path, run: int) ->
 
 
 def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_path: Path) -> None:
-    encoder = model.random_encoder(SHAPE, {model.word_hash("the"): 0.05})
+    encoder = model.random_encoder(SHAPE, {word_hash("the"): 0.05})
     assert encoder.weight("The") == pytest.approx(SHAPE.smooth / (SHAPE.smooth + 0.05))
     assert encoder.weight("Unheardof") == 1.0
     vectors = encoder.sentences(["The", "the", "", "Unheardof the"])
@@ -222,7 +222,7 @@ def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_
 
 
 def test_traditional_characters_have_the_vectors_and_weights_of_simplified_ones() -> None:
-    share = {model.word_hash(f"{WINDOW}{word}"): 0.05 for word in ("这个", "個")}
+    share = {word_hash(f"{WINDOW}{word}"): 0.05 for word in ("这个", "個")}
     encoder = model.random_encoder(SHAPE, share)
     assert len(share) == 2 and encoder.weight(f"{WINDOW}這個") == encoder.weight(f"{WINDOW}个") < 0.5
     simplified, traditional, other = encoder.sentences(["这个图书馆", "這個圖書館", "这个图书室"])
@@ -278,6 +278,14 @@ def test_what_is_no_model_or_no_corpus_is_refused(corpus: Path, tmp_path: Path) 
         model.load(tmp_path)
     with pytest.raises(UserError, match="a share above 0"):
         static.run(training(corpus, tmp_path / "out", shares={"seed": 0.0}))
+
+
+@pytest.mark.parametrize(("name", "content"), [("static.safetensors", b"cut"), ("static.json", b"[]")])
+def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    model.save(model.random_encoder(SHAPE, {}), tmp_path)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match="is not a static encoder"):
+        model.load(tmp_path)
 
 
 def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from xling.eval.backend import build
 from xling.eval.run import EvalConfig
 from xling.eval.suite import Example
 from xling.models import static
-from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
+from xling.models.static_vectors import StaticEncoder, word_hash
 from xling.text.features import hashed
 
 NUM_WORDS = 40
@@ -33,7 +33,7 @@ def by_hand(out: Path) -> Path:
     table, meanings = torch.zeros(1 << cfg.bits, cfg.dim), torch.randn(NUM_WORDS, cfg.dim)
     for lang, number in product(("xz", "qw"), range(NUM_WORDS)):
         form = word(lang, number)
-        table[static.word_hash(form) % len(table)] = meanings[number] * len(hashed(form))
+        table[word_hash(form) % len(table)] = meanings[number] * len(hashed(form))
     with publish(out, "pretrain static", cfg) as made:
         static.save(StaticEncoder(cfg, table, {}), made.path)
     return out

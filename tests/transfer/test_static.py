@@ -30,8 +30,8 @@ from xling.core.manifest import publish
 from xling.eval.backend import FitConfig
 from xling.eval.suite import Example, suites
 from xling.models import static
-from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
+from xling.models.static_vectors import StaticEncoder
 from xling.text.links import FILE, Linked
 from xling.transfer.common_words import LEAST_SHARE, MIN_TEXTS, common_words
 from xling.transfer.project import UNKNOWN, projected

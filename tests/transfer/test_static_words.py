@@ -16,9 +16,9 @@ from xling.core.manifest import publish
 from xling.eval.backend import FitConfig
 from xling.eval.suite import Example
 from xling.models import static
-from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
 from xling.models.static_matching import matched, matched_all
+from xling.models.static_vectors import StaticEncoder, unit, word_hash
 from xling.text.features import tokens
 from xling.text.links import FILE, Linked
 from xling.transfer.link_words import REPLACED, LinkedWords
@@ -77,14 +77,14 @@ def test_words_are_replaced_by_their_usual_translations_into_one_language() -> N
 def test_matched_is_the_sum_over_all_words_of_the_best_similarity() -> None:
     torch.manual_seed(3)
     cfg = StaticConfig(dim=6, bits=10, sketch=4)
-    encoder = StaticEncoder(cfg, torch.randn(1 << cfg.bits, cfg.dim), {static.word_hash("ab"): 0.01})
+    encoder = StaticEncoder(cfg, torch.randn(1 << cfg.bits, cfg.dim), {word_hash("ab"): 0.01})
     src, tgt = ["ab cd", "cd ef gh ab", ""], ["ij kl ij", "mn", "Ij op. 今日は", "kl ab"]
     words = {text: [w.lower() for w in tokens(text)] or ["."] for text in (*src, *tgt)}
 
     def side(texts: list[str]) -> dict[str, torch.Tensor]:
         all_words = [w for text in texts for w in words[text]]
         mean = encoder.of_tokens(all_words).mean(0)
-        return {w: static.unit(encoder.of_tokens([w])[0] - mean) for w in all_words}
+        return {w: unit(encoder.of_tokens([w])[0] - mean) for w in all_words}
 
     a, b = side(src), side(tgt)
 

@@ -381,7 +381,7 @@ COMMANDS: tuple[Stage, ...] = (
         "export onnx",
         config="xling.hub.settings:ExportConfig",
         run="xling.hub.onnx:run",
-        check="xling.hub.checks:export_hf",
+        check="xling.hub.checks:export_onnx",
         positional="checkpoint out",
         reads="checkpoint",
         help="export an encoder to ONNX, with its tokenizer and model card",

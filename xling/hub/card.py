@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,15 @@ from xling.data.symbols import Symbols
 from xling.pages import tabular
 
 _CARD, _STATS = "card.md", "stats.json"  # files of a corpus
+_MOST_INPUTS = 20  # with more, a table has a line for each folder
+_LIMITS = (
+    "Text in another language or script than those above was not seen.",
+    "The tokenizer gives the ids of the training, unnormalised text included; `<mask>`, `<s>` and the other "
+    "specials written in a text are read as specials. Where two segmentations have the same score up to rounding, "
+    "an older vocabulary may be segmented differently.",
+    "Licences are those of the corpora above. Of text without a data card they are not known here.",
+)
+_FOREIGN = "It was initialised from a model trained by others, whose licence and limits also apply."
 
 
 def write(
@@ -36,20 +46,51 @@ def write(
     Raises:
         UserError: a file does not contain scores.
     """
+    example = usage or _usage(settings["architectures"][0], symbols)
+    return compose(directory, _shape(settings), example, _LIMITS, scores)
+
+
+def compose(
+    directory: Path, shape: str, usage: str, limits: Sequence[str], scores: Sequence[Path] = ()
+) -> str:
+    """Compose a card from what is said of a model and from the manifests.
+
+    Args:
+        directory: published model.
+        shape: sentence about its class and size.
+        usage: example of use, in Markdown.
+        limits: sentences about what it cannot do.
+        scores: ``scores.json`` files.
+
+    Raises:
+        UserError: a file does not contain scores.
+    """
     chain = list(ancestry(directory))
-    langs: list[str] = next((m.counts["langs"] for m in chain if m.counts.get("langs")), [])
+    foreign = any(record.stage.startswith("import") for record in chain)
     parts = [
-        _front(langs),
+        _front(_langs(chain)),
         f"# {_cell(directory.name)}",
-        f"{_shape(settings)} Trained with xling{''.join(f' {m.code_version}' for m in chain[:1])}.",
-        usage or _usage(settings["architectures"][0], symbols),
+        f"{shape} Trained with xling{''.join(f' {m.code_version}' for m in chain[:1])}.",
+        usage,
         _objectives(chain),
         *(_stage(m) for m in chain),
         _corpora(chain),
         _scores(scores),
-        _limits(chain),
+        "## Limits\n\n" + "\n".join(f"- {line}" for line in (*limits, *([_FOREIGN] if foreign else []))),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _langs(chain: Sequence[manifest.Manifest]) -> list[str]:
+    """Return the languages of a model: those that it names, else those of its aligned text."""
+    named: list[str] = next((m.counts["langs"] for m in chain if m.counts.get("langs")), [])
+    return named or sorted({lang for m in chain for langs in _aligned(m.counts).values() for lang in langs})
+
+
+def _aligned(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return source -> language -> rows, if the counts are those of `xling corpus nway`."""
+    rows = counts.get("rows")
+    return rows if isinstance(rows, dict) else {}
 
 
 def _objectives(chain: Sequence[manifest.Manifest]) -> str:
@@ -94,21 +135,6 @@ def _corpora(chain: Sequence[manifest.Manifest]) -> str:
     return "## Corpora\n\n" + _table(head, rows)
 
 
-def _limits(chain: Sequence[manifest.Manifest]) -> str:
-    lines = [
-        "Text in another language or script than those above was not seen.",
-        "The tokenizer gives the ids of the training, unnormalised text included; `<mask>`, `<s>` and the other "
-        "specials written in a text are read as specials. Where two segmentations have the same score up to rounding, "
-        "an older vocabulary may be segmented differently.",
-        "Licences are those of the corpora above. Of text without a data card they are not known here.",
-    ]
-    if any(record.stage.startswith("import") for record in chain):
-        lines.append(
-            "It was initialised from a model trained by others, whose licence and limits also apply."
-        )
-    return "## Limits\n\n" + "\n".join(f"- {line}" for line in lines)
-
-
 def ancestry(directory: Path) -> Iterable[manifest.Manifest]:
     """Return the manifest of a model, then those of its ancestors that are still available, nearest first."""
     waiting, seen = [directory], set()
@@ -141,8 +167,9 @@ def _code(value: object) -> str:
 
 
 def _front(langs: Sequence[str]) -> str:
-    codes = "".join(f"\n- {json.dumps(lang.split('_')[0])}" for lang in langs)
-    language = f"\nlanguage:{codes}" if langs else ""
+    known = dict.fromkeys(code for code in (lang.split("_")[0] for lang in langs) if code.isalpha())
+    codes = "".join(f"\n- {json.dumps(code)}" for code in known)
+    language = f"\nlanguage:{codes}" if codes else ""
     return f"---\nlibrary_name: transformers{language}\ntags:\n- xling\n- multilingual\n---"
 
 
@@ -197,9 +224,21 @@ def _stage(record: manifest.Manifest) -> str:
     if record.counts:
         lines.append(_counts(record.counts))
     if record.inputs:
-        rows = [[_code(name), _code(digest[:16])] for name, digest in record.inputs.items()]
+        named = record.inputs if len(record.inputs) <= _MOST_INPUTS else _by_folder(record.inputs)
+        rows = [[_code(name), _code(digest[:16])] for name, digest in named.items()]
         lines.append(_table(("made from", "SHA-256"), rows))
     return "\n\n".join(lines)
+
+
+def _by_folder(inputs: Mapping[str, str]) -> dict[str, str]:
+    """Return each folder with its number of files -> SHA-256 of their names and digests."""
+    folders: dict[Path, list[str]] = {}
+    for name, digest in inputs.items():
+        folders.setdefault(Path(name).parent, []).append(f"{Path(name).name} {digest}")
+    return {
+        f"{folder}: {len(lines)} files": hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+        for folder, lines in folders.items()
+    }
 
 
 def _counts(counts: dict[str, Any]) -> str:
@@ -223,6 +262,12 @@ def _counts(counts: dict[str, Any]) -> str:
             for lang, c in trains.items()
         ]
         parts.append(_table(("language", "items", "tokens", "share"), rows, 3))
+    if aligned := _aligned(counts):
+        rows = [
+            [_cell(source), _cell(" ".join(langs)), f"{sum(langs.values()):,}"]
+            for source, langs in aligned.items()
+        ]
+        parts.append(_table(("aligned text", "languages", "texts"), rows, 1))
     return "\n\n".join(part for part in parts if part)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xling.core import languages, manifest
+from xling.core import inputs, languages, manifest
 from xling.core.errors import UserError
 from xling.hub import express
 from xling.hub.settings import ExportConfig, MeasureConfig, MergeConfig, TrimConfig
@@ -31,8 +31,8 @@ def trim(cfg: TrimConfig) -> list[Path]:
         raise UserError(
             f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "use the model as it is"
         )
-    inputs = [cfg.checkpoint, *paths]
-    if not manifest.is_finished(cfg.out, "trim", cfg, inputs):
+    read = [cfg.checkpoint, *paths]
+    if not manifest.is_finished(cfg.out, "trim", cfg, read):
         kinds = [published.TASK] if (cfg.checkpoint / published.TASK_FILE).is_file() else published.OURS
         if published.check_model(cfg.checkpoint, *kinds).get("shape", {}).get("char_cnn"):
             raise UserError(
@@ -40,11 +40,21 @@ def trim(cfg: TrimConfig) -> list[Path]:
                 "a model with a vector for each piece",
                 "it reads characters: there is little to trim",
             )
-    return inputs
+    return read
 
 
 def export_hf(cfg: ExportConfig) -> None:
-    """Check the model of ``xling export hf`` and ``onnx``.
+    """Check the model of ``xling export hf``.
+
+    Raises:
+        UserError: as `xling.hub.express.check_hf`.
+    """
+    if not (cfg.checkpoint / inputs.STATIC).is_file():
+        express.check_hf(cfg.checkpoint)
+
+
+def export_onnx(cfg: ExportConfig) -> None:
+    """Check the model of ``xling export onnx``.
 
     Raises:
         UserError: as `xling.hub.express.check_hf`.

@@ -7,6 +7,7 @@ import shutil
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from xling.hub import (
     modernbert,
     original,
     sentence,
+    static_export,
     t5,
     tokenizer,
 )
@@ -38,6 +40,7 @@ from xling.models.encoder import PAD, EncoderConfig
 from xling.models.generate import BOS, EOS, allowed_tokens
 from xling.models.published import TASK_FILE
 from xling.models.seq2seq import Seq2SeqConfig
+from xling.models.static import is_static
 from xling.text import vocab
 from xling.transfer import tune
 
@@ -76,7 +79,8 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
 
     A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, with rotary positions a
     ``ModernBertForMaskedLM``. A fine-tuned encoder becomes the class for its task. A model with a decoder
-    becomes a class of BART's family or, with relative positions, of T5's, with its generation config.
+    becomes a class of BART's family or, with relative positions, of T5's, with its generation config. A static
+    encoder comes with the code of its class.
 
     Raises:
         UserError: the model has a part that these classes lack, or there is no model.
@@ -84,7 +88,7 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     inputs = [cfg.checkpoint, *cfg.scores]
     if done := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
         return done
-    convert = converter(cfg)
+    convert = partial(static_export.write, cfg) if is_static(cfg.checkpoint) else converter(cfg)
     with manifest.publish(cfg.out, "export hf", cfg, inputs) as publication:
         publication.counts |= convert(publication.path)
     return manifest.read(cfg.out)

@@ -19,6 +19,8 @@ WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
 OURS = ("xlm-roberta", "bert", "modernbert", "mbart", "m2m_100", "bart", "t5", "mt5", "umt5")
 """Types that become models of ours."""
+STATIC = "xling_static"
+"""Type of an exported static encoder of ours."""
 COMPUTED = (
     "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet", "xlm",
 )  # fmt: skip
@@ -42,9 +44,10 @@ class Source:
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
-    """Check the files of a model, and import it; see `xling.hub.imports.run_hf`."""
+    """Check the files of a model, and import it; see `xling.hub.imports.run_hf` and `xling.hub.static_export.read`."""
     source = checked(cfg)
-    done: manifest.Manifest = load("xling.hub.imports:run_hf")(cfg, source)
+    runner = "xling.hub.static_export:read" if source.kind == STATIC else "xling.hub.imports:run_hf"
+    done: manifest.Manifest = load(runner)(cfg, source)
     return done
 
 
@@ -98,6 +101,9 @@ def checked(cfg: ImportConfig) -> Source:
     inputs.refuse_place(cfg.out, [folder])
     config = read_json(folder / "config.json")
     kind = str(config.get("model_type"))
+    if kind == STATIC:
+        check_file(folder / SAFE)
+        return Source(folder, config, kind)
     if kind not in (*OURS, *COMPUTED):
         reason = f", and {UNFIT[kind]}" if kind in UNFIT else ""
         raise UserError(

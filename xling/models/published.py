@@ -120,6 +120,12 @@ def check_file(path: Path) -> None:
                 f"a directory with {path.name}",
                 "give the checkpoint that it was fine-tuned from",
             )
+        if (path.parent / inputs.STATIC).is_file():
+            raise UserError(
+                f"{path.parent} is a static encoder",
+                f"a directory with {path.name}, from `xling pretrain` or `xling finetune`",
+                "use it with `xling eval`, `xling label` or `xling export hf`",
+            )
         fix = f"run `xling {'pretrain' if path.name == MODEL_FILE else 'finetune'}` first"
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
 

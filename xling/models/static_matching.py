@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from xling.models.static import StaticEncoder, unit
+from xling.models.static_vectors import StaticEncoder, unit
 from xling.text.features import tokens
 
 if TYPE_CHECKING:

@@ -27,15 +27,8 @@ from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.models.static import (
-    FREQUENT,
-    StaticEncoder,
-    fresh_table,
-    load,
-    save,
-    unit,
-    word_hash,
-)
+from xling.models.static import FREQUENT, fresh_table, load, save
+from xling.models.static_vectors import StaticEncoder, unit, word_hash
 from xling.text.nway import RowSet, open_rows, words_of
 from xling.training.latent import latent_table
 from xling.training.static_settings import StaticTraining

@@ -20,8 +20,8 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.models import static
-from xling.models.static import StaticEncoder, unit
 from xling.models.static_matching import matched
+from xling.models.static_vectors import StaticEncoder, unit
 from xling.text.links import Linked, read
 from xling.transfer.encode import Row, is_soft, shares_of
 from xling.transfer.link_words import LinkedWords

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
-from xling.models.static import StaticEncoder, unit
 from xling.models.static_matching import matched_all
+from xling.models.static_vectors import StaticEncoder, unit
 from xling.text.features import tokens
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
-from xling.models.static import StaticEncoder
+from xling.models.static_vectors import StaticEncoder
 from xling.text.features import is_unspaced
 from xling.transfer.common_words import NUM_FEATURES as NUM_COMMON
 from xling.transfer.common_words import common_words, drawn_marks, not_opening

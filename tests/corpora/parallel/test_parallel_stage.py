@@ -22,8 +22,8 @@ from xling.corpora.toyworld import para
 from xling.corpora.why import WhyConfig
 from xling.corpora.why import run as why
 from xling.models import static
-from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
+from xling.models.static_vectors import StaticEncoder
 from xling.text.features import hashed
 
 NAME = "corpus parallel"

@@ -1,0 +1,215 @@
+"""An exported static encoder computes our vectors without xling, and comes back unchanged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from xling import cli
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.hub import card, source, static_export
+from xling.hub.export import run_hf
+from xling.hub.modeling_static import StaticEncoderConfig, StaticEncoderModel, StaticSentences
+from xling.hub.settings import ExportConfig, ImportConfig
+from xling.models import static
+from xling.models.static_config import StaticConfig
+from xling.models.static_matching import matched_all
+from xling.models.static_vectors import unit, word_hash
+from xling.text import han
+
+TEXTS = (
+    "The old woman sees a red boat near the river.", "the a the", "جارتي تبيع خبزا", "หญิงชราเห็นเรือ 12", "圖書館 図書",
+    "", "Меркель मर्केल মার্কেল", "가을 하늘 ⅷ ١٢٣", "👩‍👩‍👧 \U00020000",
+)  # fmt: skip
+LOAD = """
+import json, sys
+for name in ("xling", "opencc", "jaxtyping"):
+    sys.modules[name] = None  # an import of it is an error
+import numpy as np
+folder, again, texts, out = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
+from transformers import AutoModel
+model = AutoModel.from_pretrained(folder, trust_remote_code=True)
+from sentence_transformers import SentenceTransformer
+sentences = SentenceTransformer(folder, trust_remote_code=True, device="cpu")
+sentences.save(again)
+saved = SentenceTransformer(again, trust_remote_code=True, device="cpu")
+np.savez(
+    out, vectors=model(texts), encoded=sentences.encode(texts, batch_size=2), saved=saved.encode(texts),
+    prompted=sentences.encode(texts, prompt="x "), words=model.words(texts), matches=model.matches(texts, texts[::-1]),
+    size=sentences.get_embedding_dimension(),
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A static encoder with a random table, made from aligned text of two sources."""
+    folder = tmp_path_factory.mktemp("static")
+    with manifest.publish(folder / "rows", "corpus nway", {}, []) as made:
+        made.counts["rows"] = {
+            "bible": {"en": 5, "zh": 4, "zh_Hant": 3},
+            "<b>|": {"sw": 2, "007": 1, "<i>": 1},
+        }
+    with manifest.publish(folder / "model", "pretrain static", {}, [folder / "rows"]) as made:
+        share = {word_hash("the"): 0.05, word_hash("圖書"): 0.01}
+        static.save(static.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path)
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def exported(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("exported") / "out"
+    assert run_hf(ExportConfig(encoder, out)).counts["class"] == "StaticEncoderModel"
+    return out
+
+
+@pytest.fixture(scope="module")
+def computed(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a program without xling computes from the export."""
+    folder = tmp_path_factory.mktemp("computed")
+    words = [sys.executable, "-c", LOAD, str(exported), str(folder / "again"), json.dumps(TEXTS)]
+    environment = {"HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*words, str(folder / "made.npz")],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(folder / "made.npz") as made:
+        return dict(made)
+
+
+def test_programs_without_xling_compute_our_vectors(encoder: Path, computed: dict[str, Any]) -> None:
+    ours = static.load(encoder)
+    vectors = unit(ours.sentences(TEXTS)).numpy()
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert np.abs(lengths[[0, 1, 2, 3, 4, 6, 7, 8]] - 1).max() < 1e-5 and lengths[5] == 0
+    for name in ("vectors", "encoded", "saved"):
+        assert np.abs(computed[name] - vectors).max() < 1e-6, name
+    prompted = unit(ours.sentences([f"x {text}" for text in TEXTS])).numpy()
+    assert np.abs(computed["prompted"] - prompted).max() < 1e-6
+    assert np.abs(computed["words"] - ours.words(TEXTS).numpy()).max() < 1e-6
+    assert np.abs(computed["matches"] - matched_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
+    assert int(computed["size"]) == vectors.shape[1] == 40
+
+
+def test_every_chinese_character_has_the_same_form(exported: Path) -> None:
+    code: dict[str, Any] = {}
+    exec((exported / "han.py").read_text(encoding="utf-8"), code)  # ours, just written
+    characters = "".join(map(chr, range(0x20, 0x32000)))
+    assert len(han.table()) > 4000 and code["simplified"](characters) == han.simplified(characters)
+
+
+def test_an_export_comes_back_unchanged(encoder: Path, exported: Path, tmp_path: Path) -> None:
+    source.run_hf(ImportConfig(exported, tmp_path / "back"))
+    before, after = static.load(encoder), static.load(tmp_path / "back")
+    assert torch.equal(before.table, after.table)
+    assert (before.cfg, before.share) == (after.cfg, after.share)
+
+
+def test_the_card_says_how_to_load_it_and_which_languages_it_read(exported: Path) -> None:
+    text = (exported / "README.md").read_text(encoding="utf-8")
+    front = text.split("---")[1]
+    assert front.count('- "zh"') == 1 and '"sw"' in front and "007" not in front
+    assert (
+        'SentenceTransformer("DIR", trust_remote_code=True)' in text and "4,096 vectors of 24 numbers" in text
+    )
+    assert "| bible " in text and "en zh zh_Hant" in text and "&lt;b>" in text and "<i>" not in text
+
+
+def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
+    for number in range(21):
+        path = tmp_path / f"data/{number % 2}" / f"{number:02}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(number))
+    files = sorted((tmp_path / "data").rglob("*.txt"))
+    for name, inputs in (("few", files[:20]), ("many", files)):
+        with manifest.publish(tmp_path / name, "test", {}, inputs):
+            pass
+    few, many = (card.compose(tmp_path / name, "", "", ()) for name in ("few", "many"))
+    assert "00.txt`" in few and "files`" not in few
+    assert "data/0: 11 files`" in many and "data/1: 10 files`" in many and ".txt`" not in many
+    files[0].write_text("other")
+    with manifest.publish(tmp_path / "other", "test", {}, files):
+        pass
+    other = card.compose(tmp_path / "other", "", "", ())
+    assert sum(a != b for a, b in zip(many.splitlines(), other.splitlines(), strict=True)) == 2, (
+        "name and a digest"
+    )
+
+
+def test_portable_code_names_neither_xling_nor_packages_for_types() -> None:
+    code = (
+        '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.han import simplified\n\n'
+    )
+    code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core import code\n\nx = 1\n"
+    made = static_export.portable(code)
+    assert made.startswith("# From xling ")
+    assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplified\n\nx = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.safetensors", None, "no file .*model.safetensors"),
+        ("model.safetensors", b"\x08", "is not a static encoder"),
+        ("config.json", {"features": 1}, "version 1 of the word features"),
+        ("config.json", {"dim": 23}, "is not a static encoder"),
+    ],
+)
+def test_a_damaged_export_is_not_imported(
+    exported: Path, tmp_path: Path, name: str, content: Any, message: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    if isinstance(content, dict):
+        settings = json.loads((copy / name).read_text()) | content
+        (copy / name).write_text(json.dumps(settings))
+    elif content is None:
+        (copy / name).unlink()
+    else:
+        (copy / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        source.run_hf(ImportConfig(copy, tmp_path / "back"))
+    assert not (tmp_path / "back").exists()
+
+
+def test_other_code_does_not_read_the_weights() -> None:
+    with pytest.raises(ValueError, match="features=1; this code computes version"):
+        StaticEncoderConfig(features=1)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "fairseq"])
+def test_other_exports_say_that_the_encoder_is_static(
+    encoder: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["export", kind, str(encoder), str(tmp_path / "out")]) == 2
+    assert "is a static encoder" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_the_classes_work_here_as_well(encoder: Path) -> None:
+    """The exported classes are those of this repository; `computed` runs their copies."""
+    ours = static.load(encoder)
+    config = StaticEncoderConfig(**{"dim": 24, "bits": 12, "sketch": 16, "num_frequent": len(ours.share)})
+    model = StaticEncoderModel(config)
+    model.table.data.copy_(ours.table)
+    frequent: Any = model.frequent
+    share: Any = model.share
+    frequent.copy_(torch.tensor(list(ours.share)))
+    share.copy_(torch.tensor(list(ours.share.values())))
+    assert torch.equal(model(TEXTS), unit(ours.sentences(TEXTS)))
+    sentences = StaticSentences(model)
+    assert torch.equal(sentences(sentences.tokenize(TEXTS))["sentence_embedding"], model(TEXTS))
+    assert sentences.get_sentence_embedding_dimension() == 40

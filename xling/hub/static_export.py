@@ -1,0 +1,159 @@
+"""Export of a static encoder with the code that computes it, for programs without xling, and its import.
+
+No class of transformers hashes the n-grams of words, so the directory carries copies of the files that do.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from dataclasses import asdict, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from xling.core import manifest
+from xling.core.code import described
+from xling.hub import card, source
+from xling.hub.settings import ExportConfig, ImportConfig
+from xling.models import static
+from xling.models.static_config import StaticConfig
+from xling.text import han
+
+MODULE, CONFIG, CLASS, SENTENCES = (
+    "modeling_static",
+    "StaticEncoderConfig",
+    "StaticEncoderModel",
+    "StaticSentences",
+)
+CODE = (
+    "hub/modeling_static.py", "models/static_matching.py", "models/static_vectors.py", "text/features.py",
+    "text/romanise.py",
+)  # fmt: skip
+"""Files that are copied; `xling.text.han` becomes one without OpenCC."""
+_HAN = '''"""Chinese characters in one form. The table is made from that of OpenCC (Apache licence 2.0)."""
+
+_TABLE = str.maketrans(
+    {old},
+    {new},
+)
+
+
+def simplified(text: str) -> str:
+    """Return a text with every Chinese character in its simplified form."""
+    return text if text.isascii() else text.translate(_TABLE)
+'''
+_USAGE = """```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("DIR", trust_remote_code=True)  # runs the Python files of this directory
+vectors = model.encode(["Habari ya asubuhi.", "Good morning."])
+```
+
+```python
+from transformers import AutoModel
+
+model = AutoModel.from_pretrained("DIR", trust_remote_code=True)
+vectors = model(["Habari ya asubuhi."])  # sentences, of length 1
+words = model.words(["habari", "news"])  # words
+scores = model.matches(["Habari ya asubuhi."], ["Good morning.", "Thank you."])  # word by word, to rank candidates
+```
+
+Before you compare texts of two languages, subtract from the vectors of each language their mean, and scale them to
+length 1 again: the mean tells the language more than what is said."""
+_LIMITS = (
+    "A word has one vector, whatever its sentence. The order of words does not count.",
+    "Words and sentences of languages that are not listed have vectors too, by their spelling alone.",
+    "The classes compute on the CPU and are not trained further there.",
+    "Licences are those of the texts that it was trained on; they are not known here. The code has the MIT licence.",
+)
+
+
+def write(cfg: ExportConfig, out: Path) -> dict[str, Any]:
+    """Write a static encoder, its code and its card into a directory, and return counts.
+
+    Raises:
+        UserError: the encoder is damaged or of another version, or a file of ``cfg.scores`` contains no scores.
+    """
+    encoder = static.load(cfg.checkpoint)
+    tensors = load_file(cfg.checkpoint / static.WEIGHTS_FILE)
+    save_file(tensors, out / source.SAFE, metadata={"format": "pt"})
+    settings = _settings(encoder.cfg, len(encoder.share))
+    _write_json(out / "config.json", settings)
+    _write_json(out / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{MODULE}.{SENTENCES}"}])
+    for name in CODE:
+        code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
+        (out / Path(name).name).write_text(portable(code), encoding="utf-8")
+    old, new = repr("".join(map(chr, han.table()))), repr("".join(han.table().values()))
+    (out / "han.py").write_text(_header() + _HAN.format(old=old, new=new), encoding="utf-8")
+    text = card.compose(cfg.checkpoint, _shape(settings), _USAGE, _LIMITS, cfg.scores)
+    (out / "README.md").write_text(text, encoding="utf-8")
+    return {"class": CLASS, "parameters": encoder.table.numel()}
+
+
+def read(cfg: ImportConfig, model: source.Source) -> manifest.Manifest:
+    """Import an exported static encoder as `xling pretrain static` publishes one. Its code is not run.
+
+    Raises:
+        UserError: the files are damaged or of another version.
+    """
+    if done := manifest.up_to_date(cfg.out, "import hf", cfg, [model.folder]):
+        return done
+    with manifest.publish(cfg.out, "import hf", cfg, [model.folder]) as publication:
+        shutil.copyfile(model.folder / source.SAFE, publication.path / static.WEIGHTS_FILE)
+        settings = {f.name: model.config[f.name] for f in fields(StaticConfig) if f.name in model.config}
+        (publication.path / static.CONFIG_FILE).write_text(
+            json.dumps(settings, indent=1) + "\n", encoding="utf-8"
+        )
+        static.load(publication.path)
+    return manifest.read(cfg.out)
+
+
+def portable(code: str) -> str:
+    """Return the code of a module of xling for a directory that has copies of the modules it imports.
+
+    Imports from xling become imports from the same directory. Blocks for type checkers are left out, since
+    transformers asks for every package that a file names.
+    """
+    lines = code.splitlines(keepends=True)
+    for node in ast.parse(code).body:
+        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("xling."):
+            package = node.module.rpartition(".")[2]
+            lines[node.lineno - 1] = lines[node.lineno - 1].replace(node.module, f".{package}", 1)
+        elif is_for_types:
+            for number in range(node.lineno - 1, (node.end_lineno or node.lineno) + 1):
+                lines[number] = ""
+    return _header() + "".join(lines).replace("from typing import TYPE_CHECKING\n", "")
+
+
+def _header() -> str:
+    return f"# From xling {described()}, MIT licence.\n"
+
+
+def _settings(shape: Any, num_frequent: int) -> dict[str, Any]:
+    return {
+        "architectures": [CLASS],
+        "auto_map": {"AutoConfig": f"{MODULE}.{CONFIG}", "AutoModel": f"{MODULE}.{CLASS}"},
+        "model_type": source.STATIC,
+        **asdict(shape),
+        "num_frequent": num_frequent,
+        "dtype": "float32",  # of the numbers it computes with; those of the file are float16
+        "torch_dtype": "float32",
+    }
+
+
+def _shape(settings: dict[str, Any]) -> str:
+    return (
+        f"A static encoder of words and sentences, class `{CLASS}`, whose code is in this directory: a word is the "
+        "mean of the vectors of its hashed n-grams, a sentence the weighted sum of its words. It has "
+        f"{1 << settings['bits']:,} vectors of {settings['dim']} numbers. A random projection of the spelling to "
+        f"{settings['sketch']} numbers is appended to the vector of a sentence."
+    )
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
