@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -184,6 +185,13 @@ def test_a_damaged_export_is_not_imported(
     with pytest.raises(UserError, match=message):
         source.run_hf(ImportConfig(copy, tmp_path / "back"))
     assert not (tmp_path / "back").exists()
+
+
+def test_the_model_names_every_file_of_code(exported: Path) -> None:
+    """transformers 4 copies the files that the model names, and not those that these name."""
+    text = (exported / "modeling_static.py").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\s*from\s+\.(\S+)\s+import", text, re.MULTILINE)) | {"modeling_static"}
+    assert named == {path.stem for path in exported.glob("*.py")}
 
 
 def test_other_code_does_not_read_the_weights() -> None:

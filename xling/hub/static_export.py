@@ -46,6 +46,12 @@ def simplified(text: str) -> str:
     """Return a text with every Chinese character in its simplified form."""
     return text if text.isascii() else text.translate(_TABLE)
 '''
+_COPIED = """
+
+# Versions of transformers before 5 copy only the files that this one names.
+from .han import simplified  # noqa: E402, F401
+from .romanise import romanise  # noqa: E402, F401
+"""
 _USAGE = """```python
 from sentence_transformers import SentenceTransformer
 
@@ -86,7 +92,8 @@ def write(cfg: ExportConfig, out: Path) -> dict[str, Any]:
     _write_json(out / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{MODULE}.{SENTENCES}"}])
     for name in CODE:
         code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
-        (out / Path(name).name).write_text(portable(code), encoding="utf-8")
+        more = _COPIED if name == CODE[0] else ""
+        (out / Path(name).name).write_text(portable(code) + more, encoding="utf-8")
     old, new = repr("".join(map(chr, han.table()))), repr("".join(han.table().values()))
     (out / "han.py").write_text(_header() + _HAN.format(old=old, new=new), encoding="utf-8")
     text = card.compose(cfg.checkpoint, _shape(settings), _USAGE, _LIMITS, cfg.scores)
