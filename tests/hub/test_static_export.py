@@ -73,10 +73,8 @@ def exported(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
-def computed(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def computed(exported: Path, folder: Path) -> dict[str, Any]:
     """What a program without xling computes from the export."""
-    folder = tmp_path_factory.mktemp("computed")
     words = [sys.executable, "-c", LOAD, str(exported), str(folder / "again"), json.dumps(TEXTS)]
     environment = {"HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -92,18 +90,19 @@ def computed(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         return dict(made)
 
 
-def test_programs_without_xling_compute_our_vectors(encoder: Path, computed: dict[str, Any]) -> None:
-    ours = static.load(encoder)
+@pytest.mark.slow
+def test_programs_without_xling_compute_our_vectors(encoder: Path, exported: Path, tmp_path: Path) -> None:
+    made, ours = computed(exported, tmp_path), static.load(encoder)
     vectors = unit(ours.sentences(TEXTS)).numpy()
     lengths = np.linalg.norm(vectors, axis=1)
     assert np.abs(lengths[[0, 1, 2, 3, 4, 6, 7, 8]] - 1).max() < 1e-5 and lengths[5] == 0
     for name in ("vectors", "encoded", "saved"):
-        assert np.abs(computed[name] - vectors).max() < 1e-6, name
+        assert np.abs(made[name] - vectors).max() < 1e-6, name
     prompted = unit(ours.sentences([f"x {text}" for text in TEXTS])).numpy()
-    assert np.abs(computed["prompted"] - prompted).max() < 1e-6
-    assert np.abs(computed["words"] - ours.words(TEXTS).numpy()).max() < 1e-6
-    assert np.abs(computed["matches"] - matched_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
-    assert int(computed["size"]) == vectors.shape[1] == 40
+    assert np.abs(made["prompted"] - prompted).max() < 1e-6
+    assert np.abs(made["words"] - ours.words(TEXTS).numpy()).max() < 1e-6
+    assert np.abs(made["matches"] - matched_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
+    assert int(made["size"]) == vectors.shape[1] == 40
 
 
 def test_every_chinese_character_has_the_same_form(exported: Path) -> None:
