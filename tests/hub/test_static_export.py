@@ -186,6 +186,18 @@ def test_a_damaged_export_is_not_imported(
     assert not (tmp_path / "back").exists()
 
 
+def test_settings_of_other_models_are_refused(
+    encoder: Path, exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert cli.main(["export", "hf", str(encoder), str(out), "pooling=cls"]) == 2
+    assert "valid: pooling=mean" in capsys.readouterr().err
+    with pytest.raises(UserError, match="has no pieces"):
+        source.run_hf(ImportConfig(exported, out, extend_vocab=encoder))
+    assert not out.exists()
+    assert source.run_hf(ImportConfig(exported, out, langs=("swh", "en"))).counts["langs"] == ["sw", "en"]
+
+
 def test_the_model_names_every_file_of_code(exported: Path) -> None:
     """transformers 4 copies the files that the model names, and not those that these name."""
     text = (exported / "modeling_static.py").read_text(encoding="utf-8")

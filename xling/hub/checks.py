@@ -47,10 +47,16 @@ def export_hf(cfg: ExportConfig) -> None:
     """Check the model of ``xling export hf``.
 
     Raises:
-        UserError: as `xling.hub.express.check_hf`.
+        UserError: as `xling.hub.express.check_hf`; or another pooling than the mean of a static encoder.
     """
     if not (cfg.checkpoint / inputs.STATIC).is_file():
         express.check_hf(cfg.checkpoint)
+    elif cfg.pooling != "mean":
+        raise UserError(
+            f"pooling={cfg.pooling}, and {cfg.checkpoint} is a static encoder, which has no states",
+            "pooling=mean",
+            "leave pooling out",
+        )
 
 
 def export_onnx(cfg: ExportConfig) -> None:

@@ -1,7 +1,8 @@
-"""Checks of the ``config.json`` of a model of transformers, alone and against its weights; without torch."""
+"""The ``config.json`` of a model of transformers: its writer, and checks alone and against the weights; without torch."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -152,3 +153,8 @@ def check_weights(config: Mapping[str, Any], shapes: Shapes, folder: Path) -> No
                 f"{wanted} layers, as its configuration says",
                 "copy weights and configuration of one model",
             )
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write settings for other programs into a file."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

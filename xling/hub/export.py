@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from argparse import Namespace
 from collections.abc import Callable
@@ -119,12 +118,12 @@ def converter(
 
     def write(out: Path) -> dict[str, Any]:
         save_file(weights, out / WEIGHTS, metadata={"format": "pt"})
-        _write_json(out / "config.json", settings)
+        configs.write_json(out / "config.json", settings)
         more = model.symbols.names() if model.symbols else ()
         tokenizer.save(fast, out, model.shape.max_positions, more, segments)
         if model.symbols is not None:
             assert isinstance(model.shape, Seq2SeqConfig)
-            _write_json(out / "generation_config.json", _generation_config(model.shape, model.symbols))
+            configs.write_json(out / "generation_config.json", _generation_config(model.shape, model.symbols))
         if settings["architectures"][0] in FOR_VECTORS:
             names = [str(fast.id_to_token(number)) for number in range(settings["vocab_size"])]
             sentence.write(out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling)
@@ -145,7 +144,7 @@ def _converter_of(
 
     def write(out: Path) -> dict[str, Any]:
         save_file(layouts.plain(model.weights), out / WEIGHTS, metadata={"format": "pt"})
-        _write_json(out / "config.json", model.settings)
+        configs.write_json(out / "config.json", model.settings)
         original.save_tokenizer(model, cfg.checkpoint, out)
         text = card.write(cfg.checkpoint, original.card_settings(model), cfg.scores, usage=example)
         (out / "README.md").write_text(text, encoding="utf-8")
@@ -364,10 +363,6 @@ def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) 
 def _copy_spm(directory: Path, out: Path) -> None:
     if (directory / vocab.SPM).is_file():
         shutil.copy(directory / vocab.SPM, out / "sentencepiece.bpe.model")
-
-
-def _write_json(path: Path, settings: dict[str, Any]) -> None:
-    path.write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _count(weights: dict[str, Tensor]) -> int:

@@ -6,10 +6,11 @@ encoder and pooling gives them the weight 0. Source: sentence-transformers, ``Wo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from xling.hub import configs
 
 POOLINGS = ("mean", "cls")
 _PREFIX = "sentence_transformers.models."
@@ -51,9 +52,5 @@ def write(out: Path, dim: int, names: Sequence[str], specials: Sequence[str], po
         listed.append({"idx": number, "name": str(number), "path": folder, "type": _PREFIX + name})
         if settings:
             (out / folder).mkdir()
-            _write(out / folder / "config.json", settings)
-    _write(out / "modules.json", listed)
-
-
-def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            configs.write_json(out / folder / "config.json", settings)
+    configs.write_json(out / "modules.json", listed)

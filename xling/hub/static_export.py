@@ -6,7 +6,6 @@ No class of transformers hashes the n-grams of words, so the directory carries c
 from __future__ import annotations
 
 import ast
-import json
 import shutil
 from dataclasses import asdict, fields
 from importlib import resources
@@ -15,9 +14,10 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from xling.core import manifest
+from xling.core import languages, manifest
 from xling.core.code import described
-from xling.hub import card, source
+from xling.core.errors import UserError
+from xling.hub import card, configs, source
 from xling.hub.settings import ExportConfig, ImportConfig
 from xling.models import static
 from xling.models.static_config import StaticConfig
@@ -49,8 +49,8 @@ def simplified(text: str) -> str:
 _COPIED = """
 
 # Versions of transformers before 5 copy only the files that this one names.
-from .han import simplified  # noqa: E402, F401
-from .romanise import romanise  # noqa: E402, F401
+from .han import simplified
+from .romanise import romanise
 """
 _USAGE = """```python
 from sentence_transformers import SentenceTransformer
@@ -88,8 +88,10 @@ def write(cfg: ExportConfig, out: Path) -> dict[str, Any]:
     tensors = load_file(cfg.checkpoint / static.WEIGHTS_FILE)
     save_file(tensors, out / source.SAFE, metadata={"format": "pt"})
     settings = _settings(encoder.cfg, len(encoder.share))
-    _write_json(out / "config.json", settings)
-    _write_json(out / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{MODULE}.{SENTENCES}"}])
+    configs.write_json(out / "config.json", settings)
+    configs.write_json(
+        out / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{MODULE}.{SENTENCES}"}]
+    )
     for name in CODE:
         code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
         more = _COPIED if name == CODE[0] else ""
@@ -105,16 +107,22 @@ def read(cfg: ImportConfig, model: source.Source) -> manifest.Manifest:
     """Import an exported static encoder as `xling pretrain static` publishes one. Its code is not run.
 
     Raises:
-        UserError: the files are damaged or of another version.
+        UserError: the files are damaged or of another version, or ``extend_vocab`` is given.
     """
+    if cfg.extend_vocab:
+        raise UserError(
+            f"extend_vocab={cfg.extend_vocab} is given, and {cfg.source} is a static encoder, which has no pieces",
+            "no extend_vocab=",
+            "leave extend_vocab out",
+        )
+    langs = [languages.get(lang).code for lang in cfg.langs]
     if done := manifest.up_to_date(cfg.out, "import hf", cfg, [model.folder]):
         return done
     with manifest.publish(cfg.out, "import hf", cfg, [model.folder]) as publication:
         shutil.copyfile(model.folder / source.SAFE, publication.path / static.WEIGHTS_FILE)
         settings = {f.name: model.config[f.name] for f in fields(StaticConfig) if f.name in model.config}
-        (publication.path / static.CONFIG_FILE).write_text(
-            json.dumps(settings, indent=1) + "\n", encoding="utf-8"
-        )
+        configs.write_json(publication.path / static.CONFIG_FILE, settings)
+        publication.counts["langs"] = langs
         static.load(publication.path)
     return manifest.read(cfg.out)
 
@@ -160,7 +168,3 @@ def _shape(settings: dict[str, Any]) -> str:
         f"{1 << settings['bits']:,} vectors of {settings['dim']} numbers. A random projection of the spelling to "
         f"{settings['sketch']} numbers is appended to the vector of a sentence."
     )
-
-
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
