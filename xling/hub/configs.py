@@ -1,4 +1,4 @@
-"""The ``config.json`` of a model of transformers: its writer, and checks alone and against the weights; without torch."""
+"""The ``config.json`` of a model of transformers: its writer and its checks, without torch."""
 
 from __future__ import annotations
 
