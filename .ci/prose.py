@@ -305,10 +305,9 @@ def misspellings(files: list[Path]) -> dict[Path, list[Fault]]:
 
 
 def faults_of_document(path: Path) -> list[Fault]:
-    """Collect the faults of a Markdown file, spelling aside; of a record in ``docs/history``, those of its links."""
+    """Collect the faults of a Markdown file, spelling aside."""
     text = path.read_text(encoding="utf-8")
-    prose = () if path.parent.name == "history" else faults_of_prose(markdown_passages(text))
-    return [*prose, *faults_of_links(path, text)]
+    return [*faults_of_prose(markdown_passages(text)), *faults_of_links(path, text)]
 
 
 def faults_of_docstrings(path: Path) -> list[Fault]:

@@ -1,7 +1,7 @@
 """Estimate of the cost of a build by phase: ``xling corpus mono ... dry_run=true``. Only lists of files are read.
 
 Parts, ranges and files come from the plan that the build itself would make. Seconds, bytes and memory are rates of
-builds on real pages (``docs/results.d/corpora-build.md``) times sizes; those of ``near``, ``fit``, ``score``, ``cut``
+builds on real pages (``docs/results.d/corpora.md``) times sizes; those of ``near``, ``fit``, ``score``, ``cut``
 and ``finish`` are guesses. All text is taken to be in the languages asked
 for, so the phases after identification cost less in truth, unless ``lang=all``.
 """
@@ -52,7 +52,7 @@ class Rate:
 
 
 # Seconds of route, read, dedup and filter are those of a streamed build of 20 GB, bytes those of smaller builds
-# (docs/results.d/corpora-build.md). Those of shingle were measured before; the others are high guesses.
+# (docs/results.d/corpora.md). Those of shingle were measured before; the others are high guesses.
 RATES = {
     "route": Rate(0.05, 0.39, 0.37, 7),
     "read": Rate(0.065, 0.39, 0.83, 10),

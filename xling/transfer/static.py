@@ -54,7 +54,7 @@ VOTES = (0.0, 1.0)
 """Weights of the votes of labelled texts, of which the dev rows choose one too."""
 SOFT_VOTES = (0.5,)
 """The same for texts of which a teacher gave probabilities: dev rows with a teacher's labels cannot choose it. It was
-chosen on training rows of SIB-200 in Bulgarian, Hindi and Arabic (`docs/results.d/multifit.md`)."""
+chosen on training rows of SIB-200 in Bulgarian, Hindi and Arabic (`docs/results.d/papers.md`)."""
 INTENT_STRENGTH, INTENT_VOTES = 2.0, 0.3
 """Strength and weight with many classes of few rows."""
 SWITCHED = 9
