@@ -383,7 +383,7 @@ def profile(data: Path, shape: Shape, name: str, objective: str) -> None:
 
 
 def main() -> None:
-    """Print what was asked for."""
+    """Print the measurements that the command line names."""
     parser = argparse.ArgumentParser(description="Pre-training against stock fairseq.")
     parser.add_argument("shape", nargs="?", choices=list(SHAPES))
     parser.add_argument("--objective", default="mmlm", choices=["mmlm", "mbart", "mass", "translation"])
