@@ -22,6 +22,8 @@ from pathlib import Path
 
 GUIDES = Path(__file__).resolve().parents[1] / "docs" / "guides"
 ORDER = ("corpus", "train", "evaluate", "translate", "adapt", "slurm", "extend")
+OTHERS = ("eval list", "eval rescore", "eval power", "eval seal", "eval verify", "finetune mt")
+"""Commands that do not take the settings of the stage that their first word names."""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = re.compile(r"<!-- tiny ([\w -]+): (.*?) -->")
 
@@ -39,7 +41,7 @@ def smaller(line: str, tiny: dict[str, list[str]]) -> str:
     named = match[1] if match else ""
     stages = [stage for stage in tiny if f"{named} ".startswith(f"{stage} ")]
     command = " ".join(named.split()[:2])
-    if not stages or (command in ("eval list", "eval rescore", "finetune mt") and command not in tiny):
+    if not stages or (command in OTHERS and command not in tiny):
         return line
     words = tiny[max(stages, key=len)]
     keys = {word.partition("=")[0] for word in words}

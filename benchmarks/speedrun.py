@@ -1,4 +1,4 @@
-"""The speed run: `xling run hour` under a fixed budget, its score, and one row of the table in docs/speedrun.md.
+"""The speed run: `xling run hour` under a fixed budget, its score, and one row (docs/hour.md).
 
 Usage: ``XLING_DATA=FOLDER python -m benchmarks.speedrun "what was changed" [key=value ...]``. The settings are those of
 `xling run hour`; ``out`` (default ``runs/speedrun``) has to be new. The score is the mean over the suites of
@@ -44,7 +44,7 @@ def averages(scores: list[Score]) -> dict[str, float]:
 
 
 def row(what: str, means: dict[str, float], minutes: float, commit: str) -> str:
-    """Return a row of docs/speedrun.md."""
+    """Return a row: what was changed, the score, each suite, minutes, commit."""
     cells = [f"{means[name]:.1f}" if name in means else "-" for name in SUITES]
     score = f"**{statistics.fmean(means.values()):.1f}**"
     return "| " + " | ".join([what, score, *cells, f"{minutes:.0f}", commit]) + " |"
