@@ -11,12 +11,12 @@ import torch
 from xling.core import config
 from xling.core.errors import UserError
 from xling.models import checkpoint
+from xling.papers.bits import run
+from xling.papers.bits_settings import BitsConfig
 from xling.text import vocab as vocabulary
 from xling.training import train
 from xling.training.settings import PretrainConfig
-from xling.transfer.bits import run
 from xling.transfer.encode import BOS, EOS, pieces
-from xling.transfer.settings import BitsConfig
 
 
 def test_bits_are_those_of_the_losses_by_hand(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
