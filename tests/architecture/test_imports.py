@@ -125,7 +125,9 @@ def test_every_room_is_described() -> None:
 
 def test_no_room_names_the_papers_as_text() -> None:
     files = [p for room in ("xling", "corpora", "eval", "slurm") for p in (ROOT / room).rglob("*.py")]
-    named = [p for p in files if p.parent.name != "papers" and "xling.papers" in p.read_text(encoding="utf-8")]
+    named = [
+        p for p in files if p.parent.name != "papers" and "xling.papers" in p.read_text(encoding="utf-8")
+    ]
     assert named == []
 
 

@@ -83,9 +83,9 @@ def test_a_command_of_our_own_imports_nothing_of_it(trial: Run) -> None:
         (
             "other",
             "trial_count:COUNT",
-            "trial_count:COUNT is no xling.core.stage_type.Stage of the name 'other'",
+            "trial_count:COUNT is not a Stage of the name 'other'",
         ),
-        ("other", "trial_count:run", "is no xling.core.stage_type.Stage of the name 'other'"),
+        ("other", "trial_count:run", "is not a Stage of the name 'other'"),
         ("other", "trial_absent:COUNT", "cannot be loaded: ModuleNotFoundError"),
     ],
 )

@@ -26,7 +26,7 @@ from xling.core.registry import plugins
 
 _ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "Path": "path"}
-_Classes = Mapping[str, ast.ClassDef]
+_Classes = dict[str, ast.ClassDef]
 _JSON = {"whole number": "integer", "number": "number", "true or false": "boolean"}
 
 
@@ -173,16 +173,17 @@ def _objectives() -> dict[str, tuple[ast.ClassDef, _Classes]]:
     package = find_spec("xling.objectives")
     folders = map(Path, (package and package.submodule_search_locations) or ())
     ours = _classes(*(path for folder in folders for path in sorted(folder.glob("*.py"))))
-    found = {name: (node, ours) for node in ours.values() if (name := _name_of(node))}
+    objectives = {name: (node, ours) for node in ours.values() if (name := _name_of(node))}
     for point in plugins():
         if point.name.startswith("objective.") and (path := _source(point.module)):
             own = _classes(path)
-            theirs = {name: (node, ours | own) for node in own.values() if (name := _name_of(node))}
-            found |= {name: each for name, each in theirs.items() if _is_whole(each[0], own, each[1])}
-    return found
+            known = ours | own
+            theirs = {name: (node, known) for node in own.values() if (name := _name_of(node))}
+            objectives |= {name: each for name, each in theirs.items() if _is_whole(each[0], own, known)}
+    return objectives
 
 
-def _classes(*paths: Path) -> dict[str, ast.ClassDef]:
+def _classes(*paths: Path) -> _Classes:
     """Return the classes of modules by name."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}

@@ -33,7 +33,7 @@ def _problem(name: str, stage: Any) -> str:
     if words[0] in OTHER_WORDS:
         return "has a name that is taken"
     is_fine = isinstance(stage, Stage) and stage.name == name
-    return "" if is_fine else f"is no xling.core.stage_type.Stage of the name {name!r}"
+    return "" if is_fine else f"is not a Stage of the name {name!r}"
 
 
 STAGES: Registry[Stage] = Registry("command", plugin="command", problem=_problem)

@@ -56,8 +56,8 @@ def without_pieces(shape: Mapping[str, Any]) -> str:
     Args:
         shape: settings of a model by name, as its file records them.
     """
-    found = (name for name, part in PARTS.items() if not part.has_pieces and name in shape)
-    return next((name for name in found if shape[name] != PARTS[name].setting.default), "")
+    lacking = ((name, part.setting.default) for name, part in PARTS.items() if not part.has_pieces)
+    return next((name for name, default in lacking if shape.get(name, default) != default), "")
 
 
 def check(cfg: Any) -> None:
