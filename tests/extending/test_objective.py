@@ -47,10 +47,13 @@ def test_one_of_another_package_is_described_without_torch(tmp_path: Path) -> No
     about = tmp_path / "trial-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: trial\nVersion: 1.0\n")
-    lines = "objective.ending = ending\nobjective.far = far\nobjective.none = no_module\n"
+    lines = (
+        "objective.ending = ending\nobjective.far = far\nobjective.none = no_module\nobjective.torn = torn\n"
+    )
     (about / "entry_points.txt").write_text(f"[xling.plugins]\n{lines}")
     far = "from other import Base\n\n\n@objective('far')\nclass Far(Base):\n    pass\n"
     (tmp_path / "far.py").write_text(far)
+    (tmp_path / "torn.py").write_text("class Torn(")
     places = [str(place) for place in (ROOT, tmp_path, HERE / "trial" / "objectives")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
     command = [sys.executable, "-c", _DESCRIBED]

@@ -175,11 +175,10 @@ def _objectives() -> dict[str, tuple[ast.ClassDef, _Classes]]:
     ours = _classes(*(path for folder in folders for path in sorted(folder.glob("*.py"))))
     objectives = {name: (node, ours) for node in ours.values() if (name := _name_of(node))}
     for point in plugins():
-        if point.name.startswith("objective.") and (path := _source(point.module)):
-            own = _classes(path)
-            known = ours | own
-            theirs = {name: (node, known) for node in own.values() if (name := _name_of(node))}
-            objectives |= {name: each for name, each in theirs.items() if _is_whole(each[0], own, known)}
+        own = _classes_of(point.module) if point.name.startswith("objective.") else {}
+        known = ours | own
+        theirs = {name: (node, known) for node in own.values() if (name := _name_of(node))}
+        objectives = {n: each for n, each in theirs.items() if _is_whole(each[0], own, known)} | objectives
     return objectives
 
 
@@ -189,20 +188,22 @@ def _classes(*paths: Path) -> _Classes:
     return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _source(module: str) -> Path | None:
-    """Return the file of a module without importing it; its packages are imported."""
+def _classes_of(module: str) -> _Classes:
+    """Return the classes of another package's module, which is not imported, though its packages are."""
     try:
         spec = find_spec(module)
-    except Exception:  # a package may raise anything; importing the objective itself will say so
-        return None
-    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+        return _classes(Path(spec.origin)) if spec and spec.origin else {}
+    except Exception:  # a package may raise anything; a training that asks for the objective says so
+        return {}
 
 
-def _is_whole(node: ast.ClassDef, own: _Classes, classes: _Classes) -> bool:
-    """Return whether all that a class of another package inherits or names as its settings is among ``classes``."""
-    inside = [base for base in _bases(node, classes) if base.name in own]
-    names = {ast.unparse(base) for each in inside for base in each.bases}
-    return names | {name for each in inside if (name := _config_of(each))} <= classes.keys()
+def _is_whole(node: ast.ClassDef, own: _Classes, known: _Classes) -> bool:
+    """Return whether all that an objective of another package and its settings inherit is known."""
+    classes = [*_bases(node, known)]
+    settings = [name for each in classes if (name := _config_of(each))]
+    classes += [base for name in settings if name in known for base in _bases(known[name], known)]
+    inherited = {ast.unparse(base) for each in classes if each.name in own for base in each.bases}
+    return {*settings, *inherited} <= known.keys()
 
 
 def _name_of(node: ast.ClassDef) -> str:
