@@ -43,14 +43,14 @@ from typing import Any, get_type_hints
 from xling.core import config, extras, job, manifest, schema
 from xling.core import help as manual
 from xling.core.answer import Answer, Rows, as_json, tell, visible
+from xling.core.commands import OTHER_WORDS
 from xling.core.errors import UserError, nearest, unknown
-from xling.core.pipeline import RECIPES
+from xling.core.pipeline import recipes
 from xling.core.stage import STAGES, Stage, load, run_local
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
-OTHER_WORDS = ("run", "quickstart", "config", "why-rerun", "slurm", "completion", "recipes", "schema")
 JSON = "--json"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
 HELP = ("-h", "--help")
@@ -190,7 +190,7 @@ def dispatch(arguments: list[str]) -> Any:
     # With --json nothing but the answer reaches standard output.
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
         if word == "quickstart":
-            return run_pipeline(RECIPES / "quickstart.yaml", rest, as_json)
+            return run_pipeline(recipes()["quickstart"], rest, as_json)
         if word == "run":
             if not rest or rest[0] in HELP:
                 return manual.pipelines()
@@ -253,13 +253,12 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
 
 def recipe_path(name: str) -> Path:
     """Return a recipe by path, or by its bare name in recipes/."""
-    path = Path(name)
+    path, known = Path(name), recipes()
     if path.suffix in (".yaml", ".yml"):
-        return path if path.is_file() or not (RECIPES / path.name).is_file() else RECIPES / path.name
-    recipe = RECIPES / f"{name}.yaml"
-    if not recipe.is_file():
-        raise unknown("recipe", name, [p.stem for p in RECIPES.glob("*.yaml")])
-    return recipe
+        return path if path.is_file() else known.get(path.stem, path)
+    if name not in known:
+        raise unknown("recipe", name, known)
+    return known[name]
 
 
 def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
@@ -273,9 +272,7 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         key, sign, value = word.removeprefix("--").partition("=")
         if sign and _KEY.fullmatch(key):
             overrides.append(f"{key}={value}")
-        elif word.endswith((".yaml", ".yml")) or (
-            not stage.positional and (RECIPES / f"{word}.yaml").is_file()
-        ):
+        elif word.endswith((".yaml", ".yml")) or (not stage.positional and word in recipes()):
             if recipe is not None:
                 raise UserError(
                     f"two recipes are given: {recipe} and {word}", "one recipe", "leave one of them out"

@@ -16,7 +16,7 @@ from typing import Any
 from xling.core import schema
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
-from xling.core.pipeline import RECIPES
+from xling.core.pipeline import recipes
 from xling.core.stage import STAGES, load
 
 COMMON = ("--json", "--help", "workers=", "cluster=local", "cluster=slurm", "cluster=debug", "slurm.")
@@ -133,7 +133,7 @@ def table() -> Iterator[tuple[str, str]]:
     from xling.slurm.commands import ACTIONS
 
     others = {
-        "run": sorted(p.stem for p in RECIPES.glob("*.yaml")),
+        "run": [*recipes()],
         "quickstart": ["out="],
         "config": [],
         "recipes": [],

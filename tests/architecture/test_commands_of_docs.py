@@ -57,8 +57,8 @@ def check(words: list[str]) -> None:
             assert cli.main(["config", *each]) == 0
         return
     if len(words) > 1 and not re.search("[A-Z]{3}", words[1]):
-        path = pipeline.RECIPES / f"{Path(words[1]).stem}.yaml"
-        assert path.is_file(), f"no recipe {words[1]}"
+        path = pipeline.recipes().get(Path(words[1]).stem)
+        assert path, f"no recipe {words[1]}"
         settings = [word for word in words[2:] if not word.startswith(("cluster=", "slurm.", "--"))]
         for each in expand(settings, pipeline.axes(path)):
             pipeline.read(path, each)

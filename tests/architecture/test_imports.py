@@ -66,6 +66,7 @@ PLANTED = [
     ("xling/transfer/words.py", "from xling.corpora import shards", {CORPORA}),
     ("xling/transfer/tune.py", "from fairseq import utils", {FAIRSEQ}),
     ("xling/attic/__init__.py", "", {ORDER}),
+    ("eval/run.py", "def late() -> None:\n    from xling.papers import pair", {ORDER, CIRCLE}),
     ("corpora/card.py", "from xling.corpora import mono", {CIRCLE}),
     ("eval/suite.py", "def late() -> None:\n    from xling.eval.run import run", {CIRCLE}),
 ]
@@ -120,6 +121,14 @@ def test_every_room_is_described() -> None:
     described = re.findall(r"^\| (\S+) \|", text.partition("## Imports")[0], re.MULTILINE)
     rooms = {module.split(".")[1] for module in graph().modules if module.count(".")}
     assert sorted(described) == sorted({"room", *(room.replace("_", "\\_") for room in rooms)})
+
+
+def test_no_room_names_the_papers_as_text() -> None:
+    files = [p for room in ("xling", "corpora", "eval", "slurm") for p in (ROOT / room).rglob("*.py")]
+    named = [
+        p for p in files if p.parent.name != "papers" and "xling.papers" in p.read_text(encoding="utf-8")
+    ]
+    assert named == []
 
 
 def plugin_words() -> set[str]:
@@ -185,7 +194,7 @@ def private_attributes(path: Path) -> list[str]:
 
 
 def test_only_compat_touches_what_fairseq_keeps_to_itself(tmp_path: Path) -> None:
-    rooms = ("data", "hub", "models", "objectives", "tasks", "training", "transfer")
+    rooms = ("data", "hub", "models", "objectives", "papers", "tasks", "training", "transfer")
     files = [path for room in rooms for path in (ROOT / "xling" / room).rglob("*.py")]
     assert [place for path in files for place in private_attributes(path)] == []
     (tmp_path / "planted.py").write_text("trainer.task._state = 1\nself._own = torch._foreach_add_\n")

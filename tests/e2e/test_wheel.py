@@ -86,7 +86,7 @@ def elsewhere(tmp_path: Path) -> Path:
 
 def test_the_wheel_holds_every_file_of_the_package_but_the_test_bed(source: Path, wheel: Path) -> None:
     rooms = {"xling": "xling", "corpora": "xling/corpora", "eval": "xling/eval", "slurm": "xling/slurm"}
-    wanted = {f"xling/recipes/{path.name}" for path in (source / "recipes").iterdir()}
+    wanted = {f"xling/{path.relative_to(source)}" for path in (source / "recipes").rglob("*.yaml")}
     for room, place in rooms.items():
         files = (path for path in (source / room).rglob("*") if path.is_file() and not path.is_symlink())
         wanted |= {f"{place}/{path.relative_to(source / room)}" for path in files}

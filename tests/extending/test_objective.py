@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,3 +31,33 @@ def test_one_file_is_trained_and_published(shards: Path, tiny: list[str], tmp_pa
     assert manifest["config"]["objectives"]["ending"]["share"] == ".5"
     wrong = run("xling", "pretrain", *words, "objectives.ending.shar=1", f"out={tmp_path}/other")
     assert (wrong.returncode, "share" in wrong.stderr) == (2, True), wrong.stderr
+
+
+_DESCRIBED = """
+import sys
+from xling.core import schema
+told = schema.objectives()
+print([key.name for key in told["ending"]], "ending" in schema.declaring("decoder = True"), "far" in told)
+assert "torch" not in sys.modules
+"""
+
+
+def test_one_of_another_package_is_described_without_torch(tmp_path: Path) -> None:
+    """One whose base lies in a module that no entry point names is imported when a training asks for it."""
+    about = tmp_path / "trial-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: trial\nVersion: 1.0\n")
+    lines = (
+        "objective.ending = ending\nobjective.far = far\nobjective.none = no_module\nobjective.torn = torn\n"
+    )
+    (about / "entry_points.txt").write_text(f"[xling.plugins]\n{lines}")
+    far = "from other import Base\n\n\n@objective('far')\nclass Far(Base):\n    pass\n"
+    (tmp_path / "far.py").write_text(far)
+    (tmp_path / "torn.py").write_text("class Torn(")
+    places = [str(place) for place in (ROOT, tmp_path, HERE / "trial" / "objectives")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
+    command = [sys.executable, "-c", _DESCRIBED]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    names, decoder, is_far = done.stdout.rsplit(maxsplit=2)
+    assert "objectives.ending.share" in names and "objectives.ending.alpha" in names
+    assert (decoder, is_far) == ("False", "False")

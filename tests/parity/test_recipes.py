@@ -52,5 +52,5 @@ def test_every_number_has_an_origin_and_equals_its_source(name: str) -> None:
 
 
 def test_no_recipe_rests_on_memory() -> None:
-    for path in (ROOT / "recipes").glob("*.yaml"):
+    for path in (ROOT / "recipes").rglob("*.yaml"):
         assert "remember" not in path.read_text(encoding="utf-8"), path.name

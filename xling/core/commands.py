@@ -1,8 +1,14 @@
-"""The table of commands: names of modules as text, so that `xling --help` and a pool worker import nothing heavy."""
+"""The table of commands: names of modules as text, so that `xling --help` and a pool worker import nothing heavy.
+
+Another package adds a command by an entry point ``command.FIRST.SECOND``, see `xling.core.registry`.
+"""
 
 from __future__ import annotations
 
 from xling.core.stage_type import Stage
+
+OTHER_WORDS = ("run", "quickstart", "config", "why-rerun", "slurm", "completion", "recipes", "schema")
+"""First words of `xling` that name no stage."""
 
 COMMANDS: tuple[Stage, ...] = (
     Stage(
@@ -84,12 +90,6 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.corpora.halves:HalvesConfig",
         run="xling.corpora.halves:run",
         help="cut line-aligned files into non-parallel text of two languages",
-    ),
-    Stage(
-        "corpus altered",
-        config="xling.corpora.altered:AlteredConfig",
-        run="xling.corpora.altered:run",
-        help="write text of one language beside a copy in other letters or another order, or a real language",
     ),
     Stage(
         "corpus why",
@@ -278,38 +278,6 @@ COMMANDS: tuple[Stage, ...] = (
         reads="checkpoint scores",
         help="measure what each layer of a model shares between languages, compared with random weights",
         extra="report eval",
-    ),
-    Stage(
-        "analyse pair",
-        config="xling.eval.analysis.pair:PairConfig",
-        run="xling.eval.analysis.pair:run",
-        positional="checkpoint",
-        reads="checkpoint text",
-        help="score how much of its space a model of two languages shares: sentences, words, transfer",
-    ),
-    Stage(
-        "analyse bits",
-        config="xling.transfer.settings:BitsConfig",
-        run="xling.transfer.bits:run",
-        positional="checkpoint",
-        reads="checkpoint",
-        check="xling.transfer.checks:bits",
-        help="measure the loss of a forward and backward language model in bits a character",
-    ),
-    Stage(
-        "analyse grid",
-        config="xling.eval.analysis.grid:GridConfig",
-        run="xling.eval.analysis.grid:run",
-        reads="runs",
-        help="gather the scores of many small models into a table, and say which claims hold",
-    ),
-    Stage(
-        "watch",
-        config="xling.eval.watch:WatchConfig",
-        run="xling.eval.watch:run",
-        positional="checkpoints",
-        help="draw how retrieval, loss and transfer grow over the updates of a training, by language",
-        extra="report",
     ),
     Stage(
         "eval diff",

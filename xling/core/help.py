@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from xling.core import config, schema
+from xling.core import config, pipeline, schema
 from xling.core.answer import Answer
 from xling.core.errors import unknown
-from xling.core.pipeline import RECIPES
 from xling.core.stage import STAGES, Stage, load
 
 WIDTH = 110
@@ -97,7 +96,7 @@ def recipes() -> Answer:
     """List every recipe with the command that runs it and the first sentence of its opening comment."""
     rows = [
         {"recipe": path.stem, "command": command_of(path), "about": first_sentence(path)}
-        for path in sorted(RECIPES.glob("*.yaml"))
+        for path in pipeline.recipes().values()
     ]
     width = max(len(row["command"]) for row in rows)
     return Answer("\n".join(f"  {row['command']:<{width}}  {row['about']}" for row in rows), rows)
@@ -111,7 +110,7 @@ def command_of(path: Path) -> str:
 
 def pipelines() -> Answer:
     """List the pipelines in recipes/, each with the first sentence of its opening comment."""
-    about = {path.stem: first_sentence(path) for path in sorted(RECIPES.glob("*.yaml")) if not stage_of(path)}
+    about = {name: first_sentence(path) for name, path in pipeline.recipes().items() if not stage_of(path)}
     width = max(map(len, about))
     lines = ["xling run NAME|PIPELINE.yaml [key=value ...]", ""]
     lines += [f"  {name:<{width}}  {text}" for name, text in about.items()]

@@ -88,6 +88,11 @@ class Pipeline:
             raise config.located(error, self.path, inside=f"steps.{name}.config") from None
 
 
+def recipes() -> dict[str, Path]:
+    """Return the recipes of this package by name, sorted; those of papers lie in a folder of their own."""
+    return {path.stem: path for path in sorted(RECIPES.rglob("*.yaml"), key=lambda path: path.stem)}
+
+
 def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     """Read a pipeline file.
 

@@ -6,11 +6,12 @@ A registry looks in three places and imports an entry only when it is requested:
   ``name.py``, so that requesting it imports no other file;
 - the targets given to `Registry.refer`, ``package.module:attribute``;
 - the entry points of other installed packages in the group ``xling.plugins``. The name of an entry point is
-  the registry's prefix, a dot and the name of the entry; its value is a module that registers the entry, or
-  ``package.module:attribute``::
+  the registry's prefix, a dot and the name of the entry, with a dot for each blank; its value is a module that
+  registers the entry, or ``package.module:attribute``::
 
       [project.entry-points."xling.plugins"]
       "objective.mine" = "my_package.mine"
+      "command.corpus.mine" = "my_package.commands:MINE"
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from xling.core.errors import UserError, unknown
 
@@ -38,10 +39,17 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: what the entries are called in error messages, for example ``corpus stage``.
         folder: package whose modules register the entries; "" for none.
         plugin: prefix of the entry points that add entries, for example ``stage``; "" allows none.
+        problem: says what is wrong with an attribute that an entry point names for a name; "" if nothing is.
     """
 
-    def __init__(self, kind: str, folder: str = "", plugin: str = "") -> None:
-        self.kind, self.folder, self.plugin = kind, folder, plugin
+    def __init__(
+        self,
+        kind: str,
+        folder: str = "",
+        plugin: str = "",
+        problem: Callable[[str, Any], str] = lambda name, thing: "",
+    ) -> None:
+        self.kind, self.folder, self.plugin, self.problem = kind, folder, plugin, problem
         self._things: dict[str, T] = {}
         self._targets: dict[str, str] = {}
         self._plugins: dict[str, EntryPoint] | None = None if plugin else {}
@@ -128,7 +136,7 @@ class Registry(Mapping[str, T], Generic[T]):
         if self._plugins is None:
             points: dict[str, EntryPoint] = {}
             for point in plugins():
-                word, _, name = point.name.partition(".")
+                word, _, name = point.name.replace(".", " ").partition(" ")
                 if word == self.plugin and name in points:
                     raise UserError(
                         f"{_owner(point)} and {_owner(points[name])} both add the {self.kind} {name!r}",
@@ -148,15 +156,18 @@ class Registry(Mapping[str, T], Generic[T]):
         self.discover()
         point = self._find_plugins()[name]
         added = f"the {self.kind} {name!r} of {_owner(point)}"
+        taken = UserError(f"{added} has a name that is taken", "a new name", "rename its entry point")
         if name in self._targets or (name in self._things and point.module not in sys.modules):
-            raise UserError(f"{added} has a name that is taken", "a new name", "rename its entry point")
+            raise taken
         try:
             loaded = point.load()
         except Exception as error:  # a plugin may raise anything when it is imported
             problem = f"{type(error).__name__}: {error}"
             raise UserError(f"{added} cannot be loaded: {problem}", fix="update or uninstall it") from error
-        if point.attr:
-            self._things.setdefault(name, loaded)
+        if point.attr and (problem := self.problem(name, loaded)):
+            raise UserError(f"{added}: {point.value} {problem}", fix="correct the entry point or the name")
+        if point.attr and self._things.setdefault(name, loaded) is not loaded:
+            raise taken
         if name not in self._things:
             raise UserError(
                 f"{added}: {point.value} does not register the name {name!r}",

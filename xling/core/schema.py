@@ -22,9 +22,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 from xling.core import ranges
 from xling.core.config import to_dict
 from xling.core.ranges import RANGE, OneOf, Range
+from xling.core.registry import plugins
 
 _ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "Path": "path"}
+_Classes = dict[str, ast.ClassDef]
 _JSON = {"whole number": "integer", "number": "number", "true or false": "boolean"}
 
 
@@ -133,9 +135,8 @@ def sentences_in(doc: str) -> dict[str, str]:
 @functools.cache
 def objectives() -> dict[str, list[Key]]:
     """Return the settings of every objective by its name, each as ``objectives.OBJECTIVE.NAME``."""
-    classes = _classes()
     by_objective = {}
-    for name, node in _objectives():
+    for name, (node, classes) in _objectives().items():
         config = next((c for base in _bases(node, classes) if (c := _config_of(base))), "TaskConfig")
         by_objective[name] = list(_declared(classes[config], classes, f"objectives.{name}."))
     return dict(sorted(by_objective.items()))
@@ -149,10 +150,9 @@ def with_decoder() -> frozenset[str]:
 @functools.cache
 def declaring(what: str) -> frozenset[str]:
     """Return the names of the objectives whose class, or one below it, has an assignment or a method ``what``."""
-    classes = _classes()
     bodies = {
         name: [line for base in _bases(node, classes) if base.name != "Objective" for line in base.body]
-        for name, node in _objectives()
+        for name, (node, classes) in _objectives().items()
     }
     return frozenset(name for name, body in bodies.items() if any(_is(line, what) for line in body))
 
@@ -164,20 +164,51 @@ def _is(line: ast.stmt, what: str) -> bool:
 
 
 @functools.cache
-def _classes() -> dict[str, ast.ClassDef]:
-    """Return the classes in the modules of objectives by name."""
+def _objectives() -> dict[str, tuple[ast.ClassDef, _Classes]]:
+    """Return the class of each objective by its name, and the classes that it may be derived from.
+
+    Those of another package are read from the module that its entry point names. One whose bases lie in further modules
+    is left out, since what it inherits is not known.
+    """
     package = find_spec("xling.objectives")
     folders = map(Path, (package and package.submodule_search_locations) or ())
-    paths = (path for folder in folders for path in sorted(folder.glob("*.py")))
+    ours = _classes(*(path for folder in folders for path in sorted(folder.glob("*.py"))))
+    objectives = {name: (node, ours) for node in ours.values() if (name := _name_of(node))}
+    for point in plugins():
+        own = _classes_of(point.module) if point.name.startswith("objective.") else {}
+        known = ours | own
+        theirs = {name: (node, known) for node in own.values() if (name := _name_of(node))}
+        objectives = {n: each for n, each in theirs.items() if _is_whole(each[0], own, known)} | objectives
+    return objectives
+
+
+def _classes(*paths: Path) -> _Classes:
+    """Return the classes of modules by name."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _objectives() -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield the name of each objective and its class."""
-    for node in _classes().values():
-        if name := next((n for each in node.decorator_list if (n := _registered(each))), ""):
-            yield name, node
+def _classes_of(module: str) -> _Classes:
+    """Return the classes of another package's module, which is not imported, though its packages are."""
+    try:
+        spec = find_spec(module)
+        return _classes(Path(spec.origin)) if spec and spec.origin else {}
+    except Exception:  # a package may raise anything; a training that asks for the objective says so
+        return {}
+
+
+def _is_whole(node: ast.ClassDef, own: _Classes, known: _Classes) -> bool:
+    """Return whether all that an objective of another package and its settings inherit is known."""
+    classes = [*_bases(node, known)]
+    settings = [name for each in classes if (name := _config_of(each))]
+    classes += [base for name in settings if name in known for base in _bases(known[name], known)]
+    inherited = {ast.unparse(base) for each in classes if each.name in own for base in each.bases}
+    return {*settings, *inherited} <= known.keys()
+
+
+def _name_of(node: ast.ClassDef) -> str:
+    """Return the name that a class registers as an objective, or ""."""
+    return next((name for each in node.decorator_list if (name := _registered(each))), "")
 
 
 def _registered(decorator: ast.expr) -> str:
@@ -188,7 +219,7 @@ def _registered(decorator: ast.expr) -> str:
     return ""
 
 
-def _bases(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+def _bases(node: ast.ClassDef, classes: _Classes) -> Iterator[ast.ClassDef]:
     """Yield a class and then its base classes within the package."""
     yield node
     for base in node.bases:
@@ -205,7 +236,7 @@ def _config_of(node: ast.ClassDef) -> str:
     return ""
 
 
-def _declared(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], prefix: str) -> Iterator[Key]:
+def _declared(node: ast.ClassDef, classes: _Classes, prefix: str) -> Iterator[Key]:
     """Yield the fields declared in the source of a dataclass and of its bases, fields of bases first."""
     fields: dict[str, tuple[str, ast.expr]] = {}
     meanings: dict[str, str] = {}

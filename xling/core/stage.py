@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core import extras, inputs, job, lease, manifest
-from xling.core.commands import COMMANDS
+from xling.core.commands import COMMANDS, OTHER_WORDS
 from xling.core.progress import Progress
 from xling.core.registry import Registry
 from xling.core.stage_type import Phase as Phase
@@ -24,7 +24,19 @@ from xling.core.stage_type import Stage as Stage
 from xling.core.stage_type import load as load
 from xling.core.stage_type import phases_of as phases_of
 
-STAGES: Registry[Stage] = Registry("command")
+
+def _problem(name: str, stage: Any) -> str:
+    """Say why what another package names for a command cannot be it."""
+    words = name.split()
+    if not 1 <= len(words) <= 2:
+        return "has a name that is not one word or two"
+    if words[0] in OTHER_WORDS:
+        return "has a name that is taken"
+    is_fine = isinstance(stage, Stage) and stage.name == name
+    return "" if is_fine else f"is not a Stage of the name {name!r}"
+
+
+STAGES: Registry[Stage] = Registry("command", plugin="command", problem=_problem)
 for _stage in COMMANDS:
     STAGES.add(_stage.name, _stage)
 

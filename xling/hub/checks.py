@@ -10,7 +10,7 @@ from xling.core import inputs, languages, manifest
 from xling.core.errors import UserError
 from xling.hub import express
 from xling.hub.settings import ExportConfig, MeasureConfig, MergeConfig, TrimConfig
-from xling.models import published
+from xling.models import parts, published
 from xling.text import reader, vocab
 
 
@@ -34,11 +34,11 @@ def trim(cfg: TrimConfig) -> list[Path]:
     read = [cfg.checkpoint, *paths]
     if not manifest.is_finished(cfg.out, "trim", cfg, read):
         kinds = [published.TASK] if (cfg.checkpoint / published.TASK_FILE).is_file() else published.OURS
-        if published.check_model(cfg.checkpoint, *kinds).get("shape", {}).get("char_cnn"):
+        if name := parts.without_pieces(published.check_model(cfg.checkpoint, *kinds).get("shape", {})):
             raise UserError(
-                f"{cfg.checkpoint} has model.char_cnn",
+                f"{cfg.checkpoint} has model.{name}",
                 "a model with a vector for each piece",
-                "it reads characters: there is little to trim",
+                "it has none at the input: there is little to trim",
             )
     return read
 

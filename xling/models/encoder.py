@@ -385,7 +385,7 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
     def build_model(cls, cfg: EncoderConfig, task: Any) -> EncoderModel:
         """Build the model for a task that has a ``dictionary`` and ``langs``."""
         model = cls(cfg, len(task.dictionary), len(task.langs) if cfg.lang_embeddings else 0)
-        if spell := getattr(model.encoder.tokens, "spell", None):  # words of characters
+        if spell := getattr(model.encoder.tokens, "spell", None):  # see `parts.Part`
             spell(task.dictionary.symbols)
         return model.to(working_dtype(cfg.precision))
 

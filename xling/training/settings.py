@@ -39,7 +39,7 @@ class TrainConfig:
         clip: largest gradient norm, 0 for no clipping.
         log_every, valid_every, save_every: in updates.
         keep: number of checkpoints to keep.
-        snapshots: updates after which the model is also kept, in ``OUT/snapshots/UPDATES``, for ``xling watch``.
+        snapshots: updates after which the model is also kept, in ``OUT/snapshots/UPDATES``.
         snapshot_state: keep the optimiser and the place in the data with it, so that ``branch`` can start there.
         max_skipped: training stops after this many successive updates were skipped for gradients that are not
             finite.

@@ -10,16 +10,9 @@ from xling.core import inputs, languages, manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.models import published
-from xling.text import reader
 from xling.training import track
 from xling.transfer import plans
-from xling.transfer.settings import (
-    BackTranslateConfig,
-    BitsConfig,
-    GenerateConfig,
-    SwapConfig,
-    TranslateConfig,
-)
+from xling.transfer.settings import BackTranslateConfig, GenerateConfig, SwapConfig, TranslateConfig
 
 
 def translate(cfg: TranslateConfig) -> None:
@@ -55,24 +48,6 @@ def generate(cfg: GenerateConfig) -> None:
         plans.read_rows(path)
     if not manifest.is_finished(Path(cfg.out), "finetune generate", replace(cfg, log="none"), paths):
         check_speaks(cfg.checkpoint, cfg.lang, *cfg.test)
-
-
-def bits(cfg: BitsConfig) -> None:
-    """Check the text and the model of ``xling analyse bits``.
-
-    Raises:
-        UserError: no text is named, a file is missing, or the model is not of the objective ``bilm``.
-    """
-    if not cfg.text:
-        raise UserError("no text is named", "a file of each language", "text.LANG=FILE")
-    for paths in cfg.text.values():
-        reader.resolve(paths)
-    if "bilm" not in manifest.read(cfg.checkpoint).config.get("objectives", {}):
-        raise UserError(
-            f"{cfg.checkpoint} was not trained with the objective bilm",
-            "a checkpoint of xling pretrain objectives.bilm",
-            "train one",
-        )
 
 
 def swap(cfg: SwapConfig) -> None:

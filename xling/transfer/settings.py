@@ -397,20 +397,3 @@ class SwapConfig:
     out: str
     embeddings: str = ""
     adapters: str = ""
-
-
-@dataclass(frozen=True)
-class BitsConfig:
-    """Settings of ``xling analyse bits``.
-
-    Attributes:
-        checkpoint: model of the objective ``bilm``.
-        text: language -> text files that the model has not seen.
-        out: directory to publish: ``bits.json``.
-        lines: lines of each language, the first ones; 0 for all.
-    """
-
-    checkpoint: Path
-    text: dict[str, tuple[str, ...]]
-    out: Path
-    lines: int = 1000

@@ -11,7 +11,8 @@ The settings are read without torch, so such a file imports torch only inside of
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from xling.core.registry import Registry
 
@@ -21,9 +22,12 @@ class Part:
 
     Attributes:
         setting: made by `xling.models.setting.setting`; its default adds nothing.
+        has_pieces: whether every piece keeps a vector of its own at the input. If not, `xling trim` has nothing to
+            take off. A module in place of the embeddings may have ``spell(symbols)``, which is given the dictionary.
     """
 
     setting: Any
+    has_pieces: ClassVar[bool] = True
 
     def check(self, cfg: Any, value: Any) -> None:
         """Check that the part fits the settings ``cfg`` of a model.
@@ -44,6 +48,16 @@ class Part:
 
 
 PARTS: Registry[type[Part]] = Registry("model setting", __name__, "part")
+
+
+def without_pieces(shape: Mapping[str, Any]) -> str:
+    """Return the first setting in use that leaves the pieces without vectors at the input, or "".
+
+    Args:
+        shape: settings of a model by name, as its file records them.
+    """
+    lacking = ((name, part.setting.default) for name, part in PARTS.items() if not part.has_pieces)
+    return next((name for name, default in lacking if shape.get(name, default) != default), "")
 
 
 def check(cfg: Any) -> None:

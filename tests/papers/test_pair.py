@@ -11,15 +11,14 @@ import pytest
 
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.corpora import altered
-from xling.corpora.altered import AlteredConfig
-from xling.eval.analysis import pair
-from xling.eval.analysis.grid import GridConfig, mean_of, verdict
-from xling.eval.analysis.grid import run as table
-from xling.eval.analysis.pair import altered_row, both_ways
 from xling.eval.results import Score, write_scores
 from xling.eval.suite import Example
-from xling.text.altered import Alteration, relettered
+from xling.papers import altered, pair
+from xling.papers.alteration import Alteration, relettered
+from xling.papers.altered import AlteredConfig
+from xling.papers.grid import GridConfig, mean_of, verdict
+from xling.papers.grid import run as table
+from xling.papers.pair import altered_row, both_ways
 
 
 def test_both_ways_count_each_direction() -> None:

@@ -18,11 +18,11 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.data.packing import pack
 from xling.models import checkpoint
-from xling.objectives.bilm import example, loss_of
+from xling.papers.bilm import example, loss_of
+from xling.papers.bits_settings import BitsConfig, check
 from xling.text import reader, vocab
-from xling.transfer import checks, tune
+from xling.transfer import tune
 from xling.transfer.encode import BOS, EOS, pieces
-from xling.transfer.settings import BitsConfig
 
 STAGE = "analyse bits"
 _BATCH_TOKENS = 4096
@@ -34,7 +34,7 @@ def run(cfg: BitsConfig) -> Answer:
     Raises:
         UserError: no text is named, a file has none, or the model is not one of this objective.
     """
-    checks.bits(cfg)
+    check(cfg)
     inputs = [cfg.checkpoint, *(path for paths in cfg.text.values() for path in reader.resolve(paths))]
     if not manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         bits = {lang: _bits(cfg, lang, paths) for lang, paths in cfg.text.items()}

@@ -1,8 +1,8 @@
 """``xling corpus altered``: text of one language, and text of a second that differs from it in known ways.
 
-The second language is a made-up copy of the first (`xling.text.altered`), or a real one of which the same rows are at
-hand, or both: a real one whose letters are changed. Lines are drawn once by the seed, so two corpora that differ in one
-setting differ in nothing else.
+The second language is a made-up copy of the first (`xling.papers.alteration`), or a real one of which the same rows are
+at hand, or both: a real one whose letters are changed. Lines are drawn once by the seed, so two corpora that differ in
+one setting differ in nothing else.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.core.sampling import rng
+from xling.papers.alteration import CODE, Alteration
 from xling.text import reader
-from xling.text.altered import CODE, Alteration
 from xling.text.units import units
 
 STAGE = "corpus altered"

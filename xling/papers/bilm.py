@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from xling.data.packing import Example
-from xling.models.parts.two_way import turned
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig, objective
 from xling.objectives.mmlm import BlockDataset
 from xling.objectives.trial import Trial
+from xling.papers.two_way import turned
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

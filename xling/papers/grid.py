@@ -19,10 +19,10 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
 from xling.eval import results
-from xling.eval.analysis.pair import held_out_losses, score
 from xling.eval.suite import suites
 from xling.pages import tabular
 from xling.pages.tabular import Cell, Table
+from xling.papers.pair import held_out_losses, score
 
 STAGE = "analyse grid"
 SCORE = "score"

@@ -24,15 +24,15 @@ import numpy as np
 from xling.core import config, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.corpora.altered import STAGE as TEXT_STAGE
-from xling.corpora.altered import AlteredConfig
 from xling.eval import backend, retrieval, stats
 from xling.eval.backend import FitConfig
 from xling.eval.kinds.base import Example, is_texts
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Suite, data_digest, data_folder, load, scored_split, suites
-from xling.text.altered import Alteration
+from xling.papers.alteration import Alteration
+from xling.papers.altered import STAGE as TEXT_STAGE
+from xling.papers.altered import AlteredConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from xling.core import pipeline
-from xling.core.pipeline import RECIPES
 from xling.core.stage import run_local
 
 pytestmark = pytest.mark.data
-WHY = RECIPES / "why.yaml"
+WHY = pipeline.recipes()["why"]
 CELLS = pipeline.axes(WHY)["scale"]
 
 

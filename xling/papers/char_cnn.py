@@ -31,6 +31,7 @@ class CharCnn(Part):
     """filters a byte of width of a character network that makes word vectors, 0 for a vector of each piece."""
 
     setting = setting(0, NOT_NEGATIVE, only=ENCODER)
+    has_pieces = False
 
     def attach(self, side: Any, value: int) -> None:
         """Put the network in place of the embeddings, whose rows stay for the output."""

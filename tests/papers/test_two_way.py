@@ -11,9 +11,9 @@ from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
-from xling.models.parts.char_cnn import LONGEST, spelled
-from xling.models.parts.two_way import turned
-from xling.objectives.bilm import example, loss_of
+from xling.papers.bilm import example, loss_of
+from xling.papers.char_cnn import LONGEST, spelled
+from xling.papers.two_way import turned
 
 SHAPE = {"layers": 2, "dim": 16, "heads": 2, "ffn_dim": 32, "dropout": 0.0, "max_positions": 16}
 NAMES = [

@@ -10,16 +10,20 @@ import torch
 
 from xling.core import config
 from xling.core.errors import UserError
+from xling.hub import checks
+from xling.hub.settings import TrimConfig
 from xling.models import checkpoint
+from xling.papers.bits import run
+from xling.papers.bits_settings import BitsConfig
 from xling.text import vocab as vocabulary
 from xling.training import train
 from xling.training.settings import PretrainConfig
-from xling.transfer.bits import run
 from xling.transfer.encode import BOS, EOS, pieces
-from xling.transfer.settings import BitsConfig
 
 
-def test_bits_are_those_of_the_losses_by_hand(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def trained(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bits") / "model"
     words = [w for w in tiny if not w.startswith("objectives.")]
     more = [
         "objectives.bilm.tokens_per_sample=48",
@@ -27,11 +31,15 @@ def test_bits_are_those_of_the_losses_by_hand(shards: Path, tiny: tuple[str, ...
         "model.two_way=true",
         "train.updates=2",
     ]
-    train.run(config.load(PretrainConfig, None, [f"data={shards}", f"out={tmp_path}/model", *words, *more]))
+    train.run(config.load(PretrainConfig, None, [f"data={shards}", f"out={out}", *words, *more]))
+    return out
+
+
+def test_bits_are_those_of_the_losses_by_hand(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a b c\nthe sea and the land\n", encoding="utf-8")
-    answer = run(BitsConfig(tmp_path / "model", {"en": (f"{tmp_path}/text",)}, tmp_path / "bits"))
-    model, _ = checkpoint.load_model(tmp_path / "model")
-    processor, nats, half = vocabulary.load(tmp_path / "model"), 0.0, model.cfg.dim // 2
+    answer = run(BitsConfig(trained, {"en": (f"{tmp_path}/text",)}, tmp_path / "bits"))
+    model, _ = checkpoint.load_model(trained)
+    processor, nats, half = vocabulary.load(trained), 0.0, model.cfg.dim // 2
     for text in ("a b c", "the sea and the land"):
         ids = torch.tensor([BOS, *pieces(processor, text), EOS])
         with torch.no_grad():
@@ -51,3 +59,11 @@ def test_another_model_is_refused(model: Path, tmp_path: Path) -> None:
         run(BitsConfig(model, {"en": (f"{model}/dict.txt",)}, tmp_path / "bits"))
     with pytest.raises(UserError, match="no text is named"):
         run(BitsConfig(model, {}, tmp_path / "bits"))
+
+
+def test_a_model_that_reads_characters_has_no_pieces_to_trim(
+    trained: Path, corpus: Path, tmp_path: Path
+) -> None:
+    cfg = TrimConfig(trained, tmp_path / "out", {"en": (f"{corpus}/en.txt",)})
+    with pytest.raises(UserError, match=r"has model\.char_cnn; valid: a model with a vector for each piece"):
+        checks.trim(cfg)

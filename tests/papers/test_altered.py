@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.corpora.altered import AlteredConfig, run, simple
-from xling.text.altered import Alteration, relettered
+from xling.papers.alteration import Alteration, relettered
+from xling.papers.altered import AlteredConfig, run, simple
 
 WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1), max_size=9)
 

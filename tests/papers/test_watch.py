@@ -10,10 +10,11 @@ import pytest
 
 from xling.core import config, manifest
 from xling.core.errors import UserError
-from xling.eval import results, watch
+from xling.eval import results
 from xling.eval.settings import EvalConfig
-from xling.eval.watch import WatchConfig, arrived, run, snapshots_of
 from xling.models import checkpoint
+from xling.papers import watch
+from xling.papers.watch import WatchConfig, arrived, run, snapshots_of
 from xling.training import train
 from xling.training.settings import PretrainConfig, TrainConfig
 
