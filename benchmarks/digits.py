@@ -15,13 +15,7 @@ import numpy as np
 
 from benchmarks.noise import Options, half, languages_of, options, sets
 from xling.core.sampling import rng
-from xling.corpora.parallel.filters.numbers import (
-    Numbers,
-    contradict,
-    numbers,
-    shifts_between,
-    years_between,
-)
+from xling.corpora.parallel.filters.numbers import Numbers, contradict, numbers, years_between
 
 
 def counts(asked: Options) -> Iterator[tuple[str, str]]:
@@ -29,7 +23,7 @@ def counts(asked: Options) -> Iterator[tuple[str, str]]:
     for name, src, tgt, left, right in sets(asked.data):
         if not (pair := languages_of(name, src, tgt)):
             continue
-        years, shifts = years_between(*pair), shifts_between(*pair)
+        years = years_between(*pair)
         random = rng(asked.seed, "digits", name)
         pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
         for place in random.permutation(len(pairs))[: asked.pairs].tolist():
@@ -37,12 +31,12 @@ def counts(asked: Options) -> Iterator[tuple[str, str]]:
             if not any(c.isdigit() for c in a + b):
                 continue
             yield half(name), "clean"
-            if contradict(a, b, Numbers.max_missing, years, shifts):
+            if contradict(a, b, Numbers.max_missing, years):
                 yield half(name), "dropped"
             other = changed(b, random)
             if Counter(numbers(a)) == Counter(numbers(b)) != Counter(numbers(other)):
                 yield half(name), "changed"
-                if contradict(a, other, Numbers.max_missing, years, shifts):
+                if contradict(a, other, Numbers.max_missing, years):
                     yield half(name), "seen"
 
 

@@ -34,7 +34,6 @@ EXTRA = {
     "num_paragraphs_in_other_languages": "paragraphs cut out for their language",
 }
 _DEFAULTS = {"cluster_size": 1}
-_SHARES = {"spam": "probability that it is spam; none without the stage spam"}
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ class SelectConfig:
             the paragraphs that were cut out (``num_boilerplate``, ``num_duplicate_paragraphs``,
             ``num_repeated_paragraphs``, ``num_paragraphs_in_other_languages``) and the statistics of the filters:
             ``words``, ``ended``, ``short`` and the others of
-            `xling.corpora.stages.filters.STATISTICS`. Where the stage ``spam`` ran, ``spam`` is its
-            probability. Of sentence pairs: ``align``, ``langid``, ``score``,
+            `xling.corpora.stages.filters.STATISTICS`. Of sentence pairs: ``align``, ``langid``, ``score``,
             ``src_chars``, ``tgt_chars``, ``ratio``, for example ``align > 0.9 AND langid > -2``; dev and test stay.
         out: directory to publish; empty only counts the documents or pairs that would be kept.
     """
@@ -125,14 +123,13 @@ def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
     extra |= {
         name: pl.col("meta").str.json_path_match(f"$.filters.{name}").cast(pl.Float64) for name in STATISTICS
     }
-    extra |= {name: pl.col("meta").str.json_path_match(f"$.{name}").cast(pl.Float64) for name in _SHARES}
     text = pl.col("text")
     return frame.with_columns(chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **extra)
 
 
 def _condition(expr: str) -> pl.Expr:
     """Parse the expression and check it against the columns."""
-    names = [*SCHEMA.names, *EXTRA, *_SHARES, *STATISTICS]
+    names = [*SCHEMA.names, *EXTRA, *STATISTICS]
     try:
         condition = pl.sql_expr(expr)
     except pl.exceptions.PolarsError as error:
@@ -144,7 +141,7 @@ def _condition(expr: str) -> pl.Expr:
             raise unknown("column", name, names)
     kinds = {field.name: pl.Float64 if str(field.type) == "float" else pl.String for field in SCHEMA}
     empty = pl.DataFrame(
-        schema=kinds | dict.fromkeys(EXTRA, pl.Int64) | dict.fromkeys([*_SHARES, *STATISTICS], pl.Float64)
+        schema=kinds | dict.fromkeys(EXTRA, pl.Int64) | dict.fromkeys(STATISTICS, pl.Float64)
     )
     try:
         kind = empty.select(condition).dtypes

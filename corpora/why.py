@@ -8,12 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from xling.core import config, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.parts import read_json
 from xling.corpora.shards import corpus_shards
-from xling.corpora.stages import STREAMING, Stage
 from xling.text.normalize import for_dedup
 from xling.text.pairs import SIDES, near_key
 
@@ -63,7 +61,7 @@ def run(cfg: WhyConfig) -> Answer:
     else:
         conditions = (by_id, by_text, _same_paragraph(query))
     for condition in conditions:
-        answer = _answer(corpus, shards, rejects, condition, stats)
+        answer = _answer(shards, rejects, condition, stats)
         if answer:
             return answer
     hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
@@ -88,9 +86,7 @@ def _same_letters(query: str) -> pl.Expr:
     return pl.any_horizontal((near_key(pl.col(side)) == key) & (pl.lit(key) != "") for side in SIDES)
 
 
-def _answer(
-    corpus: Path, shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]
-) -> Answer:
+def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> Answer:
     is_pair = stats.get("kind") == "parallel"
     text = pl.col("src") + "\n" + pl.col("tgt") if is_pair else pl.col("text")
     facts = _PAIR_FACTS if is_pair else _FACTS
@@ -106,8 +102,6 @@ def _answer(
             f"{row['id']}: {what} by {stage}: {reason}" + (f" ({meaning})" if meaning else ""),
             f"    {_one_line(row['text'])}",
         ]
-        if words := _explained(corpus, stage, row["text"]):
-            lines.append(f"    {words}")
     for row in kept[:_SHOWN]:
         numbers = [f"{name} {row[name]:.4g}" for name in facts[1] if row[name] is not None]
         told = [*(row[name] for name in facts[0]), *numbers, *(row[name] for name in facts[2])]
@@ -116,17 +110,6 @@ def _answer(
         if len(rows) > _SHOWN:
             lines.append(f"... and more {name}; a longer piece of the text finds fewer")
     return Answer("\n".join(lines), {"dropped": dropped[:_SHOWN], "kept": kept[:_SHOWN]})
-
-
-def _explained(corpus: Path, stage: str, text: str) -> str:
-    """Return how the stage that dropped a text explains it; empty if the stage explains nothing."""
-    if stage not in STREAMING or STREAMING[stage].explain is Stage.explain:
-        return ""
-    settings = manifest.read(corpus).config.get("settings", {}).get(stage, {})
-    try:
-        return config.from_dict(STREAMING[stage], settings, f"settings.{stage}").explain(text)
-    except UserError as error:  # its model is gone
-        return f"what told against it cannot be found out: {error.given}"
 
 
 def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -> list[dict[str, Any]]:

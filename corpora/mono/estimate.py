@@ -1,9 +1,11 @@
 """Estimate of the cost of a build by phase: ``xling corpus mono ... dry_run=true``. Only lists of files are read.
 
-Parts, ranges and files come from the plan that the build itself would make. Seconds, bytes and memory are rates of
-builds on real pages (``docs/results.d/corpora.md``) times sizes; those of ``near``, ``fit``, ``score``, ``cut``
-and ``finish`` are guesses. All text is taken to be in the languages asked
-for, so the phases after identification cost less in truth, unless ``lang=all``.
+Parts and ranges come from the plan that the build itself would make. For many languages the text is taken to be spread
+evenly over them. How much each has is known only after routing, so they have more parts in truth.
+
+Seconds, bytes and memory are rates of builds on real pages (``docs/results.d/corpora.md``) times sizes. Those of
+``near``, ``fit``, ``score``, ``cut`` and ``finish`` are guesses. All text is taken to be in the languages asked for, so
+the phases after identification cost less in truth, unless ``lang=all``.
 """
 
 from __future__ import annotations
@@ -40,32 +42,30 @@ class Rate:
         cpu_s: processor seconds for a megabyte of text.
         read: bytes read for a byte of text, as stored.
         written: bytes written for a byte of text, as stored.
-        files: files of each part.
         part_s: processor seconds of each part, however small.
     """
 
     cpu_s: float
     read: float
     written: float
-    files: int
     part_s: float = 0.02
 
 
 # Seconds of route, read, dedup and filter are those of a streamed build of 20 GB, bytes those of smaller builds
 # (docs/results.d/corpora.md). Those of shingle were measured before; the others are high guesses.
 RATES = {
-    "route": Rate(0.05, 0.39, 0.37, 7),
-    "read": Rate(0.065, 0.39, 0.83, 10),
-    "dedup": Rate(0.001, 0.16, 0.02, 2),
-    "filter": Rate(0.05, 0.67, 0.55, 7, 0.05),
-    "near": Rate(0.0015, 0.06, 0.005, 2),
-    "shingle": Rate(0.05, 0.3, 0.1, 2),
-    "fit": Rate(0.001, 0.01, 0.001, 3),
-    "score": Rate(0.004, 0.3, 0.3, 5),
-    "cut": Rate(0.0, 0.001, 0.0, 2),
-    "finish": Rate(0.004, 0.3, 0.3, 5),
+    "route": Rate(0.05, 0.39, 0.37),
+    "read": Rate(0.065, 0.39, 0.83),
+    "dedup": Rate(0.001, 0.16, 0.02),
+    "filter": Rate(0.05, 0.67, 0.55, 0.05),
+    "near": Rate(0.0015, 0.06, 0.005),
+    "shingle": Rate(0.05, 0.3, 0.1),
+    "fit": Rate(0.001, 0.01, 0.001),
+    "score": Rate(0.004, 0.3, 0.3),
+    "cut": Rate(0.0, 0.001, 0.0),
+    "finish": Rate(0.004, 0.3, 0.3),
 }
-_HASHING = Rate(0.015, 0.39, 0.46, 9)  # ``read`` after routing: the documents are not written again
+_HASHING = Rate(0.015, 0.39, 0.46)  # ``read`` after routing: the documents are not written again
 _LINES_S = 0.056
 _ON_WHAT_IS_LEFT = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
 
@@ -80,7 +80,6 @@ class Cost:
         core_hours: processor time.
         read_gb: gigabytes read.
         written_gb: gigabytes written, the intermediate ones included.
-        files: files written.
         memory_mb: of one process.
     """
 
@@ -89,7 +88,6 @@ class Cost:
     core_hours: float
     read_gb: float
     written_gb: float
-    files: int
     memory_mb: float
 
 
@@ -102,18 +100,17 @@ def run(cfg: MonoConfig, plan: Plan) -> Answer:
         sum(row.core_hours for row in rows),
         sum(row.read_gb for row in rows),
         sum(row.written_gb for row in rows),
-        sum(row.files for row in rows),
         max(row.memory_mb for row in rows),
     )
     stored = planned_bytes(plan)
     lines = [
         f"{cfg.lang}: {sum(map(len, plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "
         f"{stored * _TEXT_PER_STORED / 1e9:,.0f} GB of text; nothing was read or written",
-        f"{'phase':10}{'parts':>10}{'core-hours':>12}{'GB read':>11}{'GB written':>12}{'files':>12}{'MB memory':>11}",
+        f"{'phase':10}{'parts':>10}{'core-hours':>12}{'GB read':>11}{'GB written':>12}{'MB memory':>11}",
     ]
     lines += [
         f"{row.phase:10}{row.parts:>10,}{row.core_hours:>12,.1f}{row.read_gb:>11,.1f}{row.written_gb:>12,.1f}"
-        f"{row.files:>12,}{row.memory_mb:>11,.0f}"
+        f"{row.memory_mb:>11,.0f}"
         for row in (*rows, total)
     ]
     return Answer("\n".join(lines), {"phases": [asdict(row) for row in rows], "together": asdict(total)})
@@ -167,7 +164,6 @@ def _cost(name: str, rate: Rate, parts: int, text: float, memory_mb: float) -> C
         seconds / 3600,
         text * rate.read / 1e9,
         text * rate.written / 1e9,
-        parts * rate.files,
         memory_mb,
     )
 

@@ -19,10 +19,8 @@ import polars as pl
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.parallel import form, lexical, rivals, traits, verdicts
-from xling.corpora.parallel.lexical import Tokens
+from xling.corpora.parallel import form, lexical, traits, verdicts
 from xling.corpora.parallel.planted import KINDS, Clean, Pair
-from xling.corpora.parallel.rivals import Rivals
 from xling.corpora.parallel.traits import Embed, Sides, Tables
 from xling.corpora.parallel.verdicts import Classifier
 
@@ -43,11 +41,7 @@ _CLASSES = tuple(kinds for classes in GROUPS.values() for kinds in classes)
 MIN_PAIRS = 200
 _SAMPLE, _SMALL, _CLEAN, _DAMAGED = 20_000, 4_000, 4_000, 600
 _ARRAYS = (*lexical.ARRAYS, *form.ARRAYS)
-_SIDES = ("src", "tgt")
-_UNRELATED, _PARTIAL = 1, (2, 3, 4)  # of `_CLASSES`
-_COMPARED = 1500  # pairs of the corpus that are compared with the texts of others
-_DOUBTFUL = 0.0
-"""Log odds of an unrelated pair from which its sides are compared with the texts of other pairs."""
+_PARTIAL = (2, 3, 4)  # of `_CLASSES`
 _OF_FORM = 4.0
 """What marks and capitals add to the log odds of a partial pair, at most.
 
@@ -64,18 +58,12 @@ class Judge:
         tables: one a fold; a pair is judged by those of its own fold, which have not seen it.
         classifiers: those of `GROUPS`, in order.
         by_words: those of partial pairs, by all traits but those of the form.
-        by_rivals: that of unrelated pairs, by all traits and those of `rivals`.
-        texts: source and target sides that pairs are compared with.
-        compared: these beside the lexicon of each fold.
         embed: vectors of the encoder that the tables were made with; None without one.
     """
 
     tables: tuple[Tables, ...]
     classifiers: tuple[Classifier, ...]
     by_words: tuple[Classifier, ...]
-    by_rivals: Classifier
-    texts: tuple[Tokens, Tokens]
-    compared: tuple[Rivals, ...]
     embed: Embed | None = None
 
     def odds(self, pairs: pl.DataFrame) -> Float64[np.ndarray, "pairs groups"]:
@@ -86,9 +74,6 @@ class Judge:
         for place, by_words in zip(_PARTIAL, self.by_words, strict=True):
             most = by_words.odds(values[:, len(form.NAMES) :]) + _OF_FORM
             odds[:, place] = np.minimum(odds[:, place], most)
-        rows = np.flatnonzero(odds[:, _UNRELATED] > _DOUBTFUL)
-        leads = _leads(self.compared, sides.take(rows), fold[rows])
-        odds[rows, _UNRELATED] = self.by_rivals.odds(np.concatenate([leads, values[rows]], axis=1))
         first = np.cumsum([0, *(len(classes) for classes in GROUPS.values())])[:-1]
         largest: npt.NDArray[np.float64] = np.maximum.reduceat(odds, first, axis=1)
         return largest
@@ -100,16 +85,10 @@ class Judge:
             for number, tables in enumerate(self.tables)
             for name, array in tables.arrays().items()
         }
-        arrays |= {
-            f"{side}.{name}": getattr(own, name)
-            for side, own in zip(_SIDES, self.texts, strict=True)
-            for name in ("ids", "starts")
-        }
         facts = {
             "folds": len(self.tables),
             "classifiers": [each.to_json() for each in self.classifiers],
             "by_words": [each.to_json() for each in self.by_words],
-            "by_rivals": self.by_rivals.to_json(),
         }
         temporary = path.with_name(f".{path.name}.tmp.npz")
         np.savez_compressed(temporary, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
@@ -129,14 +108,11 @@ class Judge:
                     Tables.from_arrays({name: held[f"{number}.{name}"] for name in _ARRAYS})
                     for number in range(facts["folds"])
                 ]
-                src, tgt = (Tokens(held[f"{side}.ids"], held[f"{side}.starts"]) for side in _SIDES)
             classifiers, by_words = (
                 tuple(Classifier.from_json(each) for each in facts[name])
                 for name in ("classifiers", "by_words")
             )
-            by_rivals = Classifier.from_json(facts["by_rivals"])
-            compared = tuple(rivals.train(each.lexicon, src, tgt) for each in tables)
-            return Judge(tuple(tables), classifiers, by_words, by_rivals, (src, tgt), compared)
+            return Judge(tuple(tables), classifiers, by_words)
         except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
             raise UserError(
                 f"{path} holds no tables of word pairs: {error}",
@@ -160,27 +136,19 @@ def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Jud
     count = _FOLDS[sample.height < _SMALL]
     fold = fold_of(sample, count)
     sides = Sides.read(sample, embed)
-    # Pairs are compared with texts of all folds: in a real corpus the true source of a misaligned target is there, too.
+    # Vectors are compared with those of all folds: a misaligned target often has its true source in another one.
     tables = [
         Tables.train(sides.take(np.flatnonzero(fold != number)), sides.vectors) for number in range(count)
     ]
-    texts = rivals.sample(sides.src), rivals.sample(sides.tgt)
-    compared = tuple(rivals.train(each.lexicon, *texts) for each in tables)
     spread = np.linspace(0, sample.height - 1, min(_CLEAN, sample.height)).astype(np.int64)
     corpus = _by_fold(tables, sides.take(spread), fold[spread])
-    damaged, damaged_leads = _damaged(sample, fold, tables, compared, embed, seed)
+    damaged = _damaged(sample, fold, tables, embed, seed)
     planted = [np.concatenate([damaged[kind] for kind in kinds]) for kinds in _CLASSES]
-    own = spread[np.linspace(0, len(spread) - 1, min(_COMPARED, len(spread))).astype(np.int64)]
-    leads = _leads(compared, sides.take(own), fold[own])
-    with_leads = np.concatenate([leads, corpus[np.searchsorted(spread, own)]], axis=1)
     words = len(form.NAMES)
     return Judge(
         tuple(tables),
         tuple(verdicts.train(corpus, each) for each in planted),
         tuple(verdicts.train(corpus[:, words:], planted[place][:, words:]) for place in _PARTIAL),
-        verdicts.train(with_leads, np.concatenate([damaged_leads, planted[_UNRELATED]], axis=1)),
-        texts,
-        compared,
         embed,
     )
 
@@ -204,29 +172,16 @@ def _by_fold(tables: Sequence[Tables], sides: Sides, fold: npt.NDArray[np.int64]
     return values
 
 
-def _leads(compared: Sequence[Rivals], sides: Sides, fold: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    values = np.zeros((len(fold), len(rivals.NAMES)))
-    for number, own in enumerate(compared):
-        rows = np.flatnonzero(fold == number)
-        values[rows] = rivals.measure(own, sides.src.take(rows), sides.tgt.take(rows))
-    return values
-
-
 def _damaged(
     sample: pl.DataFrame,
     fold: npt.NDArray[np.int64],
     tables: Sequence[Tables],
-    compared: Sequence[Rivals],
     embed: Embed | None,
     seed: int,
-) -> tuple[dict[str, npt.NDArray[np.float64]], npt.NDArray[np.float64]]:
-    """Kind of damage -> traits of pairs of a fold damaged so, by the tables that have seen none of the fold.
-
-    With it the traits of `rivals` of unrelated pairs.
-    """
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Kind of damage -> traits of pairs of a fold damaged so, by the tables that have seen none of the fold."""
     random = rng(seed, "judge")
     by_kind: dict[str, list[npt.NDArray[np.float64]]] = {kind: [] for kinds in _CLASSES for kind in kinds}
-    leads: dict[str, list[npt.NDArray[np.float64]]] = {kind: [] for kind in _CLASSES[_UNRELATED]}
     for number, own_tables in enumerate(tables):
         own = sample.filter(pl.Series(fold == number))
         clean = Clean(list(own.select("src", "tgt").iter_rows()))
@@ -234,9 +189,5 @@ def _damaged(
             chosen = random.permutation(own.height)[: -(-_DAMAGED // len(tables))]
             pairs: list[Pair] = [pair for i in chosen.tolist() if (pair := KINDS[kind](i, clean, random))]
             table = pl.DataFrame(pairs, {"src": pl.String, "tgt": pl.String}, orient="row")
-            sides = Sides.read(table, embed)
-            parts.append(traits.measure(own_tables, sides))
-            if kind in leads:
-                leads[kind].append(rivals.measure(compared[number], sides.src, sides.tgt))
-    joined = np.concatenate([part for parts in leads.values() for part in parts])
-    return {kind: np.concatenate(parts) for kind, parts in by_kind.items()}, joined
+            parts.append(traits.measure(own_tables, Sides.read(table, embed)))
+    return {kind: np.concatenate(parts) for kind, parts in by_kind.items()}

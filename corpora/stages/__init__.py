@@ -76,10 +76,6 @@ class Stage:
         """Apply the stage to ``doc``; a stage that only changes ``meta`` and ``lang`` needs only `judge`."""
         return Verdict(self.judge(doc))
 
-    def explain(self, text: str) -> str:
-        """Return what in a dropped text told against it, for ``xling corpus why``; "" if the reason says it all."""
-        return ""
-
     def edits(self, docs: Sequence[Document]) -> Iterable[Verdict]:
         """Yield example documents with the stage's result for each."""
         return map(self.edit, docs)

@@ -99,37 +99,6 @@ def test_spans_have_the_mean_length_of_a_cut_geometric() -> None:
     assert lengths.max() == 10
 
 
-def test_the_rate_moves_along_a_line_and_stays() -> None:
-    rule = MaskRule(0.3, 0.1, 0.1, MASK, 4, MASK, final_prob=0.1, anneal=2.0)
-    assert [rule.at(epochs).prob for epochs in (0, 1, 2, 5)] == pytest.approx([0.3, 0.2, 0.1, 0.1])
-    assert MaskRule(0.3, 0.1, 0.1, MASK, 4, MASK).at(7).prob == 0.3
-
-
-def test_a_dataset_follows_the_schedule_batch_by_batch(build: Any) -> None:
-    words = ["mask_prob=.5", "final_mask_prob=.1", "mask_anneal_epochs=1"]
-    _, task = build("mmlm", *(f"objectives.mmlm.{word}" for word in words))
-    task.load_dataset("train")
-    dataset = task.dataset("train")
-    assert dataset.epochs_at(0) == 0  # before anything is divided into batches
-    batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=512)
-    shares = []
-    for batch in batches:
-        examples = [dataset[int(i)] for i in batch]
-        shares.append(sum(len(e["chosen"]) for e in examples) / sum(len(e["tokens"]) for e in examples))
-    wanted = 0.5 - 0.4 * np.arange(len(batches)) / len(batches)
-    assert np.abs(np.array(shares) - wanted).max() < 0.1
-    dataset.set_epoch(2)
-    assert dataset.epochs_at(0) >= 1
-    # Validation stands where the schedule ends, whatever the batch.
-    task.load_dataset("valid")
-    valid = task.dataset("valid")
-    valid.batch_by_size(valid.ordered_indices(), max_tokens=128)
-    examples = [valid[i] for i in range(len(valid))]
-    share = sum(len(e["chosen"]) for e in examples) / sum(len(e["tokens"]) for e in examples)
-    assert share == pytest.approx(0.1, abs=0.03)
-    assert {valid.epochs_at(i) for i in range(len(valid))} == {np.inf}
-
-
 def sentence(size: st.SearchStrategy[int]) -> st.SearchStrategy[np.ndarray]:
     words = arrays.arrays(np.int64, size, elements=st.integers(4, MASK - 1))
     return words.map(lambda tokens: np.concatenate([tokens, [2]]))

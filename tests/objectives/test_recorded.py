@@ -85,7 +85,6 @@ def facts(task: Any) -> Iterator[Any]:
             windows = list(dataset.windows(256))
             batches = [batch for _, some in windows for batch in some]
             yield plain([split, epoch, dataset.sizes, windows, dataset.epoch_tokens(), dataset.mixture()])
-            yield plain([dataset.epochs_at(int(batch[0])) for batch in batches])
             for batch in (batches[0], batches[-1]):
                 yield plain([dataset[int(i)] for i in batch])
                 for some in (batch, *dataset.halves(batch)):

@@ -119,18 +119,13 @@ def test_a_place_does_not_read_the_windows_before_it(shards: Path, monkeypatch: 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 def test_workers_make_the_same_batches_in_many_windows(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixer, "WINDOW", 32)
-    annealed = {"mask_prob": 0.5, "final_mask_prob": 0.1, "mask_anneal_epochs": 1}
     here, there = (
-        list(TrainIterator(blocks(shards, **annealed), 100, 1, workers=workers).next_epoch_itr())
-        for workers in (0, 2)
+        list(TrainIterator(blocks(shards), 100, 1, workers=workers).next_epoch_itr()) for workers in (0, 2)
     )
     assert len(here) == len(there)
     for one, other in zip(here, there, strict=True):
         assert torch.equal(one["net_input"]["src_tokens"], other["net_input"]["src_tokens"])
         assert torch.equal(one["chosen"], other["chosen"])
-    # The share of masked tokens follows the windows.
-    shares = [len(batch["chosen"]) / int(batch["ntokens"]) for batch in here]
-    assert np.mean(shares[:5]) > 0.35 > 0.2 > np.mean(shares[-5:])
 
 
 def test_chunks_ask_for_long_stretches(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,12 +143,6 @@ COMMANDS: tuple[Stage, ...] = (
         help="train the model that tells running text from menus, on your own raw crawl",
     ),
     Stage(
-        "corpus spam-train",
-        config="xling.corpora.spam_train:SpamTrainConfig",
-        run="xling.corpora.spam_train:run",
-        help="train the model that finds adult, gambling and machine-made pages, on your own crawl or files",
-    ),
-    Stage(
         "vocab",
         config="xling.text.vocab:VocabConfig",
         run="xling.text.vocab:run",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,8 +28,6 @@ class MaskRule:
         end_piece: see ``first_piece``.
         unit: unit of choice: single tokens, whole words, or spans of words.
         word_starts: bool (vocabulary,), True for pieces that begin a word; needed for words and spans.
-        final_prob: ``prob`` after ``anneal`` epochs, reached linearly.
-        anneal: number of epochs, 0 for a constant ``prob``.
     """
 
     prob: float
@@ -42,18 +40,9 @@ class MaskRule:
     word_starts: Bool[np.ndarray, " vocab"] = field(
         default_factory=lambda: np.zeros(0, dtype=bool), compare=False
     )
-    final_prob: float = 0.0
-    anneal: float = 0.0
 
     def __post_init__(self) -> None:
         check_shares(self.leave, self.random)
-
-    def at(self, epochs: float) -> MaskRule:
-        """Return the rule after a (possibly fractional) number of ``epochs`` of its schedule."""
-        if not self.anneal:
-            return self
-        done = min(epochs / self.anneal, 1.0)
-        return replace(self, prob=self.prob + done * (self.final_prob - self.prob))
 
 
 def check_shares(leave: float, random: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -165,7 +164,6 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
 
     def __init__(self, seed: int) -> None:
         self.seed, self.epoch = seed, 1
-        self._turns = np.zeros(0)
         self.set_epoch(1)
 
     @abstractmethod
@@ -215,9 +213,6 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """Divide ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
         batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
         order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
-        self._turns = np.zeros(len(self))
-        for turn, number in enumerate(order):
-            self._turns[batches[number]] = turn / len(batches)
         return [batches[i] for i in order]
 
     def windows(
@@ -251,15 +246,6 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
     def go_to(self, epoch: int, position: dict[str, Any]) -> None:
         """Restore the start of an epoch from the state that `position` returned in an earlier run."""
         self.set_epoch(epoch)
-
-    def epochs_at(self, index: int) -> float:
-        """Return the (fractional) number of epochs trained when the batch of example ``index`` is used.
-
-        It is infinite outside of training: validation uses the end of every schedule, for comparable losses.
-        """
-        if self.epoch == 0:
-            return math.inf
-        return self.epoch - 1 + (float(self._turns[index]) if len(self._turns) == len(self) else 0.0)
 
     def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
         """Split the examples of a batch that was too large into two batches; one if it cannot be split."""

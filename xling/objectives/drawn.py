@@ -7,7 +7,6 @@ batches.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from xling.data import mixer
 from xling.objectives.base import NO_LIMIT, ObjectiveDataset, batches_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Integer
+    from jaxtyping import Int, Integer
 
 KEPT = 2  # windows in memory: the loader is one ahead of the training
 
@@ -35,7 +34,6 @@ class Window:
         tokens: tokens of each drawn item, int64 (num_draws,).
         sizes: maximum tokens of each example, int64 (num_draws,).
         batches: its batches by limits, once made: indices of the epoch.
-        turns: for each draw the share of the window's batches before its own, float64 (num_draws,).
     """
 
     start: int
@@ -43,7 +41,6 @@ class Window:
     tokens: Integer[np.ndarray, " draws"]
     sizes: Integer[np.ndarray, " draws"]
     batches: dict[tuple[int, int], list[Int[np.ndarray, " _"]]] = field(default_factory=dict)
-    turns: Float[np.ndarray, " draws"] | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -65,7 +62,6 @@ class DrawnDataset(ObjectiveDataset):
     ) -> None:
         self._cfg, self._split, self._name = cfg, split, name
         self.num_items_of, self.num_tokens_of = num_items, num_tokens
-        self._limits: tuple[int, int] | None = None
         super().__init__(cfg.seed)
 
     def set_epoch(self, epoch: int) -> None:
@@ -165,10 +161,7 @@ class DrawnDataset(ObjectiveDataset):
             cut = batches_of(window.sizes[order - window.start], order, *limits)
             key: tuple[int | str, ...] = (self.seed, "batches", self.epoch, *([number] if number else []))
             mixed = [cut[i] for i in rng(*key).permutation(len(cut))]
-            turns = np.zeros(len(window))
-            for turn, batch in enumerate(mixed):
-                turns[batch - window.start] = turn / len(mixed)
-            window.batches[limits], window.turns = self.arranged(mixed), turns
+            window.batches[limits] = self.arranged(mixed)
         return window.batches[limits]
 
     def batch_by_size(
@@ -193,32 +186,18 @@ class DrawnDataset(ObjectiveDataset):
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
     ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
         """Yield the batches of each window from number ``state``, with the number."""
-        # Set now, not by the first window: loader workers are copies of what is here before that.
-        self._limits = limits = (max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
+        limits = (max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
         numbers = range(state or 0, self._order.num_windows)
         return ((number, self.batches_in(number, limits)) for number in numbers)
 
     def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
         """Return the batches of the epoch; of several windows, as many times those of the first."""
-        self._limits = (max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
-        return len(self.batches_in(0, self._limits)) * self._order.num_windows
+        limits = (max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
+        return len(self.batches_in(0, limits)) * self._order.num_windows
 
     def epoch_tokens(self) -> int:
         """Return the sum of all sizes; of several windows, as many times that of the first."""
         return int(self.window(0).sizes.sum()) * self._order.num_windows
-
-    def epochs_at(self, index: int) -> float:
-        """Return the (fractional) number of epochs trained when the batch of example ``index`` is used."""
-        if self.epoch == 0:
-            return math.inf
-        if self._limits is None:
-            return self.epoch - 1
-        number, at = self.place(int(index))
-        window = self.window(number)
-        if window.turns is None:
-            self.batches_in(number, self._limits)
-        assert window.turns is not None
-        return self.epoch - 1 + (number + float(window.turns[at])) / self._order.num_windows
 
     def mixture(self) -> dict[str, tuple[int, int]]:
         """Return (tokens available, tokens in this epoch) by language or pair, of the text alone.

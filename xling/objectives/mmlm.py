@@ -64,15 +64,10 @@ class MmlmConfig(MaskConfig):
     """Settings of masked LM.
 
     Attributes:
-        final_mask_prob: share of the tokens that is predicted at the end of the annealing.
-        mask_anneal_epochs: epochs in which the share moves linearly from ``mask_prob`` to
-            ``final_mask_prob``, batch by batch; 0 for no annealing.
         lines: an example is one paragraph, cut to ``tokens_per_sample``, in place of a block of the stream. All begin
             at position 0 (Dufter & Schütze 2020, ``line_by_line`` of their code).
     """
 
-    final_mask_prob: float = ranged(0.15, PART)
-    mask_anneal_epochs: float = 0.0
     lines: bool = False
 
 
@@ -103,13 +98,11 @@ class Block(NamedTuple):
         tokens: ``<s>`` and a part of the stream, int64 (length,).
         langs: language index of each token, int64 (length,).
         generator: random generator of the block.
-        epochs: (fractional) number of epochs trained when its batch is used.
     """
 
     tokens: Int[np.ndarray, " length"]
     langs: Int[np.ndarray, " length"]
     generator: np.random.Generator
-    epochs: float
 
 
 BuildExample = Callable[[Block], Example]
@@ -189,7 +182,6 @@ class BlockDataset(DrawnDataset):
             np.concatenate([[BOS], text]).astype(np.int64),
             np.concatenate([langs[:1], langs]),
             self.generator(index),
-            self.epochs_at(index),
         )
         built = {"langs": block.langs} | self._build(block)
         return built | {"id": np.array([index]), "target_langs": built["langs"][built["chosen"]]}
@@ -207,7 +199,7 @@ class Mmlm(Objective):
         rule = rule_of(self.cfg, self.dictionary)
 
         def build(block: Block) -> Example:
-            return example(block.tokens, rule.at(block.epochs), block.generator)
+            return example(block.tokens, rule, block.generator)
 
         return BlockDataset(self.cfg, data, split, self.langs, "mmlm", build)
 
@@ -239,8 +231,6 @@ def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
         end_piece=mask_id,
         unit=cfg.mask_unit,
         word_starts=word_starts_of(dictionary),
-        final_prob=getattr(cfg, "final_mask_prob", 0.0),
-        anneal=getattr(cfg, "mask_anneal_epochs", 0.0),
     )
 
 

@@ -6,9 +6,9 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,6 @@ _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8,
 _SCALED = re.compile(
     rf"(?<!\d)(\d{{1,15}})(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d{{1,15}})(?! ?[\d{''.join(_SCALES)}]))?"
 )
-_SCALED_TWICE = re.compile(r"(?<!\d)(\d{1,6}) ?([億亿억]) ?(\d{1,4}) ?([万萬만])(?!\d)")
 # What English spells out and other languages write in digits.
 _SPELT_OUT = (
     ("zero one two three four five six seven eight nine ten eleven twelve", 0),
@@ -49,7 +48,7 @@ _AMOUNT = r"\d[\d.,]*"
 # A range has its unit at the end: "2 to 4 inches".
 _UNIT = re.compile(
     rf"({_AMOUNT}(?:(?: ?[-–—x] ?| (?:to|and|or|by) |, ){_AMOUNT})*)[ -]?"
-    rf"(?:({'|'.join(_FACTORS)})(?:e?s)?\b|(?:(?:degrees? |° ?)?(?:fahrenheit|f\b)|degrees\b))",
+    rf"(?:({'|'.join(_FACTORS)})(?:e?s)?\b|(?:(?:degrees? |° ?)?(?:fahrenheit|f\b)))",
     re.IGNORECASE,
 )
 # By how many years the calendar of a country differs from the common one.
@@ -58,43 +57,9 @@ _CALENDARS = {
     "ne": (56, 57),
 }  # fmt: skip
 _YEARS = range(1000, 3000)
-
-
-class Shift(NamedTuple):
-    """Numbers that some languages count from another beginning.
-
-    Attributes:
-        langs: their codes.
-        pattern: finds such numbers as English writes them; its groups hold them.
-        differences: from the number of English, without sign.
-    """
-
-    langs: frozenset[str]
-    pattern: re.Pattern[str]
-    differences: frozenset[int]
-
-
-_OF_MONTH = rf"(?:{'|'.join(_MONTH)})"
-_SHIFTS = (
-    # Hours from sunrise: 7 a.m. is the first.
-    Shift(
-        frozenset({"am", "lg", "om", "rn", "rw", "sw", "ti"}),
-        re.compile(
-            r"(?<![\d.,:])(\d{1,2})(?:[:.]\d\d)? ?[ap]\.?m\b|(?<![\d.,:])(\d{1,2}):\d\d(?!\d)", re.IGNORECASE
-        ),
-        frozenset({6, 18}),
-    ),
-    # Days of the Ethiopian months, which begin 7 to 10 days after the common ones or 20 to 23 days before them.
-    Shift(
-        frozenset({"am", "ti"}),
-        re.compile(rf"\b{_OF_MONTH} (\d{{1,2}})(?:[-–](\d{{1,2}}))?\b|\b(\d{{1,2}}) {_OF_MONTH}\b"),
-        frozenset({7, 8, 9, 10, 20, 21, 22, 23}),
-    ),
-)
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
-_DIGITS_OF_DAY = 2
 _MOST_DIGITS = 15  # longer numbers are identifiers, not amounts, hours or years
 
 
@@ -140,19 +105,6 @@ class Numbers(PairFilter):
         PairExample("", "It began in 2020.", "เริ่มในปี 2563", "en-th"),
         PairExample("", "On July 29, 1954, he left.", "2 9 जुलाई, 1 9 54 को वह चला गया।", "en-hi"),
         PairExample("", "Up to 10 inches, at 85 mph", "Jopa 250 millimetriä, 38 m/s", "en-fi"),
-        PairExample("", "It opens at 4.40 am on the 9th.", "Hufunguliwa saa 10.40 tarehe 9.", "en-sw"),
-        PairExample("", "From October 21-23, 2019", "ከጥቅምት 11 እስከ 13፣ 2012", "en-am"),
-        PairExample("number_mismatch", "On October 21, 2019", "ጥቅምት 15፣ 2012", "en-am"),
-        PairExample("", "Sold for £125m, 3 years ago", "3년 전 1억 2500만 파운드에 매도", "en-ko"),
-        PairExample("", "Call 101, then 0800 555 111", "101, 0800555111 anrufen"),
-        PairExample("number_mismatch", "It opens at 4.40 am.", "Hufunguliwa saa 11.40.", "en-sw"),
-        PairExample("number_mismatch", "40 weeks of 40", "40 Wochen von 00"),
-        PairExample("number_mismatch", "I have 4 dogs.", "Nina mbwa 10.", "en-sw"),
-        PairExample("number_mismatch", "It opens at 4.40 am.", "Es öffnet um 10.40 Uhr."),
-        PairExample("", "It was in 2004 for 7 weeks.", "Es war 2 0 0 4 für 7 Wochen."),
-        PairExample("", "Up to 80 degrees", "Bis zu 27 °C"),
-        PairExample("", "2.25 billion people, 3000 miles", "2250 millones, 3 mil millas", "en-es"),
-        PairExample("number_mismatch", "Up to 80 degrees", "Bis zu 37 °C"),
         PairExample("", "1 to 2 inches, up to 4 inches", "2,5 bis 5 cm, bis zu 10 cm"),
         PairExample("number_mismatch", "In May 2014 he left.", "በግንቦት 2001 ሄደ።", "en-am"),
         PairExample(
@@ -196,11 +148,10 @@ class Numbers(PairFilter):
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = asked.filter(pl.col("a") != pl.col("b"))
         years = years_between(context.src, context.tgt)
-        shifts = shifts_between(context.src, context.tgt)
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
-            if contradict(src, tgt, self.max_missing, years, shifts)
+            if contradict(src, tgt, self.max_missing, years)
         ]
         tests = {"number_mismatch": pl.col("index").is_in(rows)}
         if self.urls:
@@ -213,11 +164,6 @@ def years_between(src: Language, tgt: Language) -> tuple[int, ...]:
     return (*_CALENDARS.get(src.base, ()), *_CALENDARS.get(tgt.base, ()))
 
 
-def shifts_between(src: Language, tgt: Language) -> tuple[Shift, ...]:
-    """Return which numbers two languages may count from different beginnings."""
-    return tuple(shift for shift in _SHIFTS if {src.base, tgt.base} & shift.langs)
-
-
 def missing(src: str, tgt: str) -> int:
     """Return how many numbers of two sentences have no equal on the other side, those in words on neither."""
     sides = [numbers(side) for side in _without_line_number(src, tgt)]
@@ -227,9 +173,7 @@ def missing(src: str, tgt: str) -> int:
     return (a - b).total() + (b - a).total()
 
 
-def contradict(
-    src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = (), shifts: Sequence[Shift] = ()
-) -> bool:
+def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = ()) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other.
 
     Args:
@@ -237,7 +181,6 @@ def contradict(
         tgt: the other one.
         max_missing: see `Numbers`.
         years: differences of two years that stand for one, in the calendars of both languages.
-        shifts: numbers that the languages count from different beginnings.
     """
     src, tgt = _without_line_number(src, tgt)
     sides = [numbers(side) for side in (src, tgt)]
@@ -257,20 +200,14 @@ def contradict(
     few = int(len(only[1]) < len(only[0]))
     many = 1 - few
     metric = _metric((src, tgt), sides)
-    # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000, 2 and 25 of 2.25 billion 2250 million.
-    decimals = list(itertools.pairwise(sides[many]))
-    joined = {a + b for a, b in decimals}
-    thousands = {a + b.ljust(3, "0") for a, b in decimals if b != "0"}
-    shifted = [
-        (_found(shift.pattern, src) | _found(shift.pattern, tgt), shift.differences) for shift in shifts
-    ]
+    # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000.
+    joined = {a + b for a, b in itertools.pairwise(sides[many])}
     whole = "".join(only[few])
     if len(only[few]) > 1 and any(_scales(whole, b) for b in joined.union(only[many])):
         return False
     return not all(
-        any(_alike(a, b, years) or _shifted(a, b, shifted) for b in only[many])
+        any(_alike(a, b, years) for b in only[many])
         or any(_scales(a, b) for b in joined)
-        or a in thousands
         or any(_converts(b, metric[few].get(a, ())) for b in sides[many])
         or any(_converts(a, values) for values in metric[many].values())
         for a in only[few]
@@ -288,7 +225,6 @@ def numbers(text: str) -> list[str]:
     """Return the numbers of ``text`` as digits without leading zeros, four digits as they are; a decimal gives two."""
     plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
     plain = _GROUPS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
-    plain = _SCALED_TWICE.sub(lambda m: str(int(m[1]) * 10**8 + int(m[3]) * 10**4), plain)
     runs = _NUMBER.findall(_SCALED.sub(_scaled, plain))
     return [run if _IS_CODE.match(run) else run.lstrip("0") or "0" for run in runs]
 
@@ -308,9 +244,7 @@ def spelt(text: str) -> Iterator[str]:
 
 def _same_digits(a: list[str], b: list[str]) -> bool:
     """Whether two sides have the same digits in the same order: some writers put spaces between them."""
-    # A telephone number begins with a zero in one piece, and a zero stands alone between spaces.
-    spaced = "".join(a) == "".join(b)
-    return spaced or "".join(n.lstrip("0") for n in a) == "".join(n.lstrip("0") for n in b)
+    return "".join(a) == "".join(b)
 
 
 def _alike(a: str, b: str, years: Sequence[int]) -> bool:
@@ -328,22 +262,9 @@ def _alike(a: str, b: str, years: Sequence[int]) -> bool:
     return _scales(a, b)
 
 
-def _found(pattern: re.Pattern[str], text: str) -> set[str]:
-    """The numbers in the groups of a pattern, without leading zeros."""
-    return {number.lstrip("0") for match in pattern.finditer(text) for number in match.groups() if number}
-
-
-def _shifted(a: str, b: str, shifted: Sequence[tuple[Set[str], Set[int]]]) -> bool:
-    """Whether two numbers are one hour or one day that is counted from different beginnings."""
-    if max(len(a), len(b)) > _DIGITS_OF_DAY:
-        return False
-    return any({a, b} & known and abs(int(a) - int(b)) in differences for known, differences in shifted)
-
-
 def _scales(a: str, b: str) -> bool:
-    """Whether two numbers are equal but for a scale word: 15 (of 1.5 million) and 1500000, 3 (thousand) and 3000."""
-    short, long = sorted((a, b), key=len)
-    return a == b or f"{short}000" == long or (len(long) > 4 and a.rstrip("0") == b.rstrip("0"))
+    """Whether two numbers are equal but for a scale word: 15 (of 1.5 million) and 1500000."""
+    return a == b or (max(len(a), len(b)) > 4 and a.rstrip("0") == b.rstrip("0"))
 
 
 def _metric(texts: tuple[str, str], sides: Sequence[list[str]]) -> list[dict[str, list[float]]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.corpora.parallel import form, judge, lexical, names, near, rivals, space, traits
+from xling.corpora.parallel import form, judge, lexical, names, near, space, traits
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.align import Align
 from xling.corpora.toyworld import para
@@ -95,36 +95,6 @@ def test_names_without_their_like_are_counted_in_any_script():
 def test_marks_of_initials_and_titles_end_no_sentence(text, sentences):
     codes = form._codes(pl.Series("text", [text]))
     assert codes[0, form.FEATURES.index("sentences")] == sentences
-
-
-def test_a_partner_leads_and_another_text_does_not():
-    pairs = list(dict.fromkeys(para("en", "de", 1200, 1)))
-    src, tgt = (lexical.tokens(pl.Series([pair[side] for pair in pairs])) for side in (0, 1))
-    known, new = np.arange(600), np.arange(600, len(pairs))
-    learned = rivals.train(lexical.train(src.take(known), tgt.take(known)), src.take(new), tgt.take(new))
-    right = rivals.measure(learned, src.take(new), tgt.take(new))
-    wrong = rivals.measure(learned, src.take(new), tgt.take(np.roll(new, 7)))
-    assert (right[:, None, 2] > wrong[None, :, 2]).mean() > 0.95
-    assert (wrong[:, 2] < 0).mean() > 0.95
-    np.testing.assert_allclose(
-        rivals.measure(learned, src.take(new[:3]), tgt.take(new[:3])), right[:3], rtol=1e-5
-    )
-    nothing = np.arange(0)
-    assert rivals.measure(learned, src.take(nothing), tgt.take(nothing)).shape == (0, len(rivals.NAMES))
-
-
-def test_the_fit_of_rivals_is_that_of_the_lexicon():
-    """Links that say little are left out, so both agree but for a rest."""
-    pairs = list(dict.fromkeys(para("en", "de", 900, 1)))
-    src, tgt = (lexical.tokens(pl.Series([pair[side] for pair in pairs])) for side in (0, 1))
-    lexicon = lexical.train(src, tgt)
-    words = rivals.train(lexicon, src, tgt).words
-    found = rivals.Texts.read(src, words[0]).fit_of_pairs(rivals.Texts.read(tgt, words[1]))
-    fits = lexical.fit(lexicon, src, tgt)
-    expected = traits.mean(src, fits.src) + traits.mean(tgt, fits.tgt)
-    assert np.corrcoef(found, expected)[0, 1] > 0.999
-    whole = rivals.Texts.read(src, words[0]).fit(rivals.Texts.read(tgt, words[1]))
-    np.testing.assert_allclose(np.diag(whole), found, rtol=1e-4, atol=1e-4)
 
 
 def vectors(seed, size=NUM, dim=24):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.corpora.crawl import SENTENCES, sentences
 from xling.core.errors import UserError
 from xling.core.stage import run_local
-from xling.corpora import lines, why
+from xling.corpora import lines, ngrams, why
 from xling.corpora.lines_train import LinesTrainConfig, Page, run, score
 from xling.corpora.mono import MonoConfig
 from xling.corpora.sources.wet import record_of
@@ -79,6 +79,14 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     (tmp_path / "a.warc").write_bytes(_response("http://a.example/", "<p>x</p>"))
     with pytest.raises(UserError, match=r"0 pages of HTML.*50 and more"):
         run(LinesTrainConfig(source=(f"warc:{tmp_path}/*.warc",), out=str(tmp_path / "out")))
+
+
+@pytest.mark.parametrize("content", [b"", b"no", b"PK\x03\x04 cut"])
+def test_another_file_is_no_model(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.npz").write_bytes(content)
+    for loaded in (lines.load, ngrams.load):
+        with pytest.raises(UserError, match=r"a\.npz is not a"):
+            loaded(tmp_path / "a.npz")
 
 
 def test_labels_follow_the_order_of_the_page() -> None:
