@@ -49,7 +49,7 @@ _MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that write anew what tests compare with, and the seed that `.ci/margins.py` sets."""
+    """Add the options that write anew what tests compare with, and the seed of those that measure."""
     parser.addoption("--record", action="store_true", help="write what a test has recorded anew")
     parser.addoption("--seed", type=int, default=1, help="seed of the trainings that tests hold to a limit")
     parser.addoption(

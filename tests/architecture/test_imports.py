@@ -96,12 +96,12 @@ def test_a_planted_import_breaks_its_contract(house: Path, path: str, planted: s
         (
             "slurm/jobs.py",
             "def late() -> None:\n    from xling.text import units",
-            "+ | slurm | core, text |",
+            "| slurm | core, text |",
         ),
         (
             "corpora/shards.py",
             'from xling.core.stage import load\nload("xling.transfer.backend:EncoderBackend")',
-            "+ | corpora | core, pages, text, transfer |",
+            "| corpora | core, pages, text, transfer |",
         ),
     ],
 )
