@@ -2,7 +2,7 @@
 
 Run on the test bed, with SYNTHETIC data::
 
-    eval "$(python -m xling.slurm.testbed up --nodes 2 --cpus 8)"
+    eval "$(python -m tests.slurm.testbed up --nodes 2 --cpus 8)"
     python -m benchmarks.slurm                       all of these
     python -m benchmarks.slurm overhead [elements]
     python -m benchmarks.slurm scaling

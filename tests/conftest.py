@@ -124,7 +124,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"{num} tests need {means}", red=True)
     skipped = terminalreporter.stats.get("skipped", [])
     if missed := [report for report in skipped if "SLURM TESTS NOT RUN" in str(report.longrepr)]:
-        from xling.slurm.testbed import bed
+        from tests.slurm.testbed import bed
 
         terminalreporter.section("SLURM TESTS NOT RUN", sep="#", red=True, bold=True)
         terminalreporter.line(f"{len(missed)} tests need a real Slurm: {bed.obstacle()}", red=True)
