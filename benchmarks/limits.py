@@ -183,6 +183,8 @@ def check(texts: Texts) -> None:
 
 
 if __name__ == "__main__":
+    if not os.environ.get("XLING_DATA"):
+        sys.exit("benchmarks/limits.py needs clean text: set XLING_DATA to the data folder")
     data = Path(os.environ["XLING_DATA"])
     if sys.argv[1:2] == ["train"]:
         train(Path(sys.argv[2]), texts_of(data))
