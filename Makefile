@@ -158,12 +158,13 @@ audit:  ## look for known vulnerabilities in what requirements.lock names; asks 
 	    --disable-pip-version-check pip-audit==2.9.0; }
 	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
 
-check: install  ## lint, formatting, types, the direction of imports, plain words, sizes of files and the Dockerfile
+check: install  ## lint, formatting, types, the direction of imports, plain words, spelling, sizes of files and the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/prose.py
+	$(BIN)/codespell
 	$(BIN)/python -m pytest -q tests/architecture/test_sizes.py
 	$(BIN)/hadolint containers/Dockerfile
 
@@ -180,10 +181,17 @@ docs: install  ## build the documentation site into build/site; a warning or a d
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 docs-test: install  ## run the commands of the guides, and the notebooks, at a scale of seconds
-	$(BIN)/python .ci/notebooks.py &
-	notebooks=$$!
-	$(BIN)/python .ci/guides.py
-	wait "$$notebooks"
+	$(BIN)/python .ci/guides.py &
+	guides=$$!
+	folder=$$(mktemp --directory)
+	for name in $$(ls docs/notebooks); do
+	    mkdir "$$folder/$${name%.ipynb}"
+	    cp "docs/notebooks/$$name" "$$folder/$${name%.ipynb}"
+	    PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 XLING_CACHE="$$folder/$${name%.ipynb}/cache" \
+	        $(BIN)/jupyter-execute --timeout=600 "$$folder/$${name%.ipynb}/$$name"
+	done
+	rm -r "$$folder"
+	wait "$$guides"
 
 bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f

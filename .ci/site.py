@@ -13,10 +13,9 @@ from mkdocs.structure.files import File, Files
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Put a page in the place of every notebook."""
-    for file in list(files):
-        if file.src_uri.endswith(".ipynb"):
-            page = file.src_uri.removesuffix(".ipynb") + ".md"
-            files.append(File.generated(config, page, content=page_of(Path(str(file.abs_src_path)))))
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        content = page_of(Path(str(file.abs_src_path)))
+        files.append(File.generated(config, file.src_uri.removesuffix(".ipynb") + ".md", content=content))
     return files
 
 
@@ -26,25 +25,17 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def page_of(path: Path) -> str:
-    """Write a notebook as Markdown: text, code and the text of its outputs."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    """Write a notebook as Markdown: text, code and the text of its outputs, without what is on standard error."""
     pieces = []
-    for cell in cells:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            pieces.append(source)
-        elif source.startswith("%%bash"):
-            pieces.append(f"```sh\n{source.partition(chr(10))[2]}\n```")
-        else:
-            pieces.append(f"```python\n{source}\n```")
-        output = "".join(text_of(output) for output in cell.get("outputs", []))
-        if output.strip():
-            pieces.append(f"```text\n{output.rstrip()}\n```")
+        if cell["cell_type"] == "code":
+            is_shell = source.startswith("%%bash")
+            source = (
+                f"```sh\n{source.partition(chr(10))[2]}\n```" if is_shell else f"```python\n{source}\n```"
+            )
+        outputs = [output for output in cell.get("outputs", []) if output.get("name") != "stderr"]
+        texts = ("".join(o.get("text") or o.get("data", {}).get("text/plain") or []) for o in outputs)
+        said = "".join(texts).rstrip()
+        pieces += [source, f"```text\n{said}\n```"] if said else [source]
     return "\n\n".join(pieces)
-
-
-def text_of(output: dict[str, Any]) -> str:
-    """Give the text of a cell's output; progress on standard error is left out."""
-    if output.get("name") == "stderr":
-        return ""
-    return "".join(output.get("text") or output.get("data", {}).get("text/plain") or [])

@@ -2,8 +2,6 @@
 
 Run:  XLING_DATA=FOLDER python -m benchmarks.limits train corpora/limits.tsv
       XLING_DATA=FOLDER python -m benchmarks.limits
-      XLING_DATA=FOLDER python -m benchmarks.limits pages
-      XLING_DATA=FOLDER python -m benchmarks.limits words
 
 ``train`` fits `xling.corpora.limits` to the text of FOLDER: the New Testament in the Bibles, the Universal Declaration
 of Human Rights, Common Voice's sentences, NLLB-Seed, African Storybook, VOA and the training files of MAFAND. The table
@@ -12,10 +10,7 @@ not read. A document is ten lines, in the Declaration four, or a story. Each lim
 the same sources.
 
 Without a word it prints what each rule drops of clean documents that no limit was fitted to: of the other half of the
-documents, and of the other sources where limits and stop words are fitted to one source alone. ``pages`` prints the web
-pages and articles of FOLDER on which the limits before the table and those of now differ, each whole page and what the
-stage ``lines`` leaves of it. ``words`` prints how well the number and the share of stop words tell the lines that this
-stage keeps from those that it drops, page by page: areas under the curve, for lists of several lengths.
+documents, and of the other sources where limits and stop words are fitted to one source alone.
 """
 
 from __future__ import annotations
@@ -34,14 +29,8 @@ from benchmarks.langid import code_of
 from xling.core import languages
 from xling.corpora import fit_limits
 from xling.corpora.limits import Limits, Row, limits_of, save
-from xling.corpora.sources.source import Context, open_source
-from xling.corpora.stages.filters import RULES, failed
-from xling.corpora.stages.langid import identify
-from xling.corpora.stages.lines import Lines
-from xling.corpora.stages.repair import Repair
+from xling.corpora.stages.filters import RULES
 from xling.text import reader
-from xling.text.document import Ledger
-from xling.text.units import units
 
 PATTERNS = ("bible*/*.tsv.gz", "mono/cv.*.gz", "mono/voa.*.gz", "seed/*.gz", "udhr/*.txt", "mafand/*.train.*")
 LINES, DECLARATION_LINES = 10, 4
@@ -54,9 +43,6 @@ FEW_REASONS = ("mean_word_length", "few_stop_words")
 # Two halves of a text differ in these by half as much as two languages, and stricter limits drop news: loosened only.
 LOOSER_REASONS = ("few_letters", "top_ngram", "repeated_runs")
 ALL_REASONS = (*FEW_REASONS, *LOOSER_REASONS)
-PAGES = "web/hplt_pages.warc.wet.gz"
-MANY_PAGES = 5
-SHOWN = 160  # characters of a page
 ALBANIAN = "als"  # of the Declaration; elsewhere this is Swiss German
 
 Texts = dict[str, dict[str, list[str]]]
@@ -196,84 +182,11 @@ def check(texts: Texts) -> None:
         print(f"| {reason} | " + " | ".join(losses[kind].percent(reason) for kind in kinds) + " |")
 
 
-def pages(data: Path) -> None:
-    """Print the pages that were kept and are dropped now, and the reverse."""
-    before = Limits(max_short=0.35, max_braces=0.02, max_placeholders=0)
-    uris = [f"wet:{data}/{PAGES}", f"wet:{data}/web/cc_main_2019-13_excerpt.warc.wet"]
-    uris += [f"warc:{data}/web/dolma-sample-0000.warc.gz"]
-    uris += [f"wiki:{path}" for path in sorted(data.glob("wiki/*.bz2"))]
-    for stages in ([Repair()], [Repair(), Lines(sources=("wet:", "warc:"))]):
-        counts: Counter[tuple[str, str]] = Counter()
-        for uri in uris:
-            source, ledger = open_source(uri, Context(lang=Path(uri).name.partition("wiki")[0])), Ledger()
-            docs = (doc for shard in source.shards() for doc in source.read(shard, ledger))
-            for stage in stages:
-                docs = stage(docs, ledger)
-            for doc in docs:
-                if (lang := identify(doc.text)[0]) not in languages.LANGUAGES:
-                    continue
-                language = languages.get(lang)
-                old, new = limits_of(language, before, {}), limits_of(language, Limits())
-                told = failed(doc.text, replace(old, stop_words=())), failed(doc.text, new)
-                counts[uri.partition(":")[0], f"{told[0] or 'kept'} -> {told[1] or 'kept'}"] += 1
-                if bool(told[0]) != bool(told[1]):
-                    middle = doc.text[len(doc.text) // 2 :][:SHOWN]
-                    print(f"{told} {lang} {doc.url}\n  {doc.text[:SHOWN]!r} ... {middle!r}")
-        print(f"## {', '.join(stage.name for stage in stages)}: {dict(sorted(counts.items()))}")
-
-
-def words(data: Path, texts: Texts) -> None:
-    """Print how well stop words tell the text of pages from their menus."""
-    source, stage = open_source(f"wet:{data}/{PAGES}", Context(lang="en")), Lines(min_chars=0)
-    pages = [doc for shard in source.shards() for doc in source.read(shard, Ledger()) if "\n" in doc.text]
-    told: dict[str, tuple[list[list[str]], list[list[str]]]] = defaultdict(lambda: ([], []))
-    for doc, verdict in zip(pages, stage.edits(pages), strict=True):
-        lang = identify(doc.text)[0]
-        for place, text in enumerate((verdict.text or "", "\n".join(verdict.lost.get("boilerplate", [])))):
-            if len(found := units(text)) >= Limits().min_words:
-                told[lang][place].append(found)
-    print(
-        "| language | pages with text, with menus | list of | number | share | number, first 100 | share, first 100 |"
-    )
-    print("|---|" + "---|" * 6)
-    for lang, (kept, lost) in told.items():
-        if len(lost) < MANY_PAGES or "udhr" not in texts.get(lang, {}):
-            continue
-        for sources in (texts[lang], {"udhr": texts[lang]["udhr"]}):
-            for num in (8, 16, fit_limits.NUM_STOP_WORDS, 32):
-                listed = set(fit_limits.frequent(_counts(sources).values(), num))
-                areas = [
-                    _area(
-                        [score(each[:most], listed) for each in kept],
-                        [score(each[:most], listed) for each in lost],
-                    )
-                    for most in (None, 100)
-                    for score in (_number, _share)
-                ]
-                cells = " | ".join(f"{area:.2f}" for area in areas)
-                print(f"| {lang} | {len(kept)}, {len(lost)} | {num} of {len(sources)} sources | {cells} |")
-
-
-def _number(units: Sequence[str], listed: set[str]) -> float:
-    return len(listed.intersection(units))
-
-
-def _share(units: Sequence[str], listed: set[str]) -> float:
-    return sum(unit in listed for unit in units) / len(units)
-
-
-def _area(above: Sequence[float], below: Sequence[float]) -> float:
-    """Return the probability that one of the first is above one of the second, half of it where they are equal."""
-    return mean((a > b) + (a == b) / 2 for a in above for b in below)
-
-
 if __name__ == "__main__":
+    if not os.environ.get("XLING_DATA"):
+        sys.exit("benchmarks/limits.py needs clean text: set XLING_DATA to the data folder")
     data = Path(os.environ["XLING_DATA"])
     if sys.argv[1:2] == ["train"]:
         train(Path(sys.argv[2]), texts_of(data))
-    elif sys.argv[1:2] == ["words"]:
-        words(data, texts_of(data))
-    elif sys.argv[1:2] == ["pages"]:
-        pages(data)
     else:
         check(texts_of(data))

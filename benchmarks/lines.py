@@ -146,4 +146,6 @@ def main(pages_folder: str, gold_folder: str, out: str = "") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3 or not os.environ.get("XLING_DATA"):
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -1,8 +1,8 @@
-"""Pre-training against stock fairseq, on one CPU: tokens/s, losses after equal tokens, arithmetic, loader, TLM.
+"""Pre-training against stock fairseq, on one CPU: tokens/s, arithmetic, losses after equal tokens.
 
 Run:  python -m benchmarks.pretrain [small|base|seq2seq] [--objective mmlm|mbart|mass|translation] [--updates N]
                                     [--batch-tokens N] [--blocks N] [--threads N] [--data DIR]
-                                    [--only speed|loader|tlm] [--systems stock,bf16,fp32] [--profile]
+                                    [--systems stock,bf16,fp32]
 
 Stock is fairseq's own task with its model, its Trainer and its Adam in float32, started from its own command line (see
 `benchmarks/stock.py`): ``multilingual_masked_lm`` against our MMLM, ``multilingual_denoising`` against mBART and MASS,
@@ -331,57 +331,6 @@ def loss_table(systems: list[System]) -> None:
     print()
 
 
-def loader(data: Path, shape: Shape, pairs: Path | None) -> None:
-    """Tokens a processor second that the loader makes, without a model; one epoch of each."""
-    small = Shape(**{**vars(shape), "layers": 1, "dim": 64, "heads": 1})
-    print("| loader | real tokens a CPU second | padding |\n|---|---:|---:|")
-    cases: list[tuple[str, Trainer]] = [
-        ("stock multilingual_masked_lm", stock(data, small, 1, "mmlm")),
-        ("xling mmlm", ours(data, small, 1, "fp32")),
-    ]
-    if pairs:
-        cases.append(("xling tlm", ours(pairs, small, 1, "fp32", "tlm")))
-    for name, trainer in cases:
-        trainer.get_train_iterator(1, load_dataset=True)  # opens the files
-        for epoch in (1, 2):
-            real = computed = 0
-            begin = time.process_time()
-            itr = trainer.get_train_iterator(epoch, load_dataset=True)
-            for sample in itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False):
-                one, both = size_of(sample)
-                real, computed = real + one, computed + both
-            rate = real / (time.process_time() - begin)
-            print(f"| {name}, epoch {epoch} | {rate:,.0f} | {100 * (1 - real / computed):.2f} % |")
-    print(flush=True)
-
-
-def tlm_against_mmlm(folder: Path, shape: Shape, precision: str) -> None:
-    """Rates of both objectives on the same model."""
-    systems = [System(name, ours(folder, shape, 1, precision, name), precision) for name in ("mmlm", "tlm")]
-    for system in systems:
-        system.warm_up()
-    for _ in range(shape.blocks):
-        for system in systems:
-            system.block(max(1, (shape.updates - WARM - 1) // shape.blocks // 4))
-    first, second = (system.tokens / system.cpu for system in systems)
-    padding = 1 - systems[1].tokens / systems[1].computed
-    print(
-        f"TLM against MMLM in {precision}, pairs of about 70 tokens, real tokens a CPU second: "
-        f"{second:,.0f} / {first:,.0f} = {100 * second / first:.0f} %; padding {100 * padding:.2f} %.\n",
-        flush=True,
-    )
-
-
-def profile(data: Path, shape: Shape, name: str, objective: str) -> None:
-    """Print where the time of an update is spent."""
-    trainer = stock(data, shape, 1, objective) if name == "stock" else ours(data, shape, 1, name, objective)
-    system = System(name, trainer, name)
-    system.warm_up()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
-        system.block(4)
-    print(profiled.key_averages().table(sort_by="self_cpu_time_total", row_limit=32))
-
-
 def main() -> None:
     """Print the measurements that the command line names."""
     parser = argparse.ArgumentParser(description="Pre-training against stock fairseq.")
@@ -392,9 +341,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--only", choices=["speed", "loader", "tlm"])
     parser.add_argument("--systems", default="stock,bf16,fp32")
-    parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     # Stock calls things that torch has renamed, and logs with missing arguments; both are its own affair.
     warnings.filterwarnings("ignore")
@@ -410,17 +357,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         shards = write_data(Path(folder), shape)
         data = given.data or shards / ("pairs" if given.objective == "translation" else "mono")
-        names = given.systems.split(",")
-        if given.profile:
-            profile(data, shape, names[-1], given.objective)
-            return
         print(f"{given.objective}, {name}: {shape}, {given.threads} threads, torch {torch.__version__}\n")
-        if given.only in (None, "speed"):
-            speed(data, shape, names, given.seed, given.objective)
-        if given.objective == "mmlm" and given.only in (None, "loader"):
-            loader(data, shape, shards / "pairs")
-        if given.objective == "mmlm" and given.only in (None, "tlm"):
-            tlm_against_mmlm(shards / "pairs", shape, "bf16")
+        speed(data, shape, given.systems.split(","), given.seed, given.objective)
 
 
 if __name__ == "__main__":

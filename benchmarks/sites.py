@@ -20,5 +20,7 @@ def domains(path: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     folder = Path(sys.argv[1])
     sites.save(Path(sys.argv[2]), {kind: domains(folder / name) for kind, name in FILES.items()})

@@ -2,12 +2,11 @@
 
 Run on the test bed, with SYNTHETIC data::
 
-    eval "$(python -m xling.slurm.testbed up --nodes 2 --cpus 8)"
+    eval "$(python -m tests.slurm.testbed up --nodes 2 --cpus 8)"
     python -m benchmarks.slurm                       all of these
     python -m benchmarks.slurm overhead [elements]
     python -m benchmarks.slurm scaling
     python -m benchmarks.slurm restart
-    python -m benchmarks.slurm index [sentences]     no Slurm: the data-loader on an index of 10^8 sentences
 
 (As a script it would shadow the package of the same name.)
 """
@@ -133,37 +132,6 @@ def last_update(log: Path) -> int:
     return int(json.loads(lines[-1])["update"]) if lines else 0
 
 
-def index(folder: Path, num_sentences: int) -> None:
-    """Opening an epoch of ``num_sentences`` sentences of 16 tokens and ordering and cutting its first window."""
-    from xling.objectives.mmlm import BlockDataset, MmlmConfig
-    from xling.training.reading import TrainIterator
-
-    lang = folder / "en"
-    lang.mkdir()
-    with (lang / "train.idx").open("wb") as handle:
-        handle.write(
-            b"MMIDIDX\x00\x00" + (1).to_bytes(8, "little") + bytes([8]) + num_sentences.to_bytes(8, "little")
-        )
-        handle.write(np.full(num_sentences, 16, np.int32).tobytes())
-        handle.truncate(handle.tell() + 8 * num_sentences - 8)
-        handle.seek(0, 2)
-        handle.write(np.int64(32 * (num_sentences - 1)).tobytes())
-    with (lang / "train.bin").open("wb") as handle:
-        handle.truncate(num_sentences * 16 * 2)  # a sparse file: the tokens are simulated
-    start = time.perf_counter()
-    data = BlockDataset(
-        MmlmConfig(tokens_per_sample=256, seed=1), folder, "train", ["en"], "mmlm", lambda *_: {}
-    )
-    opened = time.perf_counter()
-    batches = TrainIterator(data, 4096, 1).num_batches
-    report("open the shards", opened - start, "s")
-    report(
-        f"begin an epoch of {len(data):,} blocks in about {batches:,} batches",
-        time.perf_counter() - opened,
-        "s",
-    )
-
-
 def train(folder: Path, shards: Path, name: str, words: list[str], **layout: str) -> Run:
     """Submit a tiny pre-training."""
     from xling.training.settings import PretrainConfig
@@ -205,21 +173,16 @@ def report(what: str, value: float, unit: str) -> None:
 
 def main() -> None:
     """Run what the first word says, or everything, in a folder of its own."""
-    words = sys.argv[1:2] or ["index", "overhead", "scaling", "restart"]
-    number = int(float(sys.argv[2])) if len(sys.argv) > 2 else 0
-    cluster = shutil.which("sinfo") and os.environ.get("SLURM_CONF")
-    missed = [word for word in words if word != "index" and not cluster]
-    for word in (word for word in words if word not in missed):
+    words = sys.argv[1:2] or ["overhead", "scaling", "restart"]
+    if not (shutil.which("sinfo") and os.environ.get("SLURM_CONF")):
+        raise SystemExit(f"NOT RUN: {', '.join(words)}: no Slurm.\n\n{__doc__}")
+    for word in words:
         with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as temporary:
             folder = Path(temporary)
             if word == "overhead":
-                overhead(folder, number or 100)
-            elif word == "index":
-                index(folder, number or 10**8)
+                overhead(folder, int(sys.argv[2]) if len(sys.argv) > 2 else 100)
             else:
                 {"scaling": scaling, "restart": restart}[word](folder, make_shards(folder))
-    if missed:
-        raise SystemExit(f"NOT RUN: {', '.join(missed)}: no Slurm.\n\n{__doc__}")
 
 
 if __name__ == "__main__":

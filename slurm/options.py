@@ -126,7 +126,7 @@ def snapshot(target: Path) -> None:
         UserError: the files cannot be copied.
     """
     package = Path(str(files("xling")))
-    left_out = shutil.ignore_patterns("__pycache__", "testbed")
+    left_out = shutil.ignore_patterns("__pycache__")
     try:
         shutil.copytree(package, target / "xling", ignore=left_out)
     except (OSError, shutil.Error) as error:

@@ -49,7 +49,7 @@ _MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that write anew what tests compare with, and the seed that `.ci/margins.py` sets."""
+    """Add the options that write anew what tests compare with, and the seed of those that measure."""
     parser.addoption("--record", action="store_true", help="write what a test has recorded anew")
     parser.addoption("--seed", type=int, default=1, help="seed of the trainings that tests hold to a limit")
     parser.addoption(
@@ -124,7 +124,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"{num} tests need {means}", red=True)
     skipped = terminalreporter.stats.get("skipped", [])
     if missed := [report for report in skipped if "SLURM TESTS NOT RUN" in str(report.longrepr)]:
-        from xling.slurm.testbed import bed
+        from tests.slurm.testbed import bed
 
         terminalreporter.section("SLURM TESTS NOT RUN", sep="#", red=True, bold=True)
         terminalreporter.line(f"{len(missed)} tests need a real Slurm: {bed.obstacle()}", red=True)

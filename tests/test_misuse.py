@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import hostile
-from benchmarks.misuses import CASES, RECIPES
+from tests import hostile
+from tests.misuses import CASES, MACHINE, RECIPES, XLING
 from xling import cli
 from xling.core import schema
 from xling.core.stage import STAGES, load
@@ -47,7 +49,6 @@ def test_every_mistake_is_told_in_one_line(
 def test_hostile_files_are_told_in_one_line_and_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those that need outputs of ours run in ``python -m benchmarks.misuses``."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     variables, wrong, ran = hostile.prepare(tmp_path, with_stages=False), [], 0
     for number, (setup, words, said) in enumerate(hostile.HOSTILE):
@@ -65,6 +66,33 @@ def test_hostile_files_are_told_in_one_line_and_nothing_changes(
         ran += 1
     assert not wrong, "\n".join(wrong)
     assert ran >= 40
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_mistakes_are_told_in_one_line_by_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine does to a command, and files that need outputs of ours."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    variables, place = hostile.prepare(tmp_path, with_stages=True), tmp_path / "here"
+    runs = [(line.format(x=XLING), said, "") for line, said in MACHINE]
+    runs += [
+        (f"{XLING} {words}", said, setup) for setup, words, said in hostile.HOSTILE if "$T" in setup + words
+    ]
+    wrong = []
+    for line, said, setup in runs:
+        place.mkdir()
+        before = hostile.make_files(setup, place, variables)
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=place, env=os.environ | variables, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        told = [each for each in done.stderr.splitlines() if each]
+        if done.returncode != 2 or len(told) != 1 or not told[0].startswith("xling: ") or said not in told[0]:
+            wrong.append(f"{setup} {line}: {done.returncode} {told}")
+        if (after := hostile.listed(place)) != before:
+            wrong.append(f"{setup} {line}: changed {sorted(after.items() ^ before.items())}")
+        subprocess.run(["find", place, "-delete"], check=True)
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -232,7 +232,7 @@ def slurm(cfg: DoctorConfig) -> Iterator[Finding]:
         return
     version, answer = _output(["sbatch", "--version"]), _output(["scontrol", "ping"])
     if "UP" not in answer:
-        fix = "ask who runs the cluster, or start the test bed: python -m xling.slurm.testbed up"
+        fix = "ask who runs the cluster"
         yield Finding("slurm", WARNING, f"{version or 'installed'}, its controller does not answer", fix)
         return
     nodes = _output(["sinfo", "--noheader", "--format=%P %D nodes %t"])

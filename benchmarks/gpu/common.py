@@ -15,7 +15,6 @@ import torch
 
 # Dense bfloat16 products, FLOP/s: NVIDIA's data sheets. float32 (TF32) is half of it on these.
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
-ROWS = 34  # of a profile
 
 
 def device() -> torch.device:
@@ -63,38 +62,6 @@ def free() -> None:
     gc.collect()
     if device().type == "cuda":
         torch.cuda.empty_cache()
-
-
-def profile(function: Callable[[], Any], times: int) -> None:
-    """Print where the time of some calls goes: wall seconds, and by kernel."""
-    wait()
-    begin = time.perf_counter()
-    for _ in range(times):
-        function()
-    handed = time.perf_counter()
-    wait()
-    print(
-        f"{times} calls: {time.perf_counter() - begin:.3f} s, handed to the device in {handed - begin:.3f} s"
-    )
-    kinds = torch.profiler.ProfilerActivity
-    on_gpu = device().type == "cuda"
-    with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if on_gpu else [])]) as profiled:
-        for _ in range(times):
-            function()
-        wait()
-    averages = profiled.key_averages()
-    on_device = sum(each.self_device_time_total for each in averages)
-    print(f"on the device {on_device / 1e6:.3f} s")
-    order = (lambda each: each.self_device_time_total) if on_gpu else (lambda each: each.self_cpu_time_total)
-    for each in sorted(averages, key=order, reverse=True)[:ROWS]:
-        times_ms = f"{each.self_device_time_total / 1e3:9.2f} {each.self_cpu_time_total / 1e3:9.2f}"
-        print(f"{times_ms} ms {each.count:6} {each.key[:90]}")
-    slow = sorted(averages, key=lambda each: each.self_cpu_time_total, reverse=True)[:8]
-    print(
-        "processor:",
-        "; ".join(f"{e.key[:30]} {e.self_cpu_time_total / 1e3:.1f} ms {e.count}" for e in slow),
-        flush=True,
-    )
 
 
 class Table:

@@ -21,18 +21,7 @@ def run(settings: dict[str, str]) -> None:
         SystemExit: a test failed.
     """
     report = f"{os.environ.get('OUT', 'runs/gpu')}/parity.xml"
-    chosen = ["-k", settings["only"]] if "only" in settings else []
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        *TESTS,
-        *chosen,
-        f"--junitxml={report}",
-        "-p",
-        "no:cacheprovider",
-    ]
+    words = [sys.executable, "-m", "pytest", "-q", *TESTS, f"--junitxml={report}", "-p", "no:cacheprovider"]
     words += ["--timeout=0", "-o", "addopts=--import-mode=importlib", "-W", "ignore", "--tb=short"]
     environment = {**os.environ, "XLING_DEVICE": device().type, "XLING_SHAPES": "0"}
     done = subprocess.run(words, env=environment, check=False)

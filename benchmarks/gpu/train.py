@@ -1,7 +1,7 @@
 """Tokens a second, MFU and memory of pre-training, ours beside stock fairseq and transformers.
 
 Settings: ``scale=tiny``, ``only=xlmr_base|mbart_large|translation`` (several with commas), ``systems=`` (likewise),
-``updates=``, ``batch=`` (tokens), ``profile=NAME`` (a table of one system's kernels in place of rates).
+``updates=``, ``batch=`` (tokens), ``file=`` (a word behind the names of the files).
 
 Every system trains on the same synthetic shards (`benchmarks.pretrain`) with dropout of 0.1 in layers and attention; a
 system that does not fit into memory gets half the tokens in a batch until it does. The FLOPs of a token are counted by
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.gpu.common import Table, device, free, peak, product_rate, profile, wait
+from benchmarks.gpu.common import Table, device, free, peak, product_rate, wait
 from benchmarks.pretrain import Shape, batches, ours, size_of, write_data
 from benchmarks.stock import stock
 from xling.training import memory
@@ -70,12 +70,6 @@ def run(settings: dict[str, str]) -> None:
 def _case(
     name: str, shape: Shape, objective: str, data: Path, product: float, settings: dict[str, str]
 ) -> None:
-    if settings.get("profile"):
-        update = trainer_update(data, shape, objective, settings["profile"])
-        for _ in range(WARM):
-            update()
-        profile(update, 4)
-        return
     file = "_".join(["train", name, *([settings["file"]] if "file" in settings else [])])
     table = Table(file, f"training, {name} ({objective})", shape=str(shape), product_tflops=product / 1e12)
     flops = counted(data, shape, objective)

@@ -106,3 +106,10 @@ def test_the_imports_of_a_page_are_those_of_the_wheel(page: Path) -> None:
         )
         if top == "xling" and name and not hasattr(importlib.import_module(module), name):
             assert importlib.util.find_spec(f"{module}.{name}"), f"{page.name}: no {name} in {module}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_links_outside_of_the_site_lead_to_files(name: str) -> None:
+    """`make docs` checks those of the site."""
+    links = re.findall(r"\]\((?![a-z]+:)([^)\s#]+)", (ROOT / name).read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).exists()] == []

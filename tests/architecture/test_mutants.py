@@ -21,12 +21,11 @@ MODULE = """def area(width: int, height: int) -> int:
              + height), 7
 """
 LEFT_ALONE = """def messages(a: int, rows: list[int]) -> str:
-    if rng.random() < a:
+    if a:
         print(a + 1)
         raise ValueError(a + 2)
     first: Literal[3] = zip(rows, rows, strict=True)
     time.sleep(a + 4)
-    seconds = time.perf_counter() - a
     match a:
         case 5:
             run(timeout=a + 6)
@@ -69,16 +68,12 @@ def test_every_expression_of_a_function_is_changed(mutants: ModuleType, tmp_path
     assert len(every) == 11
     assert mutants.chosen([path], 3, 1) == every[:3]
     assert mutants.chosen([path], 11, 2) != every
-    # A draw does not change with code elsewhere.
-    path.write_text(f"def other():\n    return 5\n\n\n{MODULE}")
-    keys = [one.key for one in mutants.chosen([path], 100, 1)]
-    assert [key for key in keys if "other" not in key] == [one.key for one in every]
 
 
 def test_what_cannot_be_observed_stays(mutants: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(LEFT_ALONE)
-    assert [(one.line, one.after) for one in mutants.chosen([path], 100, 1)] == [(11, "None")]
+    assert [(one.line, one.after) for one in mutants.chosen([path], 100, 1)] == [(10, "None")]
 
 
 def test_every_mutant_is_what_its_switch_turns_on(mutants: ModuleType, tmp_path: Path) -> None:
@@ -89,8 +84,8 @@ def test_every_mutant_is_what_its_switch_turns_on(mutants: ModuleType, tmp_path:
     assert text.count("\n") == MODULE.count("\n")
 
     def answers(number: int) -> list[object]:
-        scope = {"__mutant__": number.__eq__}
-        exec(text, scope)
+        scope: dict[str, object] = {}
+        exec(text.replace("__import__('mutant_changes').on", f"({number}).__eq__"), scope)
         return [scope["area"](*given) for given in ((2, 5), (3, 5), (2, 2), (3, 2), (9, 9))]  # type: ignore[operator]
 
     right = [10, (-8, 7), (-4, 7), (-5, 7), (-18, 7)]
@@ -102,8 +97,8 @@ SCRIPT = """
 import runpy, sys
 from pathlib import Path
 tool = runpy.run_path({tool!r}, run_name="mutants")
-tool["main"].__globals__.update(ROOT=Path.cwd(), FOLDER=Path.cwd() / "kept", WARM=())
-sys.argv = ["mutants", "module.py", "--count", "100", "--processes", "2", "--tests", *{tests!r}]
+tool["main"].__globals__.update(ROOT=Path.cwd(), WARM=())
+sys.argv = ["mutants", "module.py", "--count", "100", "--tests", *{tests!r}]
 tool["main"]()
 """
 
@@ -126,14 +121,14 @@ def test_a_strong_test_finds_what_a_weak_one_does_not(tmp_path: Path) -> None:
     assert "module.py:5: not reached: width + height -> width - height" in printed
     assert "width * height -> " not in printed, "a program that a test starts has the mutant"
     assert "3 of 11 found" in printed
-    # What is found is kept, and a test that fails anyway finds nothing.
+    # A test that fails anyway finds nothing.
     (tmp_path / "test_it.py").write_text(
         "from module import area\n\n\ndef test_strong():\n    assert area(3, 5) == (-8, 7)\n\n\n"
         "def test_that_fails():\n    assert area(3, 5) == 0\n"
     )
     again = run(tmp_path, "test_it.py")
     assert "# fails alone: test_it.py::test_that_fails" in again, again
-    assert "module.py:3: not reached: 2 -> 3" in again and "10 of 11 found" in again
+    assert "module.py:3: not reached: 2 -> 3" in again and "7 of 11 found" in again
 
 
 def test_what_a_fixture_reaches_is_reached_by_all_its_tests(tmp_path: Path) -> None:
@@ -150,4 +145,4 @@ def test_what_a_fixture_reaches_is_reached_by_all_its_tests(tmp_path: Path) -> N
 def test_a_plan_without_tests_is_refused(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(MODULE)
     (tmp_path / "test_it.py").write_text("import nothing_of_this_name\n")
-    assert "says why" in run(tmp_path, "test_it.py")
+    assert "No module named 'nothing_of_this_name'" in run(tmp_path, "test_it.py")

@@ -71,16 +71,16 @@ def f(a):
     return found
 '''
     text = code.replace("{long}", "word " * 36)
-    faults = texts([*prose.faults_of_prose(prose.docstring_passages(text)), *prose.faults_of_openings(text)])
+    faults = texts([*prose.faults_of_prose(prose.code_passages(text)), *prose.faults_of_code(text)])
     assert faults.count("36 words") == 2 and 'opens with "What"' in faults and "that is none" in faults
-    assert texts(prose.faults_of_names(text)).count("variable") == 2
+    assert faults.count("variable") == 2
 
 
 def test_a_user_error_says_what_is_valid_or_how_to_fix_it(prose: ModuleType) -> None:
     whole = ['UserError("a=1", "2")', 'UserError("a=1", fix="a=2")', 'UserError("a=1", "2", "a=2")']
-    assert not list(prose.faults_of_errors("\n".join(whole)))
+    assert not list(prose.faults_of_code("\n".join(whole)))
     bare = 'def f():\n    raise UserError(f"a={a}") from None\n'
-    (fault,) = prose.faults_of_errors(bare)
+    (fault,) = prose.faults_of_code(bare)
     assert fault.line == 2 and "valid" in fault.text
 
 
@@ -102,34 +102,17 @@ Kinds:
 {after}
 """
 '''.replace("{long}", long)
-    assert not list(prose.faults_of_prose(prose.docstring_passages(code.replace("{after}", "Short."))))
-    assert "36 words" in texts(prose.faults_of_prose(prose.docstring_passages(code.replace("{after}", long))))
-
-
-def test_links(prose: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "other.md").write_text("# A `first` heading\n\n## Name {#other-name}\n")
-    page = tmp_path / "page.md"
-    good = "[a](other.md#a-first-heading) [b](other.md#other-name) [c](https://x.y) `[d](no.md)`\n"
-    assert not list(prose.faults_of_links(page, good))
-    bad = "[a](no.md) [b](other.md#none)\n"
-    assert "no such file" in texts(prose.faults_of_links(page, bad))
-    assert "no such heading" in texts(prose.faults_of_links(page, bad))
-
-
-def test_spelling(prose: ModuleType, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("It is recieved here.\n")  # codespell:ignore
-    assert "received" in texts(prose.misspellings([page])[page])
+    assert not list(prose.faults_of_prose(prose.code_passages(code.replace("{after}", "Short."))))
+    assert "36 words" in texts(prose.faults_of_prose(prose.code_passages(code.replace("{after}", long))))
 
 
 def test_the_check_fails_on_a_fault(
     prose: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(prose, "ROOT", tmp_path)
-    kind = prose.Kind("docs", ("*.md",), prose.faults_of_document, spelled=False)
-    monkeypatch.setattr(prose, "KINDS", (kind,))
+    monkeypatch.setattr(prose, "MARKDOWN", ("*.md",))
     (tmp_path / "clean.md").write_text(PLAIN)
-    assert prose.main([]) == 0 and capsys.readouterr().out == "docs: 1 files, 0 with faults\n"
+    assert prose.main([]) == 0 and capsys.readouterr().out == "1 files, 0 faults\n"
     (tmp_path / "bad.md").write_text("A number that is none.")
     assert prose.main([]) == 1 and "bad.md:1: phrase" in capsys.readouterr().out
     assert prose.main(["--show", str(tmp_path / "clean.md")]) == 0

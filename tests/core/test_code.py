@@ -64,8 +64,6 @@ def test_the_digest_reads_names_and_contents_of_python_files(package: Path) -> N
     (package / "notes.txt").write_text("x")
     (package / "__pycache__").mkdir()
     (package / "__pycache__" / "b.py").write_text("x")
-    (package / "testbed").mkdir()
-    (package / "testbed" / "c.py").write_text("x")
     assert again()[0] == first
     (package / "a.py").rename(package / "b.py")
     renamed = again()[0]

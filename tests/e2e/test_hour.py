@@ -6,23 +6,18 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from benchmarks import hour_ablations, speedrun
+from benchmarks import speedrun
 from xling.core import pipeline
 from xling.core.concurrent import run_steps
-from xling.core.config import load
 from xling.core.errors import UserError
 from xling.core.pipeline import RECIPES
 from xling.eval.results import Score, read_scores
 from xling.eval.suite import suites
-from xling.training.static_settings import StaticTraining
-from xling.transfer import common_words, static_tagger
-from xling.transfer.common_words import MIN_TEXTS
-from xling.transfer.tag_lexicon import TagLexicon
+from xling.transfer import common_words
 
 SUITES = ("ntrex", "tatoeba", "sib200", "xnli", "udpos", "panx", "uner", "masakhaner", "xsid")
 NUM_WORDS = 60
@@ -165,38 +160,6 @@ def test_a_row_of_the_speed_run_holds_the_mean_over_suites_without_english() -> 
     )
     with pytest.raises(UserError, match="is there already"):
         speedrun.main(["words", f"data={Path(__file__).parent}", f"out={Path(__file__).parent}"])
-
-
-def test_ablations_are_differences_by_seed() -> None:
-    as_it_is = [{"panx": 40.0}, {"panx": 50.0}, {"panx": 60.0}]
-    without = [{"panx": 39.0}, {"panx": 48.0}, {"panx": 57.0}]
-    first, other = hour_ablations.table({"as it is": as_it_is, "no lexicon": without}).splitlines()[2:]
-    assert first == "| as it is | 50.0 |"
-    # Student's t of 2 degrees of freedom, 4.303, times the standard error of 1, 2 and 3, 1 / sqrt(3).
-    assert other == "| no lexicon | -2.0 (-4.5 to +0.5) |"
-
-
-def test_an_ablation_leaves_its_part_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    lexicon = TagLexicon(("B-X", "O"), [(("Ada", "sang"), ("B-X", "O"))])
-    texts = [["Ada", "sang"]] * MIN_TEXTS
-    monkeypatch.setattr(common_words, "MIN_TEXTS", MIN_TEXTS)
-    monkeypatch.setattr(static_tagger, "UNCASED", 0.3)
-    assert lexicon.features(["Ada"]).any()
-    assert common_words.common_words(texts)[0].any()
-    try:
-        for part in hour_ablations.TAGGERS:
-            hour_ablations.leave_out(part)
-        assert not lexicon.features(["Ada"]).any()
-        assert not common_words.common_words(texts)[0].any()
-    finally:
-        patch.stopall()
-
-
-def test_ablations_of_the_encoder_are_valid_settings(tmp_path: Path) -> None:
-    given = [f"data={tmp_path}", f"out={tmp_path}"]
-    for words in hour_ablations.ENCODERS.values():
-        changed = load(StaticTraining, overrides=[*given, *words]) != load(StaticTraining, overrides=given)
-        assert changed == bool(words)
 
 
 def test_the_share_of_a_word_is_scaled_by_its_logarithm() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from slurm_helpers import HERE, ROOT, require_slurm, start_bed, stop_bed
 
-from xling.slurm.testbed import bed
+from tests.slurm.testbed import bed
 
 
 @pytest.fixture(scope="session")

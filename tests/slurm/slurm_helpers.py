@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.slurm.testbed import bed
 from xling.slurm.record import Event, Part
 from xling.slurm.states import output
-from xling.slurm.testbed import bed
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -21,13 +21,13 @@ ROOT = HERE.parent.parent
 
 def start_bed(directory: Path, *options: str) -> None:
     """Start by the command that users have."""
-    command = [sys.executable, "-m", "xling.slurm.testbed", "up", "--dir", str(directory), *options]
+    command = [sys.executable, "-m", "tests.slurm.testbed", "up", "--dir", str(directory), *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
 def stop_bed(directory: Path) -> None:
-    command = [sys.executable, "-m", "xling.slurm.testbed", "down", "--dir", str(directory)]
+    command = [sys.executable, "-m", "tests.slurm.testbed", "down", "--dir", str(directory)]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
 
 

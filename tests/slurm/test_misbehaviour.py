@@ -17,6 +17,8 @@ from slurm_helpers import wait_until
 from slurm_stages import COUNT, CountConfig
 from test_cluster import expected_count, opened, outcome_of, running_count
 
+from tests.slurm.testbed import bed
+from tests.slurm.testbed.conf_files import Bed
 from xling import cli
 from xling.core.errors import UserError
 from xling.core.lease import HeldError, lease_path
@@ -26,8 +28,6 @@ from xling.core.stage import STAGES
 from xling.slurm import commands, launch, queue, reconcile
 from xling.slurm.record import Step
 from xling.slurm.states import job_states, look
-from xling.slurm.testbed import bed
-from xling.slurm.testbed.conf_files import Bed
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from slurm_helpers import ROOT, require_slurm
 
+from tests.slurm.testbed import nemesis
+from tests.slurm.testbed.conf_files import Bed
 from xling.core.job import Heartbeat
-from xling.slurm.testbed import nemesis
-from xling.slurm.testbed.conf_files import Bed
 
 SCHEDULES = 10
 
@@ -27,7 +27,7 @@ def test_ten_schedules_violate_nothing(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "xling.slurm.testbed.nemesis",
+        "tests.slurm.testbed.nemesis",
         "--seed",
         "19",
         "--schedules",

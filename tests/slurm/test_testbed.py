@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from slurm_helpers import ROOT, require_slurm, start_bed, stop_bed, wait_until
 
+from tests.slurm.testbed import bed
+from tests.slurm.testbed.conf_files import Bed, slurm_conf, slurmdbd_conf
 from xling.core.errors import UserError
-from xling.slurm.testbed import bed
-from xling.slurm.testbed.conf_files import Bed, slurm_conf, slurmdbd_conf
 
 
 def test_conf_has_no_secret_and_quotes_its_paths() -> None:
@@ -40,7 +40,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         "slurmdbd",
     ]
     with pytest.raises(
-        UserError, match="apt-get install munge slurm-client slurmctld slurmd; fix: run slurm/testbed"
+        UserError, match="apt-get install munge slurm-client slurmctld slurmd; fix: run tests/slurm/testbed"
     ):
         bed.up(tmp_path / "bed")
     assert not (tmp_path / "bed").exists()
@@ -57,7 +57,9 @@ def test_install_script_is_loud_where_it_cannot(tmp_path: Path) -> None:
     fake = tmp_path / "id"
     fake.write_text("#!/bin/sh\necho 1000\n")
     fake.chmod(0o755)
-    text = (ROOT / "slurm/testbed/install.sh").read_text().replace(":/usr/local/sbin:/usr/sbin:/sbin", "")
+    text = (
+        (ROOT / "tests/slurm/testbed/install.sh").read_text().replace(":/usr/local/sbin:/usr/sbin:/sbin", "")
+    )
     script = tmp_path / "install.sh"
     script.write_text(text)
     done = subprocess.run(
@@ -75,7 +77,7 @@ def test_up_twice_then_down_leaves_nothing(tmp_path: Path) -> None:
     start_bed(directory, "--nodes", "2")
     try:
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-        again = [sys.executable, "-m", "xling.slurm.testbed", "up", "--dir", str(directory)]
+        again = [sys.executable, "-m", "tests.slurm.testbed", "up", "--dir", str(directory)]
         done = subprocess.run(again, capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 2
         assert "a test bed is up" in done.stderr

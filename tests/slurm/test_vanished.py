@@ -17,13 +17,13 @@ from slurm_helpers import wait_until
 from slurm_stages import COUNT, CountConfig
 from test_cluster import expected_count, opened, running_count
 
+from tests.slurm.testbed import bed
 from xling.core import lease
 from xling.core.config import to_dict
 from xling.slurm import decide, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Part, Run, StepPlan
 from xling.slurm.states import JobState, View, job_states
-from xling.slurm.testbed import bed
 
 LONG = decide.QUIET_S + 60
 

@@ -14,6 +14,7 @@ from slurm_helpers import wait_for_hang, wait_until
 from slurm_stages import COUNT, LOCKSTEP, CountConfig, LockstepConfig
 from test_cluster import opened, outcome_of
 
+from tests.slurm.testbed import bed
 from xling.core import job, stacks
 from xling.core.config import to_dict
 from xling.core.errors import UserError
@@ -21,7 +22,6 @@ from xling.slurm import decide, element, launch, queue, reconcile, status, watch
 from xling.slurm.jobs import Resources, Site
 from xling.slurm.record import Part, Run, Step, StepPlan
 from xling.slurm.states import JobState, View
-from xling.slurm.testbed import bed
 
 MARK = "7.0"
 WAITING = [

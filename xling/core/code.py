@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _ROOT = Path(str(resources.files("xling")))
-_NOT_INSTALLED = "testbed"
 _GIT_TIMEOUT_S = 10.0
 
 
@@ -23,7 +22,7 @@ def digest() -> str:
     for folder, folders, names in os.walk(
         _ROOT, followlinks=True
     ):  # three packages are links in a working copy
-        folders[:] = sorted(name for name in folders if name not in (_NOT_INSTALLED, "__pycache__"))
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(name for name in names if name.endswith(".py")):
             path = Path(folder, name)
             hasher.update(f"{path.relative_to(_ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")

@@ -17,7 +17,6 @@ returns after ``pool`` other batches with the x made for it, which is part of th
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,7 +181,6 @@ class Umt(Seq2SeqObjective):
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         super().__init__(cfg, dictionary, langs)
         self.partners = selection.partners_of(cfg.pairs, langs, shards.languages_in(Path(cfg.data)))
-        self.seconds = {"generate": 0.0, "data": 0.0}  # for benchmarks
         self.search = Search(
             beam=1,
             max_len_a=cfg.max_len_a,
@@ -224,7 +222,6 @@ class Umt(Seq2SeqObjective):
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Return the cross-entropy of the sentences given their translations."""
         sources, symbols = self.sources(model, sample), self.symbols
-        begin = time.perf_counter()
         rows = zip(
             sample["id"].tolist(), sources, sample["texts"], sample["others"], sample["langs"], strict=True
         )
@@ -235,7 +232,6 @@ class Umt(Seq2SeqObjective):
             ]
         )
         packed = to_device(packed, model.encoder.tokens.weight.device)
-        self.seconds["data"] += time.perf_counter() - begin
         return sequence_loss(model, packed)
 
     def sources(self, model: Any, sample: dict[str, Any]) -> list[Int[np.ndarray, " _"]]:
@@ -257,7 +253,7 @@ class Umt(Seq2SeqObjective):
 
     def translations(self, model: Any, sample: dict[str, Any], key: int) -> list[Int[np.ndarray, " _"]]:
         """Translate the sentences of a batch with a dictionary in the first updates, then with the weights."""
-        begin, cfg = time.perf_counter(), self.cfg
+        cfg = self.cfg
         state = model.extras["umt"]
         texts = [text[:-1] for text in sample["texts"]]
         langs, others = sample["langs"], sample["others"]
@@ -268,7 +264,6 @@ class Umt(Seq2SeqObjective):
             own = state.own(cfg.own_share) if state.num_updates < cfg.own_pieces else None
             written = translate(model, texts, langs, others, self.symbols, self.search, seed, own)
         room = cfg.tokens_per_sample - 2
-        self.seconds["generate"] += time.perf_counter() - begin
         return [x[:room] if len(x) else np.array([UNK]) for x in written]
 
     def _by_words(self, text: np.ndarray, lang: int, other: int) -> np.ndarray:

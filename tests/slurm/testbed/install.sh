@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the Slurm test bed needs from Debian's archive: `slurm/testbed/install.sh [--accounting]`.
+# Installs what the Slurm test bed needs from Debian's archive: `tests/slurm/testbed/install.sh [--accounting]`.
 # Exit codes: 0 everything is there, 75 it cannot be had on this machine (the Slurm tests do not run then).
 set -eu
 

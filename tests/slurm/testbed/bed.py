@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.slurm.testbed.conf_files import Bed, slurm_conf, slurmdbd_conf
 from xling.core.errors import UserError
-from xling.slurm.testbed.conf_files import Bed, slurm_conf, slurmdbd_conf
 
 PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 ACCOUNTING_PROGRAMS = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "sacct": "slurm-client"}
@@ -64,7 +64,7 @@ def up(
     """
     if reason := obstacle(accounting):
         raise UserError(
-            f"the Slurm test bed cannot start: {reason}", fix="run slurm/testbed/install.sh as root"
+            f"the Slurm test bed cannot start: {reason}", fix="run tests/slurm/testbed/install.sh as root"
         )
     directory = directory.absolute()
     if '"' in str(directory) or "%" in str(directory) or len(str(directory)) > 80:
@@ -74,7 +74,7 @@ def up(
         )
     if any(_is_ours(pid, directory) for pid in _recorded(directory)):
         raise UserError(
-            f"a test bed is up in {directory}", fix=f"python -m xling.slurm.testbed down --dir '{directory}'"
+            f"a test bed is up in {directory}", fix=f"python -m tests.slurm.testbed down --dir '{directory}'"
         )
     down(directory)
     directory.mkdir(parents=True)

@@ -93,6 +93,6 @@ def alone(out: Path, name: str) -> Iterator[None]:
         yield
 
 
-HERE = "xling.slurm.testbed.workload"
+HERE = "tests.slurm.testbed.workload"
 PARTS = Stage("parts", f"{HERE}:PartsConfig", phases=f"{HERE}:parts_phases", run_part=f"{HERE}:parts_run")
 CHAIN = Stage("chain", f"{HERE}:ChainConfig", run=f"{HERE}:chain")

@@ -2,7 +2,7 @@
 
 Usage::
 
-    python -m xling.slurm.testbed.nemesis --seed 1 --schedules 10 [--dir DIR]
+    python -m tests.slurm.testbed.nemesis --seed 1 --schedules 10 [--dir DIR]
 
 Each schedule submits a small pipeline and disturbs it for a while:
 
@@ -33,16 +33,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.slurm.testbed import bed
+from tests.slurm.testbed.conf_files import Bed
+from tests.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
 from xling.core import job
 from xling.core.pipeline import Pipeline, Step
 from xling.core.stage import STAGES
 from xling.slurm import launch, reconcile, status
 from xling.slurm.decide import QUIET_S
 from xling.slurm.record import Run, open_run
-from xling.slurm.testbed import bed
-from xling.slurm.testbed.conf_files import Bed
-from xling.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
 
+ROOT = Path(__file__).resolve().parents[3]
 HEALED_S = 240.0
 SLURMD_TIMEOUT_S = 9
 """A controller that was killed may take a job for running that has ended, until the node lists its jobs 60 s later."""
@@ -433,6 +434,9 @@ def torment(
     here = bed.up(directory, nodes=2, cpus=8, slurmd_timeout_s=SLURMD_TIMEOUT_S)
     try:
         os.environ.update(bed.environment(directory))
+        # Jobs import the workload.
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
         wrapper = directory / "bin" / "sbatch"
         wrapper.parent.mkdir()
         wrapper.write_text(SBATCH.format(real=shutil.which("sbatch")))
@@ -466,7 +470,7 @@ def torment(
 def main() -> int:
     """Run the command line; return 1 when anything was violated."""
     parser = argparse.ArgumentParser(
-        prog="python -m xling.slurm.testbed.nemesis", description="Disturb the test bed."
+        prog="python -m tests.slurm.testbed.nemesis", description="Disturb the test bed."
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--schedules", type=int, default=10)

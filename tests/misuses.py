@@ -1,22 +1,10 @@
-"""Wrong usages of every command, each as a process of its own: exit codes, tracebacks, lines, processor seconds.
-
-Usage: ``python -m benchmarks.misuses FOLDER [WORD]``; with WORD only those whose command has it. FOLDER is empty or
-not there. It prints JSON, and exits with 1 if one usage ended in a traceback, another exit code than 2, or more than
-one line, or left something behind. ``tests/test_misuse.py`` calls the same ones inside one process.
-"""
+"""Wrong usages of every command, for ``tests/test_misuse.py``: the words, and what the one line has to say."""
 
 from __future__ import annotations
 
-import json
-import os
-import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-from benchmarks import hostile
 from xling.core import schema
 from xling.core.stage import STAGES, load
 
@@ -139,84 +127,3 @@ MACHINE = (
     ("{x} pretrain nowhere.yaml data=a out=b", "nowhere.yaml"),
     ("printf '\\xff\\xfe' >r.yaml; {x} run r.yaml; code=$?; rm r.yaml; exit $code", "r.yaml"),
 )  # fmt: skip
-
-
-def ended(line: list[str], folder: Path, environment: dict[str, str]) -> dict[str, Any]:
-    """Run a command in ``folder``; return its exit code, what it wrote, and its processor seconds."""
-    with (folder.parent / "out").open("w+b") as out, (folder.parent / "err").open("w+b") as err:
-        process = subprocess.Popen(
-            line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        written = [(file.seek(0), file.read().decode(errors="replace"))[1] for file in (out, err)]
-    return {
-        "code": process.returncode,
-        "out": written[0],
-        "lines": [each for each in written[1].splitlines() if each],
-        "seconds": usage.ru_utime + usage.ru_stime,
-    }
-
-
-def problem_of(result: dict[str, Any], said: str, folder: Path, before: dict[str, int]) -> str:
-    """Say what is wrong with the answer to a wrong usage; empty if nothing is."""
-    lines = result["lines"]
-    if any("Traceback" in line for line in lines):
-        return f"traceback: {lines[-1]}"
-    if result["code"] != 2:
-        return f"exit code {result['code']}: {lines[-1:]}"
-    if len(lines) != 1 or not lines[0].startswith("xling: ") or said not in lines[0]:
-        return f"said {lines}"
-    if (after := hostile.listed(folder)) != before:
-        return f"changed {sorted(after.items() ^ before.items())}"
-    return ""
-
-
-def main(folder: str, only: str = "") -> int:
-    """Run all wrong usages and print the counts."""
-    place = Path(folder).absolute() / "here"
-    place.mkdir(parents=True)
-    environment = os.environ | {
-        "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": str(Path(__file__).resolve().parent.parent),
-    }
-    os.environ["PYTHONPATH"] = environment["PYTHONPATH"]
-    variables = hostile.prepare(place.parent, with_stages=True)
-    for name, (content, _) in RECIPES.items():
-        (place.parent / f"{name}.yaml").write_bytes(content)
-    xling = [sys.executable, "-m", "xling"]
-    runs = [("", [*xling, *words], said) for words, said in CASES]
-    for name, (_, said) in RECIPES.items():
-        runs.append(("", [*xling, "pretrain", f"../{name}.yaml"], said.replace("file.yaml", f"{name}.yaml")))
-    runs += [("", ["bash", "-c", line.format(x=XLING)], said) for line, said in MACHINE]
-    runs += [
-        (setup, [*xling, *hostile.words_of(words, variables)], said) for setup, words, said in hostile.HOSTILE
-    ]
-    wrong, seconds = [], []
-    for setup, line, said in runs:
-        if only not in f"{setup} {' '.join(line)}":
-            continue
-        before = hostile.make_files(setup, place, variables) if setup else {}
-        result = ended(line, place, environment)
-        seconds.append((result["seconds"], " ".join([setup, *line[2 if line[0] == "bash" else 3 :]]).strip()))
-        if problem := problem_of(result, said, place, before):
-            wrong.append({"command": seconds[-1][1], "problem": problem})
-        subprocess.run(["find", place, "-mindepth", "1", "-delete"], check=True)
-    seconds.sort()
-    told = {
-        "usages": len(seconds),
-        "tracebacks": sum(each["problem"].startswith("traceback") for each in wrong),
-        "other_faults": sum(not each["problem"].startswith("traceback") for each in wrong),
-        "processor_seconds": {
-            "median": round(statistics.median(each for each, _ in seconds), 2),
-            "above_one": sum(each > 1 for each, _ in seconds),
-            "slowest": [[round(each, 2), command] for each, command in seconds[-12:]],
-        },
-        "wrong": wrong,
-    }
-    print(json.dumps(told, indent=1, ensure_ascii=False))
-    return int(bool(wrong))
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -2,8 +2,8 @@
 
 Usage::
 
-    python -m xling.slurm.testbed up [--nodes 2] [--cpus 4] [--accounting] [--dir DIR]
-    python -m xling.slurm.testbed down [--dir DIR]
+    python -m tests.slurm.testbed up [--nodes 2] [--cpus 4] [--accounting] [--dir DIR]
+    python -m tests.slurm.testbed down [--dir DIR]
 
 ``up`` prints the two lines to paste into a shell so that sbatch, squeue and xling speak to it.
 """
@@ -15,15 +15,15 @@ import shlex
 import sys
 from pathlib import Path
 
+from tests.slurm.testbed import bed
 from xling.core.answer import tell
 from xling.core.errors import UserError
-from xling.slurm.testbed import bed
 
 
 def main() -> int:
     """Run the command line; return 2 if the test bed cannot start here, after printing the reason."""
     parser = argparse.ArgumentParser(
-        prog="python -m xling.slurm.testbed", description="A real Slurm on one machine."
+        prog="python -m tests.slurm.testbed", description="A real Slurm on one machine."
     )
     parser.add_argument(
         "--dir", type=Path, default=bed.default_directory(), help="private directory of the cluster"
@@ -50,7 +50,7 @@ def main() -> int:
             return 0
         bed.up(given.dir, given.nodes, given.cpus, given.accounting, given.min_job_age)
     except UserError as error:
-        tell(f"xling.slurm.testbed: {error}")
+        tell(f"tests.slurm.testbed: {error}")
         return error.exit_code
     for name, value in bed.environment(given.dir).items():
         print(f"export {name}={shlex.quote(value)}")
