@@ -174,7 +174,7 @@ test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
 test-fast: install  ## run the tests that take less than 0.15 s each
 	$(BIN)/python -m pytest -m 'not slow and not seconds and not slurm and not data and not browser' $(WORKERS) $$XLING_ARG_ARGS
 
-mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/stats.py' ARGS=)
+mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/scores/statistics.py' ARGS=)
 	@$(BIN)/python .ci/mutants.py --count "$${XLING_ARG_N:-50}" $${XLING_ARG_PATHS:-xling corpora eval} $$XLING_ARG_ARGS
 
 docs: install  ## build the documentation site into build/site; a warning or a dead link is an error

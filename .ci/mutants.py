@@ -1,4 +1,4 @@
-"""How many small faults the tests find: ``make mutants N=50 PATHS="xling/models eval/retrieval.py"``.
+"""How many small faults the tests find: ``make mutants N=50 PATHS="xling/models eval/kinds/nearest_neighbours.py"``.
 
 A mutant is one random change of one expression (`.ci/mutant_changes.py`). All mutants of a run stand in the modules of
 a copy of the checkout at once, each behind a switch, and the tests are read once. First every file of tests runs in a

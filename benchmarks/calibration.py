@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from xling.core.sampling import rng
-from xling.eval import predictions, stats
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Metric
-from xling.eval.predictions import Scored
-from xling.eval.run import run
-from xling.eval.settings import EvalConfig
-from xling.eval.stats import Answered, Paired
-from xling.eval.suite import suites
+from xling.eval.rows.suite import suites
+from xling.eval.run.evaluation import run
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import predictions, statistics
+from xling.eval.scores.predictions import Scored
+from xling.eval.scores.statistics import Answered, Paired
 
 MAX_ITEMS, RESAMPLES = 300, 400
 PLAIN_DRAWS = 100
@@ -86,7 +86,7 @@ def record(names: Sequence[str] = ()) -> int:
         pairs = few(
             [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(*systems, strict=True)]
         )
-        own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
+        own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
         for pair, clusters in zip(pairs, own, strict=True):
             parts = {"a": pair.a, "b": pair.b, "clusters": clusters}
             arrays |= {f"{case.suite}/{pair.lang}/{name}": part for name, part in parts.items()}
@@ -120,8 +120,8 @@ def measured(
     metric: Metric, pairs: Sequence[Paired], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
 ) -> dict[str, Any]:
     """Return rates with the statistics' clusters, and with rows drawn one by one in the first ``plain_draws``."""
-    own, count = stats.clusters_of([p.sides()[0] for p in pairs])
-    truth = stats.compare(pairs, metric, "truth", 10).difference
+    own, count = statistics.clusters_of([p.sides()[0] for p in pairs])
+    truth = statistics.compare(pairs, metric, "truth", 10).difference
     average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
     counts = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
     draw = rng("calibration", key)
@@ -136,8 +136,8 @@ def measured(
             if name == "rows" and number >= plain_draws:
                 continue
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
-            counter["alarms"] += stats.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
-            test = stats.compare(tests[1], metric, f"c{number}", RESAMPLES)
+            counter["alarms"] += statistics.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
+            test = statistics.compare(tests[1], metric, f"c{number}", RESAMPLES)
             counter["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
             counter["average"] += low <= average <= high
@@ -148,12 +148,12 @@ def measured(
 
 def averages(parts: Sequence[Answered], metric: Metric, key: str) -> tuple[float, float]:
     """Return the interval of the average."""
-    return stats.average_interval(parts, metric, key, num_resamples=RESAMPLES)
+    return statistics.average_interval(parts, metric, key, num_resamples=RESAMPLES)
 
 
 def few(pairs: Sequence[Paired]) -> list[Paired]:
     """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
-    own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
+    own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
     last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
     return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
 

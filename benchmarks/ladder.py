@@ -23,9 +23,9 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from xling.core import pipeline
+from xling.core.commands import pipeline
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError, unknown
-from xling.core.stage import run_local
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "ladder.yaml"

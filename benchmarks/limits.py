@@ -1,9 +1,9 @@
 """Writes the limits by language that ship with the package, and measures what limits drop of clean text.
 
-Run:  XLING_DATA=FOLDER python -m benchmarks.limits train corpora/limits.tsv
+Run:  XLING_DATA=FOLDER python -m benchmarks.limits train corpora/builtin/limits.tsv
       XLING_DATA=FOLDER python -m benchmarks.limits
 
-``train`` fits `xling.corpora.limits` to the text of FOLDER: the New Testament in the Bibles, the Universal Declaration
+``train`` fits `xling.corpora.builtin.limits` to the text of FOLDER: the New Testament in the Bibles, the Universal Declaration
 of Human Rights, Common Voice's sentences, NLLB-Seed, African Storybook, VOA and the training files of MAFAND. The table
 keeps ratios of counts and words, and no text. Tatoeba, NTREX, SIB-200, XNLI and files for development or testing are
 not read. A document is ten lines, in the Declaration four, or a story. Each limit is relative to English documents of
@@ -27,10 +27,10 @@ from unicodedata import normalize
 
 from benchmarks.langid import code_of
 from xling.core import languages
-from xling.corpora import fit_limits
-from xling.corpora.limits import Limits, Row, limits_of, save
+from xling.corpora.builtin.limits import Limits, Row, limits_of, save
+from xling.corpora.fit import limits as fit_limits
 from xling.corpora.stages.filters import RULES
-from xling.text import reader
+from xling.text.files import corpus_reader
 
 PATTERNS = ("bible*/*.tsv.gz", "mono/cv.*.gz", "mono/voa.*.gz", "seed/*.gz", "udhr/*.txt", "mafand/*.train.*")
 LINES, DECLARATION_LINES = 10, 4
@@ -58,14 +58,14 @@ def texts_of(data: Path) -> Texts:
             name = name.rpartition(".")[2] if folder == "mafand" else name.partition(".")[0]
             if not (code := "sq" if name == ALBANIAN else code_of(name)):
                 continue
-            lines = [line.rpartition("\t")[2] for line in reader.lines(path) if line.strip()]
+            lines = [line.rpartition("\t")[2] for line in corpus_reader.lines(path) if line.strip()]
             lines = lines[-TESTAMENT:] if folder.startswith("bible") else lines
             size = DECLARATION_LINES if folder == "udhr" else LINES
             chunks[code, folder] += [
                 normalize("NFC", "\n".join(lines[i : i + size])) for i in range(0, len(lines), size)
             ]
     stories: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for line in reader.lines(data / "stories" / "asp.tsv"):
+    for line in corpus_reader.lines(data / "stories" / "asp.tsv"):
         story, lang, _, text = line.split("\t", 3)
         stories[code_of(lang), story].append(text)
     for (lang, _), pages in stories.items():

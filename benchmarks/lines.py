@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
-from xling.corpora import lines
-from xling.corpora.lines_train import Page, fit, score
+from xling.corpora.builtin import boilerplate
+from xling.corpora.fit.boilerplate import Page, fit, score
 from xling.corpora.sources.source import paragraphs
 
 PARTS, EPOCHS, SEED = 5, 12, 0
@@ -72,8 +72,8 @@ def judged(kind: str, site: str, html: str, texts: list[str], person: str | None
     article = import_module("trafilatura").extract(html, include_comments=False) or ""
     for text in map(paragraphs, texts):
         if text and text.count("\n") < MAX_LINES:
-            marked = None if person is None else lines.labels(text, person)
-            yield Judged(kind, site, text, lines.labels(text, article), lines.labels(text, main), marked)
+            marked = None if person is None else boilerplate.labels(text, person)
+            yield Judged(kind, site, text, boilerplate.labels(text, article), boilerplate.labels(text, main), marked)
 
 
 def saved(kind: str, files: list[Path], articles: dict[str, str]) -> Iterator[Judged]:

@@ -43,10 +43,10 @@ from fairseq.trainer import Trainer
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.stock import PAD, as_roberta, stock
-from xling.core import config
 from xling.core.sampling import rng
+from xling.core.settings import config
 from xling.objectives import OBJECTIVES
-from xling.text.shards import EOS, NUM_SPECIALS, ShardWriter
+from xling.text.files.shards import EOS, NUM_SPECIALS, ShardWriter
 from xling.training import assemble, memory
 from xling.training.settings import PretrainConfig
 

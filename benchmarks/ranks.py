@@ -25,10 +25,10 @@ from torch import Tensor
 
 from benchmarks.pretrain import Shape, write_data
 from benchmarks.traffic import Traffic
-from xling.core import config
-from xling.models import ddp
-from xling.models.divided import Divided
-from xling.models.optim import XlingAdamW
+from xling.core.settings import config
+from xling.models.distributed import processes
+from xling.models.files.sharded_state import Divided
+from xling.models.optim.adamw import XlingAdamW
 from xling.training.assemble import build_trainer
 from xling.training.settings import PretrainConfig
 
@@ -51,7 +51,7 @@ READER = 26 << 20  # bytes of host memory of the reader of a billion blocks: doc
 
 def held(tensors: Iterable[Any]) -> int:
     """Return the bytes that this process keeps of tensors."""
-    return sum(ddp.local(tensor).nbytes for tensor in tensors if isinstance(tensor, Tensor))
+    return sum(processes.local(tensor).nbytes for tensor in tensors if isinstance(tensor, Tensor))
 
 
 def count(cfg: PretrainConfig, world: int) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def count(cfg: PretrainConfig, world: int) -> dict[str, Any]:
         grads = [master.grad for master in self.masters if master.grad is not None]
         gradients.append(held(grads))
         for grad in grads:  # the weights of processes that are not there make no numbers
-            ddp.local(grad).zero_()
+            processes.local(grad).zero_()
         return clip(self, *given, **named)
 
     with mock.patch.object(XlingAdamW, "clip_grad_norm", zeroed), Traffic() as traffic:

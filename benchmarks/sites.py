@@ -1,6 +1,6 @@
 """Writes the built-in list of adult and gambling sites from a checkout of Sinfonietta/hostfiles (MIT).
 
-Run:  python -m benchmarks.sites CHECKOUT corpora/sites.npz
+Run:  python -m benchmarks.sites CHECKOUT corpora/builtin/blocked_sites.npz
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from xling.corpora import sites
+from xling.corpora.builtin import blocked_sites
 
 FILES = {"adult": "pornography-hosts", "gambling": "gambling-hosts"}
 
@@ -23,4 +23,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     folder = Path(sys.argv[1])
-    sites.save(Path(sys.argv[2]), {kind: domains(folder / name) for kind, name in FILES.items()})
+    blocked_sites.save(Path(sys.argv[2]), {kind: domains(folder / name) for kind, name in FILES.items()})

@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from xling.core import config
-from xling.core.stage import Phase, Stage
+from xling.core.commands.runner import Phase, Stage
+from xling.core.settings import config
 from xling.slurm import launch
 from xling.slurm.record import Run, open_run
 

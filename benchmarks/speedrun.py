@@ -13,12 +13,12 @@ import sys
 import time
 from pathlib import Path
 
-from xling.core import pipeline
-from xling.core.concurrent import run_steps
+from xling.core.commands import pipeline
+from xling.core.commands.parallel_steps import run_steps
+from xling.core.commands.pipeline import RECIPES
 from xling.core.errors import UserError
-from xling.core.pipeline import RECIPES
-from xling.eval.results import Score, read_scores
-from xling.eval.suite import data_folder, suites
+from xling.eval.rows.suite import data_folder, suites
+from xling.eval.scores.score_file import Score, read_scores
 
 STEPS = ("ntrex", "tatoeba", "texts", "tags", "names", "requests")
 SUITES = ("sib200", "xnli", "udpos", "panx", "uner", "masakhaner", "xsid", "tatoeba", "ntrex")

@@ -21,14 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
+from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.text import reader
 from xling.text import vocab as vocabulary
-from xling.text.shards import EOS, ShardWriter, encode
+from xling.text.files import corpus_reader
+from xling.text.files.shards import EOS, ShardWriter, encode
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     for lang in [*cfg.corpora, *(side for pair in (*cfg.pairs, *cfg.switched) for side in split_pair(pair))]:
         languages.get(lang)
     out, vocab_dir = Path(cfg.out), Path(cfg.vocab)
-    mono = {lang: reader.resolve(paths) for lang, paths in cfg.corpora.items()}
+    mono = {lang: corpus_reader.resolve(paths) for lang, paths in cfg.corpora.items()}
     para = {
         pair: _aligned_files(paths, [f"train.{side}" for side in split_pair(pair)])
         for pair, paths in cfg.pairs.items()
@@ -106,15 +107,15 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
 def _aligned_files(paths: tuple[str, ...], names: list[str]) -> list[Path]:
     """Return the given files, or those of these names in a directory."""
     if len(paths) == 1 and Path(paths[0]).is_dir():
-        return reader.resolve([str(Path(paths[0]) / name) for name in names])
-    return reader.resolve(paths)
+        return corpus_reader.resolve([str(Path(paths[0]) / name) for name in names])
+    return corpus_reader.resolve(paths)
 
 
 def _binarize_language(
     cfg: BinarizeConfig, processor: Any, lang: str, paths: Iterable[str], out: Path
 ) -> dict[str, Any]:
     paths = list(paths)
-    total = sum(1 for _ in reader.documents(paths))
+    total = sum(1 for _ in corpus_reader.documents(paths))
     if total == 0:
         raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
     chosen = _held_out(total, cfg, lang)
@@ -123,7 +124,7 @@ def _binarize_language(
     boundary = np.array([EOS], dtype=np.int32)
     with Progress(f"binarize {lang}", total, "docs") as progress, ExitStack() as stack:
         writers = {s: stack.enter_context(ShardWriter(out / s, size)) for s in ("train", "valid")}
-        for index, doc in enumerate(reader.documents(paths)):
+        for index, doc in enumerate(corpus_reader.documents(paths)):
             writer = writers["valid" if index in chosen else "train"]
             for item in encode(processor, doc):
                 writer.add(item)
@@ -140,7 +141,7 @@ def _binarize_pair(
         raise UserError(
             f"pair {pair}: {len(files)} files", f"two files, {sides[0]} first", f"pairs.{pair}=SRC,TGT"
         )
-    total = sum(1 for _ in reader.lines(files[0]))
+    total = sum(1 for _ in corpus_reader.lines(files[0]))
     chosen = _held_out(total, cfg, pair)
     out.mkdir()
     size = processor.get_piece_size()
@@ -176,7 +177,7 @@ def _binarize_switched(
             f"switched.{pair}=SENTENCES,LANGUAGES",
         )
     sides = {lang: index for index, lang in enumerate(split_pair(pair))}
-    total = sum(1 for _ in reader.lines(files[0]))
+    total = sum(1 for _ in corpus_reader.lines(files[0]))
     chosen = _held_out(total, cfg, f"{pair}.switched")
     out.mkdir(exist_ok=True)
     size = processor.get_piece_size()
@@ -184,7 +185,7 @@ def _binarize_switched(
         split: [ShardWriter(out / f"{split}.{pair}.{name}", size) for name in ("switched", "switched-sides")]
         for split in ("train", "valid")
     }
-    rows = _aligned(files) if len(files) == 2 else ((text, "") for text in reader.lines(files[0]))
+    rows = _aligned(files) if len(files) == 2 else ((text, "") for text in corpus_reader.lines(files[0]))
     for index, (text, langs) in enumerate(rows):
         if not text.strip():
             continue
@@ -207,7 +208,7 @@ def _binarize_switched(
 
 
 def _aligned(files: list[Path]) -> Iterator[tuple[str, str]]:
-    for number, (src, tgt) in enumerate(zip_longest(*(reader.lines(f) for f in files)), 1):
+    for number, (src, tgt) in enumerate(zip_longest(*(corpus_reader.lines(f) for f in files)), 1):
         if src is None or tgt is None:
             short = files[0] if src is None else files[1]
             raise UserError(

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import NormalDist
 
-from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.eval import predictions, stats
-from xling.eval.compare import main_score
+from xling.core.output.answer import Answer
 from xling.eval.metrics import METRICS
-from xling.eval.predictions import Origin, Scored
 from xling.eval.report.overall import counted
-from xling.eval.stats import Paired, Spread
-from xling.eval.suite import data_folder, suites
+from xling.eval.rows.suite import data_folder, suites
+from xling.eval.scores import predictions, statistics
+from xling.eval.scores.compare import main_score
+from xling.eval.scores.predictions import Origin, Scored
+from xling.eval.scores.statistics import Paired, Spread
 from xling.pages import tabular
 
 NUM_SEEDS = (1, 3, 5, 10)
@@ -61,7 +61,7 @@ def run(cfg: PowerConfig) -> Answer:
             "one run and two systems, or two runs and one or two systems",
         )
     metric = METRICS[suites()[cfg.suite].metric]
-    spread = stats.spread_of(_pairs(cfg, data_folder(cfg.data)), metric, f"power/{cfg.suite}")
+    spread = statistics.spread_of(_pairs(cfg, data_folder(cfg.data)), metric, f"power/{cfg.suite}")
     units = NormalDist().inv_cdf(1 - cfg.alpha / 2) + NormalDist().inv_cdf(cfg.power)
     now = units * math.sqrt(spread.variance(spread.items, spread.langs, spread.seeds))
     rows = [

@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
+from xling.core.output.answer import Answer
 from xling.slurm import launch, queue, reconcile, status
 from xling.slurm.jobs import read_site
 from xling.slurm.record import Part, Run, Step, open_run, runs_in

@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Sequence
 
-from xling.core import job, lease
+from xling.core import signals
+from xling.core.output import lease
 from xling.slurm.element import job_id
 from xling.slurm.record import Event, Part, Step
 from xling.slurm.states import JobState, View
@@ -172,6 +173,6 @@ def has_vanished(step: Step, identity: str, state: JobState) -> bool:
             here = (e for e in events if e.get("key") == entry["key"] and e.get("time", 0.0) > began)
             # A job that runs again after its part is done does not start it.
             if part.is_done() or any(event["event"] == "start" for event in here):
-                beat = job.read(part.heartbeat_path)
+                beat = signals.read(part.heartbeat_path)
                 signs += [float(events[-1]["time"]), beat.time if beat else 0.0]
     return bool(max(signs)) and time.time() - max(signs) > QUIET_S

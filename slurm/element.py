@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xling.core import job, lease
+from xling.core import signals
+from xling.core.commands.runner import load
 from xling.core.errors import UserError
-from xling.core.stage import load
+from xling.core.output import lease
 from xling.slurm.distributed import init_from_slurm
 from xling.slurm.record import Part, Step, open_run
 
@@ -51,9 +52,9 @@ class Element:
         leader = int(os.environ.get("SLURM_PROCID", "0")) == 0
         if part.is_done() or self._is_superseded(step):
             return
-        job.reset()
-        with _restored(job.VARIABLE, job.SLACK_VARIABLE):
-            os.environ.pop(job.VARIABLE, None)
+        signals.reset()
+        with _restored(signals.VARIABLE, signals.SLACK_VARIABLE):
+            os.environ.pop(signals.VARIABLE, None)
             back = self._as_leader(step, part, began) if leader else self._as_follower(step, part)
         if back:
             _come_back()
@@ -61,9 +62,9 @@ class Element:
     def _as_follower(self, step: Step, part: Part) -> bool:
         """Run the part in a process that is not the first; return False, since the first one comes back."""
         _set_up(step)
-        os.environ[job.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
-        job.begin(step.plan.resources.hang_start_s)
-        with job.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(job.Stopped):
+        os.environ[signals.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
+        signals.begin(step.plan.resources.hang_start_s)
+        with signals.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(signals.Stopped):
             self._follow(step, part)
         return False
 
@@ -74,15 +75,15 @@ class Element:
             if part.is_done() or self._is_superseded(step):
                 return False
             _start(part, self.key)
-            os.environ[job.VARIABLE] = str(part.heartbeat_path)
-            job.begin(step.plan.resources.hang_start_s)
+            os.environ[signals.VARIABLE] = str(part.heartbeat_path)
+            signals.begin(step.plan.resources.hang_start_s)
             return self._lead(step, part, began)
 
     def _follow(self, step: Step, part: Part) -> None:
         """Run the part in a process that is not the first; it only records that its node cannot be used."""
         try:
             _run(step, self.phase, self.index)
-        except job.BadNodeError as error:
+        except signals.BadNodeError as error:
             part.append(
                 "lost", reason=_one_line(error), saved=part.saved(), key=self.key, exclude=_nodes(error)
             )
@@ -91,10 +92,10 @@ class Element:
     def _lead(self, step: Step, part: Part, began: float) -> bool:
         """Run the part and record how it ended; return whether the job should be requeued."""
         try:
-            with job.stoppable(step.plan.resources.signal_delay_s * 0.8):
+            with signals.stoppable(step.plan.resources.signal_delay_s * 0.8):
                 result = _run(step, self.phase, self.index)
-        except job.Stopped:
-            reason = job.stop_requested() or "the stage stopped by itself"
+        except signals.Stopped:
+            reason = signals.stop_requested() or "the stage stopped by itself"
             limit = time.time() >= _end_of(step, began) - LIMIT_SLACK_S
             back = _may_come_back()
             reason = reason if back else f"ended by Slurm (cancelled or requeued), after: {reason}"
@@ -124,7 +125,7 @@ def _set_up(step: Step) -> None:
     if rendezvous := init_from_slurm():
         os.environ.update(rendezvous.environment())
     os.environ.setdefault("OMP_NUM_THREADS", str(step.plan.resources.cpus_per_task))
-    os.environ[job.SLACK_VARIABLE] = str(step.plan.resources.hang_slack_s)
+    os.environ[signals.SLACK_VARIABLE] = str(step.plan.resources.hang_slack_s)
 
 
 @contextmanager
@@ -203,7 +204,7 @@ def _may_come_back() -> bool:
     """
     if not job_id():
         return True
-    for number in job.SIGNALS:
+    for number in signals.SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     try:
         command = ["scontrol", "-o", "show", "job", job_id()]
@@ -227,7 +228,7 @@ def _come_back() -> None:
 
 def _nodes(error: BaseException) -> list[str]:
     """Return the nodes that an error says not to use again."""
-    return [job.node()] if isinstance(error, job.BadNodeError) and job.node() else []
+    return [signals.node()] if isinstance(error, signals.BadNodeError) and signals.node() else []
 
 
 def _one_line(error: BaseException) -> str:

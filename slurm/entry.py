@@ -14,9 +14,10 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from xling.core import job, lease
-from xling.core.answer import tell
+from xling.core import signals
 from xling.core.errors import UserError
+from xling.core.output import lease
+from xling.core.output.answer import tell
 from xling.slurm import decide, reconcile
 from xling.slurm.element import Element
 from xling.slurm.queue import TransientError
@@ -59,7 +60,7 @@ def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
             if part.key != entry["key"] and stay.is_late():
                 return code
             code = _attempt(part) or code
-            if job.stop_requested():
+            if signals.stop_requested():
                 return code
         alone = int(os.environ.get("SLURM_NTASKS", "1")) == 1
         # A container has no commands of Slurm: the collector, which runs outside, goes on.

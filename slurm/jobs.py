@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from xling.core import config
+from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError, unknown
-from xling.core.stage import STAGES
+from xling.core.settings import config
 from xling.slurm.options import check_container, check_options
 
 SITE_VARIABLE = "XLING_SITE"

@@ -25,12 +25,12 @@ from typing import Any
 
 from submitit.local.local import start_controller
 
-from xling.core import lease
-from xling.core.answer import Answer
-from xling.core.config import to_dict
+from xling.core.commands.pipeline import Pipeline
+from xling.core.commands.runner import STAGES, Stage
 from xling.core.errors import UserError, unknown
-from xling.core.pipeline import Pipeline
-from xling.core.stage import STAGES, Stage
+from xling.core.output import lease
+from xling.core.output.answer import Answer
+from xling.core.settings.config import to_dict
 from xling.slurm import reconcile
 from xling.slurm.decide import array_facts, decide, reason_of
 from xling.slurm.element import Element
@@ -47,7 +47,7 @@ def submit(name: str, cfg: Any, cluster: str, settings: Mapping[str, str] | None
     """Submit one stage and return what to tell the user.
 
     Args:
-        name: a name in `xling.core.stage.STAGES`.
+        name: a name in `xling.core.commands.runner.STAGES`.
         cfg: its resolved configuration.
         cluster: ``slurm`` queues it, ``local`` runs it in subprocesses, ``debug`` in this process, ``plan`` only
             says what would be submitted.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from xling.core.answer import Answer
+from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
-from xling.core.stage import Phase
+from xling.core.output.answer import Answer
 from xling.slurm import queue
 from xling.slurm.record import Run, Step
 

@@ -18,7 +18,7 @@ from typing import Any
 from submitit import SlurmExecutor
 
 from xling.core.errors import UserError
-from xling.core.manifest import write_atomic
+from xling.core.output.manifest import write_atomic
 from xling.slurm import options
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Part, Step

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xling.core import lease
-from xling.core.answer import tell
 from xling.core.errors import UserError
-from xling.core.records import DiskError
+from xling.core.output import lease
+from xling.core.output.answer import tell
+from xling.core.output.records import DiskError
 from xling.slurm import queue
 from xling.slurm.decide import (
     array_facts,

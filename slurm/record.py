@@ -33,11 +33,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from xling.core import config, job
-from xling.core.answer import tell
+from xling.core import signals
+from xling.core.commands.runner import Phase, Stage, load, phases_of
 from xling.core.errors import UserError, unknown
-from xling.core.records import append_line, read_lines, read_object, write_private
-from xling.core.stage import Phase, Stage, load, phases_of
+from xling.core.output.answer import tell
+from xling.core.output.records import append_line, read_lines, read_object, write_private
+from xling.core.settings import config
 from xling.slurm.jobs import COLLECT, Resources
 
 Event = dict[str, Any]
@@ -79,10 +80,10 @@ class Part:
         name = f"{self.phase}.{self.index}.rank{rank}.heartbeat.json"
         return self.heartbeat_path.with_name(name) if rank else self.heartbeat_path
 
-    def heartbeats(self, mark: str = "") -> list[job.Heartbeat]:
+    def heartbeats(self, mark: str = "") -> list[signals.Heartbeat]:
         """Return the heartbeats of all processes of one start, by rank; ``mark`` names it, default: the newest."""
         ranks = range(self.step.plan.resources.num_tasks)
-        beats = [beat for rank in ranks if (beat := job.read(self.heartbeat_of(rank)))]
+        beats = [beat for rank in ranks if (beat := signals.read(self.heartbeat_of(rank)))]
         mark = mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
         return [beat for beat in beats if beat.job == mark]
 
@@ -108,7 +109,7 @@ class Part:
 
     def saved(self) -> int:
         """Return the units of work that a restart does not repeat."""
-        heartbeat = job.read(self.heartbeat_path)
+        heartbeat = signals.read(self.heartbeat_path)
         return heartbeat.saved if heartbeat else 0
 
 

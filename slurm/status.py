@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
-from xling.core import job
-from xling.core.answer import Answer, tell
+from xling.core import signals
 from xling.core.errors import UserError
+from xling.core.output.answer import Answer, tell
 from xling.slurm import decide
 from xling.slurm.reconcile import KINDS, view_of
 from xling.slurm.record import Event, Part, Run, Step
@@ -100,7 +100,7 @@ def of_step(step: Step, view: View) -> StepStatus:
         return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
     states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
     running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
-    beats = [beat for part in running if (beat := job.read(part.heartbeat_path))]
+    beats = [beat for part in running if (beat := signals.read(part.heartbeat_path))]
     late = [text for part in running for text in _late(part)]
     shown = (_progress(beats), "" if late else _speed(beats), "" if late else _left(beats))
     if step.run.cluster == "slurm" and not view.answers:
@@ -165,7 +165,7 @@ def _troubles(step: Step, view: View) -> list[str]:
     return lines
 
 
-def _progress(beats: Sequence[job.Heartbeat]) -> str:
+def _progress(beats: Sequence[signals.Heartbeat]) -> str:
     if not beats:
         return ""
     done, total = sum(b.done for b in beats), sum(b.total for b in beats)
@@ -173,12 +173,12 @@ def _progress(beats: Sequence[job.Heartbeat]) -> str:
     return f"{done:,}{of} {beats[0].unit} {beats[0].note if len(beats) == 1 else ''}".strip()
 
 
-def _speed(beats: Sequence[job.Heartbeat]) -> str:
+def _speed(beats: Sequence[signals.Heartbeat]) -> str:
     speed = sum(b.tokens_per_s for b in beats)
     return f"{speed:,.0f}" if speed else ""
 
 
-def _left(beats: Sequence[job.Heartbeat]) -> str:
+def _left(beats: Sequence[signals.Heartbeat]) -> str:
     seconds = [(b.total - b.done) / b.rate for b in beats if b.total and b.rate]
     return duration(max(seconds)) if seconds else ""
 
@@ -195,7 +195,7 @@ def _late(part: Part) -> list[str]:
     ]
 
 
-def _slow(beats: Sequence[job.Heartbeat]) -> list[str]:
+def _slow(beats: Sequence[signals.Heartbeat]) -> list[str]:
     """Return the processes that the others of a part wait for: their own work in an update takes longer."""
     texts = []
     timed = [beat for beat in beats if beat.own_s]
@@ -207,7 +207,7 @@ def _slow(beats: Sequence[job.Heartbeat]) -> list[str]:
     return texts
 
 
-def _silence(beats: Sequence[job.Heartbeat]) -> str:
+def _silence(beats: Sequence[signals.Heartbeat]) -> str:
     silent = time.time() - min((b.time for b in beats), default=time.time())
     return f"no sign of life for {duration(silent)}" if silent > SILENT_AFTER_S else ""
 

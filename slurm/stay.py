@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 
 from xling.core.errors import UserError
-from xling.core.records import write_private
+from xling.core.output.records import write_private
 from xling.slurm import reconcile
 from xling.slurm.decide import current, has_ended, newest
 from xling.slurm.element import Element, job_id

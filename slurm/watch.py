@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xling.core import job, stacks
-from xling.core.answer import tell
+from xling.core import signals, stacks
+from xling.core.output.answer import tell
 from xling.slurm.decide import indices_here
 from xling.slurm.record import Part, open_run
 from xling.slurm.states import output
 
 POLL_S = 2.0
-SETTLE_S = job.SECONDS_BETWEEN_BEATS + 1.0
+SETTLE_S = signals.SECONDS_BETWEEN_BEATS + 1.0
 STACK_S = 3.0
 """How long after its heartbeat was due the stack of a process may take to arrive."""
 CONTINUED_S = 6.0
@@ -50,7 +50,7 @@ class Watcher:
 
     part: Part
     key: str = ""
-    seen: dict[int, tuple[job.Heartbeat, float]] = field(default_factory=dict)
+    seen: dict[int, tuple[signals.Heartbeat, float]] = field(default_factory=dict)
     continued: set[int] = field(default_factory=set)
 
     def expect_all(self, now: float) -> None:
@@ -60,12 +60,12 @@ class Watcher:
         placed = len(names) == asked.nodes and "distribution" not in asked.srun
         for rank in range(asked.num_tasks if asked.hang_start_s else 0):
             node = names[rank // asked.tasks_per_node] if placed else ""
-            beat = job.Heartbeat(rank=rank, node=node, due_s=asked.hang_start_s, doing=job.START)
+            beat = signals.Heartbeat(rank=rank, node=node, due_s=asked.hang_start_s, doing=signals.START)
             self.seen[rank] = (beat, now)
 
-    def look(self, now: float) -> list[job.Heartbeat]:
+    def look(self, now: float) -> list[signals.Heartbeat]:
         """Return the last heartbeats of the processes that are late at ``now``, [] while it is not clear which are."""
-        for beat in self.part.heartbeats(job.job_mark()):
+        for beat in self.part.heartbeats(signals.job_mark()):
             if self.seen.get(beat.rank, (None, 0.0))[0] != beat:
                 self.seen[beat.rank] = (beat, now)
         over = {r: now - since - b.due_s - STACK_S for r, (b, since) in self.seen.items() if b.due_s}
@@ -73,7 +73,7 @@ class Watcher:
         # Processes write at different times: those that wait for each other become late one after the other.
         return late if len(late) == len(over) or max(over.values()) > SETTLE_S else []
 
-    def guilty(self, late: Sequence[job.Heartbeat]) -> list[job.Heartbeat]:
+    def guilty(self, late: Sequence[signals.Heartbeat]) -> list[signals.Heartbeat]:
         """Return the late processes that the others wait for: the stopped ones, else those outside of a collective."""
         stopped = [beat for beat in late if not self.frames(beat)]
         if stopped:
@@ -82,16 +82,16 @@ class Watcher:
         behind = [b for b in late if b.done == min(beat.done for beat in late)]
         return others or behind
 
-    def frames(self, beat: job.Heartbeat) -> list[str]:
+    def frames(self, beat: signals.Heartbeat) -> list[str]:
         """Return the stack of a process, innermost frame first; [] while it has not written one."""
         path = self.part.heartbeat_of(beat.rank)
-        if beat.doing == job.START and not beat.time:
+        if beat.doing == signals.START and not beat.time:
             return []  # it never wrote: a stack that is there is from an earlier start
         # A process that was continued may have gone on since it wrote.
         earlier = stacks.read_frames(path, stacks.EARLIER) if beat.rank in self.continued else []
         return stacks.read_frames(path) or earlier
 
-    def end(self, late: Sequence[job.Heartbeat]) -> None:
+    def end(self, late: Sequence[signals.Heartbeat]) -> None:
         """Record which processes hang and where, and end the step of the job."""
         step = f"{os.environ['SLURM_JOB_ID']}.0"
         guilty = self.guilty(late)
@@ -111,13 +111,13 @@ class Watcher:
         while output(["scancel", "--signal=KILL", step])[0] is None:
             time.sleep(RETRY_S)
 
-    def go_on(self, stopped: Sequence[job.Heartbeat], step: str) -> None:
+    def go_on(self, stopped: Sequence[signals.Heartbeat], step: str) -> None:
         """Continue processes that may be stopped: those of this node directly, all others through Slurm."""
         for beat in stopped:
             stale = self.part.heartbeat_of(beat.rank)
             stale.with_name(stale.name + stacks.EARLIER).unlink(missing_ok=True)
             self.continued.add(beat.rank)
-            if beat.pid and beat.node == job.node():
+            if beat.pid and beat.node == signals.node():
                 with contextlib.suppress(OSError):
                     os.kill(beat.pid, signal.SIGCONT)
         output(["scancel", "--signal=CONT", step])
@@ -133,7 +133,7 @@ class Watcher:
         if pipes:
             time.sleep(RECORDERS_S)
 
-    def describe(self, beat: job.Heartbeat, late: Sequence[job.Heartbeat]) -> str:
+    def describe(self, beat: signals.Heartbeat, late: Sequence[signals.Heartbeat]) -> str:
         """Return what a process was doing when it stopped to report, with its stack."""
         silent = time.monotonic() - self.seen[beat.rank][1]
         where = " in ".join(self.frames(beat)[:MAX_FRAMES]) or "it did not answer"

@@ -220,7 +220,7 @@ def tiny() -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def model(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published tiny model after 30 updates."""
-    from xling.core import config
+    from xling.core.settings import config
     from xling.training.settings import PretrainConfig
     from xling.training.train import run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from xling.core import schema
-from xling.core.stage import STAGES, load
+from xling.core.commands.runner import STAGES, load
+from xling.core.settings import schema
 
 WRONG = {"whole number": "1.5", "number": "many", "true or false": "perhaps"}
 

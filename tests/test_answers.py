@@ -16,9 +16,9 @@ import pytest
 
 from xling import cli
 from xling.core import progress
-from xling.core.answer import Answer, Rows, tell
-from xling.core.manifest import Manifest
-from xling.core.stage import STAGES, load
+from xling.core.commands.runner import STAGES, load
+from xling.core.output.answer import Answer, Rows, tell
+from xling.core.output.manifest import Manifest
 from xling.slurm.commands import ACTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,7 @@ LINES = {"translate"}
 """Commands whose output is text line by line and no table."""
 ON_STANDARD_OUTPUT = {
     # Results of a training in words, whose values are in the manifest that --json prints.
-    "xling/transfer/trained.py", "xling/transfer/rewrite.py", "xling/transfer/umt.py", "corpora/lexicon/stage.py",
+    "xling/transfer/translation/train_and_score.py", "xling/transfer/generation/finetune.py", "xling/transfer/translation/unsupervised.py", "corpora/lexicon/stage.py",
     "xling/cli.py", "xling/core/progress.py", "slurm/entry.py",
 }  # fmt: skip
 
@@ -210,7 +210,7 @@ def test_messages_reach_standard_error_by_one_function() -> None:
             prints = (call for call in calls if ast.unparse(call.func) == "print")
             if any(ast.unparse(word.value) == "sys.stderr" for call in prints for word in call.keywords):
                 printing.add(str(path.relative_to(ROOT)))
-    assert printing == {"xling/core/answer.py"}
+    assert printing == {"xling/core/output/answer.py"}
 
 
 def test_a_log_of_a_part_shows_no_escape(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xling
-from xling.core import config
 from xling.core.errors import UserError
+from xling.core.settings import config
 from xling.corpora.toyworld import ToyworldConfig
 from xling.corpora.toyworld import run as toyworld
 
@@ -66,10 +66,10 @@ def test_translation_needs_a_decoder(model: Path) -> None:
 def test_translations_are_those_of_the_translator(
     shards: Path, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
-    from xling.models.search import Search
+    from xling.models.generate.settings import Search
     from xling.training.settings import PretrainConfig
     from xling.training.train import run
-    from xling.transfer.translate import Translator
+    from xling.transfer.translation.translate import Translator
 
     words = [word for word in tiny if "mmlm" not in word]
     words += [
@@ -133,7 +133,7 @@ def test_a_model_of_the_hub_is_opened_where_it_was_converted(
         asked.append(name)
         return str(tmp_path)
 
-    monkeypatch.setattr("xling.core.stage.load", lambda _: importer)
+    monkeypatch.setattr("xling.core.commands.runner.load", lambda _: importer)
     loaded = xling.load("hf:some/model")
     assert asked == ["hf:some/model"]
     assert isinstance(loaded, xling.Model) and loaded.path == tmp_path

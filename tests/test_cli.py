@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from xling import cli
-from xling.core import manifest
-from xling.core.stage import STAGES, load
+from xling.core.commands.runner import STAGES, load
+from xling.core.output import manifest
 
 Xling = Callable[..., tuple[int, str, str]]
 
@@ -383,7 +383,7 @@ def test_nothing_heavy_is_imported_for_words(words: list[str]) -> None:
 
 _STAGES = """
 import sys
-from xling.core.stage import STAGES, load
+from xling.core.commands.runner import STAGES, load
 for name, stage in STAGES.items():
     if name not in ("pretrain", "swap", "translate", "finetune mt", "finetune generate", "umt", "back-translate"):
         load(stage.config)

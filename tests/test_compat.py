@@ -183,8 +183,8 @@ def test_every_setting_of_ours_is_an_option_of_fairseq() -> None:
 
     from fairseq.dataclass.utils import gen_parser_from_dataclass
 
-    from xling.models.encoder import EncoderConfig
-    from xling.models.optim import AdamWConfig
+    from xling.models.network.encoder import EncoderConfig
+    from xling.models.optim.adamw import AdamWConfig
     from xling.objectives import OBJECTIVES
 
     importlib.import_module("xling.tasks.register")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from xling import cli, completion
-from xling.core import help  # noqa: A004
-from xling.core.stage import STAGES
+from xling.core.commands import help  # noqa: A004
+from xling.core.commands.runner import STAGES
 
 ROWS = [
     ("", "corpus"), ("", "pretrain"), ("", "eval"), ("", "config"), ("", "slurm"),

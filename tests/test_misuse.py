@@ -15,8 +15,8 @@ import pytest
 from tests import hostile
 from tests.misuses import CASES, MACHINE, RECIPES, XLING
 from xling import cli
-from xling.core import schema
-from xling.core.stage import STAGES, load
+from xling.core.commands.runner import STAGES, load
+from xling.core.settings import schema
 
 
 def test_there_are_enough() -> None:
@@ -206,7 +206,7 @@ def test_every_setting_has_a_sentence() -> None:
 def test_settings_of_objectives_read_from_the_source_are_those_of_the_classes() -> None:
     import dataclasses
 
-    from xling.core.ranges import RANGE
+    from xling.core.settings.ranges import RANGE
     from xling.objectives import OBJECTIVES
     from xling.objectives.base import Objective
     from xling.training.phases import facts_of

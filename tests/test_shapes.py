@@ -27,31 +27,22 @@ from torch import Tensor
 
 from tests import shape_checks
 from tests.conftest import ROOT
-from xling.corpora import ngrams
-from xling.corpora.parallel import ibm
+from xling.corpora.langid import ngrams
+from xling.corpora.parallel.wordalign import model1
 from xling.corpora.stages import paragraphs
 from xling.data import masking, noise
 from xling.data.symbols import Symbols
-from xling.eval import retrieval
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.metrics import base as metrics
 from xling.hub import files, t5
-from xling.models import (
-    adapters,
-    attention,
-    blocks,
-    ddp,
-    dropout,
-    encoder,
-    generate,
-    int8,
-    loss,
-    optim,
-    positions,
-    seq2seq,
-)
+from xling.models.distributed import processes
+from xling.models.generate import decode
+from xling.models.network import adapters, attention, blocks, dropout, encoder, int8, loss, positions, seq2seq
+from xling.models.optim import adamw
 from xling.objectives import clpc, clwr, distill, hictl, span_corruption, xlco, xmlm
-from xling.training import latent, static
-from xling.transfer import heads, static_heads, static_tagger
+from xling.static import heads as static_heads
+from xling.static import latent, tagger, train
+from xling.transfer import heads
 
 ROOMS = ("xling", "corpora", "eval", "slurm")
 ALIAS = re.compile(r"^(\w+)(?:: TypeAlias)? = (?:npt\.|np\.)?(?:NDArray|ndarray|Tensor)\b", re.MULTILINE)
@@ -168,7 +159,7 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "Adapter.forward": lambda: adapters.Adapter(DIM, 3)(of_shape(TOKENS, DIM)),
     "Invertible.forward": lambda: adapters.Invertible(DIM)(of_shape(TOKENS, DIM)),
     "Invertible.inverse": lambda: adapters.Invertible(DIM).inverse(of_shape(TOKENS, DIM)),
-    "total_norm": lambda: ddp.total_norm([of_shape(3), of_shape(2, 2)]),
+    "total_norm": lambda: processes.total_norm([of_shape(3), of_shape(2, 2)]),
     "dropout": lambda: dropout.dropout(of_shape(TOKENS, DIM), 0.5, True),
     "linear_cross_entropy": lambda: loss.linear_cross_entropy(
         of_shape(TOKENS, DIM), of_shape(VOCAB, DIM), of_shape(VOCAB), torch.arange(TOKENS)
@@ -176,8 +167,8 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "rounded": lambda: int8.rounded(of_shape(VOCAB, DIM)),
     "Int8Linear.forward": lambda: int8.Int8Linear(torch.nn.Linear(DIM, 16))(of_shape(32, DIM)),
     "Int8Embedding.forward": lambda: int8.Int8Embedding(torch.nn.Embedding(VOCAB, DIM))(torch.arange(5)),
-    "largest": lambda: generate.largest(of_shape(3, 700), 2),
-    "allowed_tokens": lambda: generate.allowed_tokens(SYMBOLS),
+    "largest": lambda: decode.largest(of_shape(3, 700), 2),
+    "allowed_tokens": lambda: decode.allowed_tokens(SYMBOLS),
     "pool": lambda: seq2seq.pool(of_shape(TOKENS, DIM), RUNS, "mean"),
     "PlainHead.logits": lambda: a_seq2seq().decoder.head.logits(of_shape(TOKENS, DIM)),
     "DecoderLayer.memory": lambda: a_seq2seq().decoder.layers[0].memory(of_shape(TOKENS, DIM)),
@@ -210,24 +201,24 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "log_softmax_within": lambda: heads.log_softmax_within(of_shape(5, 2), torch.tensor([0, 0, 1, 1, 1])),
     "matched": lambda: heads.matched(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
     "unmatched": lambda: heads.unmatched(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
-    "best_rows": lambda: retrieval.best_rows(a_matrix(4, DIM), a_matrix(3, DIM), "margin"),
-    "centred": lambda: retrieval.centred(a_matrix(4, DIM)),
-    "normalised": lambda: retrieval.normalised(a_matrix(4, DIM)),
-    "mean_of_nearest": lambda: retrieval.mean_of_nearest(a_matrix(4, DIM), a_matrix(3, DIM), 2),
+    "best_rows": lambda: nearest_neighbours.best_rows(a_matrix(4, DIM), a_matrix(3, DIM), "margin"),
+    "centred": lambda: nearest_neighbours.centred(a_matrix(4, DIM)),
+    "normalised": lambda: nearest_neighbours.normalised(a_matrix(4, DIM)),
+    "mean_of_nearest": lambda: nearest_neighbours.mean_of_nearest(a_matrix(4, DIM), a_matrix(3, DIM), 2),
     "mean": lambda: metrics.mean(np.ones((4, 2))),
     "f1": lambda: metrics.f1(np.ones((4, 3))),
     "with_count": lambda: metrics.with_count([1.0, 0.0, 1.0]),
     "product": lambda: latent.product(sparse.csr_array(np.eye(5, dtype=np.float32)), of_shape(5, DIM)),
-    "contrast": lambda: static.contrast(of_shape(4, DIM), of_shape(4, DIM), 0.1, 0.2),
+    "contrast": lambda: train.contrast(of_shape(4, DIM), of_shape(4, DIM), 0.1, 0.2),
     "rescaled": lambda: static_heads.rescaled(of_shape(64, 7)),
-    "shapes": lambda: static_tagger.shapes(["A", "word", "."]),
+    "shapes": lambda: tagger.shapes(["A", "word", "."]),
     "one_table": lambda: files.one_table([of_shape(VOCAB, DIM)] * 2, Path("here")),
     "our_order": lambda: t5.our_order(5, 2, [9, 8]),
     "is_member": lambda: paragraphs.is_member(a_key(3, 9, 4), a_key(1, 4)),
     "keys_of": lambda: paragraphs.keys_of("one\ntwo"),
     "grams": lambda: ngrams.grams("one two"),
-    "padded": lambda: ibm.padded(ragged(2, 2), ragged(3, 1), np.arange(2)),
-    "optimizer": lambda: optim.XlingAdamW(optim.AdamWConfig(lr=[0.1]), [a_gradient()]).clip_grad_norm(1.0),
+    "padded": lambda: model1.padded(ragged(2, 2), ragged(3, 1), np.arange(2)),
+    "optimizer": lambda: adamw.XlingAdamW(adamw.AdamWConfig(lr=[0.1]), [a_gradient()]).clip_grad_norm(1.0),
 }
 
 
@@ -239,8 +230,8 @@ def a_key(*numbers: int) -> Any:
     return np.array(numbers, dtype=np.uint64)
 
 
-def ragged(*lengths: int) -> ibm.Ragged:
-    return ibm.Ragged(np.ones(sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]), 2)
+def ragged(*lengths: int) -> model1.Ragged:
+    return model1.Ragged(np.ones(sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]), 2)
 
 
 def a_gradient() -> torch.nn.Parameter:
@@ -276,16 +267,16 @@ PLANTED = [
     (adapters, "Adapter.forward", "self.up(F.relu(self.down(hidden)))", "self.down(hidden)"),
     (adapters, "Invertible.forward", "], -1)", "], 0)"),
     (adapters, "Invertible.inverse", "], -1)", "])"),
-    (ddp, "total_norm", "return norm\n", "return norm[None]\n"),
+    (processes, "total_norm", "return norm\n", "return norm[None]\n"),
     (dropout, "dropout", "x * factors", "x * factors @ x.new_ones(x.shape[1], 3)"),
     (loss, "linear_cross_entropy", "return total, losses", "return losses, total"),
     (loss, "linear_cross_entropy", "return total, losses", "return total, losses[:-1]"),
     (loss, "linear_cross_entropy", "return total, losses", "return total.double(), losses"),
     (int8, "rounded", ".to(torch.int8)", ""),
     (int8, "Int8Embedding.forward", " * F.embedding(ids, self.scales)", ".half()"),
-    (generate, "largest", "return values, places", "return values[..., :1], places"),
-    (generate, "largest", "places.gather(-1, order)", "values"),
-    (generate, "allowed_tokens", "dtype=torch.bool", "dtype=torch.uint8"),
+    (decode, "largest", "return values, places", "return values[..., :1], places"),
+    (decode, "largest", "places.gather(-1, order)", "values"),
+    (decode, "allowed_tokens", "dtype=torch.bool", "dtype=torch.uint8"),
     (seq2seq, "pool", "torch.cat(vectors)", "torch.cat(vectors, 1)"),
     (seq2seq, "PlainHead.logits", "self.bias)", "self.bias).t()"),
     (seq2seq, "DecoderLayer.memory", "self.heads, -1)", "-1, self.heads)"),
@@ -315,24 +306,24 @@ PLANTED = [
     (heads, "matched", "u * v], 1)", "u * v])"),
     (heads, "unmatched", "for x in of_texts", "for x in of_texts[:1]"),
     (heads, "log_softmax_within", "total.log()[groups]", "total.log()[groups].unsqueeze(1)"),
-    (retrieval, "best_rows", "block[np.arange(len(block)), best]", "block"),
-    (retrieval, "best_rows", "return np.concatenate(rows), ", "return np.concatenate(scores), "),
-    (retrieval, "centred", "np.where(moved.any(axis=1, keepdims=True), moved, vectors)", "moved.T"),
-    (retrieval, "normalised", ", dtype=np.float32)", ", dtype=np.float64)"),
-    (retrieval, "mean_of_nearest", ".mean(axis=1)", ".mean(axis=0)"),
+    (nearest_neighbours, "best_rows", "block[np.arange(len(block)), best]", "block"),
+    (nearest_neighbours, "best_rows", "return np.concatenate(rows), ", "return np.concatenate(scores), "),
+    (nearest_neighbours, "centred", "np.where(moved.any(axis=1, keepdims=True), moved, vectors)", "moved.T"),
+    (nearest_neighbours, "normalised", ", dtype=np.float32)", ", dtype=np.float64)"),
+    (nearest_neighbours, "mean_of_nearest", ".mean(axis=1)", ".mean(axis=0)"),
     (metrics, "mean", "sums[..., 0], sums[..., 1]", "sums[0], sums[1]"),
     (metrics, "with_count", "axis=1", "axis=0"),
     (latent, "product", "per_sample_weights=values)", "per_sample_weights=values).t()"),
-    (static, "contrast", "F.cross_entropy(scores.T, right)", "F.cross_entropy(scores.T, right, reduction='none')"),
+    (train, "contrast", "F.cross_entropy(scores.T, right)", "F.cross_entropy(scores.T, right, reduction='none')"),
     (static_heads, "rescaled", "features.std(0)", "features.std(1)[:, None, None]"),
-    (static_tagger, "shapes", "len(words), NUM_SHAPES", "NUM_SHAPES, len(words), 1"),
+    (tagger, "shapes", "len(words), NUM_SHAPES", "NUM_SHAPES, len(words), 1"),
     (files, "one_table", "return tables[0].float()", "return tables[0].double()"),
     (t5, "our_order", "*sentinels])", "*sentinels])[:, None]"),
     (paragraphs, "is_member", "sorted_keys[places] == keys", "sorted_keys == keys[:, None]"),
     (paragraphs, "keys_of", ".reshape(-1)", ".reshape(-1, 1)"),
     (ngrams, "grams", "order: hashes for", "order: hashes[:, None] for"),
-    (ibm, "padded", "f.astype(np.int32)", "f.T.astype(np.int32)"),
-    (optim, "XlingAdamW.clip_grad_norm", "return told", "return told.expand(1)", "optimizer"),
+    (model1, "padded", "f.astype(np.int32)", "f.T.astype(np.int32)"),
+    (adamw, "XlingAdamW.clip_grad_norm", "return told", "return told.expand(1)", "optimizer"),
 ]  # fmt: skip
 
 
@@ -395,6 +386,6 @@ def test_every_module_is_imported_with_the_checks_unless_they_are_switched_off()
 
 
 def test_production_does_not_import_the_checks(python: Callable[..., Any]) -> None:
-    code = "import sys, xling.models.seq2seq, xling.objectives; print({'jaxtyping', 'beartype'} & {*sys.modules})"
+    code = "import sys, xling.models.network.seq2seq, xling.objectives; print({'jaxtyping', 'beartype'} & {*sys.modules})"
     assert python("-c", code).stdout.strip() == "set()"
     assert importlib.util.find_spec("jaxtyping") and "jaxtyping" in sys.modules

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from xling.models import checkpoint, published
+from xling.models.files import model_folder, model_weights
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -114,7 +114,7 @@ COMPUTING = {
 }
 
 _HELP = """
-from xling.core.stage import STAGES
+from xling.core.commands.runner import STAGES
 from xling.cli import main
 for name in STAGES:
     assert main([*name.split(), "--help"]) == 0, name
@@ -277,14 +277,14 @@ def test_what_is_wrong_in_files_is_told_without_torch(
     shutil.copytree(shards, cut)
     (cut / "en" / "train.bin").write_bytes(b"")
     shutil.copytree(vocab, seq2seq, ignore=shutil.ignore_patterns("manifest.json"))
-    checkpoint.write_published(
-        seq2seq / "model.pt", published.SEQ2SEQ, {"shape": {}, "langs": ["en", "th"]}, {}, seq2seq
+    model_weights.write_published(
+        seq2seq / "model.pt", model_folder.SEQ2SEQ, {"shape": {}, "langs": ["en", "th"]}, {}, seq2seq
     )
     task, old, odd = (Path(shutil.copytree(seq2seq, tmp_path / name)) for name in ("task", "old", "odd"))
     torch.save(torch.load(old / "model.pt"), old / "model.pt", _use_new_zipfile_serialization=False)
     facts = {"shape": {"pre_norm": True}, "langs": ["en"], "kind": "intent_slots", "labels": []}
-    for path, kind in ((odd / "model.pt", published.ENCODER), (task / "task.pt", published.TASK)):
-        checkpoint.write_published(path, kind, facts, {}, path.parent)
+    for path, kind in ((odd / "model.pt", model_folder.ENCODER), (task / "task.pt", model_folder.TASK)):
+        model_weights.write_published(path, kind, facts, {}, path.parent)
     (task / "model.pt").unlink()
     shape = " ".join(word for word in tiny if word.startswith(("model.", "objectives.")))
     places = {

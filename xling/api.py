@@ -16,14 +16,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xling.core import call, inputs, languages, stage
+from xling.core import languages
+from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float32
 
-    from xling.eval.results import Score
+    from xling.eval.scores.score_file import Score
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Model:
         """
         if isinstance(texts, str):
             raise UserError("texts is one string", "a list of texts", "translate([text], ...)")
-        search = stage.load("xling.models.search:Search")(beam=beam)
+        search = runner.load("xling.models.generate.settings:Search")(beam=beam)
         translator = self._translator
         translator.search = search
         translated: list[str] = translator(texts, src, tgt, via=via)
@@ -110,21 +111,21 @@ class Model:
             folder = Path(out) if out is not None else Path(scratch) / "eval"
             given = {"suites": names, "out": folder, "data": data, "checkpoint": self.path, **settings}
             call.stage("eval", given)
-            scores: list[Score] = stage.load("xling.eval.results:read_scores")(
+            scores: list[Score] = runner.load("xling.eval.scores.score_file:read_scores")(
                 folder / "tables" / "scores.json"
             )
         return scores
 
     @cached_property
     def _encoder(self) -> Any:
-        config = stage.load("xling.eval.settings:EvalConfig")
+        config = runner.load("xling.eval.run.settings:EvalConfig")
         cfg = config(suites=(), out=Path(), checkpoint=self.path)
-        return stage.load("xling.transfer.backend:pretrained")(cfg)
+        return runner.load("xling.transfer.backend:pretrained")(cfg)
 
     @cached_property
     def _translator(self) -> Any:
-        search = stage.load("xling.models.search:Search")()
-        return stage.load("xling.transfer.translate:Translator")(self.path, search)
+        search = runner.load("xling.models.generate.settings:Search")()
+        return runner.load("xling.transfer.translation.translate:Translator")(self.path, search)
 
 
 def load(checkpoint: Path | str) -> Model:
@@ -138,7 +139,7 @@ def load(checkpoint: Path | str) -> Model:
         UserError: there is no checkpoint, or its type is not supported.
     """
     if str(checkpoint).startswith(inputs.HUB):
-        return Model(Path(stage.load(inputs.IMPORTER)(str(checkpoint))))
+        return Model(Path(runner.load(inputs.IMPORTER)(str(checkpoint))))
     path = Path(checkpoint)
     if not path.is_dir():
         raise UserError(

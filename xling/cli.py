@@ -40,13 +40,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from xling.core import config, extras, job, manifest, schema
-from xling.core import help as manual
-from xling.core.answer import Answer, Rows, as_json, tell, visible
-from xling.core.commands import OTHER_WORDS
+from xling.core import signals
+from xling.core.commands import extras
+from xling.core.commands import help as manual
+from xling.core.commands.pipeline import recipes
+from xling.core.commands.runner import STAGES, Stage, load, run_local
+from xling.core.commands.table import OTHER_WORDS
 from xling.core.errors import UserError, nearest, unknown
-from xling.core.pipeline import recipes
-from xling.core.stage import STAGES, Stage, load, run_local
+from xling.core.output import manifest
+from xling.core.output.answer import Answer, Rows, as_json, tell, visible
+from xling.core.settings import config, schema
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
@@ -81,9 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         tell("xling: interrupted; run the same command again to go on")
         return 130
-    except job.Stopped:
+    except signals.Stopped:
         tell("xling: stopped, what was saved counts; run the same command again to go on")
-        return job.STOPPED_EXIT_CODE
+        return signals.STOPPED_EXIT_CODE
     except BrokenPipeError:
         _discard_output()
         return 0
@@ -359,8 +362,8 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
     """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings."""
-    from xling.core import pipeline
-    from xling.core.concurrent import run_steps
+    from xling.core.commands import pipeline
+    from xling.core.commands.parallel_steps import run_steps
 
     launch, overrides = split_launch(words)
     if stage := manual.stage_of(path):

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xling.core import schema
-from xling.core.answer import Answer
+from xling.core.commands.pipeline import recipes
+from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError, unknown
-from xling.core.pipeline import recipes
-from xling.core.stage import STAGES, load
+from xling.core.output.answer import Answer
+from xling.core.settings import schema
 
 COMMON = ("--json", "--help", "workers=", "cluster=local", "cluster=slurm", "cluster=debug", "slurm.")
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from xling.core import call
-from xling.core.stage import load
+from xling.core.commands import call
+from xling.core.commands.runner import load
 
 
 def mono(lang: str, source: str | Sequence[str], out: Path | str, workers: int = 1, **settings: Any) -> Path:
@@ -68,7 +68,7 @@ def texts(folder: Path | str) -> Iterator[str]:
     Raises:
         UserError: there is no corpus in the folder.
     """
-    for document in load("xling.corpora.shards:read_corpus")(Path(folder)):
+    for document in load("xling.corpora.common.shards:read_corpus")(Path(folder)):
         yield document.text
 
 

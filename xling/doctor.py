@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
-from xling.core import extras
-from xling.core.answer import Answer
+from xling.core.commands import extras
+from xling.core.output.answer import Answer
 from xling.core.precision import fast_bfloat16
 
 State = Literal["ok", "warning", "broken"]

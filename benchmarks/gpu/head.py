@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.gpu.common import Table, device, free, seconds
-from xling.models import loss
+from xling.models.network import loss
 
 
 def run(settings: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from xling.corpora.bitext.beads import Bead, Side, align, scale_of
-from xling.text.features import WINDOW, hashed, tokens
+from xling.text.words.features import WINDOW, hashed, tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64

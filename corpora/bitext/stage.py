@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xling.core import manifest
-from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
 from xling.core.progress import Progress
 from xling.corpora.bitext import documents, evidence
 from xling.corpora.bitext.beads import Bead, Side, align, scale_of
 from xling.corpora.bitext.documents import Text
-from xling.corpora.parallel.of_pair import OfPair
-from xling.text import reader
+from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import Encoder, encoder_of
+from xling.text.files import corpus_reader
 
 STAGE_NAME = "corpus bitext"
 PAIRS, DOCUMENTS = "pairs.tsv", "documents.tsv"
@@ -132,7 +132,7 @@ def reader_of_missing(given: Sequence[str]) -> None:
     """Check that all paths exist before anything is read; UserError names the first that does not."""
     for name in given:
         if not Path(name).is_dir():
-            reader.resolve([name])
+            corpus_reader.resolve([name])
 
 
 def _pairs(

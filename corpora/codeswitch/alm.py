@@ -17,9 +17,9 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.parallel.phrases import Span, extract
-from xling.corpora.parallel.symmetrise import Link
-from xling.text.spans import Replacement, Switched, substitute
+from xling.corpora.parallel.wordalign.phrases import Span, extract
+from xling.corpora.parallel.wordalign.symmetrise import Link
+from xling.text.words.substitution import Replacement, Switched, substitute
 
 
 @dataclass(frozen=True)

@@ -16,27 +16,28 @@ from typing import Any, Literal
 
 import polars as pl
 
-from xling.core import languages, manifest
-from xling.core.answer import Answer
+from xling.core import languages
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.parts import write_json
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.output.parts import write_json
 from xling.core.progress import Progress
-from xling.core.stage import run_local
-from xling.corpora import card
+from xling.corpora.card import data_card
+from xling.corpora.card.ledgers import ledger_to_json
+from xling.corpora.card.statistics import Counters, SourceCounters
 from xling.corpora.codeswitch.alm import AlmSettings, Level, draw_sentence
 from xling.corpora.codeswitch.documents import alternate, by_document
 from xling.corpora.codeswitch.words import Spans, cutter, of_phrases, projected, with_forms
-from xling.corpora.counters import Counters, SourceCounters
-from xling.corpora.ledgers import ledger_to_json
-from xling.corpora.parallel.align_stage import LINKS, PHRASES, RAW, AlignConfig
-from xling.corpora.parallel.of_pair import OfPair
-from xling.corpora.parallel.symmetrise import parse_pharaoh
-from xling.corpora.shards import SCHEMA, TableWriter, to_row
-from xling.text import reader
-from xling.text.dictionary import Cosda, check_direction, read_dictionary
+from xling.corpora.common.shards import SCHEMA, TableWriter, to_row
+from xling.corpora.parallel.language_pair import OfPair
+from xling.corpora.parallel.wordalign.stage import LINKS, PHRASES, RAW, AlignConfig
+from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
 from xling.text.document import Document, Ledger
+from xling.text.files import corpus_reader
+from xling.text.files.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.pairs import spans
-from xling.text.spans import Switched, render, token_langs, unelided
+from xling.text.words.substitution import Switched, render, token_langs, unelided
 
 STAGE_NAME = "corpus codeswitch"
 TEXT, LANGS = "train.txt", "train.langs"
@@ -180,7 +181,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
             ledger.note(event, count)
         stats = _stats(cfg, inputs, ledger, counters)
         write_json(publication.path / "stats.json", stats)
-        card.write(publication.path, stats)
+        data_card.write(publication.path, stats)
         publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
     told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}{_short(cfg, counts)}"
@@ -262,7 +263,7 @@ def _alm(cfg: CodeswitchConfig) -> Found:
     def items(ledger: Ledger) -> Iterator[Item]:
         cut = [_aligned_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
         levels = Level(cfg.alm), Level(cfg.alm)
-        rows = zip(reader.lines(names[0]), reader.lines(names[1]), reader.lines(folder / LINKS), strict=True)
+        rows = zip(corpus_reader.lines(names[0]), corpus_reader.lines(names[1]), corpus_reader.lines(folder / LINKS), strict=True)
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
             ledger.enter("read", pair)
@@ -300,7 +301,7 @@ def _aligned_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) 
     if languages.get(lang).spaces:
         return spans
     table = folder / PHRASES
-    return cutter(lang, reader.lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ())
+    return cutter(lang, corpus_reader.lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ())
 
 
 def _written(text: str, places: Spans) -> Callable[[int, int], str]:
@@ -310,7 +311,7 @@ def _written(text: str, places: Spans) -> Callable[[int, int], str]:
 
 def _dictionary(cfg: CodeswitchConfig) -> Found:
     base = cfg.langs[0]
-    texts = reader.resolve(cfg.source)
+    texts = corpus_reader.resolve(cfg.source)
     tables = {lang: read_dictionary(Path(path), base) for lang, path in cfg.dictionaries.items()}
     cut = cutter(base, _sentences(cfg), cfg.words, {entry for table in tables.values() for entry in table})
     known = {word for words in islice(_words(cfg, cut), 5000) for word in words}
@@ -354,7 +355,7 @@ def _held(cosda: Cosda, sentences: Iterable[list[str]]) -> float:
 
 
 def _sentences(cfg: CodeswitchConfig) -> Iterator[str]:
-    for document in reader.documents(cfg.source):
+    for document in corpus_reader.documents(cfg.source):
         yield from document
 
 

@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 
 from xling.core import languages
-from xling.corpora.parallel.symmetrise import Link
-from xling.text import reader
-from xling.text.dictionary import Dictionary
+from xling.corpora.parallel.wordalign.symmetrise import Link
+from xling.text.files import corpus_reader
+from xling.text.files.dictionary import Dictionary
 from xling.text.pairs import spans
 from xling.text.segment import Segmenter
-from xling.text.wordforms import inflected, key, parts
+from xling.text.words.word_forms import inflected, key, parts
 
 Spans = list[tuple[int, int]]
 SAMPLE = 200_000
@@ -39,7 +39,7 @@ def cutter(
     """
     if languages.get(lang).spaces:
         return lambda text: list(parts(text, spans(text), lang))
-    given = reader.lines(Path(lists[lang])) if lang in lists else ()
+    given = corpus_reader.lines(Path(lists[lang])) if lang in lists else ()
     return Segmenter(islice(texts, SAMPLE), [*given, *known], lang).spans
 
 

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from xling.core import manifest
-from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
 from xling.corpora.codeswitch.words import cutter, of_phrases, projected
-from xling.corpora.parallel.align_stage import LINKS, PHRASES, RAW
-from xling.corpora.parallel.of_pair import OfPair
-from xling.corpora.parallel.symmetrise import parse_pharaoh
-from xling.text import reader
+from xling.corpora.parallel.language_pair import OfPair
+from xling.corpora.parallel.wordalign.stage import LINKS, PHRASES, RAW
+from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
+from xling.text.files import corpus_reader
 from xling.text.pairs import spans
-from xling.text.wordforms import lower
+from xling.text.words.word_forms import lower
 
 STAGE_NAME = "corpus dictionary"
 
@@ -97,10 +97,10 @@ def _linked(cfg: DictionaryConfig, folder: Path) -> Iterator[tuple[str, str]]:
     if missing := [path for path in names if not path.is_file()]:
         raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
     cut = [
-        cutter(lang, reader.lines(path), {}, of_phrases(folder / PHRASES, side))
+        cutter(lang, corpus_reader.lines(path), {}, of_phrases(folder / PHRASES, side))
         for side, (lang, path) in enumerate(zip(cfg.langs, names, strict=True))
     ]
-    for *pair, links in zip(*map(reader.lines, names), reader.lines(folder / LINKS), strict=True):
+    for *pair, links in zip(*map(corpus_reader.lines, names), corpus_reader.lines(folder / LINKS), strict=True):
         texts = [" ".join(text.split()) for text in pair]
         places = cut[0](texts[0]), cut[1](texts[1])
         word_links = projected(parse_pharaoh(links), places, (spans(texts[0]), spans(texts[1])))

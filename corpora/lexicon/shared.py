@@ -1,6 +1,6 @@
 """Vectors of words in one space of all languages: those of a static encoder, read without torch.
 
-They equal `xling.models.static_vectors.StaticEncoder.words`.
+They equal `xling.static.vectors.StaticEncoder.words`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from xling.core.errors import UserError
-from xling.text.features import VERSION, hashed, tokens
+from xling.text.words.features import VERSION, hashed, tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
+from xling.core.output import manifest
 from xling.corpora.lexicon.induce import Cues, induce, likely
 from xling.corpora.lexicon.shared import FILES, word_vectors
 from xling.corpora.lexicon.vectors import Words, learn
-from xling.text import reader
-from xling.text.dictionary import read_dictionary
+from xling.text.files import corpus_reader
+from xling.text.files.dictionary import read_dictionary
 from xling.text.lm.train import train_builtin
-from xling.text.wordbyword import WORD, tokens
+from xling.text.word_translation import WORD, tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -88,7 +89,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     if not 2 <= cfg.order <= 6:
         raise UserError(f"order={cfg.order}", "2 to 6, the orders that KenLM reads")
     out = Path(cfg.out)
-    files = {lang: reader.resolve(cfg.corpora[lang]) for lang in langs}
+    files = {lang: corpus_reader.resolve(cfg.corpora[lang]) for lang in langs}
     inputs = [path for paths in files.values() for path in paths] + ([Path(cfg.gold)] if cfg.gold else [])
     inputs += [Path(cfg.encoder, name) for name in FILES] if cfg.encoder else []
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
@@ -130,8 +131,8 @@ def run(cfg: BliConfig) -> manifest.Manifest:
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, or the paragraphs of a corpus."""
     if path.suffix != ".parquet":
-        return reader.lines(path)
-    return (paragraph for document in reader.documents([str(path)]) for paragraph in document)
+        return corpus_reader.lines(path)
+    return (paragraph for document in corpus_reader.documents([str(path)]) for paragraph in document)
 
 
 def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:

@@ -26,16 +26,16 @@ from typing import Literal
 
 import numpy as np
 
-from xling.core import manifest
-from xling.core.answer import Answer
+from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
-from xling.core.parts import Workspace, run_unless_published
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
-from xling.core.stage import Phase
 from xling.corpora.mining import margin, rows, search, sentences
 from xling.corpora.mining.rows import Rows
 from xling.corpora.mining.sentences import Sentences
-from xling.corpora.parallel.of_pair import OfPair
+from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import encoder_of
 
 STAGE_NAME = "mine"

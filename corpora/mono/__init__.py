@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xling.core.answer import Answer
-from xling.core.stage import Phase
+from xling.core.commands.runner import Phase
+from xling.core.output.answer import Answer
 from xling.corpora.mono import estimate, many, one
 from xling.corpora.mono.plan import make_plan
 from xling.corpora.mono.settings import MonoConfig

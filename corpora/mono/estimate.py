@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
-from xling.core.answer import Answer
+from xling.core.output.answer import Answer
 from xling.corpora.mono import one
 from xling.corpora.mono.plan import Plan, planned_bytes, routed_plan
 from xling.corpora.mono.settings import MonoConfig

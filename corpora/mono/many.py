@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from xling.core.answer import Answer
-from xling.core.parts import Workspace, read_json, write_json
-from xling.core.stage import Phase
-from xling.corpora.ledgers import ledger_to_json
+from xling.core.commands.runner import Phase
+from xling.core.output.answer import Answer
+from xling.core.output.parts import Workspace, read_json, write_json
+from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.mono import one, overview, route
 from xling.corpora.mono.plan import FILE_NAME as PLAN
 from xling.corpora.mono.plan import announce, announce_default, make_plan, read_plan, save_plan, still_true

@@ -22,11 +22,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from xling.core import manifest
-from xling.core.answer import Answer
+from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
-from xling.core.parts import run_unless_published
-from xling.core.stage import Phase
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.output.parts import run_unless_published
 from xling.corpora.mono.parts import (
     run_cut,
     run_dedup,

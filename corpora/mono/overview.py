@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from xling.core import languages, manifest
-from xling.core.answer import Answer
-from xling.core.manifest import publish
-from xling.core.parts import read_json, write_json
-from xling.corpora import card
-from xling.corpora.counters import Counters
-from xling.corpora.ledgers import ledger_from_json
+from xling.core import languages
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.output.manifest import publish
+from xling.core.output.parts import read_json, write_json
+from xling.corpora.card import data_card
+from xling.corpora.card.ledgers import ledger_from_json
+from xling.corpora.card.statistics import Counters
 from xling.corpora.mono import route
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
@@ -84,7 +85,7 @@ def summary(out: Path) -> Answer:
         f"{row['kept_characters']:,} of {row['found_characters']:,} characters"
         for row in rows
     ]
-    text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / card.HTML}"])
+    text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / data_card.HTML}"])
     return Answer(text, {"out": str(out.parent), "languages": rows})
 
 
@@ -137,7 +138,7 @@ def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
     """Return the table of languages with each name as a link to the card of its corpus."""
     for row in rows:
         name = html.escape(row["name"])
-        shown = shown.replace(f">{name}</th>", f'><a href="../{row["lang"]}/{card.HTML}">{name}</a></th>', 1)
+        shown = shown.replace(f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML}">{name}</a></th>', 1)
     return shown
 
 
@@ -161,17 +162,17 @@ def _body(
     ]
     yield f'<h1>Corpora of one crawl</h1><p class="lead">{html.escape(lead)}</p>{_tiles(rows)}'
     yield f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{charts.funnel(steps, each=True) if steps else ''}"
-    yield _linked(card.as_html(card.table(_HEAD, map(_cells, kept), numbers=_NUMBERS)), kept)
+    yield _linked(data_card.as_html(data_card.table(_HEAD, map(_cells, kept), numbers=_NUMBERS)), kept)
     if gone:
         told = f"{len(gone)} languages of which nothing is left: {', '.join(row['name'] for row in gone)}"
-        shown = card.as_html(card.table(_HEAD, map(_cells, gone), numbers=_NUMBERS))
+        shown = data_card.as_html(data_card.table(_HEAD, map(_cells, gone), numbers=_NUMBERS))
         yield f"<details><summary>{html.escape(told)}</summary>{shown}</details>"
     yield f"<h2>A line of each</h2>{_quotes(lines, rows)}"
     head, names, counts = _confusion(Counters.of_stats(routed))
     yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion(head, names, counts)}"
     yield f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>{losses}"
     sources = [[source["uri"], source["licence"]] for source in routed["sources"]]
-    yield f"<h2>Sources</h2>{card.as_html(card.table(['source', 'licence'], sources))}"
+    yield f"<h2>Sources</h2>{data_card.as_html(data_card.table(['source', 'licence'], sources))}"
 
 
 def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[str, Any]) -> None:
@@ -182,15 +183,15 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
         [stage, reason.replace("_", " "), f"{n:,}", f"{ledger.dropped_chars[stage, reason]:,}"]
         for (stage, reason), n in ledger.dropped.most_common()
     ]
-    losses = card.table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3))
+    losses = data_card.table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3))
     lines = {row["lang"]: _line(root, row["lang"]) for row in rows if row["kept_documents"]}
-    body = _body(rows, routed, lines, lead, card.as_html(losses))
+    body = _body(rows, routed, lines, lead, data_card.as_html(losses))
     text = page.document("Corpora of one crawl", "\n".join(body), narrow=True)
-    (folder / card.HTML).write_text(text, encoding="utf-8")
-    shown = card.as_markdown(card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
+    (folder / data_card.HTML).write_text(text, encoding="utf-8")
+    shown = data_card.as_markdown(data_card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
     marked = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *shown]
-    marked += ["", _TEXTS["lost"], "", *card.as_markdown(losses), ""]
-    (folder / card.MARKDOWN).write_text("\n".join(marked), encoding="utf-8")
+    marked += ["", _TEXTS["lost"], "", *data_card.as_markdown(losses), ""]
+    (folder / data_card.MARKDOWN).write_text("\n".join(marked), encoding="utf-8")
 
 
 def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:

@@ -14,14 +14,14 @@ from typing import Any, BinaryIO, cast
 import polars as pl
 import zstandard
 
-from xling.core.manifest import sha256
-from xling.core.parts import read_json, write_json
-from xling.corpora.counters import SourceCounters
-from xling.corpora.fetch import fetch_all
-from xling.corpora.ledgers import RejectLog
+from xling.core.output.manifest import sha256
+from xling.core.output.parts import read_json, write_json
+from xling.corpora.card.ledgers import RejectLog
+from xling.corpora.card.statistics import SourceCounters
+from xling.corpora.common.download import fetch_all
+from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, sources_in, to_row
 from xling.corpora.mono.plan import Plan
 from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.shards import SCHEMA, TableWriter, read_documents, sources_in, to_row
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import SOURCES, Context, Shard, open_source
 from xling.corpora.sources.source import STAGE as READ

@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from xling.core import manifest
-from xling.core.answer import tell
-from xling.core.parts import read_json, write_json
+from xling.core.output import manifest
+from xling.core.output.answer import tell
+from xling.core.output.parts import read_json, write_json
 from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names

@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.manifest import publish
-from xling.core.parts import Workspace, read_json, write_json
-from xling.corpora import card
-from xling.corpora.counters import Counters
-from xling.corpora.ledgers import ledger_to_json, merged_ledger
+from xling.core.output.answer import Answer
+from xling.core.output.manifest import publish
+from xling.core.output.parts import Workspace, read_json, write_json
+from xling.corpora.card import data_card
+from xling.corpora.card.ledgers import ledger_to_json, merged_ledger
+from xling.corpora.card.statistics import Counters
 from xling.corpora.mono.parts import CUTOFFS, meanings, partial_reasons
 from xling.corpora.mono.plan import FILE_NAME as PLAN
 from xling.corpora.mono.plan import Plan, save_plan
@@ -58,7 +58,7 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
         _link_rejects(folders, publication.path)
         save_plan(plan, publication.path / PLAN)
         write_json(publication.path / STATS, stats)
-        card.write(publication.path, stats)
+        data_card.write(publication.path, stats)
         publication.counts |= {
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
@@ -77,7 +77,7 @@ def summary(out: Path) -> Answer:
     share = 100 * chars["corpus"] / max(1, chars["read"])
     text = (
         f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents, {chars['corpus']:,} of "
-        f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / card.HTML}"
+        f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / data_card.HTML}"
     )
     read = {"documents": seen["read"], "characters": chars["read"]}
     kept = {"documents": seen["corpus"], "characters": chars["corpus"]}

@@ -16,17 +16,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from xling.core import manifest
-from xling.core.manifest import publish, sha256
-from xling.core.parts import Workspace, read_json, write_json
-from xling.corpora.counters import Counters
-from xling.corpora.fetch import fetch_all
-from xling.corpora.ledgers import ledger_to_json, merged_ledger
+from xling.core.output import manifest
+from xling.core.output.manifest import publish, sha256
+from xling.core.output.parts import Workspace, read_json, write_json
+from xling.corpora.card.ledgers import ledger_to_json, merged_ledger
+from xling.corpora.card.statistics import Counters
+from xling.corpora.common.download import fetch_all
+from xling.corpora.common.shards import SCHEMA, open_table, to_row
 from xling.corpora.mono.parts import chain, documents, input_of, open_log
 from xling.corpora.mono.plan import Plan, save_plan
 from xling.corpora.mono.publish_phase import link
 from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.shards import SCHEMA, open_table, to_row
 from xling.corpora.sources.routed import INDEX, PARTS, PLAN
 from xling.text.document import Document
 

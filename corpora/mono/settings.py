@@ -8,9 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from xling.core import config, languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.parts import Workspace
+from xling.core.output import manifest
+from xling.core.output.parts import Workspace
+from xling.core.settings import config
 from xling.corpora.sources.source import Context, joined_uris
 from xling.corpora.stages import STREAMING, Stage
 from xling.corpora.stages.langid import LangId

@@ -10,7 +10,7 @@ import polars as pl
 
 from xling.core.sampling import rng
 from xling.corpora.parallel.chain import Chain
-from xling.corpora.parallel.planted import COPIES, KINDS, Clean, Pair, restored
+from xling.corpora.parallel.clean.synthetic_noise import COPIES, KINDS, Clean, Pair, restored
 from xling.text.document import Ledger
 from xling.text.pairs import frame
 

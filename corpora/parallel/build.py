@@ -10,13 +10,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from xling.core import manifest
-from xling.core.answer import Answer
+from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
-from xling.core.parts import read_json, run_unless_published
-from xling.core.stage import Phase
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.output.parts import read_json, run_unless_published
 from xling.corpora.parallel.publish_phase import run_publish, summary
-from xling.corpora.parallel.read import INPUTS, inputs_of, run_read
+from xling.corpora.parallel.read_phase import INPUTS, inputs_of, run_read
 from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
 
 __all__ = ["ParallelConfig", "phases", "run_part"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from xling.core import config
 from xling.core.errors import UserError, unknown
+from xling.core.settings import config
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairFilter
 from xling.text.document import Ledger
 

@@ -14,9 +14,11 @@ from typing import Any
 
 import polars as pl
 
-from xling.core import config, languages, manifest
-from xling.core.answer import Answer
+from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.settings import config
 
 STAGE_NAME = "corpus pivot"
 ROWS = "rows.parquet"

@@ -13,20 +13,20 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow.parquet as pq
 
-from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.manifest import publish
-from xling.core.parts import read_json, write_json
+from xling.core.output.answer import Answer
+from xling.core.output.manifest import publish
+from xling.core.output.parts import read_json, write_json
 from xling.core.sampling import rng
-from xling.corpora import card
-from xling.corpora.counters import Counters
-from xling.corpora.ledgers import ledger_from_json, ledger_to_json
+from xling.corpora.card import data_card
+from xling.corpora.card.ledgers import ledger_from_json, ledger_to_json
+from xling.corpora.card.statistics import Counters
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, num_chars
-from xling.corpora.parallel.pair_counters import PairCounters
-from xling.corpora.parallel.read import AUDIT, COUNTERS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
+from xling.corpora.parallel.read_phase import AUDIT, COUNTERS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
 from xling.corpora.parallel.sources import READ, READ_REASONS
+from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
 
@@ -67,7 +67,7 @@ def run_publish(cfg: ParallelConfig) -> Answer:
             raise nothing_left(cfg, ledger)
         stats = _stats(cfg, chain, folders, ledger, pair_counters)
         write_json(artifact.path / _STATS, stats)
-        card.write(artifact.path, stats)
+        data_card.write(artifact.path, stats)
         artifact.counts |= {
             "pairs": ledger.seen[CORPUS],
             "characters": ledger.seen_chars[CORPUS],
@@ -262,7 +262,7 @@ def summary(out: Path) -> Answer:
     share = 100 * seen[CORPUS] / max(1, seen[READ])
     text = (
         f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ]:,} pairs ({share:.1f} %) in {out}\n"
-        f"  data card: {out / card.HTML}"
+        f"  data card: {out / data_card.HTML}"
     )
     pairs = {"read": {"pairs": seen[READ]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})

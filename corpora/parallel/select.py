@@ -11,8 +11,9 @@ from pathlib import Path
 
 import polars as pl
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest
 from xling.text.pairs import SIDES
 
 EXTRA = {

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.parts import Workspace
+from xling.core.output import manifest
+from xling.core.output.parts import Workspace
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
-from xling.corpora.parallel.of_pair import OfPair
+from xling.corpora.parallel.language_pair import OfPair
 from xling.corpora.parallel.sources import SourceContext
 from xling.text.encoders import SentenceVectors
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.fetch import Download, fetch
+from xling.corpora.common.download import Download, fetch
 from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample, is_url, stem
 from xling.corpora.sources.wet import LICENCE, Wet, read_wet
 from xling.text.document import Document, Ledger
-from xling.text.stored import lines
+from xling.text.files.compressed import lines
 
 _DUMP = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 

@@ -17,7 +17,7 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import Document, Ledger, storable
-from xling.text.stored import lines
+from xling.text.files.compressed import lines
 
 _TEXT = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL = ("url", "u", "source_url", "warc-target-uri")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
 from xling.corpora.sources.text import documents
 from xling.text.document import Document, Ledger
-from xling.text.stored import lines
+from xling.text.files.compressed import lines
 
 
 @SOURCES.register("lines")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from xling.text.document import UNPACKED, Ledger
-from xling.text.stored import Damaged
+from xling.text.files.compressed import Damaged
 
 KEPT, DROPPED, OTHER = "pages kept", "pages dropped", "records of other types"
 """What the blocks of records count as."""

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
-from xling.core.parts import read_json
-from xling.corpora.shards import SCHEMA, to_document, to_row
+from xling.core.output.parts import read_json
+from xling.corpora.common.shards import SCHEMA, to_document, to_row
 from xling.corpora.sources.source import SOURCES, STAGE, Context, Shard, Source, SourceExample
 from xling.text.document import Document, Ledger
 

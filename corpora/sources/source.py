@@ -16,7 +16,7 @@ from typing import ClassVar
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.registry import Registry
-from xling.corpora.fetch import Download, fetch
+from xling.corpora.common.download import Download, fetch
 from xling.text.document import READ, SURROGATE, Document, Ledger
 
 STAGE = READ

@@ -15,7 +15,7 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import Document, Ledger
-from xling.text.stored import lines
+from xling.text.files.compressed import lines
 
 MAX_DOC_BYTES = 1 << 20
 

@@ -13,7 +13,7 @@ from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExamp
 from xling.corpora.sources.webpage import REASONS, text_of
 from xling.corpora.sources.wet import LICENCE, record_of, target
 from xling.text.document import UNPACKED, Document, Ledger
-from xling.text.stored import chunks
+from xling.text.files.compressed import chunks
 
 _HTML = ("text/html", "application/xhtml+xml")
 _MAX_PAGE_BYTES = 1 << 24

@@ -17,7 +17,7 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import UNPACKED, Document, Ledger
-from xling.text.stored import chunks
+from xling.text.files.compressed import chunks
 
 LICENCE = "pages belong to their publishers; Common Crawl terms of use"
 

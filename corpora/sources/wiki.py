@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core import languages
-from xling.corpora.fetch import Download, fetch
+from xling.corpora.common.download import Download, fetch
 from xling.corpora.sources.source import (
     SOURCES,
     STAGE,
@@ -23,7 +23,7 @@ from xling.corpora.sources.source import (
 )
 from xling.corpora.sources.wikitext import Names, clean
 from xling.text.document import UNPACKED, Document, Ledger
-from xling.text.stored import Damaged, chunks
+from xling.text.files.compressed import Damaged, chunks
 
 _BEGIN, _END = b"<page>", b"</page>"
 _MAX_PAGE_BYTES = 1 << 24

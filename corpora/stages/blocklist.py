@@ -1,6 +1,6 @@
 """Documents from blocked sites or full of blocked words.
 
-A list of adult and gambling sites is built in (`xling.corpora.sites`). Others are text files of the user, with one
+A list of adult and gambling sites is built in (`xling.corpora.builtin.blocked_sites`). Others are text files of the user, with one
 entry a line; ``#`` starts a comment. The UT1 lists of Toulouse university and the LDNOOBW word lists fit as they are.
 No list of words is built in: what is adult or spam differs between languages and users.
 """
@@ -15,10 +15,10 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from xling.core.errors import UserError, unknown
-from xling.corpora import sites
+from xling.corpora.builtin import blocked_sites
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
-from xling.text.units import units
+from xling.text.words.units import units
 
 _PLAIN_HOST = re.compile(r"[a-z0-9.-]+(?=[/?#]|\Z)")
 _URL_WORD = re.compile(r"[^\W_]+")
@@ -50,7 +50,7 @@ class Blocklist(Stage):
     words: tuple[Path, ...] = ()
     min_words: int = 3
     min_word_ratio: float = 0.05
-    builtin: tuple[str, ...] = sites.KINDS
+    builtin: tuple[str, ...] = blocked_sites.KINDS
 
     name: ClassVar[str] = "blocklist"
     reasons: ClassVar[dict[str, str]] = {
@@ -74,13 +74,13 @@ class Blocklist(Stage):
 
     def __post_init__(self) -> None:
         for kind in self.builtin:
-            if kind not in sites.KINDS:
-                raise unknown("kind of sites in settings.blocklist.builtin", kind, sites.KINDS)
+            if kind not in blocked_sites.KINDS:
+                raise unknown("kind of sites in settings.blocklist.builtin", kind, blocked_sites.KINDS)
 
     def judge(self, doc: Document) -> str | None:
         """Return why a document is blocked, or None."""
         url, text = doc.url, doc.text
-        if url and self.builtin and sites.is_listed(host_of(url), self.builtin):
+        if url and self.builtin and blocked_sites.is_listed(host_of(url), self.builtin):
             return "listed_site"
         if url and self.domains and self._is_blocked(url):
             return "blocked_domain"

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, TypeAlias
 
 from xling.core.errors import UserError
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
-from xling.text import reader
 from xling.text.document import Document
+from xling.text.files import corpus_reader
 from xling.text.leaks import read as read_leaks
-from xling.text.units import units
+from xling.text.words.units import units
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _EXAMPLE = {"evaluation.tsv": "1\tone two three four five six\n2\t委员会下周开会\n"}
@@ -151,9 +151,9 @@ def texts_of(path: Path) -> Iterator[str]:
     kind = next((s for s in reversed(path.suffixes) if s not in _COMPRESSED), "")
     try:
         if kind == ".json":
-            yield from _strings(json.loads("\n".join(reader.lines(path))))
+            yield from _strings(json.loads("\n".join(corpus_reader.lines(path))))
             return
-        for line in reader.lines(path):
+        for line in corpus_reader.lines(path):
             if kind == ".jsonl":
                 yield from _strings(json.loads(line))
             else:

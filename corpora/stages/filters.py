@@ -1,9 +1,9 @@
 """Heuristic quality filters of the C4, Gopher and FineWeb family, for any script.
 
 Rules and default values are those of Raffel et al. 2020 (C4, section 2.2), Rae et al. 2021 (Gopher, appendix
-A.1) and Penedo et al. 2024 (FineWeb, section 3.6), with three differences. Words are `xling.text.units`: in
+A.1) and Penedo et al. 2024 (FineWeb, section 3.6), with three differences. Words are `xling.text.words.units`: in
 scripts without spaces a unit is a character, two or three of which count as a word. Sentence ends are those of every
-script. Stop words and several limits are those of the language (`xling.corpora.limits`), and stop words are counted
+script. Stop words and several limits are those of the language (`xling.corpora.builtin.limits`), and stop words are counted
 by their share of the words: lists and menus name things, and a long one has two of them by chance.
 """
 
@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.corpora.limits import NUMBERS, Limits, limits_of
+from xling.corpora.builtin.limits import NUMBERS, Limits, limits_of
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
-from xling.text.units import CountedUnits, counted_units, powers, runs
+from xling.text.words.units import CountedUnits, counted_units, powers, runs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64

@@ -1,4 +1,4 @@
-"""Stage of language identification of documents and paragraphs, by `xling.corpora.identify` or a custom model."""
+"""Stage of language identification of documents and paragraphs, by `xling.corpora.langid.identify` or a custom model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.identify import SURE, Identifier, Ranking, body_of, lid176, open_identifier
+from xling.corpora.langid.identify import SURE, Identifier, Ranking, body_of, lid176, open_identifier
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.corpora import lines
+from xling.corpora.builtin import boilerplate
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 
@@ -91,5 +91,5 @@ class Lines(Stage):
 
 
 @cache
-def _model(path: Path | None) -> lines.LineModel:
-    return lines.load(path or Path(lines.__file__).with_suffix(".npz"))
+def _model(path: Path | None) -> boilerplate.LineModel:
+    return boilerplate.load(path or Path(boilerplate.__file__).with_suffix(".npz"))

@@ -7,7 +7,7 @@ The steps, each a function over files so that it can be an array element:
 3. `shingle_shard` (map over shards, only with ``min_jaccard``) writes the shingles of the paired documents.
 4. `choose` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
    shards: the result depends neither on workers nor on the order in which parts end. What does not fit into memory
-   is sorted on disk (`xling.corpora.disk_sort`).
+   is sorted on disk (`xling.corpora.common.disk_sort`).
 5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each
 survivor.
 
@@ -35,11 +35,17 @@ from numpy.typing import NDArray
 from rensa import RMinHash
 
 from xling.core.errors import UserError
-from xling.corpora.disk_sort import HALF, LOW, Sorter, counted, halves, merged, packed, stars
-from xling.corpora.slices import read_slice, read_slices, slice_start, write_slices, write_slices_in_blocks
+from xling.corpora.common.disk_sort import HALF, LOW, Sorter, counted, halves, merged, packed, stars
+from xling.corpora.common.slices import (
+    read_slice,
+    read_slices,
+    slice_start,
+    write_slices,
+    write_slices_in_blocks,
+)
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
-from xling.text.units import counted_units, runs
+from xling.text.words.units import counted_units, runs
 
 if TYPE_CHECKING:
     from jaxtyping import Int64, UInt64
@@ -213,7 +219,7 @@ def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends
         sketches: what `sketch_shard` wrote, in the order of the shards.
         numbers: band * number of ranges + range, of each slice; one at a time is in memory.
         out: file of ``first * 2^32 + second``, ascending uint64. Written whole or not at all.
-        ends: file of `xling.corpora.slices` that gets the documents of the pairs by shard, for `shingle_shard`.
+        ends: file of `xling.corpora.common.slices` that gets the documents of the pairs by shard, for `shingle_shard`.
     """
     firsts = first_documents(sketches)
     by_slice = [_pairs_of_slice(sketches, firsts, number) for number in numbers]
@@ -303,7 +309,7 @@ def choose(
     Args:
         pair_files: what `find_pairs` wrote.
         sketches: what `sketch_shard` wrote, in the order of the shards.
-        out: file of `xling.corpora.slices`: for each document of a cluster its position in the shard, and in the
+        out: file of `xling.corpora.common.slices`: for each document of a cluster its position in the shard, and in the
             upper half the size of its cluster, or 0 to drop it.
         cfg: settings.
         shingle_files: what `shingle_shard` wrote; needed if ``min_jaccard`` is set.

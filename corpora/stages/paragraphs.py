@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xling.core.errors import UserError
-from xling.corpora.slices import read_slices, write_slices
+from xling.corpora.common.slices import read_slices, write_slices
 from xling.corpora.stages import Stage, Verdict
 from xling.text.document import Document, Ledger
 from xling.text.normalize import for_dedup_batch
@@ -184,7 +184,7 @@ def find_duplicates(shard_dirs: Sequence[Path], number: int, num_ranges: int, ou
         shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
         number: which range.
         num_ranges: as given to `hash_shard`.
-        out: file of `xling.corpora.slices`. Memory is four times the keys of the range.
+        out: file of `xling.corpora.common.slices`. Memory is four times the keys of the range.
     """
     parts = [_range_of(folder, number, num_ranges) for folder in shard_dirs]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)

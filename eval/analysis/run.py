@@ -13,19 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from xling.core import manifest
-from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.eval import backend, embedding, results, retrieval
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.eval import systems
 from xling.eval.analysis import measures
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.report.why import BY_LAYER, KEYS, TABLES, Row, figures, mean
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import Example, Suite, data_folder, languages_at, load, suites
+from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
+from xling.eval.run import untuned
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import score_file
 from xling.pages import figure, page, tabular
 from xling.pages.tabular import Cell, Table
 from xling.text import vocab
-from xling.text.features import hashed, tokens
-from xling.text.units import units
+from xling.text.words.features import hashed, tokens
+from xling.text.words.units import units
 
 SYSTEMS = ("pretrained", "random")
 
@@ -110,7 +113,7 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
     for lang in langs:
         rows = load(suite, lang, "test", data)
         if suite.shape.analysed == "pairs":
-            if embedding.sides(suite, lang)[1] != cfg.source:
+            if untuned.sides(suite, lang)[1] != cfg.source:
                 continue
             rows = _spread(rows, cfg.rows)
             yield Texts(lang, [r.fields["text_a"] for r in rows], [r.fields["text_b"] for r in rows], [])
@@ -135,7 +138,7 @@ def _spread(rows: Sequence[Example], most: int) -> list[Example]:
 def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator[Row]:
     settings = EvalConfig(cfg.suites, cfg.out, checkpoint=cfg.checkpoint)
     for system in SYSTEMS:
-        model = backend.build(system, settings)
+        model = systems.build(system, settings)
         for layer in _layers_of(model, cfg):
             vectors = {t.lang: model.embed(t.own, t.lang, layer, cfg.pooling) for t in texts}
             sources = {t.lang: model.embed(t.source, cfg.source, layer, cfg.pooling) for t in texts}
@@ -143,7 +146,7 @@ def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator
                 yield system, name, layer, lang, measure, 100 * value
 
 
-def _layers_of(model: backend.Backend, cfg: AnalyseConfig) -> Iterator[int]:
+def _layers_of(model: systems.Backend, cfg: AnalyseConfig) -> Iterator[int]:
     """Yield layers from 0; a model raises an error when it has no more."""
     for layer in range(1000):
         try:
@@ -165,7 +168,7 @@ def _measured(
     for t in texts:
         own, other = vectors[t.lang], sources[t.lang]
         if t.lang != source:
-            hits = retrieval.nearest(own, other, "cosine") == np.arange(len(own))
+            hits = nearest_neighbours.nearest(own, other, "cosine") == np.arange(len(own))
             yield t.lang, "retrieval", float(hits.mean())
             yield t.lang, "cka", measures.cka(own, other)
             units = (measures.top_units(x, everywhere) for x in (own, other))
@@ -233,7 +236,7 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
 
 def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
     """Return what splits a text into the units that a model has vectors for; of a static encoder, features of words."""
-    from xling.models.static import is_static  # imports torch
+    from xling.static.encoder_files import is_static  # imports torch
 
     if is_static(checkpoint):
         return lambda text: [feature for token in tokens(text) for feature in hashed(token).tolist()]
@@ -309,7 +312,7 @@ def _explained(
     """Yield a regression of zero-shot scores on the measures, each language predicted from the others."""
     if cfg.scores is None:
         return
-    scores = [s for s in results.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source]
+    scores = [s for s in score_file.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source]
     table: list[tuple[Cell, ...]] = []
     for suite, metric in dict.fromkeys((s.suite, s.metric) for s in scores):
         by_lang: dict[str, list[float]] = {}

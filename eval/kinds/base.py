@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from xling.core.errors import UserError
 from xling.core.registry import Registry
-from xling.eval.retrieval import Distance
+from xling.eval.kinds.nearest_neighbours import Distance
 
 if TYPE_CHECKING:
     import numpy as np

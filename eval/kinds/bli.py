@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval import retrieval
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import KINDS, Example, Kind, VectorQuestion, is_texts
 
 
@@ -51,7 +51,7 @@ class Dictionary(Kind):
         source, target = question.langs
         a = question.embed([r.fields["word"] for r in question.rows], source)
         b = question.embed(candidates, target)
-        return [candidates[i] for i in retrieval.nearest(a, b, question.distance)]
+        return [candidates[i] for i in nearest_neighbours.nearest(a, b, question.distance)]
 
 
 KINDS.add(Dictionary.name, Dictionary())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.grams import character_grams
 from xling.eval.kinds.base import KINDS, Analysed, Example, Kind, LabelSet
+from xling.eval.kinds.character_ngrams import character_grams
 from xling.transfer.encode import PROBABILITIES
 
 

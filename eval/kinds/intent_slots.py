@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.grams import character_grams
 from xling.eval.kinds.base import KINDS, Example, LabelSet, is_texts
+from xling.eval.kinds.character_ngrams import character_grams
 from xling.eval.kinds.tag import Tag, are_tags
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval import retrieval
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion, is_texts
 
 
@@ -51,7 +51,7 @@ class Mining(Kind):
         place = {row.id: i for i, row in enumerate(target)}
         gold = {(i, place[t]) for i, row in enumerate(source) for t in row.label}
         hopeless = question.is_control and not any((p.src, p.tgt) in gold for p in pairs)
-        threshold = float("inf") if hopeless else retrieval.fit_threshold(pairs, gold)[0]
+        threshold = float("inf") if hopeless else nearest_neighbours.fit_threshold(pairs, gold)[0]
         pairs, source, target = _candidates(question, question.rows)
         mined = {source[p.src].id: [target[p.tgt].id] for p in pairs if p.score >= threshold}
         return [mined.get(row.id, []) if row.fields["side"] == "src" else [] for row in question.rows]
@@ -59,13 +59,13 @@ class Mining(Kind):
 
 def _candidates(
     question: VectorQuestion, rows: Sequence[Example]
-) -> tuple[list[retrieval.Candidate], list[Example], list[Example]]:
+) -> tuple[list[nearest_neighbours.Candidate], list[Example], list[Example]]:
     source, target = ([r for r in rows if r.fields["side"] == side] for side in ("src", "tgt"))
     a, b = (
         question.embed([r.fields["text"] for r in part], lang)
         for part, lang in zip((source, target), question.langs, strict=True)
     )
-    return retrieval.mine(a, b, question.distance), source, target
+    return nearest_neighbours.mine(a, b, question.distance), source, target
 
 
 KINDS.add(Mining.name, Mining())

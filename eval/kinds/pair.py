@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from xling.eval.grams import character_grams
 from xling.eval.kinds.base import KINDS, Example
+from xling.eval.kinds.character_ngrams import character_grams
 from xling.eval.kinds.classify import Classify
 
 

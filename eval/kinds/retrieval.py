@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval import retrieval
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
 
 CANDIDATES = 30
@@ -51,9 +51,9 @@ class Retrieval(Kind):
         texts = [[row.fields[name] for row in question.rows] for name in ("text_a", "text_b")]
         a, b = (question.embed(side, lang) for side, lang in zip(texts, question.langs, strict=True))
         if question.match is None:
-            indices: list[int] = retrieval.nearest(a, b, question.distance).tolist()
+            indices: list[int] = nearest_neighbours.nearest(a, b, question.distance).tolist()
             return indices
-        near, scores = retrieval.ranked(a, b, question.distance, CANDIDATES)
+        near, scores = nearest_neighbours.ranked(a, b, question.distance, CANDIDATES)
         best = (scores + question.match(texts[0], texts[1], near)).argmax(1)
         return [int(row[place]) for row, place in zip(near, best, strict=True)]
 

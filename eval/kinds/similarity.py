@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from xling.eval import retrieval
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
 
 
@@ -33,7 +33,7 @@ class Similarity(Kind):
         """Return the cosine of the two vectors of each row, whatever the distance of retrieval is."""
         sides = zip(("text_a", "text_b"), question.langs, strict=True)
         a, b = (
-            retrieval.normalised(question.embed([r.fields[name] for r in question.rows], lang))
+            nearest_neighbours.normalised(question.embed([r.fields[name] for r in question.rows], lang))
             for name, lang in sides
         )
         cosines: list[float] = (a * b).sum(axis=1).tolist()

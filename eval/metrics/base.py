@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from xling.core.errors import UserError
 from xling.core.registry import Registry
-from xling.eval.suite import Example
+from xling.eval.rows.suite import Example
 
 if TYPE_CHECKING:
     from jaxtyping import Float64

@@ -12,7 +12,7 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
-from xling.eval.suite import Example
+from xling.eval.rows.suite import Example
 
 if TYPE_CHECKING:
     from jaxtyping import Float64

@@ -20,7 +20,7 @@ import numpy as np
 
 from xling.core.errors import unknown
 from xling.eval.metrics.base import METRICS, Metric, mean, with_count
-from xling.eval.suite import Example
+from xling.eval.rows.suite import Example
 
 if TYPE_CHECKING:
     from jaxtyping import Float64

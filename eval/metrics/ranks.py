@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from xling.eval.metrics.base import METRICS, Metric, mean
-from xling.eval.suite import Example
+from xling.eval.rows.suite import Example
 
 if TYPE_CHECKING:
     from jaxtyping import Float64

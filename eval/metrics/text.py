@@ -20,9 +20,9 @@ from xling.core.errors import UserError
 from xling.corpora.stages.langid import identify
 from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
 from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
-from xling.eval.suite import Example
-from xling.text.tokenisers import MECAB, bleu_tokeniser
-from xling.text.units import marks
+from xling.eval.rows.suite import Example
+from xling.text.tokenizers.bleu_words import MECAB, bleu_tokeniser
+from xling.text.words.units import marks
 
 if TYPE_CHECKING:
     from jaxtyping import Float64

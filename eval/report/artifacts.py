@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.core.manifest import FILE_NAME, Manifest
-from xling.eval import results, stats
+from xling.core.output import manifest
+from xling.core.output.manifest import FILE_NAME, Manifest
 from xling.eval.metrics import METRICS
-from xling.eval.report import tables
-from xling.eval.results import CONTROLS, FORMAT, Average, Score
-from xling.eval.suite import Example
+from xling.eval.rows.suite import Example
+from xling.eval.scores import score_file, statistics
+from xling.eval.scores.score_file import CONTROLS, FORMAT, Average, Score
+from xling.eval.tables import score_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,8 +100,8 @@ def open_run(path: Path, name: str) -> Run:
         UserError: there is nothing, or nothing that a stage has made, or two files hold different values of one score.
     """
     if path.is_file():
-        scores = results.read_scores(path)
-        return Run(name, path, (), (), tuple(scores), {}, tuple(results.read_averages(path)))
+        scores = score_file.read_scores(path)
+        return Run(name, path, (), (), tuple(scores), {}, tuple(score_file.read_averages(path)))
     if not path.is_dir():
         raise UserError(f"no run at {path}", "a folder that xling has written, or a scores.json")
     own = [p.parent for p in sorted(path.rglob(FILE_NAME)) if not _is_hidden(p.relative_to(path))]
@@ -113,8 +113,8 @@ def open_run(path: Path, name: str) -> Run:
     published, gone = in_order(own)
     mine = [item for item in published if item.path in own]
     scored = [*loose, *(m.path / "scores.json" for m in mine if m.stage == "eval")]
-    scores = results.merge(scored)
-    averages = tuple(average for file in scored for average in results.read_averages(file))
+    scores = score_file.merge(scored)
+    averages = tuple(average for file in scored for average in score_file.read_averages(file))
     for item in mine:
         if item.stage in TEXT_STAGES:
             scores += text_scores(item, label(item.path, path))
@@ -233,7 +233,7 @@ def text_scores(published: Artifact, name: str) -> list[Score]:
     for item in written(published):
         low, high = None, None
         if item.stats is not None:
-            low, high = stats.interval(item.stats, METRICS["bleu"], f"{published.stage}/{item.lang}/bleu")
+            low, high = statistics.interval(item.stats, METRICS["bleu"], f"{published.stage}/{item.lang}/bleu")
         scores.append(
             Score(
                 suite=published.stage,
@@ -271,17 +271,17 @@ def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
     return scores, notes
 
 
-def ends_of(runs: Sequence[Run]) -> tables.Ends:
+def ends_of(runs: Sequence[Run]) -> score_table.Ends:
     """Return the recorded intervals of averages in the runs, under the names of `merged_scores`."""
     named = names_of(runs)
     recorded = {
-        (tables.column_of(replace(average, system=name)), average.langs, average.is_gap): average
+        (score_table.column_of(replace(average, system=name)), average.langs, average.is_gap): average
         for run in runs
         for average in run.averages
         if (name := named.get((run.name, average.suite, average.system), ""))
     }
 
-    def ends(column: tables.Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
+    def ends(column: score_table.Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
         average = recorded.get((column, tuple(langs), is_gap))
         return (average.low, average.high) if average else None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from xling.eval.predictions import Scored
 from xling.eval.report.comparison import System
 from xling.eval.report.sections import Section
-from xling.eval.suite import suites
+from xling.eval.rows.suite import suites
+from xling.eval.scores.predictions import Scored
 from xling.pages.tabular import Table
 
 MOST_CHARS = 240

@@ -1,7 +1,7 @@
 """Pairwise comparison of systems on the same rows, each with the first: differences, intervals and significance.
 
 A system is a column of the tables: the predictions of one name in one run, or the texts that a translation
-model wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are adjusted for their
+model wrote. The test is that of `xling.eval.scores.statistics.compare`. P-values of averages are adjusted for their
 number (Holm 1979).
 """
 
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.eval import compare, predictions, stats
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array, Metric
-from xling.eval.predictions import Scored
 from xling.eval.report import artifacts
 from xling.eval.report.artifacts import Artifact, Run
-from xling.eval.report.averaged import published_of
-from xling.eval.results import CONTROLS
-from xling.eval.stats import Comparison, Paired
-from xling.eval.suite import data_folder
+from xling.eval.rows.suite import data_folder
+from xling.eval.scores import compare, predictions, statistics
+from xling.eval.scores.predictions import Scored
+from xling.eval.scores.score_file import CONTROLS
+from xling.eval.scores.statistics import Comparison, Paired
+from xling.eval.tables.averaged import published_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class Answers:
     Attributes:
         metric: metric of the score.
         rows: identity of the rows, to check that two systems had the same.
-        blocks: dependence between rows, see `xling.eval.stats.Answered`.
+        blocks: dependence between rows, see `xling.eval.scores.statistics.Answered`.
         stats: row statistics (num_rows, num_stats).
     """
 
@@ -220,7 +220,7 @@ def _versus(before: System, after: System, with_languages: bool = True) -> list[
 
     def test(lang: str, chosen: Sequence[Key]) -> Test:
         name = f"{suite}/{before.name}/{after.name}/{lang}"
-        result = stats.compare([pairs[key] for key in chosen], metric, name)
+        result = statistics.compare([pairs[key] for key in chosen], metric, name)
         means = [sum(scores[key][side] for key in chosen) / len(chosen) for side in (0, 1)]
         over = averaged if lang == AVERAGE else (lang,)
         return Test(after.name, before.name, suite, metric.name, lang, over, (means[0], means[1]), result)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xling.eval.report import tables
-from xling.eval.report.tables import Values
-from xling.eval.results import CONTROLS, Score
+from xling.eval.scores.score_file import CONTROLS, Score
+from xling.eval.tables import score_table
+from xling.eval.tables.score_table import Values
 from xling.pages.figure import COLOURS, MARKERS, MAX_LINES, ROW_IN, drawn
 
 
@@ -16,19 +16,19 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
 
     The first system is joined to the first control.
     """
-    table = {c: v for c, v in tables.by_column(scores).items() if c.suite == suite}
-    columns = tables.sorted_columns(table)
+    table = {c: v for c, v in score_table.by_column(scores).items() if c.suite == suite}
+    columns = score_table.sorted_columns(table)
     columns = [c for c in columns if c.metric == columns[0].metric]
-    main, langs = columns[0], tables.languages_of(table, suite)
+    main, langs = columns[0], score_table.languages_of(table, suite)
     beside = next((c for c in columns[1:] if c.system in CONTROLS), None)
-    bars = tables.intervals_of(scores)
+    bars = score_table.intervals_of(scores)
     systems = [c for c in columns if c.system not in CONTROLS][: MAX_LINES - 1] or [main]
 
     def draw(axes: Any) -> None:
         rows = range(len(langs))
         for number, column in enumerate(systems):
             values = [_mean(table[column], lang) for lang in langs]
-            name = tables.column_name(column, columns)
+            name = score_table.column_name(column, columns)
             held = [
                 (x, row, *bars[column, lang])
                 for row, (lang, x) in enumerate(zip(langs, values, strict=True))
@@ -63,5 +63,5 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
 
 
 def _mean(values: Values, lang: str) -> float:
-    mean = tables.over_seeds(list(values[lang].values())).value if lang in values else None
+    mean = score_table.over_seeds(list(values[lang].values())).value if lang in values else None
     return float("nan") if mean is None else mean

@@ -12,7 +12,7 @@ from typing import Any
 
 from xling.eval.report.artifacts import Run
 from xling.eval.report.sections import Section
-from xling.eval.results import Score
+from xling.eval.scores.score_file import Score
 from xling.pages.figure import COLOURS, MARKERS, drawn
 from xling.pages.tabular import Table
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xling.eval.report import tables
 from xling.eval.report.comparison import AVERAGE, Test
-from xling.eval.report.tables import Column, Ends
-from xling.eval.results import CONTROLS, Score
+from xling.eval.scores.score_file import CONTROLS, Score
+from xling.eval.tables import score_table
+from xling.eval.tables.score_table import Column, Ends
 from xling.pages.tabular import Table
 
 LEVEL = 0.05
@@ -32,12 +32,12 @@ def overall(
         tests: tests of averages; others are ignored.
         ranks: (suite, system) -> rank of its group.
     """
-    table = tables.by_column(scores)
-    columns = tables.sorted_columns(table)
+    table = score_table.by_column(scores)
+    columns = score_table.sorted_columns(table)
     suites = list(dict.fromkeys(c.suite for c in columns))
     main = {suite: next(c.metric for c in columns if c.suite == suite) for suite in suites}
     shown = [c for c in columns if c.metric == main[c.suite]]
-    names = {c: tables.column_name(c, columns) for c in shown}
+    names = {c: score_table.column_name(c, columns) for c in shown}
     systems = sorted(dict.fromkeys(names[c] for c in shown), key=lambda name: name in CONTROLS)
     test_of = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
     against = {(t.suite, t.before) for t in test_of.values()}
@@ -46,8 +46,8 @@ def overall(
         column = next((c for c in shown if (c.suite, names[c]) == (suite, system)), None)
         if column is None:
             return None
-        langs = tables.transferred(column, tables.averaged_of(table, column)) or [column.source]
-        mean = tables.average(table[column], column, langs, tables._Holes(allow=False), ends)
+        langs = score_table.transferred(column, score_table.averaged_of(table, column)) or [column.source]
+        mean = score_table.average(table[column], column, langs, score_table._Holes(allow=False), ends)
         if mean.value is None:
             return None
         told = f"{mean.value:.1f}"

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xling.core import command
+from xling.core.commands import command_line
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.eval.report.artifacts import Artifact, Event, Run
 from xling.eval.report.comparison import AVERAGE, Test
-from xling.eval.results import CONTROLS, PUBLISHED, Score
-from xling.eval.suite import suites
+from xling.eval.rows.suite import suites
+from xling.eval.scores.score_file import CONTROLS, PUBLISHED, Score
 from xling.pages import figure
 from xling.pages.tabular import Cell, Table
 
@@ -374,7 +374,7 @@ def reproduction(runs: Sequence[Run]) -> Section:
             settings, stage = item.manifest.config, item.stage
             if by := item.manifest.counts.get("made_by"):
                 settings, stage = by["settings"], by["stage"]
-            lines.append(shlex.join(command.words_of(stage, settings, str(item.path))))
+            lines.append(shlex.join(command_line.words_of(stage, settings, str(item.path))))
             facts = item.manifest
             rows.append(
                 (

@@ -14,17 +14,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from xling.core import languages, manifest
-from xling.core.answer import Answer
+from xling.core import languages
 from xling.core.errors import UserError
-from xling.eval.published import FILE, beside
-from xling.eval.report import artifacts, browse, comparison, frontier, ranks, render, sections, tables, why
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.eval.report import artifacts, browse, comparison, frontier, ranks, sections, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dots import dots
 from xling.eval.report.overall import by_weight, counted, overall
 from xling.eval.report.sections import Section
-from xling.eval.report.tables import Column, ScoreTable, Values
-from xling.eval.results import CONTROLS, Score
+from xling.eval.scores.score_file import CONTROLS, Score
+from xling.eval.tables import render, score_table
+from xling.eval.tables.published import FILE, beside
+from xling.eval.tables.score_table import Column, ScoreTable, Values
 from xling.pages import figure, page, script, tabular
 
 STAGE = "report"
@@ -129,7 +131,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
     shown = [*scores, *(beside(scores, data) if cfg.published else [])]
     score_tables = [
-        tables.language_table([s for s in shown if s.suite == suite], suite, cfg.allow_missing, ends=ends)
+        score_table.language_table([s for s in shown if s.suite == suite], suite, cfg.allow_missing, ends=ends)
         for suite in dict.fromkeys(s.suite for s in scores)
     ]
     spoken: dict[str, set[str]] = {}
@@ -334,10 +336,10 @@ def summary(scores: Sequence[Score]) -> list[str]:
 
     Its average without the source beside the controls', largest lead first.
     """
-    table = tables.by_column(scores)
+    table = score_table.by_column(scores)
     sentences: list[tuple[float, float, str]] = []
-    for column in tables.sorted_columns(table):
-        langs = tables.transferred(column, tables.averaged_of(table, column))
+    for column in score_table.sorted_columns(table):
+        langs = score_table.transferred(column, score_table.averaged_of(table, column))
         if column.system in CONTROLS or not langs:
             continue
         mine = _complete_mean(table[column], langs)
@@ -361,7 +363,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
 
 
 def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:
-    cell = tables.average(values, Column("", "", "", "", "", ""), langs, tables._Holes(allow=False))
+    cell = score_table.average(values, Column("", "", "", "", "", ""), langs, score_table._Holes(allow=False))
     return cell.value
 
 

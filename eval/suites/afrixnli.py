@@ -1,7 +1,7 @@
 """AfriXNLI: XNLI's test rows translated by hand into African languages."""
 
-from xling.eval.readers import table
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import table
+from xling.eval.rows.suite import SUITES, Suite
 from xling.eval.suites.xnli import LABELS
 
 SUITES.add(

@@ -1,6 +1,6 @@
 """AmericasNLI: natural language inference in indigenous languages of the Americas."""
 
-from xling.eval.suite import SUITES, Layout, Suite, recorded_files
+from xling.eval.rows.suite import SUITES, Layout, Suite, recorded_files
 from xling.eval.suites.xnli import LABELS, READER
 
 SUITES.add(

@@ -1,7 +1,7 @@
 """Bilingual lexicon induction: the translation of a word among target words."""
 
-from xling.eval.readers import dictionary
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.rows.readers import dictionary
+from xling.eval.rows.suite import SUITES, Suite, recorded_files
 
 SUITES.add(
     "bli",

@@ -1,7 +1,7 @@
 """BUCC 2018: mining of translations from comparable corpora, in the format of its files."""
 
-from xling.eval.readers import comparable
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import comparable
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "bucc",

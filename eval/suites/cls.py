@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from xling.core.errors import UserError
-from xling.eval.suite import SUITES, Example, Row, Suite
+from xling.eval.rows.suite import SUITES, Example, Row, Suite
 
 DOMAINS = ("books", "dvd", "music")
 

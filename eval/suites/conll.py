@@ -1,7 +1,7 @@
 """Named entities of the CoNLL 2002 and 2003 shared tasks, in the format of their files."""
 
-from xling.eval.readers import columns
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import columns
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "conll",

@@ -1,7 +1,7 @@
 """FarsTail: natural language inference in Persian."""
 
-from xling.eval.readers import table
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import table
+from xling.eval.rows.suite import SUITES, Suite
 from xling.eval.suites.indonli import FIRST_LETTERS
 from xling.eval.suites.xnli import LABELS
 

@@ -1,7 +1,7 @@
 """FLORES-200: translation between any two of its 204 languages."""
 
-from xling.eval.readers import translation
-from xling.eval.suite import SUITES, Layout, Suite
+from xling.eval.rows.readers import translation
+from xling.eval.rows.suite import SUITES, Layout, Suite
 
 FLORES = Suite(
     name="flores",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from xling.eval.suite import SUITES
+from xling.eval.rows.suite import SUITES
 from xling.eval.suites.flores import FLORES
 
 SUITES.add(

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from xling.eval.readers import json_lines, with_repeated_ids
-from xling.eval.suite import SUITES, Example, Layout, Suite, recorded_files
+from xling.eval.rows.readers import json_lines, with_repeated_ids
+from xling.eval.rows.suite import SUITES, Example, Layout, Suite, recorded_files
 from xling.eval.suites.xnli import LABELS, READER
 
 FIRST_LETTERS = {label[0]: label for label in LABELS}

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.readers import lines, parse_json
-from xling.eval.suite import SUITES, Example, Row, Suite
+from xling.eval.rows.readers import lines, parse_json
+from xling.eval.rows.suite import SUITES, Example, Row, Suite
 
 LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ru", "th", "tr", "vi", "zh")
 

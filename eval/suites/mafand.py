@@ -1,7 +1,7 @@
 """MAFAND-MT: news translation into and out of African languages."""
 
-from xling.eval.readers import translation
-from xling.eval.suite import SUITES, Layout, Suite, recorded_files
+from xling.eval.rows.readers import translation
+from xling.eval.rows.suite import SUITES, Layout, Suite, recorded_files
 
 SUITES.add(
     "mafand",

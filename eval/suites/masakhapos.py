@@ -1,7 +1,7 @@
 """MasakhaPOS: parts of speech in African languages."""
 
-from xling.eval.readers import columns
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import columns
+from xling.eval.rows.suite import SUITES, Suite
 from xling.eval.suites.udpos import LABELS
 
 SUITES.add(

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.readers import lines, parse_json
-from xling.eval.suite import SUITES, Example, Layout, Row, Suite
+from xling.eval.rows.readers import lines, parse_json
+from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite
 
 _FILES = ("wikinews_mentions-{split}.jsonl", "candidate_set_entities.jsonl")
 _FOLDER = "mewsli_x/output/dataset"

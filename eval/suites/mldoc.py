@@ -1,7 +1,7 @@
 """MLDoc: news topics, in the format of its files."""
 
-from xling.eval.readers import labelled_lines
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import labelled_lines
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "mldoc",

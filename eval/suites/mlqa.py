@@ -1,7 +1,7 @@
 """MLQA: span answers to questions, in the format of its files."""
 
-from xling.eval.readers import squad
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import squad
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "mlqa",

@@ -1,7 +1,7 @@
 """Machine translation on any pair of line-aligned files."""
 
-from xling.eval.readers import translation
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import translation
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "mt",

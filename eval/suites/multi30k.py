@@ -1,7 +1,7 @@
 """Multi30k task 1: translation of image captions."""
 
-from xling.eval.readers import translation
-from xling.eval.suite import SUITES, Layout, Suite, recorded_files
+from xling.eval.rows.readers import translation
+from xling.eval.rows.suite import SUITES, Layout, Suite, recorded_files
 
 FILES = recorded_files(__name__)
 SPLITS = {"dev": "val", "test": "test_2016_flickr"}

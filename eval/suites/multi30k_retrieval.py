@@ -1,7 +1,7 @@
 """Multi30k's captions as a retrieval set: beside Tatoeba and NTREX it shows what pairs teach in their own domain."""
 
-from xling.eval.readers import parallel
-from xling.eval.suite import SUITES, Layout, Suite, recorded_files
+from xling.eval.rows.readers import parallel
+from xling.eval.rows.suite import SUITES, Layout, Suite, recorded_files
 from xling.eval.suites.multi30k import SPLITS
 
 FILES = recorded_files(__name__)

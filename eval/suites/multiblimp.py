@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.eval.readers import lines
-from xling.eval.suite import SUITES, Example, Row, Suite
+from xling.eval.rows.readers import lines
+from xling.eval.rows.suite import SUITES, Example, Row, Suite
 
 
 def pairs(paths: tuple[Path, ...]) -> Iterator[Row]:

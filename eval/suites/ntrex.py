@@ -6,8 +6,8 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.languages import LANGUAGES
-from xling.eval.readers import lines, parallel
-from xling.eval.suite import SUITES, Example, Layout, Row, Suite, recorded_files
+from xling.eval.rows.readers import lines, parallel
+from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite, recorded_files
 
 CODES = {lang.code: lang.ntrex for lang in LANGUAGES.values() if lang.ntrex}
 """The languages of NTREX-128 without its six variants of others, by their codes in file names."""

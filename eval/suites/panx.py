@@ -1,7 +1,7 @@
 """PAN-X (WikiANN): silver named entities from Wikipedia links."""
 
-from xling.eval.readers import columns
-from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.rows.readers import columns
+from xling.eval.rows.suite import SUITES, Example, Online, Suite, recorded_files
 
 ENTITIES = ("PER", "ORG", "LOC")
 _CODES = (

@@ -1,7 +1,7 @@
 """PAWS-X: paraphrase identification."""
 
-from xling.eval.readers import table
-from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.rows.readers import table
+from xling.eval.rows.suite import SUITES, Example, Online, Suite, recorded_files
 
 SUITES.add(
     "pawsx",

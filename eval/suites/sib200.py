@@ -1,8 +1,8 @@
 """SIB-200: topic classification of FLORES sentences."""
 
 from xling.core.languages import LANGUAGES
-from xling.eval.readers import table
-from xling.eval.suite import SUITES, Example, Layout, Online, Suite, recorded_files
+from xling.eval.rows.readers import table
+from xling.eval.rows.suite import SUITES, Example, Layout, Online, Suite, recorded_files
 
 CODES = {lang.code: lang.flores for lang in LANGUAGES.values() if lang.flores}
 """The languages of FLORES-200, and N'Ko, by their codes in file names."""

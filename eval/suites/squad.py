@@ -1,7 +1,7 @@
 """SQuAD 1.1: the English training rows of XQuAD and MLQA, in the format of its files."""
 
-from xling.eval.readers import squad
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import squad
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "squad",

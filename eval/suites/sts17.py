@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.readers import json_lines, lines
-from xling.eval.suite import SUITES, Example, Layout, Row, Suite
+from xling.eval.rows.readers import json_lines, lines
+from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite
 
 
 def rated_pair(record: Mapping[str, Any], index: int) -> Example:

@@ -1,7 +1,7 @@
 """STS22: how alike two news articles of one or two languages are, in eighteen pairs."""
 
-from xling.eval.readers import json_lines
-from xling.eval.suite import SUITES, Example, Layout, Suite
+from xling.eval.rows.readers import json_lines
+from xling.eval.rows.suite import SUITES, Example, Layout, Suite
 from xling.eval.suites.sts17 import rated_pair
 
 _ALONE = ("ar", "de", "en", "es", "fr", "it", "pl", "ru", "tr", "zh")

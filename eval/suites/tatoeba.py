@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from xling.eval.readers import parallel
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.rows.readers import parallel
+from xling.eval.rows.suite import SUITES, Suite, recorded_files
 
 FILES = recorded_files(__name__)
 _CODES = (

@@ -1,7 +1,7 @@
 """Named entities in sentences of the synthetic toy world."""
 
-from xling.eval.readers import columns
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import columns
+from xling.eval.rows.suite import SUITES, Suite
 from xling.eval.suites.panx import ENTITIES
 
 SUITES.add(

@@ -1,6 +1,6 @@
 """Natural language inference on sentences of the synthetic toy world."""
 
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.suite import SUITES, Suite
 from xling.eval.suites.xnli import LABELS, READER
 
 SUITES.add(

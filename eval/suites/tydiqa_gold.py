@@ -1,7 +1,7 @@
 """TyDi QA gold passage: span answers to questions written in each language."""
 
-from xling.eval.readers import squad
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import squad
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "tydiqa_gold",

@@ -1,7 +1,7 @@
 """Universal Dependencies: parts of speech."""
 
-from xling.eval.readers import columns, conllu
-from xling.eval.suite import SUITES, Layout, Suite, recorded_files
+from xling.eval.rows.readers import columns, conllu
+from xling.eval.rows.suite import SUITES, Layout, Suite, recorded_files
 
 _CODES = "en af ar bg de el es et eu fa fi fr he hi hu id it ja kk ko mr nl pt ru ta te th tl tr ur vi yo zh"
 LABELS = (

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from xling.eval.readers import columns
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.rows.readers import columns
+from xling.eval.rows.suite import SUITES, Suite, recorded_files
 from xling.eval.suites.panx import ENTITIES
 
 FILES = recorded_files(__name__)

@@ -1,7 +1,7 @@
 """XGLUE's news classification (NC): the category of an article, in five languages."""
 
-from xling.eval.readers import ends_with, headless
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import ends_with, headless
+from xling.eval.rows.suite import SUITES, Suite
 
 LABELS = (
     "foodanddrink",

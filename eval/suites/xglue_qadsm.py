@@ -1,7 +1,7 @@
 """XGLUE's query and advertisement matching (QADSM): whether an advertisement fits a query."""
 
-from xling.eval.readers import ends_with, headless
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import ends_with, headless
+from xling.eval.rows.suite import SUITES, Suite
 
 LABELS = ("Good", "Bad")
 

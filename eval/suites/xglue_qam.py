@@ -1,7 +1,7 @@
 """XGLUE's question and answer matching (QAM): whether a passage answers a question."""
 
-from xling.eval.readers import ends_with, headless
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import ends_with, headless
+from xling.eval.rows.suite import SUITES, Suite
 
 LABELS = ("0", "1")
 

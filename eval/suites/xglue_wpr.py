@@ -1,7 +1,7 @@
 """XGLUE's web page ranking (WPR): how well a page fits a query, in seven languages."""
 
-from xling.eval.readers import ends_with, headless
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import ends_with, headless
+from xling.eval.rows.suite import SUITES, Suite
 
 LABELS = ("0", "1", "2", "3", "4")
 

@@ -1,7 +1,7 @@
 """XNLI: natural language inference in 15 languages, and four later test sets of the same task."""
 
-from xling.eval.readers import table
-from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.rows.readers import table
+from xling.eval.rows.suite import SUITES, Example, Online, Suite, recorded_files
 
 LABELS = ("entailment", "neutral", "contradiction")
 READER = table(

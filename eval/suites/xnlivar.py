@@ -1,6 +1,6 @@
 """XNLIvar: native Basque natural language inference."""
 
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.rows.suite import SUITES, Suite, recorded_files
 from xling.eval.suites.xnli import LABELS, READER
 
 SUITES.add(

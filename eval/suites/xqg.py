@@ -1,7 +1,7 @@
 """XQG: question generation from evidence and answer, in the format of XNLG's files."""
 
-from xling.eval.readers import aligned
-from xling.eval.suite import SUITES, Example, Suite
+from xling.eval.rows.readers import aligned
+from xling.eval.rows.suite import SUITES, Example, Suite
 
 READER = aligned(
     lambda row, index: Example(str(index), {"text": row[0], "answer": row[1]}, row[2]),

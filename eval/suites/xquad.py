@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from xling.eval.readers import squad
-from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.rows.readers import squad
+from xling.eval.rows.suite import SUITES, Example, Online, Suite, recorded_files
 
 NAME = "xquad"
 

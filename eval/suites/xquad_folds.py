@@ -3,7 +3,7 @@
 import dataclasses
 
 from xling.core.sampling import rng
-from xling.eval.suite import SUITES, Example, SuiteFile
+from xling.eval.rows.suite import SUITES, Example, SuiteFile
 from xling.eval.suites import xquad
 
 SIZES = {"train": 714, "dev": 128, "test": 348}

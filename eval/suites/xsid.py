@@ -1,7 +1,7 @@
 """xSID: intents and slots of spoken requests, jointly."""
 
-from xling.eval.readers import utterances, with_repeated_ids
-from xling.eval.suite import SUITES, Layout, Suite, recorded_files
+from xling.eval.rows.readers import utterances, with_repeated_ids
+from xling.eval.rows.suite import SUITES, Layout, Suite, recorded_files
 
 INTENTS = (
     "AddToPlaylist",

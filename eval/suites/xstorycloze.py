@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.eval.readers import lines
-from xling.eval.suite import SUITES, Example, Layout, Row, Suite
+from xling.eval.rows.readers import lines
+from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite
 
 _COLUMNS = ["InputStoryid", *(f"InputSentence{n}" for n in (1, 2, 3, 4))]
 _COLUMNS += ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2", "AnswerRightEnding"]

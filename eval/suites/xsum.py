@@ -1,7 +1,7 @@
 """XGiga summaries: a headline from the first sentence, in the format of XNLG's files."""
 
-from xling.eval.readers import translation
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import translation
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "xsum",

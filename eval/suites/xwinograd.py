@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.readers import json_lines
-from xling.eval.suite import SUITES, Example, Suite
+from xling.eval.rows.readers import json_lines
+from xling.eval.rows.suite import SUITES, Example, Suite
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from xling import cli
-from xling.core import pipeline
+from xling.core.commands import pipeline
 from xling.core.errors import UserError
 from xling.slurm.sweep import expand
 

@@ -16,7 +16,7 @@ from xling.corpora.parallel.sources import PAIR_SOURCES
 from xling.corpora.sources.source import SOURCES
 from xling.corpora.stages import STREAMING
 from xling.eval.metrics import METRICS
-from xling.eval.suite import suites
+from xling.eval.rows.suite import suites
 from xling.objectives import OBJECTIVES
 
 CONTRACTS: dict[str, Mapping[str, Any]] = {

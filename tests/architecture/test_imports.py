@@ -57,18 +57,18 @@ GROUND = "The ground floor stands on the standard library, numpy, tqdm and yaml"
 PLANTED = [
     ("xling/core/errors.py", "import torch", {LIGHT, GROUND}),
     ("xling/core/errors.py", "import polars", {GROUND}),
-    ("corpora/shards.py", "def late() -> None:\n    import fairseq", {LIGHT}),
-    ("xling/text/units.py", "from torch import nn", {LIGHT}),
+    ("corpora/common/shards.py", "def late() -> None:\n    import fairseq", {LIGHT}),
+    ("xling/text/words/units.py", "from torch import nn", {LIGHT}),
     ("slurm/jobs.py", "import torch", {LIGHT}),
-    ("xling/text/units.py", "from xling.models import loss", {ORDER, LIGHT}),
+    ("xling/text/words/units.py", "from xling.models.network import loss", {ORDER, LIGHT}),
     ("xling/core/errors.py", "from xling import cli", {ORDER, CIRCLE}),
     ("xling/compat.py", "from xling import corpora", {ORDER, CORPORA}),
-    ("xling/transfer/words.py", "from xling.corpora import shards", {CORPORA}),
+    ("xling/transfer/words.py", "from xling.corpora.common import shards", {CORPORA}),
     ("xling/transfer/tune.py", "from fairseq import utils", {FAIRSEQ}),
     ("xling/attic/__init__.py", "", {ORDER}),
-    ("eval/run.py", "def late() -> None:\n    from xling.papers import pair", {ORDER, CIRCLE}),
-    ("corpora/card.py", "from xling.corpora import mono", {CIRCLE}),
-    ("eval/suite.py", "def late() -> None:\n    from xling.eval.run import run", {CIRCLE}),
+    ("eval/run/evaluation.py", "def late() -> None:\n    from xling.papers import pair", {ORDER, CIRCLE}),
+    ("corpora/card/data_card.py", "from xling.corpora import mono", {CIRCLE}),
+    ("eval/rows/suite.py", "def late() -> None:\n    from xling.eval.run.evaluation import run", {CIRCLE}),
 ]
 
 
@@ -96,12 +96,12 @@ def test_a_planted_import_breaks_its_contract(house: Path, path: str, planted: s
     [
         (
             "slurm/jobs.py",
-            "def late() -> None:\n    from xling.text import units",
+            "def late() -> None:\n    from xling.text.words import units",
             "| slurm | core, text |",
         ),
         (
-            "corpora/shards.py",
-            'from xling.core.stage import load\nload("xling.transfer.backend:EncoderBackend")',
+            "corpora/common/shards.py",
+            'from xling.core.commands.runner import load\nload("xling.transfer.backend:EncoderBackend")',
             "| corpora | core, pages, text, transfer |",
         ),
     ],

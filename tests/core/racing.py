@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xling.core import code, manifest
+from xling.core.commands.runner import STAGES, Stage, run_local
 from xling.core.errors import UserError
-from xling.core.lease import HeldError
-from xling.core.stage import STAGES, Stage, run_local
+from xling.core.output import manifest, source_version
+from xling.core.output.lease import HeldError
 
 DONE, HELD, OTHER_SETTINGS, KILLED = 0, 3, 4, -9
 STEPS = (
@@ -76,7 +76,7 @@ def started(cfg: Settings, overwrite: bool, step: int, release: str) -> int:
         return pid
     answer = 99
     try:
-        code.described = lambda: release
+        source_version.described = lambda: release
         os.environ.pop(manifest.OVERWRITE, None)
         if overwrite:
             os.environ[manifest.OVERWRITE] = "true"

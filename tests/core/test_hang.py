@@ -12,22 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from xling.core import job, stacks
+from xling.core import signals, stacks
 
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A heartbeat file of a launcher that watches."""
-    monkeypatch.setenv(job.VARIABLE, str(tmp_path / "beat.json"))
-    monkeypatch.setenv(job.SLACK_VARIABLE, "7")
-    job.reset()
+    monkeypatch.setenv(signals.VARIABLE, str(tmp_path / "beat.json"))
+    monkeypatch.setenv(signals.SLACK_VARIABLE, "7")
+    signals.reset()
     yield tmp_path / "beat.json"
-    job.reset()
+    signals.reset()
     stacks.arm(tmp_path / "beat.json", 0)
 
 
-def shown(path: Path) -> job.Heartbeat:
-    beat = job.read(path)
+def shown(path: Path) -> signals.Heartbeat:
+    beat = signals.read(path)
     assert beat is not None
     return beat
 
@@ -46,25 +46,25 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(job, "time", made)
+    monkeypatch.setattr(signals, "time", made)
     return made
 
 
 def beats(clock: Clock, first: int, *seconds: float) -> None:
     for number, each in enumerate(seconds, first):
         clock.now += each
-        job.beat(number, 1000, "updates")
+        signals.beat(number, 1000, "updates")
 
 
 def test_the_next_heartbeat_is_due_after_the_longest_update_and_the_slack(path: Path, clock: Clock) -> None:
-    with job.watched():
-        assert shown(path).due_s == job.BUSY_S  # nothing is known before updates were timed
+    with signals.watched():
+        assert shown(path).due_s == signals.BUSY_S  # nothing is known before updates were timed
         beats(clock, 1, 0, 300, 300)  # the first ones compile
-        assert shown(path).due_s == job.BUSY_S
+        assert shown(path).due_s == signals.BUSY_S
         beats(clock, 4, 6, 8, 6)
-        assert shown(path).due_s == job.SECONDS_BETWEEN_BEATS + 8 + 7
-        beats(clock, 7, *[6] * job.NUM_TIMED)
-        assert shown(path).due_s == job.SECONDS_BETWEEN_BEATS + 6 + 7
+        assert shown(path).due_s == signals.SECONDS_BETWEEN_BEATS + 8 + 7
+        beats(clock, 7, *[6] * signals.NUM_TIMED)
+        assert shown(path).due_s == signals.SECONDS_BETWEEN_BEATS + 6 + 7
         assert shown(path).late_s(clock.now + 18) == 0
         assert shown(path).late_s(clock.now + 20) == 2
     assert shown(path).due_s == 0
@@ -72,61 +72,61 @@ def test_the_next_heartbeat_is_due_after_the_longest_update_and_the_slack(path: 
 
 
 def test_the_start_has_a_limit_of_its_own(path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    job.begin(90)
+    signals.begin(90)
     assert (shown(path).due_s, shown(path).doing) == (90, "the start")
     clock.now += 80
-    job.beat(1000, 4000, "rows")  # it reads its data
+    signals.beat(1000, 4000, "rows")  # it reads its data
     assert (shown(path).due_s, shown(path).late_s(clock.now + 89)) == (90, 0)
-    with job.watched():
-        assert (shown(path).due_s, shown(path).doing) == (job.BUSY_S, "")
+    with signals.watched():
+        assert (shown(path).due_s, shown(path).doing) == (signals.BUSY_S, "")
     assert shown(path).due_s == 0
-    job.reset()
+    signals.reset()
     for limit, slack in ((0, "7"), (90, "0")):
         path.unlink(missing_ok=True)
-        monkeypatch.setenv(job.SLACK_VARIABLE, slack)
-        job.begin(limit)
+        monkeypatch.setenv(signals.SLACK_VARIABLE, slack)
+        signals.begin(limit)
         assert not path.exists()
 
 
 def test_a_limit_is_written_as_soon_as_the_pace_is_known(path: Path, clock: Clock) -> None:
-    with job.watched():
+    with signals.watched():
         beats(clock, 1, 0, 0.1, 0.1, 0.1)
-        assert shown(path).due_s == job.BUSY_S
+        assert shown(path).due_s == signals.BUSY_S
         beats(clock, 5, 0.1)
-        assert (shown(path).due_s, shown(path).done) == (job.SECONDS_BETWEEN_BEATS + 0.1 + 7, 5)
+        assert (shown(path).due_s, shown(path).done) == (signals.SECONDS_BETWEEN_BEATS + 0.1 + 7, 5)
         beats(clock, 6, 0.1)
         assert shown(path).done == 5
 
 
 def test_work_without_updates_has_its_own_limit(path: Path, clock: Clock) -> None:
-    with job.watched():
+    with signals.watched():
         beats(clock, 1, 0, 6, 6, 6, 6)
-        with job.busy("validation"):
-            assert (shown(path).doing, shown(path).due_s) == ("validation", job.BUSY_S)
+        with signals.busy("validation"):
+            assert (shown(path).doing, shown(path).due_s) == ("validation", signals.BUSY_S)
             clock.now += 500
-            job.beat(5, 1000, "updates", saved=5)  # a checkpoint within it
-            with job.busy("checkpoint"):
+            signals.beat(5, 1000, "updates", saved=5)  # a checkpoint within it
+            with signals.busy("checkpoint"):
                 assert shown(path).doing == "validation"
-            assert (shown(path).doing, shown(path).due_s, shown(path).saved) == ("validation", job.BUSY_S, 5)
+            assert (shown(path).doing, shown(path).due_s, shown(path).saved) == ("validation", signals.BUSY_S, 5)
         beats(clock, 6, 6, 6)
-        assert (shown(path).doing, shown(path).due_s) == ("", job.SECONDS_BETWEEN_BEATS + 6 + 7)
-        with job.busy("next phase", other_pace=True):
+        assert (shown(path).doing, shown(path).due_s) == ("", signals.SECONDS_BETWEEN_BEATS + 6 + 7)
+        with signals.busy("next phase", other_pace=True):
             pass
-        assert shown(path).due_s == job.BUSY_S
+        assert shown(path).due_s == signals.BUSY_S
 
 
 def test_seconds_of_its_own_leave_out_the_waiting(path: Path, clock: Clock) -> None:
     for number in range(1, 6):
         clock.now += 10
-        job.beat(number, 100, "updates", waited_s=number * 4.0)
+        signals.beat(number, 100, "updates", waited_s=number * 4.0)
     assert shown(path).own_s == 6
 
 
 def test_without_a_launcher_that_watches_nothing_is_due(
     path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(job.SLACK_VARIABLE, "0")
-    with job.watched(), job.busy("validation"):
+    monkeypatch.setenv(signals.SLACK_VARIABLE, "0")
+    with signals.watched(), signals.busy("validation"):
         beats(clock, 1, 0, 6, 6, 6, 6)
         assert (shown(path).due_s, shown(path).doing) == (0, "")
     assert not stacks.stack_path(path).exists()

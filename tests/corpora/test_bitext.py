@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xling.core import manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
+from xling.core.output import manifest
 from xling.corpora.bitext import evidence
 from xling.corpora.bitext.beads import SHAPES, Side, align
 from xling.corpora.bitext.documents import Text, by_name, by_vectors, read, sentences

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.corpora.damage import damaged_file, record, text_of
-from xling.core import config
-from xling.core.stage import run_local
+from xling.core.commands.runner import run_local
+from xling.core.settings import config
+from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
-from xling.corpora.shards import read_corpus
 from xling.corpora.sources.source import Context, open_source
 from xling.text.document import Ledger
 

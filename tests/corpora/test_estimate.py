@@ -10,8 +10,8 @@ import pytest
 
 from tests.corpora.crawl import write_crawl
 from xling import cli
-from xling.core import config
-from xling.core.stage import run_local, run_part
+from xling.core.commands.runner import run_local, run_part
+from xling.core.settings import config
 from xling.corpora.mono import MonoConfig, phases
 
 

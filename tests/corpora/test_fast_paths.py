@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from tests.corpora.test_quantized import texts
-from xling.corpora import identify, second_opinion
-from xling.corpora.limits import Limits
+from tests.corpora.langid.test_fasttext_model import texts
+from xling.corpora.builtin.limits import Limits
+from xling.corpora.langid import identify, py3langid_model
 from xling.corpora.sources.source import paragraphs
 from xling.corpora.stages import filters, pii
 from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages.blocklist import _host
-from xling.text import units as units_module
-from xling.text.units import counted_units, units
+from xling.text.words import units as units_module
+from xling.text.words.units import counted_units, units
 
 _LINES = st.lists(st.text("ab.é中 -/", max_size=130), max_size=30).map("\n".join)
 
@@ -45,7 +45,7 @@ def test_long_lines_are_those_over_the_limit(text: str) -> None:
 
 
 def test_second_opinions_are_those_of_the_library() -> None:
-    ours, theirs = second_opinion.load(), LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    ours, theirs = py3langid_model.load(), LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     for text in texts():
         assert ours.rank(text) == theirs.rank(text), text
         assert ours.best(text, 5) == theirs.rank(text)[:5], text

@@ -30,9 +30,9 @@ from xling.corpora.lexicon.shared import word_vectors
 from xling.corpora.lexicon.stage import BliConfig, cased, run
 from xling.corpora.lexicon.vectors import SMOOTHING, _positive_pmi, learn
 from xling.corpora.toyworld import mono
-from xling.models import static
-from xling.models.static_config import StaticConfig
-from xling.text import wordbyword
+from xling.static import encoder_files
+from xling.static.shape import StaticConfig
+from xling.text import word_translation
 
 TEXT = [f"the {a} {v} a {o} {n}" for a in ["tiger", "horse", "sheep"] for v in ["sees", "wants"]
         for o in ["boat", "house", "book"] for n in ["1", "2", "3"]]  # fmt: skip
@@ -171,7 +171,7 @@ def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: 
     run(BliConfig("en-el", files, f"{tmp_path}/out", dim=50, min_count=2, rounds=20, cues=cues))
     sources = english(3, 50)
     for spec in (f"en-el={tmp_path}/out/en-el.txt", f"{tmp_path}/out"):
-        translator = wordbyword.read(spec)["en", "el"]
+        translator = word_translation.read(spec)["en", "el"]
         made = [translator(line) for line in sources]
         bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
         print(f"word by word, BLEU {bleu:.2f}")
@@ -189,19 +189,19 @@ def test_positive_mutual_information_by_hand() -> None:
 
 
 def test_vectors_of_an_encoder_are_read_without_torch_as_with_it(tmp_path: Path) -> None:
-    encoder = static.random_encoder(StaticConfig(dim=8, bits=9, sketch=4), {})
-    static.save(encoder, tmp_path)
+    encoder = encoder_files.random_encoder(StaticConfig(dim=8, bits=9, sketch=4), {})
+    encoder_files.save(encoder, tmp_path)
     words = ["tiger", "d'eau", "Меркель", "水果", "1980", "..", "\u0300"]
     read = word_vectors(tmp_path, words)
     assert read.dtype == np.float32 and read.shape == (7, 8)
-    assert np.allclose(read, static.load(tmp_path).words(words).numpy(), atol=1e-6)
+    assert np.allclose(read, encoder_files.load(tmp_path).words(words).numpy(), atol=1e-6)
 
 
 def test_words_that_an_encoder_knows_are_translated_by_it(tmp_path: Path) -> None:
     (tmp_path / "en.txt").write_text("\n".join(TEXT))
     (tmp_path / "de.txt").write_text("\n".join(line.replace("wants", "bekommt") for line in TEXT[::-1]))
     (tmp_path / "encoder").mkdir()
-    static.save(static.random_encoder(StaticConfig(dim=64, bits=12), {}), tmp_path / "encoder")
+    encoder_files.save(encoder_files.random_encoder(StaticConfig(dim=64, bits=12), {}), tmp_path / "encoder")
     corpora = {lang: (str(tmp_path / f"{lang}.txt"),) for lang in ("en", "de")}
     cues = Cues(spelling=0, frequency=0, place=0, encoder=2)
     right = []
@@ -226,7 +226,7 @@ def test_words_that_an_encoder_knows_are_translated_by_it(tmp_path: Path) -> Non
 )
 def test_a_folder_that_is_no_encoder_is_told(tmp_path: Path, settings: str | None, message: str) -> None:
     if settings is not None:
-        static.save(static.random_encoder(StaticConfig(dim=8, bits=9), {}), tmp_path)
+        encoder_files.save(encoder_files.random_encoder(StaticConfig(dim=8, bits=9), {}), tmp_path)
         (tmp_path / "static.json").write_text(settings)
     if message == "static.safetensors":
         (tmp_path / "static.safetensors").write_bytes(b"cut")

@@ -14,12 +14,12 @@ import pytest
 
 from tests.corpora.crawl import write_crawl
 from tests.corpora.test_mono import LANGS, contents
-from xling.core import config
+from xling.core.commands.runner import run_local, run_part
 from xling.core.errors import UserError
-from xling.core.stage import run_local, run_part
-from xling.corpora.counters import Counters
+from xling.core.settings import config
+from xling.corpora.card.statistics import Counters
+from xling.corpora.common.shards import read_corpus, read_documents
 from xling.corpora.mono import MonoConfig, many, overview, parts, phases
-from xling.corpora.shards import read_corpus, read_documents
 from xling.corpora.sources import routed
 from xling.corpora.sources import source as sources
 from xling.text.document import Document, Ledger

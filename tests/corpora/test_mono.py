@@ -26,12 +26,13 @@ import polars as pl
 import pytest
 
 from tests.corpora.crawl import BOILERPLATE, SilentHandler, document, sentences, write_crawl
-from xling.core import config, manifest, parts
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
+from xling.core.output import manifest, parts
 from xling.core.sampling import rng
-from xling.core.stage import run_local
+from xling.core.settings import config
+from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
-from xling.corpora.shards import read_corpus
 
 LANGS = ["sw", "ar", "zh", "th"]
 BUCKETS = ("head", "middle", "tail")
@@ -370,16 +371,16 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
     base = {"cc": "http://127.0.0.1:1/", "wiki": "http://127.0.0.1:1/"}
     cfg = MonoConfig("sw", out=str(tmp_path / "a"), base_urls=base, cache=str(tmp_path / "cache"))
     assert cfg.uris == ("wiki:", "cc:CC-MAIN-2024-22")
-    import xling.corpora.fetch
+    import xling.corpora.common.download
 
-    quick = xling.corpora.fetch.Patience(num_tries=1)
-    original = xling.corpora.fetch.fetch.__defaults__
-    xling.corpora.fetch.fetch.__defaults__ = (quick, None)
+    quick = xling.corpora.common.download.Patience(num_tries=1)
+    original = xling.corpora.common.download.fetch.__defaults__
+    xling.corpora.common.download.fetch.__defaults__ = (quick, None)
     try:
         with pytest.raises(UserError, match=r"off-line.*source=wet:GLOB"):
             run_local("corpus mono", cfg)
     finally:
-        xling.corpora.fetch.fetch.__defaults__ = original
+        xling.corpora.common.download.fetch.__defaults__ = original
     said = capsys.readouterr().err
     assert (
         "no source= given: its Wikipedia dump from http://127.0.0.1:1/ and 4 files of CC-MAIN-2024-22" in said

@@ -1,16 +1,16 @@
 import polars as pl
 import pytest
 
-from xling.core import manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
+from xling.core.output import manifest
 from xling.corpora.lexicon.from_links import DictionaryConfig
-from xling.corpora.parallel.align import AlignerSettings
-from xling.corpora.parallel.align_stage import AlignConfig
 from xling.corpora.parallel.pivot import PivotConfig
 from xling.corpora.parallel.settings import ParallelConfig
+from xling.corpora.parallel.wordalign.aligner import AlignerSettings
+from xling.corpora.parallel.wordalign.stage import AlignConfig
 from xling.corpora.toyworld import para
-from xling.text.dictionary import read_dictionary
+from xling.text.files.dictionary import read_dictionary
 
 
 @pytest.fixture(scope="module")

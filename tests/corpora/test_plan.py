@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from xling.core import config, manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.corpora import mono
 from xling.corpora.mono import MonoConfig
 from xling.corpora.mono.plan import (

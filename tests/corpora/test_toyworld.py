@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.core.manifest import verify
+from xling.core.output.manifest import verify
 from xling.corpora.toyworld import (
     LANGS,
     ToyworldConfig,

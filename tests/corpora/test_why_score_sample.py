@@ -9,12 +9,13 @@ import pytest
 
 from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
 from xling.cli import main
-from xling.core import config, manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
-from xling.corpora import sample, score, why
+from xling.core.output import manifest
+from xling.core.settings import config
+from xling.corpora.common.shards import read_corpus, write_documents
+from xling.corpora.inspect import sample, score, why
 from xling.corpora.mono import MonoConfig
-from xling.corpora.shards import read_corpus, write_documents
 from xling.text.document import Document
 
 

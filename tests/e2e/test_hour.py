@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks import speedrun
-from xling.core import pipeline
-from xling.core.concurrent import run_steps
+from xling.core.commands import pipeline
+from xling.core.commands.parallel_steps import run_steps
+from xling.core.commands.pipeline import RECIPES
 from xling.core.errors import UserError
-from xling.core.pipeline import RECIPES
-from xling.eval.results import Score, read_scores
-from xling.eval.suite import suites
-from xling.transfer import common_words
+from xling.eval.rows.suite import suites
+from xling.eval.scores.score_file import Score, read_scores
+from xling.static import word_frequency
 
 SUITES = ("ntrex", "tatoeba", "sib200", "xnli", "udpos", "panx", "uner", "masakhaner", "xsid")
 NUM_WORDS = 60
@@ -163,6 +163,6 @@ def test_a_row_of_the_speed_run_holds_the_mean_over_suites_without_english() -> 
 
 
 def test_the_share_of_a_word_is_scaled_by_its_logarithm() -> None:
-    least = common_words.LEAST_SHARE
-    found = common_words._scaled(np.array([least / 2, least, least**0.5, 1.0]))
+    least = word_frequency.LEAST_SHARE
+    found = word_frequency._scaled(np.array([least / 2, least, least**0.5, 1.0]))
     assert found.tolist() == pytest.approx([0, 0, 0.5, 1])

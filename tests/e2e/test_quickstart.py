@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xling.eval.results import read_scores
+from xling.eval.scores.score_file import read_scores
 
 LANGS = {"en", "de", "fr", "es", "sw", "tr", "ru"}
 # All that the quickstart may write to standard error: its steps, what a corpus is made of, and progress.

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from static_helpers import by_hand, classified, tagged, texts
 
-from xling.core import manifest, pipeline
+from xling.core.commands import pipeline
 from xling.core.errors import UserError
-from xling.eval.suite import Example
+from xling.core.output import manifest
+from xling.eval.rows.suite import Example
 
 TRAIN = ("updates=4", "warmup=1", "batch_tokens=256", "log_every=2", "valid_every=2", "save_every=2")
 MOMENTS = 7
@@ -112,7 +113,7 @@ def watch(data: Path, out: Path, model: Path) -> list[str]:
 ATTEMPTS = """
 import os, pathlib, signal, sys, traceback
 import polars, scipy.stats, torch
-import xling.eval.run, xling.objectives, xling.training.train
+import xling.eval.run.evaluation, xling.objectives, xling.training.train
 from xling import cli
 
 moments, words = int(sys.argv[1]), sys.argv[2:]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from xling.eval.results import read_scores
+from xling.eval.scores.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("xling", "corpora", "eval", "slurm", "recipes", "pyproject.toml", "README.md", "LICENSE")
@@ -116,7 +116,7 @@ def test_an_installed_xling_reads_its_own_files(python: Path, elsewhere: Path) -
     command = python.parent / "xling"
     assert "quickstart" in run(command, "run", cwd=elsewhere)
     assert "xnli" in run(command, "eval", "list", cwd=elsewhere)
-    tables = "from xling.core import languages; from xling.eval.published import published; "
+    tables = "from xling.core import languages; from xling.eval.tables.published import published; "
     words = "from xling.corpora.toyworld import lexicon; assert published(); print(languages.get('swh').code)"
     assert run(python, "-c", tables + words, cwd=elsewhere) == "sw\n"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xling.eval.backend import FitConfig
-from xling.eval.suite import Example, Suite
+from xling.eval.rows.suite import Example, Suite
+from xling.eval.systems import FitConfig
 
 NLI = [
     ("A dog sleeps.", "A dog is asleep.", "entailment"),

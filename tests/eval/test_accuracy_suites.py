@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from xling.eval.metrics import METRICS, evaluate
-from xling.eval.suite import Example, load, suites
+from xling.eval.rows.suite import Example, load, suites
 
 ROWS = 90
 

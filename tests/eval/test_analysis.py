@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.eval import results
+from xling.core.output import manifest
 from xling.eval.analysis import measures, run
 from xling.eval.analysis.run import AnalyseConfig, Texts
 from xling.eval.report import stage, why
 from xling.eval.report.stage import ReportConfig
-from xling.eval.results import Score
-from xling.eval.suite import Example
-from xling.models import static
-from xling.models.static_config import StaticConfig
-from xling.text.features import features, tokens
+from xling.eval.rows.suite import Example
+from xling.eval.scores import score_file
+from xling.eval.scores.score_file import Score
+from xling.static import encoder_files
+from xling.static.shape import StaticConfig
+from xling.text.words.features import features, tokens
 
 LABELS = ("health", "sports", "travel")
 DRAW = np.random.default_rng(1)
@@ -173,7 +173,7 @@ def _data(root: Path) -> Path:
 def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp_path: Path) -> None:
     data, langs = _data(tmp_path / "data"), ("de", "sw", "ar", "th", "fr", "es")
     file = tmp_path / "scores.json"
-    results.write_scores(file, [Score("sib200", x, "accuracy", 40.0 + i, 24, 1) for i, x in enumerate(langs)])
+    score_file.write_scores(file, [Score("sib200", x, "accuracy", 40.0 + i, 24, 1) for i, x in enumerate(langs)])
     cfg = AnalyseConfig(model, ("sib200",), tmp_path / "out", data, scores=file)
     said = run.run(cfg)
     rows = json.loads((cfg.out / "analysis.json").read_text())
@@ -210,7 +210,7 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
 def test_a_static_encoder_has_one_layer_and_features_in_place_of_sub_words(tmp_path: Path) -> None:
     shape = StaticConfig(dim=16, bits=10, sketch=0)
     with manifest.publish(tmp_path / "model", "pretrain static", shape) as made:
-        static.save(static.random_encoder(shape, {}, seed=2), made.path)
+        encoder_files.save(encoder_files.random_encoder(shape, {}, seed=2), made.path)
     data = _data(tmp_path / "data")
     run.run(AnalyseConfig(tmp_path / "model", ("sib200",), tmp_path / "out", data))
     rows = json.loads((tmp_path / "out/analysis.json").read_text())

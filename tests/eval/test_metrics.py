@@ -23,8 +23,8 @@ from xling.eval.metrics import METRICS, evaluate, ngrams
 from xling.eval.metrics.base import f1, mean
 from xling.eval.metrics.qa import normalise_mlqa, normalise_squad
 from xling.eval.metrics.text import UnicodeTokenizer, scorer
-from xling.eval.suite import Example
-from xling.text.tokenisers import bleu_tokeniser
+from xling.eval.rows.suite import Example
+from xling.text.tokenizers.bleu_words import bleu_tokeniser
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SENTENCE = st.integers(1, 7).flatmap(

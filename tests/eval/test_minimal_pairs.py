@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from xling.core.errors import UserError
-from xling.eval import run
-from xling.eval.results import read_scores
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import load, suites
-from xling.models import checkpoint
-from xling.models.published import TASK_FILE
+from xling.eval.rows.suite import load, suites
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores.score_file import read_scores
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK_FILE
 from xling.transfer import likelihood
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import BOS, EOS, pieces
@@ -80,7 +80,7 @@ def test_likelihood_masks_one_sub_word_at_a_time(model: Path, monkeypatch: pytes
 
 def test_from_files_to_a_table_with_both_controls(data: Path, model: Path, tmp_path: Path) -> None:
     cfg = EvalConfig(("multiblimp",), tmp_path / "out", data, checkpoint=model)
-    run.run(cfg)
+    evaluation.run(cfg)
     scores = {s.system: s for s in read_scores(tmp_path / "out/tables/scores.json")}
     assert set(scores) == {"pretrained", "random", "majority"}
     assert scores["majority"].value == pytest.approx(200 / 3), "two right sentences are the shorter ones"
@@ -100,6 +100,6 @@ def test_a_model_that_fills_no_masks_is_refused(
         match="model is fine-tuned and can fill no masks; valid: a pre-trained encoder with its LM head",
     ):
         EncoderBackend(copy, "pretrained").predict(None, suites()["multiblimp"], rows, "en")
-    monkeypatch.setattr(checkpoint, "has_decoder", lambda directory: True)
+    monkeypatch.setattr(model_weights, "has_decoder", lambda directory: True)
     with pytest.raises(UserError, match="can fill no masks: it has a decoder, or no LM head"):
         EncoderBackend(model, "pretrained").predict(None, suites()["multiblimp"], rows, "en")

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from xling.core.errors import UserError
-from xling.eval import finetune, predictions, run
-from xling.eval.backend import FitConfig
-from xling.eval.results import read_scores
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import load, suites
+from xling.eval.rows.suite import load, suites
+from xling.eval.run import evaluation, finetune
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import predictions
+from xling.eval.scores.score_file import read_scores
+from xling.eval.systems import FitConfig
 
 PLACES = ("river", "village", "market")
 
@@ -88,7 +89,7 @@ def test_from_files_to_a_table_with_controls(
     name: str, source: str, folder: Path, model: Path, tmp_path: Path
 ) -> None:
     cfg = settings(name, folder, model, tmp_path, source=source)
-    text = run.run(cfg)
+    text = evaluation.run(cfg)
     assert all(system in text for system in ("pretrained", "random", "majority"))
     scores = read_scores(tmp_path / "tables/scores.json")
     suite = suites()[name]
@@ -105,36 +106,36 @@ def test_from_files_to_a_table_with_controls(
                 assert found in (0, 1)
             else:
                 assert found[0] in suite.labels and len(found[1]) == len(row.fields["tokens"])
-    again = run.run(dataclasses.replace(cfg, checkpoint=model))
+    again = evaluation.run(dataclasses.replace(cfg, checkpoint=model))
     assert again == text
 
 
 def test_an_answer_that_can_be_learnt_is_learnt(folder: Path, model: Path, tmp_path: Path) -> None:
     fit = FitConfig(epochs=25, lr=4e-3, batch_rows=4, max_length=40)
     cfg = settings("tydiqa_gold", folder, model, tmp_path, source="en", systems=("pretrained", "majority"))
-    run.run(dataclasses.replace(cfg, fit=fit))
+    evaluation.run(dataclasses.replace(cfg, fit=fit))
     found = {(s.system, s.metric): s.value for s in read_scores(tmp_path / "tables/scores.json")}
     assert found["pretrained", "squad_em"] > 60 > found["majority", "squad_em"]
 
 
 def test_dev_rows_may_train_where_no_training_rows_are(folder: Path, model: Path, tmp_path: Path) -> None:
     cfg = settings("xsid", folder, model, tmp_path, train_split="dev", train_rows=5)
-    run.run(cfg)
+    evaluation.run(cfg)
     scores = read_scores(tmp_path / "tables/scores.json")
     assert {(s.lang, s.split) for s in scores} == {("xx", "test"), ("yy", "test")}
     assert all("train:xsid/dev|rows:5" in s.signature for s in scores)
     with pytest.raises(UserError, match="no test rows in 'zz', and train_split=dev"):
-        run.run(dataclasses.replace(cfg, langs=("xx", "zz")))
+        evaluation.run(dataclasses.replace(cfg, langs=("xx", "zz")))
     with pytest.raises(UserError, match="train and choose on the same rows"):
-        run.run(dataclasses.replace(cfg, select=("oracle",)))
+        evaluation.run(dataclasses.replace(cfg, select=("oracle",)))
     with pytest.raises(UserError, match="translate_train_all with train_split=dev"):
-        run.run(dataclasses.replace(cfg, protocol="translate_train_all"))
+        evaluation.run(dataclasses.replace(cfg, protocol="translate_train_all"))
 
 
 def test_several_checkpoints_stand_side_by_side(folder: Path, model: Path, tmp_path: Path) -> None:
     cfg = settings("xcopa", folder, model, tmp_path)
     cfg = dataclasses.replace(cfg, checkpoint=None, checkpoints=(f"mine={model}", str(model)))
-    text = run.run(cfg)
+    text = evaluation.run(cfg)
     assert {s.system for s in read_scores(tmp_path / "tables/scores.json")} == {
         "mine",
         "model",
@@ -147,9 +148,9 @@ def test_several_checkpoints_stand_side_by_side(folder: Path, model: Path, tmp_p
     )
     for wrong in ((str(model), str(model)), (f"random={model}",)):
         with pytest.raises(UserError, match="models of different names that no system has"):
-            run.run(dataclasses.replace(cfg, checkpoints=wrong))
+            evaluation.run(dataclasses.replace(cfg, checkpoints=wrong))
     with pytest.raises(UserError, match="and checkpoint=; valid: models of different names"):
-        run.run(dataclasses.replace(cfg, checkpoint=model))
+        evaluation.run(dataclasses.replace(cfg, checkpoint=model))
 
 
 def test_a_fine_tuned_checkpoint_is_scored_once_as_it_is(folder: Path, model: Path, tmp_path: Path) -> None:
@@ -157,17 +158,17 @@ def test_a_fine_tuned_checkpoint_is_scored_once_as_it_is(folder: Path, model: Pa
     finetune.run(finetune.FinetuneConfig("xcopa", model, tmp_path / "task", folder, source="xx", fit=fit))
     cfg = settings("xcopa", folder, tmp_path / "task", tmp_path / "out", seeds=(1, 2, 3), langs=("yy",))
     cfg = dataclasses.replace(cfg, systems=("pretrained", "majority"))
-    text = run.run(cfg)
+    text = evaluation.run(cfg)
     (score,) = [s for s in read_scores(cfg.out / "tables/scores.json") if s.system == "pretrained"]
     assert (score.seed, score.select) == (-1, "none")
     assert score.signature.startswith("choice_accuracy:1|fine-tuned|data:") and "|seed:-1|" in score.signature
     assert "±" not in text and "checkpoint chosen by" not in text and "1 seed." in text
     before = {p: p.stat().st_mtime_ns for p in predictions.files(cfg.out)}
-    run.run(dataclasses.replace(cfg, fit=FitConfig(lr=1.0), seeds=(4,)))
+    evaluation.run(dataclasses.replace(cfg, fit=FitConfig(lr=1.0), seeds=(4,)))
     same = {p for p in before if "pretrained" in p.parts and p.stat().st_mtime_ns == before[p]}
     assert len(same) == 1, "settings of fine-tuning play no part"
     small = dataclasses.replace(cfg, int8=True, systems=("pretrained",), out=tmp_path / "small")
-    run.run(small)
+    evaluation.run(small)
     assert "|fine-tuned|int8|" in read_scores(small.out / "tables/scores.json")[0].signature
 
 
@@ -178,11 +179,11 @@ def test_a_fine_tuned_checkpoint_needs_no_training_rows_and_has_no_random_contro
     finetune.run(finetune.FinetuneConfig("xcopa", model, tmp_path / "task", folder, source="xx", fit=fit))
     write_copa(tmp_path / "data/xcopa/test.yy.jsonl", 10)
     cfg = settings("xcopa", tmp_path / "data", tmp_path / "task", tmp_path / "out", systems=("pretrained",))
-    assert "pretrained" in run.run(cfg)
+    assert "pretrained" in evaluation.run(cfg)
     with pytest.raises(
         UserError, match=r"task is fine-tuned: it has no random control.*; fix: systems=pretrained"
     ):
-        run.run(dataclasses.replace(cfg, systems=("pretrained", "random"), out=tmp_path / "other"))
+        evaluation.run(dataclasses.replace(cfg, systems=("pretrained", "random"), out=tmp_path / "other"))
     assert not (tmp_path / "other").exists(), "said before anything is predicted"
 
 
@@ -200,4 +201,4 @@ def test_an_encoder_writes_no_texts(name: str, model: Path, tmp_path: Path) -> N
         name, tmp_path, model, tmp_path / "out", source="en", systems=("pretrained",), langs=(lang,)
     )
     with pytest.raises(UserError, match="is an encoder, which cannot write texts"):
-        run.run(cfg)
+        evaluation.run(cfg)

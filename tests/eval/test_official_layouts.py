@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from xling.core.errors import UserError
-from xling.eval.suite import data_digest, languages_at, load, scored_split, suites
+from xling.eval.rows.suite import data_digest, languages_at, load, scored_split, suites
 
 CONLLU = """# newdoc id = n01
 # sent_id = n01001

@@ -18,18 +18,21 @@ from xling.core.errors import UserError
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.overlap import Overlap
 from xling.corpora.stages.contamination import Contamination
-from xling.eval import contamination, leaks, results, run, score_tables
-from xling.eval.contamination import ContaminationConfig
-from xling.eval.groups import GROUPS, group_notes, group_scores
 from xling.eval.kinds.base import KINDS
+from xling.eval.leaks import exposure, row_index
+from xling.eval.leaks.exposure import ContaminationConfig
 from xling.eval.metrics import METRICS
-from xling.eval.protocols import PROTOCOLS
-from xling.eval.published import FILE, audit, beside, differences, published, trained_rows
-from xling.eval.report.tables import language_table
-from xling.eval.results import AVERAGE, Score
-from xling.eval.score_tables import RescoreConfig, TableConfig
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import Example, suites
+from xling.eval.rows.protocols import PROTOCOLS
+from xling.eval.rows.suite import Example, suites
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import score_file
+from xling.eval.scores.score_file import AVERAGE, Score
+from xling.eval.tables import publish
+from xling.eval.tables.groups import GROUPS, group_notes, group_scores
+from xling.eval.tables.publish import RescoreConfig, TableConfig
+from xling.eval.tables.published import FILE, audit, beside, differences, published, trained_rows
+from xling.eval.tables.score_table import language_table
 from xling.text.document import Document, Ledger
 
 
@@ -195,7 +198,7 @@ def test_a_group_with_a_hole_has_no_average() -> None:
     assert {"NC", "QADSM", "WPR", "QAM"} <= set(xglue.missing)
     with pytest.raises(UserError, match="no scores of a suite of xtreme"):
         group_scores(GROUPS["xtreme"], [Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
-    assert run.expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
+    assert evaluation.expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
 
 
 def test_every_task_of_a_group_has_its_suite_and_metric() -> None:
@@ -209,7 +212,7 @@ def test_every_task_of_a_group_has_its_suite_and_metric() -> None:
         (found,) = group_scores(group, scores)
         assert found.average == pytest.approx(50.0) and not found.missing, group.name
     assert [task for task, *_ in GROUPS["xtreme_r"].tasks][-3:] == ["Tatoeba", "Mewsli-X", "LAReQA"]
-    assert len(run.expand(["xtreme_r"])) == 10
+    assert len(evaluation.expand(["xtreme_r"])) == 10
 
 
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
@@ -231,7 +234,7 @@ def leaked(tmp_path: Path) -> tuple[EvalConfig, Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"premise\thypothesis\tlabel\n{text}\n")
     cfg = EvalConfig(("toy_xnli",), tmp_path / "out", tmp_path / "data", langs=("en", "de"), seeds=(1,))
-    run.evaluate_systems(cfg, [Epochs({"en": [4, 2, 2, 2], "de": [3, 2, 2, 2]})])
+    evaluation.evaluate_systems(cfg, [Epochs({"en": [4, 2, 2, 2], "de": [3, 2, 2, 2]})])
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / "a.txt.gz").write_bytes(gzip.compress(f"Before. {LONG.title()}! After.\n".encode()))
@@ -243,11 +246,11 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     cfg, corpus = leaked(tmp_path)
     assert cfg.data is not None
     known = {"toy_xnli": replace(suites()["toy_xnli"], is_parallel=True)}
-    for module in (contamination, leaks):
+    for module in (exposure, row_index):
         monkeypatch.setattr(module, "suites", lambda: known)
-    found = contamination.check(
+    found = exposure.check(
         [("toy_xnli", "en", "test"), ("toy_xnli", "de", "test")],
-        contamination.corpus_texts([corpus]),
+        exposure.corpus_texts([corpus]),
         cfg.data,
     )
     english, german = found["toy_xnli", "en", "test"], found["toy_xnli", "de", "test"]
@@ -255,24 +258,24 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert german.rows == english.translated == set()
     assert german.translated == {"0", "1"}
     file = tmp_path / "exposed.json"
-    text = re.sub(" +", " ", contamination.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file)))
+    text = re.sub(" +", " ", exposure.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file)))
     assert "| toy_xnli | en | text_b | 4 | 1 (25.0 %) |" in text
     assert "| toy_xnli | en | any | 4 | 2 (50.0 %) |" in text
     assert "| toy_xnli | de | translation | 4 | 2 (50.0 %) |" in text
     assert "| toy_xnli | en | pretrained source-dev seed 1 | 100.0 | 100.0 (2 rows) |" in text
-    table = score_tables.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+    table = publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
     assert "pretrained, unexposed rows" in table
-    scores = {(s.lang, s.system): (s.value, s.n) for s in results.read_scores(cfg.out / "tables/scores.json")}
+    scores = {(s.lang, s.system): (s.value, s.n) for s in score_file.read_scores(cfg.out / "tables/scores.json")}
     assert scores["en", "pretrained, unexposed rows"] == (100.0, 2)
     assert scores["de", "pretrained, unexposed rows"] == scores["de", "pretrained"]
     document = json.loads(file.read_text())
     document["exposed"] = document["exposed"][:1]
     file.write_text(json.dumps(document))
     with pytest.raises(UserError, match="exposure does not say which test rows of toy_xnli in en"):
-        score_tables.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
     file.write_text("{}")
     with pytest.raises(UserError, match="lists no exposed rows"):
-        score_tables.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
 
 
 def test_every_side_of_every_kind_is_looked_for() -> None:
@@ -294,7 +297,7 @@ def test_every_side_of_every_kind_is_looked_for() -> None:
 
 def test_the_index_of_all_suites_is_published_and_used(world: Path, tmp_path: Path) -> None:
     (world / "nli/en.test.tsv").write_text(f"premise\thypothesis\tlabel\n{LONG}\tb\tneutral\n")
-    said = leaks.run(leaks.LeaksConfig(tmp_path / "leaks", world))
+    said = row_index.run(row_index.LeaksConfig(tmp_path / "leaks", world))
     assert said.startswith("38 texts") or "texts" in said
     card = Ledger()
     docs = [
@@ -316,7 +319,7 @@ def test_the_index_of_all_suites_is_published_and_used(world: Path, tmp_path: Pa
     assert count.judge(pairs, context).to_list() == [None] * 3
     assert count.notes(pairs, context) == block.notes(pairs, context)
     with pytest.raises(UserError, match="no rows of bucc below"):
-        leaks.run(leaks.LeaksConfig(tmp_path / "none", world, ("bucc",)))
+        row_index.run(row_index.LeaksConfig(tmp_path / "none", world, ("bucc",)))
 
 
 def test_what_a_corpus_may_not_be(tmp_path: Path) -> None:
@@ -332,14 +335,14 @@ def test_what_a_corpus_may_not_be(tmp_path: Path) -> None:
         (tmp_path / "bad").mkdir(exist_ok=True)
         (tmp_path / "bad" / name).write_bytes(content)
         with pytest.raises(UserError, match=message):
-            list(contamination.corpus_texts([tmp_path / "bad" / name]))
+            list(exposure.corpus_texts([tmp_path / "bad" / name]))
     (tmp_path / "bad/plain.txt.gz").write_bytes(b"not compressed\n")
-    assert list(contamination.corpus_texts([tmp_path / "bad/plain.txt.gz"])) == ["not compressed"]
+    assert list(exposure.corpus_texts([tmp_path / "bad/plain.txt.gz"])) == ["not compressed"]
     (corpus / "c.jsonl.bz2").write_bytes(bz2.compress(b'{"text": "more"}\n\n'))
     (corpus / "empty.txt").touch()
-    assert [text.strip()[:4] for text in contamination.corpus_texts([corpus])] == ["Befo", "x y\n", "more"]
+    assert [text.strip()[:4] for text in exposure.corpus_texts([corpus])] == ["Befo", "x y\n", "more"]
     with pytest.raises(UserError, match="no corpus at"):
-        contamination.run(ContaminationConfig(cfg.out, (tmp_path / "none",), cfg.data))
+        exposure.run(ContaminationConfig(cfg.out, (tmp_path / "none",), cfg.data))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no text"):
-        contamination.run(ContaminationConfig(cfg.out, (tmp_path / "empty",), cfg.data))
+        exposure.run(ContaminationConfig(cfg.out, (tmp_path / "empty",), cfg.data))

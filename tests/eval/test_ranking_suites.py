@@ -12,11 +12,12 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import ndcg_score
 
 from xling.core.errors import UserError
-from xling.eval import predictions, retrieval
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import KINDS, VectorQuestion
 from xling.eval.metrics import METRICS, evaluate
-from xling.eval.predictions import Origin, check_answers, evaluate_file
-from xling.eval.suite import Example, data_digest, languages_at, load, suites
+from xling.eval.rows.suite import Example, data_digest, languages_at, load, suites
+from xling.eval.scores import predictions
+from xling.eval.scores.predictions import Origin, check_answers, evaluate_file
 
 NAMES = [f"Q{i}" for i in range(40)]
 
@@ -146,8 +147,8 @@ def test_ranked_is_a_sort_of_all_scores_and_ties_keep_their_order() -> None:
     a, b = (rng.normal(size=(n, 6)).astype(np.float32) for n in (50, 33))
     b[7] = b[3]
     for distance in ("cosine", "margin", "csls"):
-        best, scores = retrieval.ranked(a, b, distance, 5)
-        nearest, highest = retrieval.best_rows(a, b, distance)
+        best, scores = nearest_neighbours.ranked(a, b, distance, 5)
+        nearest, highest = nearest_neighbours.best_rows(a, b, distance)
         assert (best[:, 0] == nearest).all() and (scores[:, 0] == highest).all()
         assert (np.diff(scores) <= 0).all()
         first = {name: i for i, name in enumerate(best[0].tolist())}
@@ -155,13 +156,13 @@ def test_ranked_is_a_sort_of_all_scores_and_ties_keep_their_order() -> None:
         assert all(
             row.tolist().index(3) + 1 == row.tolist().index(7) for row in best if {3, 7} <= set(row.tolist())
         )
-    assert retrieval.ranked(a, b[:3], "cosine", 5)[0].shape == (50, 3)
+    assert nearest_neighbours.ranked(a, b[:3], "cosine", 5)[0].shape == (50, 3)
 
 
 def test_the_scores_held_at_once_are_bounded() -> None:
-    assert retrieval.block_rows(10) == retrieval.BLOCK_ROWS
-    assert retrieval.block_rows(1_003_893) * 1_003_893 <= retrieval.BLOCK_SCORES
-    assert retrieval.block_rows(10**12) == 1
+    assert nearest_neighbours.block_rows(10) == nearest_neighbours.BLOCK_ROWS
+    assert nearest_neighbours.block_rows(1_003_893) * 1_003_893 <= nearest_neighbours.BLOCK_SCORES
+    assert nearest_neighbours.block_rows(10**12) == 1
 
 
 def paragraph(lang: str) -> dict[str, Any]:

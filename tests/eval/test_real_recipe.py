@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from xling.core import pipeline
-from xling.core.stage import run_local
-from xling.eval.results import read_scores
+from xling.core.commands import pipeline
+from xling.core.commands.runner import run_local
+from xling.eval.scores.score_file import read_scores
 
 RECIPE = Path(__file__).parents[2] / "recipes/real_eval.yaml"
 STEPS = ("sentences", "tags", "answers", "retrieval")

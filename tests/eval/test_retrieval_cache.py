@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xling.eval import run
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import Suite, suites
-from xling.models.encoder import Encoder
+from xling.eval.rows.suite import Suite, suites
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.models.network.encoder import Encoder
 
 NUM_LANGS, NUM_ROWS = 30, 4
 
@@ -49,7 +49,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_rerun_costs_no_forward_pass(data: Path, model: Path, forwards: list[int], tmp_path: Path) -> None:
     cfg = EvalConfig(("ntrex",), tmp_path / "out", data, checkpoint=model, systems=("pretrained",))
-    text = run.run(cfg)
+    text = evaluation.run(cfg)
     assert text.count("\n| ") > NUM_LANGS
     sides = NUM_LANGS + 1
     assert len(forwards) == sides, "one batch a language, and English once for all of them"
@@ -57,10 +57,10 @@ def test_a_rerun_costs_no_forward_pass(data: Path, model: Path, forwards: list[i
     shutil.rmtree(tmp_path / "out/tables")
     shutil.rmtree(tmp_path / "out/predictions")
     forwards.clear()
-    assert run.run(cfg) == text
+    assert evaluation.run(cfg) == text
     assert (tmp_path / "out/tables/scores.json").read_bytes() == before
-    run.run(dataclasses.replace(cfg, distance="csls"))
-    run.run(dataclasses.replace(cfg, distance="margin"))
+    evaluation.run(dataclasses.replace(cfg, distance="csls"))
+    evaluation.run(dataclasses.replace(cfg, distance="margin"))
     assert forwards == []
-    run.run(dataclasses.replace(cfg, layer=0))
+    evaluation.run(dataclasses.replace(cfg, layer=0))
     assert len(forwards) == sides, "another layer is other vectors"

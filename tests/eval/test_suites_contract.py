@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from xling.core import languages
-from xling.eval.backend import BACKENDS, build
 from xling.eval.metrics import METRICS
-from xling.eval.suite import Suite, languages_at, load, scored_split, suites
+from xling.eval.rows.suite import Suite, languages_at, load, scored_split, suites
+from xling.eval.systems import BACKENDS, build
 
 ALL = sorted(suites())
 

@@ -14,15 +14,16 @@ import sentencepiece
 from sacrebleu.metrics.bleu import BLEU
 
 from xling.core.errors import UserError
-from xling.eval import run
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.metrics import text as metrics
-from xling.eval.report import overall, tables
-from xling.eval.report.averaged import published_of
-from xling.eval.results import Score
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import Example
-from xling.text import tokenisers
+from xling.eval.report import overall
+from xling.eval.rows.suite import Example
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores.score_file import Score
+from xling.eval.tables import score_table
+from xling.eval.tables.averaged import published_of
+from xling.text.tokenizers import bleu_words
 
 LINES = ["The cat is on the mat.", "Habari za asubuhi rafiki!", "Es regnet heute nicht."] * 40
 
@@ -30,10 +31,10 @@ LINES = ["The cat is on the mat.", "Habari za asubuhi rafiki!", "Es regnet heute
 @pytest.fixture
 def anew() -> Iterator[None]:
     """Forget tokenizers before and after a test that changes what is installed."""
-    tokenisers.bleu_tokeniser.cache_clear()
+    bleu_words.bleu_tokeniser.cache_clear()
     metrics.scorer.cache_clear()
     yield
-    tokenisers.bleu_tokeniser.cache_clear()
+    bleu_words.bleu_tokeniser.cache_clear()
     metrics.scorer.cache_clear()
 
 
@@ -44,19 +45,19 @@ def test_japanese_and_korean_are_split_by_mecab_where_it_is_installed(
     asked: list[str] = []
     found = {"there": object()}
     monkeypatch.setattr(
-        tokenisers.importlib.util, "find_spec", lambda name: asked.append(name) or found.get("there")
+        bleu_words.importlib.util, "find_spec", lambda name: asked.append(name) or found.get("there")
     )
-    assert tokenisers.bleu_tokeniser(lang) == with_it
-    assert set(asked) == set(tokenisers.MECAB[with_it[:2]][1])
+    assert bleu_words.bleu_tokeniser(lang) == with_it
+    assert set(asked) == set(bleu_words.MECAB[with_it[:2]][1])
     found.clear()
-    tokenisers.bleu_tokeniser.cache_clear()
-    assert tokenisers.bleu_tokeniser(lang) == "char"
+    bleu_words.bleu_tokeniser.cache_clear()
+    assert bleu_words.bleu_tokeniser(lang) == "char"
     assert metrics.tokens("bleu", f"en-{lang}") == "char (MeCab is not installed)"
 
 
 def test_the_modules_of_mecab_are_those_that_sacrebleu_imports() -> None:
     folder = Path(sys.modules["sacrebleu"].__file__ or "").parent / "tokenizers"
-    for name, modules in tokenisers.MECAB.values():
+    for name, modules in bleu_words.MECAB.values():
         source = (folder / f"tokenizer_{name.replace('-', '_')}.py").read_text()
         imported = {line.split()[1] for line in source.splitlines() if line.startswith("    import ")}
         assert imported == set(modules), name
@@ -66,7 +67,7 @@ def test_the_modules_of_mecab_are_those_that_sacrebleu_imports() -> None:
     ("lang", "wanted"), [("zh", "zh"), ("yue", "char"), ("th", "char"), ("de", "13a"), ("made_up", "13a")]
 )
 def test_other_languages(lang: str, wanted: str) -> None:
-    assert tokenisers.bleu_tokeniser(lang) == wanted
+    assert bleu_words.bleu_tokeniser(lang) == wanted
 
 
 def test_spbleu_without_its_model_is_told_before_anything_is_translated(
@@ -81,7 +82,7 @@ def test_spbleu_without_its_model_is_told_before_anything_is_translated(
     with pytest.raises(
         UserError, match=r"models/flores200sacrebleuspm does not exist.*the suite flores has BLEU"
     ):
-        run.run(
+        evaluation.run(
             EvalConfig(
                 ("flores_spbleu",), tmp_path / "out", tmp_path, systems=("majority",), langs=("en-de",)
             )
@@ -119,7 +120,7 @@ def bleu(lang: str, value: float, metric: str = "bleu") -> Score:
 def test_an_average_never_mixes_two_ways_to_split(anew: None) -> None:
     scores = [bleu("en-de", 20.0), bleu("en-fr", 30.0), bleu("en-zh", 90.0), bleu("en-th", 80.0)]
     scores += [bleu(s.lang, s.value + 1, "chrf") for s in scores]
-    table = tables.language_table(scores)
+    table = score_table.language_table(scores)
     means = {line.name: [cell.value for cell in line.cells] for line in table.lines}
     assert means["average"] == [25.0, 56.0], "BLEU of two languages, chrF of all four"
     assert means["en-zh"] == [90.0, 91.0], "what is in no average is shown"

@@ -12,22 +12,24 @@ import pytest
 import torch
 from eval_helpers import write_nli
 
-from xling.core import config
 from xling.core.errors import UserError
-from xling.eval import predictions, run, score_tables
-from xling.eval.backend import FitConfig, SearchConfig
-from xling.eval.results import read_scores
-from xling.eval.score_tables import RescoreConfig
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import Example, load, suites
-from xling.eval.translations import Translations
-from xling.models.search import Search
+from xling.core.settings import config
+from xling.eval.rows.suite import Example, load, suites
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.eval.run.translations import Translations
+from xling.eval.scores import predictions
+from xling.eval.scores.score_file import read_scores
+from xling.eval.systems import FitConfig, SearchConfig
+from xling.eval.tables import publish
+from xling.eval.tables.publish import RescoreConfig
+from xling.models.generate.settings import Search
 from xling.training import train
 from xling.training.settings import PretrainConfig
-from xling.transfer import rewrite, write
 from xling.transfer.backend import EncoderBackend
+from xling.transfer.generation import decoder_system, finetune
 from xling.transfer.task import TASKS
-from xling.transfer.translate import Translator
+from xling.transfer.translation.translate import Translator
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def settings(name: str, folder: Path, model: Path, out: Path, **changes: Any) ->
 
 def test_translation_by_our_own_model_with_controls(writer: Path, folder: Path, tmp_path: Path) -> None:
     cfg = settings("mt", folder, writer, tmp_path)
-    text = run.run(cfg)
+    text = evaluation.run(cfg)
     scores = read_scores(tmp_path / "tables/scores.json")
     assert {(s.system, s.metric) for s in scores} == set(
         itertools.product(("pretrained", "random", "majority"), ("bleu", "chrf", "ter", "in_language"))
@@ -92,11 +94,11 @@ def test_translation_by_our_own_model_with_controls(writer: Path, folder: Path, 
     assert made == own([row.fields["text"] for row in rows], "en", "th")
     assert made[0] and made[1] == "" and made[2]
     before = {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()}
-    assert score_tables.rescore(RescoreConfig(tmp_path, folder)) == text
-    assert run.run(cfg) == text
+    assert publish.rescore(RescoreConfig(tmp_path, folder)) == text
+    assert evaluation.run(cfg) == text
     assert {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()} == before
     greedy = dataclasses.replace(cfg, search=SearchConfig(beam=1))
-    run.run(greedy)
+    evaluation.run(greedy)
     again = [s.signature for s in read_scores(tmp_path / "tables/scores.json") if s.metric == "bleu"]
     assert all("beam:1" in text for text in again)
 
@@ -107,7 +109,7 @@ def test_generation_is_learned_in_one_language_and_written_in_others(
 ) -> None:
     fit = FitConfig(lr=8e-3, epochs=2, batch_rows=12, max_length=48)
     cfg = settings(name, folder, writer, tmp_path, langs=("en", "th"), select=("last", "averaged"))
-    text = run.run(dataclasses.replace(cfg, fit=fit))
+    text = evaluation.run(dataclasses.replace(cfg, fit=fit))
     assert all(system in text for system in ("pretrained last", "pretrained averaged", "random", "majority"))
     scores = read_scores(tmp_path / "tables/scores.json")
     assert {(s.lang, s.metric) for s in scores} == set(
@@ -120,17 +122,17 @@ def test_generation_is_learned_in_one_language_and_written_in_others(
 def test_what_can_be_learnt_is_written(writer: Path, folder: Path, tmp_path: Path) -> None:
     fit = FitConfig(lr=8e-3, epochs=150, batch_rows=12, max_length=48)
     cfg = settings("xqg", folder, writer, tmp_path, langs=("en",), systems=("pretrained", "majority"))
-    run.run(dataclasses.replace(cfg, fit=fit))
+    evaluation.run(dataclasses.replace(cfg, fit=fit))
     found = {(s.system, s.metric): s.value for s in read_scores(tmp_path / "tables/scores.json")}
     assert found["pretrained", "rouge_l"] > 80 > found["majority", "rouge_l"]
 
 
 def test_every_side_learns_unless_it_is_frozen(writer: Path, folder: Path) -> None:
     rows = load(suites()["xsum"], "en", "train", folder)
-    start = write.Writer(writer, Search())._published().model.state_dict()
+    start = decoder_system.Writer(writer, Search())._published().model.state_dict()
     for frozen, moved in (("none", {"encoder.", "decoder."}), ("decoder", {"encoder."})):
         fit = FitConfig(epochs=1, max_length=48, freeze=frozen)  # type: ignore[arg-type]
-        (after,) = write.Writer(writer, Search()).fit("x", rows, "en", fit)
+        (after,) = decoder_system.Writer(writer, Search()).fit("x", rows, "en", fit)
         changed = [name for name in start if not torch.equal(start[name].float(), after[name].float())]
         layers = {
             part for part in ("encoder.", "decoder.") if any(n.startswith(f"{part}layers") for n in changed)
@@ -145,7 +147,7 @@ def test_the_precision_asked_for_is_that_of_the_weights(writer: Path, folder: Pa
     shape = SimpleNamespace(name="s", task="classify", scheme="", labels=("a", "b"))
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         fit = FitConfig(epochs=1, max_length=48, precision=precision)  # type: ignore[arg-type]
-        (after,) = write.Writer(writer, Search()).fit("x", rows, "en", fit)
+        (after,) = decoder_system.Writer(writer, Search()).fit("x", rows, "en", fit)
         assert {weight.dtype for weight in after.values()} == {dtype}
         (made,) = EncoderBackend(writer, "pretrained").fit(shape, labelled, [], "en", fit)
         assert {weight.dtype for weight in made.model.parameters()} == {dtype}
@@ -153,7 +155,7 @@ def test_the_precision_asked_for_is_that_of_the_weights(writer: Path, folder: Pa
 
 def test_translating_after_learning_uses_the_published_weights(writer: Path, folder: Path) -> None:
     rows = load(suites()["xsum"], "en", "train", folder)
-    system = write.Writer(writer, Search(beam=1))
+    system = decoder_system.Writer(writer, Search(beam=1))
     before = system.predict(None, TASKS["mt"], rows, "en-th")
     (learned,) = system.fit("x", rows, "en", FitConfig(lr=8e-3, epochs=1, max_length=48))
     assert system.predict(None, TASKS["mt"], rows, "en-th") == before
@@ -167,21 +169,21 @@ def test_a_model_that_was_tuned_to_write_is_not_trained_again(
 ) -> None:
     (tmp_path / "rows").write_text("a red boat\tfresh bread\n", encoding="utf-8")
     words = [f"checkpoint={writer}", f"out={tmp_path / 'tuned'}", f"train={tmp_path}/rows", "fit.epochs=1"]
-    rewrite.run(config.load(rewrite.GenerateConfig, overrides=words))
-    (weights,) = write.Writer(tmp_path / "tuned", Search()).fit("x", [], "en", FitConfig())
-    assert weights.keys() == write.Writer(writer, Search())._published().model.state_dict().keys()
+    finetune.run(config.load(finetune.GenerateConfig, overrides=words))
+    (weights,) = decoder_system.Writer(tmp_path / "tuned", Search()).fit("x", [], "en", FitConfig())
+    assert weights.keys() == decoder_system.Writer(writer, Search())._published().model.state_dict().keys()
 
 
 def test_the_answer_stands_before_a_source_that_is_cut(writer: Path) -> None:
     translator = Translator(writer, Search())
     example = dataclasses.make_dataclass("Row", ["fields"])
-    source = write.source_of(
+    source = decoder_system.source_of(
         translator, example({"text": "The teacher sees a boat " * 20, "answer": "bread"})
     )
     answer = translator.cut_pieces("bread").tolist()
     assert source[: len(answer) + 1].tolist() == [*answer, 2]
     assert len(source) == translator.room
-    whole = write.source_of(translator, example({"text": "bread", "answer": ""}))
+    whole = decoder_system.source_of(translator, example({"text": "bread", "answer": ""}))
     assert whole.tolist() == answer
 
 
@@ -196,7 +198,7 @@ def test_translate_test_and_translate_train_ask_our_own_model_once(
         ("toy_xnli",), tmp_path / "out", data, ("pretrained", "majority"), model, protocol="translate_test",
         seeds=(1, 2), fit=FitConfig(epochs=1), search=SearchConfig(beam=1), translator=writer,
     )  # fmt: skip
-    run.run(base)
+    evaluation.run(base)
     scores = read_scores(tmp_path / "out/tables/scores.json")
     assert all("|mt:" in s.signature and s.protocol == "translate_test" for s in scores)
     made = sorted((tmp_path / "out/translations").iterdir())
@@ -207,7 +209,7 @@ def test_translate_test_and_translate_train_ask_our_own_model_once(
     texts = [row.fields["text_a"] for row in load(suites()["toy_xnli"], "th", "test", data)]
     kept = Translations(writer, tmp_path / "out/translations", SearchConfig(beam=1))
     assert kept(texts, "th", "en") == Translator(writer, Search(beam=1), precision="auto")(texts, "th", "en")
-    run.run(dataclasses.replace(base, protocol="translate_train", langs=("th",), seeds=(1,)))
+    evaluation.run(dataclasses.replace(base, protocol="translate_train", langs=("th",), seeds=(1,)))
     names = sorted(p.name[:6] for p in (tmp_path / "out/translations").iterdir())
     assert names == ["en-th."] * 2 + ["th-en."] * 2
     assert [p.stat().st_mtime_ns for p in made] == times
@@ -215,16 +217,16 @@ def test_translate_test_and_translate_train_ask_our_own_model_once(
 
 def test_mistakes(writer: Path, model: Path, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is an encoder, which cannot write texts"):
-        run.run(settings("mt", folder, model, tmp_path / "a", systems=("pretrained",)))
+        evaluation.run(settings("mt", folder, model, tmp_path / "a", systems=("pretrained",)))
     (folder / "mt/en-sw.test.en").write_text("a\n")
     (folder / "mt/en-sw.test.sw").write_text("b\n")
     with pytest.raises(UserError, match="was not trained on 'sw'; valid: ar, en, th"):
-        run.run(settings("mt", folder, writer, tmp_path / "b", langs=("en-sw",), systems=("pretrained",)))
+        evaluation.run(settings("mt", folder, writer, tmp_path / "b", langs=("en-sw",), systems=("pretrained",)))
     with pytest.raises(UserError, match="the control ngram has no answer to the mt rows"):
-        run.run(settings("mt", folder, writer, tmp_path / "c", langs=("en-th",), systems=("ngram",)))
+        evaluation.run(settings("mt", folder, writer, tmp_path / "c", langs=("en-th",), systems=("ngram",)))
     cfg = settings("xsum", folder, writer, tmp_path / "d", langs=("th",), systems=("pretrained",))
     cfg = dataclasses.replace(cfg, protocol="translate_test")
     with pytest.raises(UserError, match="translate_test needs a translation model; fix: translator="):
-        run.run(cfg)
+        evaluation.run(cfg)
     with pytest.raises(UserError, match="generation rows do not survive translation"):
-        run.run(dataclasses.replace(cfg, translator=writer))
+        evaluation.run(dataclasses.replace(cfg, translator=writer))

@@ -35,7 +35,7 @@ def test_one_file_is_trained_and_published(shards: Path, tiny: list[str], tmp_pa
 
 _DESCRIBED = """
 import sys
-from xling.core import schema
+from xling.core.settings import schema
 told = schema.objectives()
 print([key.name for key in told["ending"]], "ending" in schema.declaring("decoder = True"), "far" in told)
 assert "torch" not in sys.modules

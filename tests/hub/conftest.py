@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from xling.core import manifest
-from xling.models import checkpoint
+from xling.core.output import manifest
+from xling.models.files import model_weights
 from xling.transfer import tune
 from xling.transfer.settings import TuneConfig
 
@@ -72,7 +72,7 @@ def tuned_from(model: Path, folder: Path, kind: str, **settings: Any) -> tune.Tu
     labels = () if kind in ("span", "choice") else labels
     tuned = tune.fit(model, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(folder, "finetune", cfg, [model]) as out:
-        tune.save(tuned, out.path, model, checkpoint.load_model(model)[1])
+        tune.save(tuned, out.path, model, model_weights.load_model(model)[1])
     return tuned
 
 

@@ -16,8 +16,8 @@ import transformers
 from torch import nn
 
 from tests.hub.differences import largest
-from tests.hub.test_foreign import byte_level
 from tests.hub.test_mbart import LANGS, LINES, publish, set_config, shake
+from tests.hub.test_transformers_wrapper import byte_level
 from tests.hub.written import compare
 from xling.core.errors import UserError
 from xling.data.packing import pack_seq2seq
@@ -25,10 +25,10 @@ from xling.hub import bart_ids, mbart
 from xling.hub.export import ExportConfig, run_hf
 from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
-from xling.models import checkpoint
-from xling.models.generate import generate_all
-from xling.models.published import SEQ2SEQ
-from xling.models.search import Search
+from xling.models.files import model_weights
+from xling.models.files.model_folder import SEQ2SEQ
+from xling.models.generate.decode import generate_all
+from xling.models.generate.settings import Search
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
 from xling.transfer.encode import pieces
@@ -135,7 +135,7 @@ def written(vocab: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory)
 
 def logits(folder: Path, source: list[int], target: list[int], src: int, tgt: int) -> torch.Tensor:
     """Ours for a target given a source, both pieces without specials, (T, V)."""
-    model, symbols = checkpoint.load_seq2seq(folder)
+    model, symbols = model_weights.load_seq2seq(folder)
     row = example(np.array([*source, 2]), np.array([*target, 2]), src, tgt, symbols) | {"id": np.array([0])}
     with torch.inference_mode():
         return model.decoder.head.logits(model.eval()(**pack_seq2seq([row])["net_input"]))
@@ -148,7 +148,7 @@ def test_logits_and_outputs_are_those_of_transformers(
     folder = written(kind)
     import_hf(ImportConfig(folder, tmp_path / "in"))
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    model, symbols = checkpoint.load_seq2seq(tmp_path / "in")
+    model, symbols = model_weights.load_seq2seq(tmp_path / "in")
     rows = theirs.get_input_embeddings().weight.shape[0]
     ids = bart_ids.ids_of(folder, theirs.config.model_type, rows, (), bart_ids.CC50)
     order, num_langs = ids.order, {"mbart50": 52, "m2m": 100, "bart": 1}.get(kind, 202)
@@ -218,7 +218,7 @@ def mbart_code(name: str) -> str:
 def test_ids_are_those_of_their_tokenizers(written: Callable[[str], Path], tmp_path: Path, kind: str) -> None:
     folder = written(kind)
     import_hf(ImportConfig(folder, tmp_path / "in"))
-    symbols, processor = checkpoint.load_seq2seq(tmp_path / "in")[1], vocabulary.load(tmp_path / "in")
+    symbols, processor = model_weights.load_seq2seq(tmp_path / "in")[1], vocabulary.load(tmp_path / "in")
     config = json.loads((folder / "config.json").read_text())
     order = bart_ids.ids_of(folder, config["model_type"], config["vocab_size"], (), bart_ids.CC50).order
     coded = theirs_of(kind, folder)
@@ -240,7 +240,7 @@ def test_mbart50_saved_by_transformers_5_has_no_sentencepiece_model(
     assert (copy / "tokenizer.json").is_file()
     for name, source in (("one", folder), ("two", copy)):
         import_hf(ImportConfig(source, tmp_path / name))
-    (first, symbols), (second, again) = (checkpoint.load_seq2seq(tmp_path / name) for name in ("one", "two"))
+    (first, symbols), (second, again) = (model_weights.load_seq2seq(tmp_path / name) for name in ("one", "two"))
     assert symbols == again
     assert all(torch.equal(w, second.state_dict()[name]) for name, w in first.state_dict().items())
     one, two = (vocabulary.load(tmp_path / name) for name in ("one", "two"))
@@ -264,7 +264,7 @@ def test_exports_write_what_we_write_and_come_back(vocab: Path, tmp_path: Path, 
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     assert type(theirs).__name__ == f"{name}ForConditionalGeneration"
     fast, processor = transformers.AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load(folder)
-    model, symbols = checkpoint.load_seq2seq(folder)
+    model, symbols = model_weights.load_seq2seq(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
         cut = pieces(processor, line)[:50]
@@ -281,7 +281,7 @@ def test_exports_write_what_we_write_and_come_back(vocab: Path, tmp_path: Path, 
         assert mine.abs().max() > 1 and largest(wanted, mine) < 1e-5
     compare(folder, tmp_path / "out", LINES, 1, tag="[en]" if symbols.source_lang else "")
     import_hf(ImportConfig(tmp_path / "out", tmp_path / "in"))
-    again, known = checkpoint.load_seq2seq(tmp_path / "in")
+    again, known = model_weights.load_seq2seq(tmp_path / "in")
     assert known == symbols
     assert replace_dropout(again.cfg) == replace_dropout(model.cfg)
     for key, weight in model.state_dict().items():
@@ -296,7 +296,7 @@ def replace_dropout(cfg: Any) -> Any:
 def test_translation_and_fine_tuning_go_on_from_an_imported_one(
     written: Callable[[str], Path], shards: Path, tmp_path: Path
 ) -> None:
-    from xling.transfer.translate import TranslateConfig, Translator, translate_lines
+    from xling.transfer.translation.translate import TranslateConfig, Translator, translate_lines
 
     import_hf(ImportConfig(written("mbart50"), tmp_path / "in"))
     lines: list[str] = []
@@ -305,11 +305,11 @@ def test_translation_and_fine_tuning_go_on_from_an_imported_one(
         translate_lines(Translator(tmp_path / "in", Search(beam=2)), ["two books", ""], cfg, lines.append)
         == 2
     )
-    from xling.core import config
+    from xling.core.settings import config
     from xling.training.settings import PretrainConfig
     from xling.training.train import run as pretrain
 
-    shape = checkpoint.shape_of(checkpoint.load_seq2seq(tmp_path / "in")[0].cfg, SEQ2SEQ)
+    shape = model_weights.shape_of(model_weights.load_seq2seq(tmp_path / "in")[0].cfg, SEQ2SEQ)
     names = ("layers", "dim", "heads", "ffn_dim", "max_positions", "decoder_layers", "pre_norm", "plain_head",
              "unbiased_head", "scale_embeddings", "lang_first")  # fmt: skip
     words = [f"model.{name}={json.dumps(shape[name])}" for name in names]
@@ -318,7 +318,7 @@ def test_translation_and_fine_tuning_go_on_from_an_imported_one(
               "model.precision=fp32", "train.warmup=1", "train.lr=1e-9"]  # fmt: skip
     done = pretrain(config.load(PretrainConfig, overrides=words))
     assert done.counts["updates"] == 2  # type: ignore[union-attr]
-    assert checkpoint.load_seq2seq(tmp_path / "out")[1].lang_first
+    assert model_weights.load_seq2seq(tmp_path / "out")[1].lang_first
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from tests.hub.differences import largest
 from tests.hub.test_export import ODD
 from tests.hub.test_import import Planted, as_pickle, set_config, truncate
 from tests.hub.test_mbart import shake
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.corpora import binarize
 from xling.data.packing import pack
 from xling.hub.export import ExportConfig, run_fairseq
@@ -29,7 +30,7 @@ from xling.hub.quantize import run as quantize
 from xling.hub.settings import QuantizeConfig
 from xling.hub.trim import TrimConfig
 from xling.hub.trim import run as trim
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.objectives.base import load_dictionary
 from xling.objectives.mmlm import word_starts_of
 from xling.text import vocab as vocabulary
@@ -111,7 +112,7 @@ def test_bert_gives_the_same_logits(foreign: Path, imported: Path) -> None:
     from transformers import AutoTokenizer, BertForMaskedLM
 
     theirs, fast = BertForMaskedLM.from_pretrained(foreign).eval(), AutoTokenizer.from_pretrained(foreign)
-    model, langs = checkpoint.load_model(imported)
+    model, langs = model_weights.load_model(imported)
     assert langs == ["en", "th"] and model.cfg.norm_eps == 1e-12
     order = our_ids(list(range(len(NAMES))))
     for texts in (*((line,) for line in LINES), LINES[:2]):
@@ -169,7 +170,7 @@ def test_pretraining_goes_on_from_it(
     words = [*tiny, *shape, f"data={data}", f"out={tmp_path / 'out'}", f"init={imported}", "train.updates=2"]
     made = pretrain(config.load(PretrainConfig, overrides=[*words, "train.lr=1e-9"]))
     assert made.counts["updates"] == 2  # type: ignore[union-attr]
-    old, new = (checkpoint.load_model(x)[0].encoder.tokens.weight for x in (imported, tmp_path / "out"))
+    old, new = (model_weights.load_model(x)[0].encoder.tokens.weight for x in (imported, tmp_path / "out"))
     assert torch.allclose(old, new, atol=1e-6)
     assert vocabulary.load(tmp_path / "out").encode("two books") == vocabulary.load(imported).encode(
         "two books"
@@ -223,7 +224,7 @@ def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Pat
         (copied / name).unlink(missing_ok=True)
     (copied / "vocab.txt").write_text("".join(f"{name}\n" for name in NAMES), encoding="utf-8")
     run_hf(ImportConfig(copied, tmp_path / "out", allow_pickle=True))
-    one, two = (checkpoint.load_model(x)[0].encoder.state_dict() for x in (imported, tmp_path / "out"))
+    one, two = (model_weights.load_model(x)[0].encoder.state_dict() for x in (imported, tmp_path / "out"))
     assert all(torch.equal(one[name], two[name]) for name in one)
     # The vocabulary has capitals, so text keeps its own.
     first, second = (vocabulary.load(x) for x in (imported, tmp_path / "out"))

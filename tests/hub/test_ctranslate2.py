@@ -11,9 +11,9 @@ import pytest
 from tests.hub.test_mbart import LANGS, LINES, publish
 from xling.hub.export import run_hf
 from xling.hub.settings import ExportConfig
-from xling.models import checkpoint
-from xling.models.generate import generate_all
-from xling.models.search import Search
+from xling.models.files import model_weights
+from xling.models.generate.decode import generate_all
+from xling.models.generate.settings import Search
 from xling.text import vocab as vocabulary
 from xling.transfer.encode import pieces
 
@@ -42,7 +42,7 @@ def test_a_converted_model_writes_what_ours_writes(vocab: Path, tmp_path: Path, 
     sources = [
         fast.convert_ids_to_tokens(ids) for ids in fast(list(LINES), ["[en]"] * len(LINES))["input_ids"]
     ]
-    model, symbols = checkpoint.load_seq2seq(folder)
+    model, symbols = model_weights.load_seq2seq(folder)
     never = {*settings.suppress_tokens, *(symbols.lang(i) for i in range(len(LANGS)))}
     barred = [[name] for name in fast.convert_ids_to_tokens(sorted(never))]
     parts = [np.array(pieces(vocabulary.load(folder), line)) for line in LINES]

@@ -21,12 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hub.differences import largest
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.data.packing import pack
 from xling.hub import card, charsmap, tokenizer
 from xling.hub.export import ExportConfig, run_fairseq, run_hf
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
@@ -59,7 +60,7 @@ ODD = (
 
 def logits(model: Path, sequences: list[list[int]]) -> list[torch.Tensor]:
     """Ours, one (length, V) for each sequence."""
-    ours = checkpoint.load_model(model)[0].eval()
+    ours = model_weights.load_model(model)[0].eval()
     found = []
     with torch.inference_mode():
         for tokens in sequences:
@@ -352,7 +353,7 @@ def test_no_text_of_others_leaves_its_place_in_the_card(tmp_path: Path) -> None:
 def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -> None:
     text = re.sub(" +", " ", (exported / "README.md").read_text())
     assert "`pretrain`" in text and "`binarize`" in text and "| en |" in text
-    assert checkpoint.load_model(model)[1][0] in text.split("---")[1]
+    assert model_weights.load_model(model)[1][0] in text.split("---")[1]
     seen = manifest.read(model).counts["seen"]
     assert seen["epochs"] > 0 and set(seen["tokens"]) == {"ar", "en", "th"}
     there, read = (seen["tokens"]["ar"][key] for key in ("there", "read"))

@@ -13,13 +13,13 @@ import torch
 
 from tests.hub.test_import import foreign as foreign
 from tests.hub.test_mbart import publish
-from xling.core import config
 from xling.core.errors import UserError
+from xling.core.settings import config
 from xling.hub import extend, files
 from xling.hub.export import ExportConfig
 from xling.hub.export import run_fairseq as export_fairseq
 from xling.hub.imports import ImportConfig, run_fairseq, run_hf
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
@@ -47,7 +47,7 @@ def swahili(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows_of(folder: Path) -> tuple[Any, torch.Tensor, torch.Tensor]:
-    model, _ = checkpoint.load_model(folder)
+    model, _ = model_weights.load_model(folder)
     return vocabulary.load(folder), model.encoder.tokens.weight.detach(), model.lm_head.bias.detach()
 
 
@@ -136,7 +136,7 @@ def test_pretraining_goes_on_with_the_new_pieces(
     words = [*tiny, "model.heads=4", "model.ffn_dim=48", "train.updates=2", f"data={tmp_path / 'd'}"]
     words += [f"out={tmp_path / 'out'}", f"init={tmp_path / 'm'}", "train.lr=1e-9"]
     pretrain(config.load(PretrainConfig, overrides=words))
-    one, two = (checkpoint.load_model(tmp_path / x)[0].encoder.tokens.weight for x in ("m", "out"))
+    one, two = (model_weights.load_model(tmp_path / x)[0].encoder.tokens.weight for x in ("m", "out"))
     assert torch.allclose(one, two, atol=1e-6)
 
 
@@ -146,7 +146,7 @@ def test_an_encoder_decoder_keeps_its_languages_behind(vocab: Path, swahili: Pat
     export_fairseq(ExportConfig(folder, tmp_path / "f"))
     made = run_fairseq(replace(ImportConfig(tmp_path / "f", tmp_path / "in"), extend_vocab=swahili))
     added = made.counts["pieces_added"]
-    (one, first), (two, second) = (checkpoint.load_seq2seq(x) for x in (folder, tmp_path / "in"))
+    (one, first), (two, second) = (model_weights.load_seq2seq(x) for x in (folder, tmp_path / "in"))
     assert second.langs == first.langs and second.mask == first.mask + added
     for index in range(len(first.langs)):
         rows = [m.encoder.tokens.weight[s.lang(index)] for m, s in ((one, first), (two, second))]

@@ -15,13 +15,14 @@ import pytest
 import torch
 
 from tests.hub.differences import largest
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.data.packing import pack
 from xling.hub import layouts
 from xling.hub.imports import ImportConfig, run_fairseq, run_hf
-from xling.models import checkpoint
-from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.files import model_weights
+from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
@@ -30,7 +31,7 @@ SEQUENCES = [[0, 5, 9, 120, 7, 33, 2], [0, 2], [0, 44, 131, 6, 2]]
 
 
 def ours(folder: Path) -> list[torch.Tensor]:
-    model = checkpoint.load_model(folder)[0].eval()
+    model = model_weights.load_model(folder)[0].eval()
     found = []
     with torch.inference_mode():
         for tokens in SEQUENCES:
@@ -71,7 +72,7 @@ def test_xlmr_gives_the_same_logits(foreign: Path, tmp_path: Path) -> None:
         with torch.inference_mode():
             found = theirs(torch.tensor([tokens])).logits[0]
         assert largest(found, mine) < 1e-4 * found.abs().max()
-    assert checkpoint.load_model(tmp_path / "out")[1] == ["en", "sw"]
+    assert model_weights.load_model(tmp_path / "out")[1] == ["en", "sw"]
 
 
 def test_out_and_in_again_is_the_same(foreign: Path, tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_out_and_in_again_is_the_same(foreign: Path, tmp_path: Path) -> None:
     run_hf(ImportConfig(foreign, tmp_path / "a"))
     export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "b"))
     run_fairseq(ImportConfig(tmp_path / "b", tmp_path / "c"))
-    first, second = (checkpoint.load_model(tmp_path / x)[0].state_dict() for x in "ac")
+    first, second = (model_weights.load_model(tmp_path / x)[0].state_dict() for x in "ac")
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
@@ -95,10 +96,10 @@ def test_segments_go_out_and_in_again(foreign: Path, vocab: Path, tmp_path: Path
     with manifest.publish(tmp_path / "a", "pretrain", shape) as made:
         vocabulary.copy(vocab, made.path)
         rows = len((vocab / "dict.txt").read_text().splitlines()) + 5
-        checkpoint.save_model(made.path / "model.pt", EncoderModel(shape, rows), ["en"], made.path)
+        model_weights.save_model(made.path / "model.pt", EncoderModel(shape, rows), ["en"], made.path)
     export_hf(ExportConfig(tmp_path / "a", tmp_path / "b"))
     run_hf(ImportConfig(tmp_path / "b", tmp_path / "c"))
-    first, second = (checkpoint.load_model(tmp_path / x)[0].state_dict() for x in "ac")
+    first, second = (model_weights.load_model(tmp_path / x)[0].state_dict() for x in "ac")
     assert "encoder.segments.weight" in first and all(torch.equal(first[k], second[k]) for k in first)
     with pytest.raises(UserError, match=r"model\.segment_embeddings.*which fairseq's classes cannot express"):
         export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "d"))

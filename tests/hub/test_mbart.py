@@ -15,8 +15,9 @@ from torch import nn
 
 from tests.hub.differences import largest
 from tests.hub.written import compare
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.hub import mbart
@@ -24,16 +25,16 @@ from xling.hub.export import ExportConfig, run_fairseq, run_hf
 from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_fairseq as import_fairseq
 from xling.hub.imports import run_hf as import_hf
-from xling.models import checkpoint
-from xling.models.generate import generate_all
-from xling.models.search import Search
-from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
+from xling.models.files import model_weights
+from xling.models.generate.decode import generate_all
+from xling.models.generate.settings import Search
+from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer.encode import pieces
-from xling.transfer.translate import TranslateConfig, Translator, translate_lines
+from xling.transfer.translation.translate import TranslateConfig, Translator, translate_lines
 
 LANGS = ["ar", "en", "th"]
 SHAPE = {"layers": 2, "decoder_layers": 1, "dim": 32, "heads": 4, "ffn_dim": 48, "max_positions": 64}
@@ -70,14 +71,14 @@ def publish(folder: Path, vocab: Path, langs: list[str] = LANGS, **more: Any) ->
             model.decoder.head.bias[2] += 1
     with manifest.publish(folder, "test", {}, []) as made:
         vocabulary.copy(vocab, made.path)
-        checkpoint.save_model(made.path / "model.pt", model, langs, made.path)
+        model_weights.save_model(made.path / "model.pt", model, langs, made.path)
         made.counts["langs"] = langs
     return folder
 
 
 def ours(folder: Path, source: list[int], target: list[int], src: int, tgt: int) -> torch.Tensor:
     """Logits (T, V) of a target given a source, both pieces without specials."""
-    model, symbols = checkpoint.load_seq2seq(folder)
+    model, symbols = model_weights.load_seq2seq(folder)
     made = example(np.array([*source, 2]), np.array([*target, 2]), src, tgt, symbols) | {"id": np.array([0])}
     with torch.inference_mode():
         states = model.eval()(**pack_seq2seq([made])["net_input"])
@@ -107,7 +108,7 @@ def test_transformers_gives_our_logits(vocab: Path, tmp_path: Path, more: dict[s
     theirs, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert isinstance(theirs, MBartForConditionalGeneration)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    symbols, processor = checkpoint.load_seq2seq(folder)[1], vocabulary.load(folder)
+    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
         source, target = pieces(processor, line)[:60], pieces(processor, LINES[number - 1])[:60]
@@ -128,7 +129,7 @@ def test_transformers_writes_what_we_write(published: Path, exported: Path, beam
 
 def test_generation_says_what_may_be_written(exported: Path, published: Path) -> None:
     said = json.loads((exported / "generation_config.json").read_text())
-    symbols = checkpoint.load_seq2seq(published)[1]
+    symbols = model_weights.load_seq2seq(published)[1]
     barred = {0, 1, 3, *range(symbols.mask, symbols.size)}
     assert set(said["suppress_tokens"]) == barred
     assert said["lang_to_id"] == {f"[{lang}]": symbols.lang(i) for i, lang in enumerate(LANGS)}
@@ -143,7 +144,7 @@ def test_tokens_of_hard_lines_are_ours(exported: Path, published: Path) -> None:
     from tests.hub.test_export import ODD
 
     fast, processor = AutoTokenizer.from_pretrained(exported), vocabulary.load(published)
-    symbols = checkpoint.load_seq2seq(published)[1]
+    symbols = model_weights.load_seq2seq(published)[1]
     for line in [*ODD, *LINES[:4]]:
         wanted = [*pieces(processor, line), 2, symbols.lang(2)]
         assert fast(line, "[th]")["input_ids"] == wanted, repr(line[:100])
@@ -154,7 +155,7 @@ def test_tokens_of_hard_lines_are_ours(exported: Path, published: Path) -> None:
 
 def test_out_and_in_again_is_the_same(exported: Path, published: Path, tmp_path: Path) -> None:
     import_hf(ImportConfig(exported, tmp_path / "in"))
-    first, second = (checkpoint.load_seq2seq(x) for x in (published, tmp_path / "in"))
+    first, second = (model_weights.load_seq2seq(x) for x in (published, tmp_path / "in"))
     assert first[1] == second[1]
     one, two = first[0].state_dict(), second[0].state_dict()
     kept = [name for name in one if not name.startswith("lm_head.")]  # mBART has no place for it
@@ -191,7 +192,7 @@ def test_mbart_gives_the_same_logits_and_outputs_here(foreign: Path, vocab: Path
 
     import_hf(ImportConfig(foreign, tmp_path / "in"))
     theirs = MBartForConditionalGeneration.from_pretrained(foreign).eval()
-    model, symbols = checkpoint.load_seq2seq(tmp_path / "in")
+    model, symbols = model_weights.load_seq2seq(tmp_path / "in")
     assert (
         len(symbols.langs) == 25 and symbols.sentinels == 0 and symbols.langs[:4] == ("ar", "cs", "de", "en")
     )
@@ -239,7 +240,7 @@ def test_translate_and_pretraining_go_on_from_it(foreign: Path, shards: Path, tm
     words += ["objectives.mbart.tokens_per_sample=48", "train.updates=2", "train.batch_tokens=256"]
     words += ["model.precision=fp32", "train.warmup=1", "train.lr=1e-9"]
     assert pretrain(config.load(PretrainConfig, overrides=words)).counts["updates"] == 2  # type: ignore[union-attr]
-    old, new = (checkpoint.load_seq2seq(tmp_path / x) for x in ("in", "out"))
+    old, new = (model_weights.load_seq2seq(tmp_path / x) for x in ("in", "out"))
     assert new[1].langs == ("ar", "en", "th") and new[1].sentinels == 100
     rows = [m.encoder.tokens.weight[s.lang(s.langs.index("en"))] for m, s in (old, new)]
     assert torch.allclose(*rows, atol=1e-6)
@@ -254,7 +255,7 @@ def test_fairseq_gives_our_logits(vocab: Path, tmp_path: Path, scaled: bool) -> 
     out = tmp_path / "out"
     run_fairseq(ExportConfig(folder, out))
     hub = BARTModel.from_pretrained(str(out), "model.pt", str(out), bpe=None)
-    known, symbols = hub.task.source_dictionary, checkpoint.load_seq2seq(folder)[1]
+    known, symbols = hub.task.source_dictionary, model_weights.load_seq2seq(folder)[1]
     assert known.index("[th]") == symbols.mask + 2 and known.index("<mask>") == len(known) - 1
     source, target = [5, 77, 9, 30, 41], [8, 60, 4, 121]
     with torch.inference_mode():
@@ -368,7 +369,7 @@ def test_languages_are_those_of_the_tokens(copied: Path, tmp_path: Path) -> None
         import_hf(ImportConfig(copied, tmp_path / "out", ("en", "ro")))
     given = tuple(code.split("_")[0] for code in reversed(mbart.CC25))
     import_hf(ImportConfig(copied, tmp_path / "out", given))
-    assert checkpoint.load_seq2seq(tmp_path / "out")[1].langs == given
+    assert model_weights.load_seq2seq(tmp_path / "out")[1].langs == given
 
 
 def test_code_in_a_checkpoint_of_fairseq_is_refused_and_not_run(vocab: Path, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from xling.core.errors import UserError
-from xling.core.manifest import publish
+from xling.core.output.manifest import publish
 from xling.eval.report import frontier, stage
-from xling.eval.results import Score, write_scores
+from xling.eval.scores.score_file import Score, write_scores
 from xling.hub.measure import FILE, run
 from xling.hub.settings import MeasureConfig, TrimConfig
 from xling.hub.trim import run as trim

@@ -12,7 +12,7 @@ from xling import cli
 from xling.core.errors import UserError
 from xling.hub.merge import run, ties
 from xling.hub.settings import MergeConfig
-from xling.models import checkpoint
+from xling.models.files import model_weights
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_averages_are_weighted_and_load_like_any_model(three: list[Path], tmp_pa
     first, second, made = (weights(path) for path in (three[1], three[2], tmp_path / "out"))
     for name in first:
         torch.testing.assert_close(made[name], 0.75 * first[name] + 0.25 * second[name])
-    assert checkpoint.load_model(tmp_path / "out")[1] == checkpoint.load_model(three[0])[1]
+    assert model_weights.load_model(tmp_path / "out")[1] == model_weights.load_model(three[0])[1]
 
 
 def test_ties_worked_out() -> None:

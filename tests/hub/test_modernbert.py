@@ -11,15 +11,16 @@ from torch import Tensor
 
 from tests.hub.conftest import LABELS, ROWS
 from tests.hub.differences import largest
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.data.packing import pack, runs_of
 from xling.hub import configs, modernbert
 from xling.hub.export import run_hf
 from xling.hub.imports import run_hf as import_hf
 from xling.hub.settings import ExportConfig, ImportConfig
-from xling.models import checkpoint
-from xling.models.encoder import EncoderModel
+from xling.models.files import model_weights
+from xling.models.network.encoder import EncoderModel
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
@@ -160,7 +161,7 @@ def test_an_exported_model_gives_our_logits_and_comes_back_to_the_byte(modern: P
     batch = AutoTokenizer.from_pretrained(tmp_path / "hf")(texts, padding=True, return_tensors="pt")
     with torch.inference_mode():
         found = made.eval()(**batch).logits
-    ours = checkpoint.load_model(modern)[0].eval()
+    ours = model_weights.load_model(modern)[0].eval()
     for row, tokens in zip(found, batch["input_ids"].tolist(), strict=True):
         kept = [token for token in tokens if token != 1]
         assert len(kept) > 12 or len(kept) < 10

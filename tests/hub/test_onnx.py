@@ -12,8 +12,8 @@ import pytest
 from tests.hub import test_mbart
 from tests.hub.differences import largest
 from tests.hub.test_vectors_out import LINES, SHAPES, publish
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub import onnx
 from xling.hub.settings import ExportConfig
 from xling.transfer.backend import EncoderBackend

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from xling import cli
-from xling.core import manifest
+from xling.core.output import manifest
 
 # The Hub's client calls its HTTP library in an old way.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")

@@ -13,14 +13,14 @@ from xling import cli
 from xling.core.errors import UserError
 from xling.hub.quantize import run
 from xling.hub.settings import QuantizeConfig
-from xling.models import checkpoint
-from xling.models.int8 import Int8Linear, rounded
+from xling.models.files import model_weights
+from xling.models.network.int8 import Int8Linear, rounded
 from xling.transfer import tune
 
 
 def test_weights_come_back_rounded_to_eight_bits(model: Path, tmp_path: Path) -> None:
     made = run(QuantizeConfig(model, tmp_path / "out"))
-    before, after = (checkpoint.load_model(path)[0].state_dict() for path in (model, tmp_path / "out"))
+    before, after = (model_weights.load_model(path)[0].state_dict() for path in (model, tmp_path / "out"))
     assert before.keys() == after.keys()
     for name, weight in before.items():
         if weight.dim() == 2:
@@ -35,7 +35,7 @@ def test_weights_come_back_rounded_to_eight_bits(model: Path, tmp_path: Path) ->
 def test_the_same_integers_are_computed_with(model: Path, tmp_path: Path) -> None:
     run(QuantizeConfig(model, tmp_path / "out"))
     first, second = (
-        Int8Linear(checkpoint.load_model(path)[0].encoder.layers[0].up) for path in (model, tmp_path / "out")
+        Int8Linear(model_weights.load_model(path)[0].encoder.layers[0].up) for path in (model, tmp_path / "out")
     )
     assert torch.equal(first.values, second.values)
     torch.testing.assert_close(first.scales, second.scales)

@@ -14,7 +14,7 @@ from xling.core.errors import UserError
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.text import vocab
 
 LINES = (
@@ -57,7 +57,7 @@ def test_what_transformers_saved_is_read_with_equal_ids_and_logits(foreign: Path
         wanted = tokenizer(line, add_special_tokens=False)["input_ids"]
         if "<unk>" not in line:  # written out, transformers reads it as a special
             assert ids_of(tmp_path / "in", line) == wanted, line
-    model, _ = checkpoint.load_model(tmp_path / "in")
+    model, _ = model_weights.load_model(tmp_path / "in")
     theirs = AutoModelForMaskedLM.from_pretrained(foreign).eval()
     ids = torch.tensor([0, *ids_of(tmp_path / "in", LINES[0]), 2])
     with torch.inference_mode():
@@ -92,7 +92,7 @@ def test_rows_that_no_token_reads_are_left_out_and_told(
     model.save_pretrained(copy)
     run_hf(ImportConfig(copy, tmp_path / "in"))
     assert "35 rows behind <mask> are left out" in capsys.readouterr().err
-    ours, _ = checkpoint.load_model(tmp_path / "in")
+    ours, _ = model_weights.load_model(tmp_path / "in")
     assert torch.equal(ours.encoder.tokens.weight, model.get_input_embeddings().weight[:size])
 
 

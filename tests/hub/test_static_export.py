@@ -15,17 +15,17 @@ import pytest
 import torch
 
 from xling import cli
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub import card, source, static_export
 from xling.hub.export import run_hf
-from xling.hub.modeling_static import StaticEncoderConfig, StaticEncoderModel, StaticSentences
 from xling.hub.settings import ExportConfig, ImportConfig
-from xling.models import static
-from xling.models.static_config import StaticConfig
-from xling.models.static_matching import matched_all
-from xling.models.static_vectors import unit, word_hash
-from xling.text import han
+from xling.static import encoder_files
+from xling.static.matching import matched_all
+from xling.static.modeling_static import StaticEncoderConfig, StaticEncoderModel, StaticSentences
+from xling.static.shape import StaticConfig
+from xling.static.vectors import unit, word_hash
+from xling.text.words import han
 
 TEXTS = (
     "The old woman sees a red boat near the river.", "the a the", "جارتي تبيع خبزا", "หญิงชราเห็นเรือ 12", "圖書館 図書",
@@ -62,7 +62,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     with manifest.publish(folder / "model", "pretrain static", {}, [folder / "rows"]) as made:
         share = {word_hash("the"): 0.05, word_hash("圖書"): 0.01}
-        static.save(static.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path)
+        encoder_files.save(encoder_files.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path)
     return folder / "model"
 
 
@@ -92,7 +92,7 @@ def computed(exported: Path, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_programs_without_xling_compute_our_vectors(encoder: Path, exported: Path, tmp_path: Path) -> None:
-    made, ours = computed(exported, tmp_path), static.load(encoder)
+    made, ours = computed(exported, tmp_path), encoder_files.load(encoder)
     vectors = unit(ours.sentences(TEXTS)).numpy()
     lengths = np.linalg.norm(vectors, axis=1)
     assert np.abs(lengths[[0, 1, 2, 3, 4, 6, 7, 8]] - 1).max() < 1e-5 and lengths[5] == 0
@@ -114,7 +114,7 @@ def test_every_chinese_character_has_the_same_form(exported: Path) -> None:
 
 def test_an_export_comes_back_unchanged(encoder: Path, exported: Path, tmp_path: Path) -> None:
     source.run_hf(ImportConfig(exported, tmp_path / "back"))
-    before, after = static.load(encoder), static.load(tmp_path / "back")
+    before, after = encoder_files.load(encoder), encoder_files.load(tmp_path / "back")
     assert torch.equal(before.table, after.table)
     assert (before.cfg, before.share) == (after.cfg, after.share)
 
@@ -152,9 +152,9 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
 
 def test_portable_code_names_neither_xling_nor_packages_for_types() -> None:
     code = (
-        '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.han import simplified\n\n'
+        '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplified\n\n'
     )
-    code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core import code\n\nx = 1\n"
+    code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core.output import source_version as code\n\nx = 1\n"
     made = static_export.portable(code)
     assert made.startswith("# From xling ")
     assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplified\n\nx = 1\n'
@@ -220,7 +220,7 @@ def test_other_exports_say_that_the_encoder_is_static(
 
 def test_the_classes_work_here_as_well(encoder: Path) -> None:
     """The exported classes are those of this repository; `computed` runs their copies."""
-    ours = static.load(encoder)
+    ours = encoder_files.load(encoder)
     config = StaticEncoderConfig(**{"dim": 24, "bits": 12, "sketch": 16, "num_frequent": len(ours.share)})
     model = StaticEncoderModel(config)
     model.table.data.copy_(ours.table)

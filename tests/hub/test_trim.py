@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from tests.hub.test_mbart import publish
-from xling.core import config
 from xling.core.errors import UserError
+from xling.core.settings import config
 from xling.data.packing import pack, pack_seq2seq
 from xling.hub.trim import TrimConfig, kept_pieces, run, write_vocabulary
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
 from xling.transfer import tune
@@ -24,7 +24,7 @@ from xling.transfer.encode import pieces
 
 def scores(folder: Path, text: str) -> tuple[list[str], torch.Tensor]:
     """The pieces of a text, and the logits (length, length) of each of them at each place."""
-    model, processor = checkpoint.load_model(folder)[0].eval(), vocabulary.load(folder)
+    model, processor = model_weights.load_model(folder)[0].eval(), vocabulary.load(folder)
     tokens = [0, *pieces(processor, text)[:60], 2]
     example = {"id": np.array([0]), "tokens": np.array(tokens), "positions": np.arange(len(tokens))}
     with torch.inference_mode():
@@ -92,7 +92,7 @@ def test_a_decoder_keeps_its_language_tokens(vocab: Path, corpus: Path, tmp_path
     folder = publish(tmp_path / "m", vocab)
     made = run(TrimConfig(folder, tmp_path / "out", {"en": (str(corpus / "en.txt"),)}))
     assert made.counts["vocabulary"] < made.counts["vocabulary_before"]
-    (old, before), (new, after) = (checkpoint.load_seq2seq(x) for x in (folder, tmp_path / "out"))
+    (old, before), (new, after) = (model_weights.load_seq2seq(x) for x in (folder, tmp_path / "out"))
     assert after.langs == before.langs and after.sentinels == before.sentinels
     processors = [vocabulary.load(x) for x in (folder, tmp_path / "out")]
     line = "The old woman sees a red boat near the river."

@@ -11,11 +11,11 @@ import pytest
 
 from tests.hub.differences import largest
 from tests.hub.test_mbart import shake
-from xling.core import manifest
+from xling.core.output import manifest
 from xling.hub.export import run_hf
 from xling.hub.settings import ExportConfig
-from xling.models import checkpoint
-from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.files import model_weights
+from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.text import vocab as vocabulary
 from xling.transfer.backend import EncoderBackend
 
@@ -40,7 +40,7 @@ def publish(folder: Path, vocab: Path, **more: Any) -> Path:
     shake(model)
     with manifest.publish(folder, "test", {}, []) as made:
         vocabulary.copy(vocab, made.path)
-        checkpoint.save_model(made.path / "model.pt", model, ["en"], made.path)
+        model_weights.save_model(made.path / "model.pt", model, ["en"], made.path)
         made.counts["langs"] = ["en"]
     return folder
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub import charsmap, imports, vocabulary
 from xling.hub.settings import ImportConfig, TokenizerConfig
-from xling.models.checkpoint import load_model
+from xling.models.files.model_weights import load_model
 from xling.text import vocab
 
 SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]

@@ -19,8 +19,9 @@ from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig
 from xling.hub.source import run_xlm
-from xling.models import checkpoint
-from xling.text import moses, vocab
+from xling.models.files import model_weights
+from xling.text import vocab
+from xling.text.tokenizers import moses
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import pieces
@@ -91,7 +92,7 @@ def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path)
             if len(ids) > 2:
                 assert largest(mine[row], states.mean(0)) <= 1e-5, line
     assert len(seen) > 30
-    assert len(processor._order) == len(checkpoint.load_model(tmp_path / "in")[0].encoder.tokens.weight)
+    assert len(processor._order) == len(model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight)
 
 
 def written_by_xlm(folder: Path, theirs: Path, prefix: str = "") -> Path:

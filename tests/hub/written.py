@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from xling.models import checkpoint
-from xling.models.generate import generate_all
-from xling.models.search import Search
+from xling.models.files import model_weights
+from xling.models.generate.decode import generate_all
+from xling.models.generate.settings import Search
 from xling.text import vocab
 from xling.transfer.encode import pieces
 
@@ -26,7 +26,7 @@ def compare(published: Path, exported: Path, lines: Sequence[str], beam: int, ta
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     theirs, fast = (c.from_pretrained(exported) for c in (AutoModelForSeq2SeqLM, AutoTokenizer))
-    model, symbols = checkpoint.load_seq2seq(published)
+    model, symbols = model_weights.load_seq2seq(published)
     sources = [np.array(pieces(vocab.load(published), line)) for line in lines]
     search = Search(beam=beam, max_len_a=0, max_len_b=50)
     tags = [[tag] * len(lines)] if tag else []

@@ -10,8 +10,7 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="triton is a part of torch for CUDA alone")
 
-from xling.models import loss
-from xling.models.gpu import kernels
+from xling.models.network import gpu_kernels, loss
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -34,9 +33,9 @@ def test_losses_and_gradients_are_those_of_torch(
     wanted_rows = torch.empty(7, dtype=torch.float64, device=DEVICE)
     added = loss._losses(wanted, bias.double(), target, wanted_rows, grad_bias, smoothing)
     found = torch.full((7,), torch.nan, device=DEVICE)
-    only = kernels.cross_entropy(logits, bias, target, found, smoothing, gradients=False)
+    only = gpu_kernels.cross_entropy(logits, bias, target, found, smoothing, gradients=False)
     torch.testing.assert_close(found.double(), wanted_rows, rtol=1e-4, atol=1e-4)
-    again = kernels.cross_entropy(logits, bias, target, found, smoothing, gradients=True)
+    again = gpu_kernels.cross_entropy(logits, bias, target, found, smoothing, gradients=True)
     torch.testing.assert_close(found.double(), wanted_rows, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(only.double(), added.double(), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(again, only)

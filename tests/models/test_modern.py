@@ -14,11 +14,12 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.packing import pack
-from xling.models import attention, windows
-from xling.models.attention import Attention, attend
-from xling.models.encoder import Encoder, EncoderConfig, EncoderModel
-from xling.models.rope import rotated, rotation
-from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
+from xling.models import windows
+from xling.models.network import attention
+from xling.models.network.attention import Attention, attend
+from xling.models.network.encoder import Encoder, EncoderConfig, EncoderModel
+from xling.models.network.rope import rotated, rotation
+from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 
 MODERN: dict[str, Any] = {
     "norm": "unshifted", "biases": False, "pre_norm": True, "first_norm": False, "positions": "rope",

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 
 from xling.data.packing import pack, runs_of
-from xling.models.attention import Attention, attend
-from xling.models.encoder import Encoder, EncoderConfig
-from xling.models.int8 import quantised
-from xling.models.positions import Relative
+from xling.models.network.attention import Attention, attend
+from xling.models.network.encoder import Encoder, EncoderConfig
+from xling.models.network.int8 import quantised
+from xling.models.network.positions import Relative
 
 SHAPE = {
     "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative", "ffn": "gated_gelu",

@@ -10,10 +10,11 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from xling.core.errors import UserError
-from xling.models import published, shape
-from xling.models.encoder import FFNS, NORMS, POSITIONS, EncoderConfig
+from xling.models import shape
+from xling.models.files import model_folder
+from xling.models.network.encoder import FFNS, NORMS, POSITIONS, EncoderConfig
+from xling.models.network.seq2seq import Seq2SeqConfig
 from xling.models.parts import PARTS
-from xling.models.seq2seq import Seq2SeqConfig
 from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, Shape
 from xling.transfer.plans import start_of
@@ -93,13 +94,13 @@ def test_a_model_starts_from_one_of_the_same_meaning(name: str, tmp_path: Path) 
     other = not value if isinstance(value, bool) else f"{value}?" if isinstance(value, str) else value * 2
     theirs = SimpleNamespace(**{**asdict(ours), name: other})
     with pytest.raises(UserError, match=f"has model.{name}="):
-        published.check_settings(ours, theirs, True, tmp_path)
+        model_folder.check_settings(ours, theirs, True, tmp_path)
     if name in shape.names(only=[DECODER]):
-        published.check_settings(ours, theirs, False, tmp_path)
+        model_folder.check_settings(ours, theirs, False, tmp_path)
 
 
 def test_a_run_keeps_how_it_computes_and_takes_what_the_model_is(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"shape": asdict(Shape(dim=64, dropout=0.5, compile=False, task_adapter=3)), "langs": ["en"]}
-    monkeypatch.setattr(published, "check_model", lambda *_: found)
+    monkeypatch.setattr(model_folder, "check_model", lambda *_: found)
     wanted = ModelConfig(dropout=0.2, compile=True, checkpoint_activations=True, precision="fp32")
     assert start_of(Path("there"), wanted)[0] == replace(wanted, dim=64)

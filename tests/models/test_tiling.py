@@ -12,8 +12,8 @@ import torch
 from tests.training.conftest import settings
 from xling.core.errors import UserError
 from xling.models import tiling
-from xling.models.checkpoint import load_model, save_model
-from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.files.model_weights import load_model, save_model
+from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.training.assemble import build_trainer
 
 MODERN: dict[str, Any] = {

@@ -48,9 +48,9 @@ def _publish_teacher(folder: Path) -> None:
     """A model of random weights that are not small, ``teacher``, over the vocabulary of ``shards``."""
     import torch
 
-    from xling.core import manifest
-    from xling.models import checkpoint
-    from xling.models.encoder import EncoderConfig, EncoderModel
+    from xling.core.output import manifest
+    from xling.models.files import model_weights
+    from xling.models.network.encoder import EncoderConfig, EncoderModel
 
     torch.manual_seed(11)
     shape = EncoderConfig(layers=3, dim=48, heads=4, ffn_dim=64, max_positions=64, dropout=0.0)
@@ -62,7 +62,7 @@ def _publish_teacher(folder: Path) -> None:
     with manifest.publish(folder / "teacher", "pretrain", shape) as made:
         for name in ("dict.txt", "spm.model"):
             (made.path / name).write_bytes((folder / "shards" / name).read_bytes())
-        checkpoint.save_model(made.path / "model.pt", model, ["ar", "en", "th"], made.path)
+        model_weights.save_model(made.path / "model.pt", model, ["ar", "en", "th"], made.path)
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +100,7 @@ def refused() -> Callable[..., None]:
 
 def _recipe(data: Path, names: str, out: Path, *words: str) -> Any:
     """The settings of a tiny run of one or several objectives, joined by ``+``."""
-    from xling.core import config
+    from xling.core.settings import config
     from xling.objectives import OBJECTIVES
     from xling.training.settings import PretrainConfig
 

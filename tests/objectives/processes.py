@@ -13,8 +13,8 @@ from unittest import mock
 
 import torch
 
-from xling.core import job
-from xling.models.optim import XlingAdamW
+from xling.core import signals
+from xling.models.optim.adamw import XlingAdamW
 from xling.training import train
 from xling.training.update import Updates
 
@@ -55,7 +55,7 @@ def trained(
 
         def stopping(self: Updates, samples: list[Any]) -> bool:
             if stop and self._trainer.get_num_updates() == stop:
-                job.request_stop("test")
+                signals.request_stop("test")
             return make(self, samples)
 
         clip = XlingAdamW.clip_grad_norm
@@ -72,7 +72,7 @@ def trained(
                 mock.patch.object(XlingAdamW, "clip_grad_norm", noting),
             ):
                 train.run(cfg)
-        except job.Stopped:
+        except signals.Stopped:
             assert stop
 
     in_processes(world, work, fail)

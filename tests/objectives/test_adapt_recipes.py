@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from xling import cli
-from xling.core import manifest, pipeline
-from xling.eval.results import read_scores
+from xling.core.commands import pipeline
+from xling.core.output import manifest
+from xling.eval.scores.score_file import read_scores
 
 RECIPES = ("adapt_continue", "adapt_vocab", "adapt_madx", "adapt_fit", "distill")
 # An update takes milliseconds, and every training is a handful of them.

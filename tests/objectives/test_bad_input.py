@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xling.core.errors import UserError
-from xling.text.shards import EOS, ShardWriter
+from xling.text.files.shards import EOS, ShardWriter
 from xling.training import train
 from xling.training.assemble import build_trainer
 

@@ -16,7 +16,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 import xling.tasks.register  # noqa: F401 - what `fairseq-train --user-dir xling` imports
-from xling.models import running
+from xling.models.files import training_checkpoint
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import TaskConfig
 from xling.training import train
@@ -73,9 +73,9 @@ class StoppedError(Exception):
 def run(monkeypatch: pytest.MonkeyPatch, cfg: Any, stop_at: int | None = None) -> dict[str, Any] | None:
     """Train; returns the last state, or stops after the checkpoint of an update as a kill would."""
     states: dict[str, Any] = {}
-    original = running.Writer.save
+    original = training_checkpoint.Writer.save
 
-    def save(self: running.Writer, trainer: Any, *rest: Any) -> None:
+    def save(self: training_checkpoint.Writer, trainer: Any, *rest: Any) -> None:
         original(self, trainer, *rest)
         model = {k: v.clone() for k, v in trainer.get_model().state_dict().items()}
         moments = trainer.optimizer.state_dict()["adamw"]["state"]
@@ -84,7 +84,7 @@ def run(monkeypatch: pytest.MonkeyPatch, cfg: Any, stop_at: int | None = None) -
             raise StoppedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.Writer, "save", save)
+        patch.setattr(training_checkpoint.Writer, "save", save)
         if stop_at is None:
             train.run(cfg)
             return states

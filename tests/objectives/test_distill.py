@@ -12,11 +12,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.data.packing import pack
-from xling.models import checkpoint
-from xling.models.encoder import EncoderConfig, EncoderModel, projections
+from xling.models.files import model_weights
+from xling.models.network.encoder import EncoderConfig, EncoderModel, projections
 from xling.objectives.distill import hidden_loss, relation_loss, soft_loss, states_of
 from xling.training import train
 
@@ -111,7 +111,7 @@ def test_each_loss_alone_teaches(only: str, build: Any, bitext: Path) -> None:
     losses = [trainer.train_step([sample])["loss"] for _ in range(40)]
     assert losses[-1] < 0.6 * losses[0], losses[::10]
     taught = trainer.get_model().extras["distill"].teacher.state_dict()
-    before = checkpoint.load_model(bitext.parent / "teacher")[0].state_dict()
+    before = model_weights.load_model(bitext.parent / "teacher")[0].state_dict()
     assert all(torch.equal(weight, taught[name]) for name, weight in before.items())
 
 
@@ -133,7 +133,7 @@ def test_a_student_starts_from_chosen_layers_and_the_teacher_is_no_part_of_it(
     shape = ["model.layers=2", "model.dim=48", "model.heads=4", "model.ffn_dim=64", "model.dropout=0"]
     words = [*shape, f"init={teacher}", "init_layers=[0,2]", "train.lr=1e-12"]
     made: Any = train.run(recipe(bitext, "distill", tmp_path / "out", *words))
-    ours, theirs = (checkpoint.load_model(folder)[0].state_dict() for folder in (tmp_path / "out", teacher))
+    ours, theirs = (model_weights.load_model(folder)[0].state_dict() for folder in (tmp_path / "out", teacher))
     for mine, yours in ((0, 0), (1, 2)):
         for part in ("qkv.weight", "down.bias"):
             name = f"encoder.layers.{mine}.{part}"
@@ -166,7 +166,7 @@ def test_what_cannot_teach_is_refused(bitext: Path, recipe: Any, refused: Any, t
         (made.path / "spm.model").write_bytes((bitext / "spm.model").read_bytes())
         lines = (bitext / "dict.txt").read_text(encoding="utf-8").splitlines(keepends=True)
         (made.path / "dict.txt").write_text("".join(lines[::-1]), encoding="utf-8")
-        model = checkpoint.load_model(teacher)[0]
-        checkpoint.save_model(made.path / "model.pt", model, ["en"], made.path)
+        model = model_weights.load_model(teacher)[0]
+        model_weights.save_model(made.path / "model.pt", model, ["en"], made.path)
     other = f"objectives.distill.teacher={tmp_path}/other"
     refused("was trained with vocabulary", bitext, "distill", tmp_path / "out", other)

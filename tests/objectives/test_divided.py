@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from tests.objectives.processes import losses, published, trained
-from xling.models import divided, marked, running
-from xling.models.divided import Divided
+from xling.models.files import checksummed_file, sharded_state, training_checkpoint
+from xling.models.files.sharded_state import Divided
 
 RUN = (
     "model.dropout=0",
@@ -108,14 +108,14 @@ def test_what_is_not_whole_is_passed_over(sharded: Any, tmp_path: Path, harm: st
     begun = tmp_path / "begun"
 
     def note(rank: int) -> None:
-        read = divided.read
+        read = sharded_state.read
 
         def noting(path: Path, like: Any) -> Any:
             if path.name.startswith("update"):
                 begun.write_text(path.name)
             return read(path, like)
 
-        pytest.MonkeyPatch().setattr(divided, "read", noting)
+        pytest.MonkeyPatch().setattr(sharded_state, "read", noting)
 
     trained(cfg, 2, before=note)
     assert begun.read_text() == "update-00000002.parts"
@@ -140,7 +140,7 @@ def test_training_goes_on_while_the_parts_are_written(sharded: Any, tmp_path: Pa
     """The first write ends only when the training asks for the second."""
 
     def before(rank: int) -> None:
-        asked, save = threading.Event(), running.Writer.save
+        asked, save = threading.Event(), training_checkpoint.Writer.save
 
         def saving(self: Any, trainer: Any, *given: Any) -> None:
             if trainer.get_num_updates() == 4:
@@ -150,7 +150,7 @@ def test_training_goes_on_while_the_parts_are_written(sharded: Any, tmp_path: Pa
         def hold() -> None:
             assert asked.wait(60)
 
-        pytest.MonkeyPatch().setattr(running.Writer, "save", saving)
+        pytest.MonkeyPatch().setattr(training_checkpoint.Writer, "save", saving)
         at_update(2, hold)
 
     straight, cfg = sharded("straight"), sharded("out")
@@ -179,10 +179,10 @@ def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(sharded: An
     trained(straight, 2)
     trained(cfg, 2, stop=3)
     newest = partial / "update-00000004.parts"
-    state = divided.read(newest, lambda place, tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
+    state = sharded_state.read(newest, lambda place, tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
     for kept in partial.glob("update*"):
         shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
-    marked.write_marked(newest.with_suffix(".pt"), state)
+    checksummed_file.write_marked(newest.with_suffix(".pt"), state)
     trained(cfg, 2)
     found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
@@ -195,5 +195,5 @@ def test_an_index_makes_nothing_but_what_belongs_into_one(tmp_path: Path) -> Non
 
     (tmp_path / "index").write_bytes(pickle.dumps(Evil()))
     with (tmp_path / "index").open("rb") as handle, pytest.raises(pickle.UnpicklingError, match="mkdir"):
-        divided._Index(handle).load()
+        sharded_state._Index(handle).load()
     assert not (tmp_path / "made").exists()

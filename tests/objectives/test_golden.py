@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from xling.data.masking import MaskRule
 from xling.data.packing import pack
-from xling.models.loss import linear_cross_entropy
+from xling.models.network.loss import linear_cross_entropy
 from xling.objectives import alm, btmlm, camlm, clm, clpc, clwr, hictl, mmlm, tlm, xlco, xmlm
 from xling.objectives.pairs import Pair
 from xling.training.assemble import build_trainer
@@ -204,7 +204,7 @@ def doubles(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def test_linear_cross_entropy_equals_torch_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xling.models.loss.CHUNK_BYTES", {"cpu": 4 * 9 * 2})  # two rows a chunk
+    monkeypatch.setattr("xling.models.network.loss.CHUNK_BYTES", {"cpu": 4 * 9 * 2})  # two rows a chunk
     hidden, weight, bias = doubles(5, 3), doubles(9, 3, seed=1), doubles(9, seed=2)
     target = torch.tensor([0, 8, 3, 3, 1])
     total, rows = linear_cross_entropy(hidden, weight, bias, target)

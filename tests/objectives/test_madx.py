@@ -10,10 +10,11 @@ import torch
 
 from tests.rows import Sentence
 from xling import cli
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.models import adapters, checkpoint
-from xling.models.encoder import EncoderModel
+from xling.core.output import manifest
+from xling.models.files import model_weights
+from xling.models.network import adapters
+from xling.models.network.encoder import EncoderModel
 from xling.training import assemble, train
 from xling.transfer import swap, tune
 from xling.transfer.settings import TuneConfig
@@ -42,7 +43,7 @@ def steps(bitext: Path, recipe: Any, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def state(folder: Path) -> dict[str, torch.Tensor]:
-    return checkpoint.load_model(folder)[0].state_dict()
+    return model_weights.load_model(folder)[0].state_dict()
 
 
 def test_only_the_adapters_have_learned(steps: Path) -> None:
@@ -137,8 +138,8 @@ def test_what_does_not_fit_is_refused(steps: Path, bitext: Path, recipe: Any, tm
         for name in ("dict.txt", "spm.model"):
             (made.path / name).write_bytes((steps / "en" / name).read_bytes())
         vocab_size = len(state(steps / "en")["encoder.tokens.weight"])
-        other = EncoderModel(checkpoint.load_model(steps / "en")[0].cfg, vocab_size)
-        checkpoint.save_model(made.path / "model.pt", other, ["ar"], made.path)
+        other = EncoderModel(model_weights.load_model(steps / "en")[0].cfg, vocab_size)
+        model_weights.save_model(made.path / "model.pt", other, ["ar"], made.path)
     with pytest.raises(
         UserError, match=r"has adapters that were trained with other frozen weights than .*task: .* differs"
     ):

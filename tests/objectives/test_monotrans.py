@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from tests.rows import Sentence
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.corpora.binarize import BinarizeConfig
 from xling.corpora.binarize import run as binarize
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.text.vocab import VocabConfig, vocab_digest
 from xling.text.vocab import run as make_vocab
 from xling.training import train
@@ -42,7 +42,7 @@ def steps(corpus: Path, recipe: Any, tmp_path_factory: pytest.TempPathFactory) -
 
 def test_step_two_learns_embeddings_and_leaves_the_body(steps: Path) -> None:
     body, embeddings = (
-        checkpoint.load_model(steps / name)[0].state_dict() for name in ("body", "embeddings")
+        model_weights.load_model(steps / name)[0].state_dict() for name in ("body", "embeddings")
     )
     learned = {"encoder.tokens.weight", "lm_head.weight", "lm_head.bias"}
     assert body.keys() == embeddings.keys()
@@ -60,7 +60,7 @@ def test_steps_three_and_four_predict_in_the_second_language(steps: Path, tmp_pa
     ] * 4
     cfg = TuneConfig(lr=1e-3, epochs=1, batch_rows=4, freeze_embeddings=True, precision="fp32")
     (tuned,) = tune.fit(steps / "body", "classify", ("boat", "bread"), rows, cfg)
-    body, _ = checkpoint.load_model(steps / "body")
+    body, _ = model_weights.load_model(steps / "body")
     assert torch.equal(tuned.model.encoder.tokens.weight, body.encoder.tokens.weight)
     assert not torch.equal(tuned.model.encoder.layers[0].up.weight, body.encoder.layers[0].up.weight)
     task = tmp_path / "task"
@@ -69,7 +69,7 @@ def test_steps_three_and_four_predict_in_the_second_language(steps: Path, tmp_pa
     made_of = swap.run(swap.SwapConfig(str(task), str(tmp_path / "swapped"), str(steps / "embeddings")))
     assert made_of.counts["langs"] == ["ar"]
     swapped = tune.load(tmp_path / "swapped", "ar")
-    embeddings, _ = checkpoint.load_model(steps / "embeddings")
+    embeddings, _ = model_weights.load_model(steps / "embeddings")
     assert torch.equal(swapped.model.encoder.tokens.weight, embeddings.encoder.tokens.weight)
     assert torch.equal(swapped.model.encoder.layers[0].up.weight, tuned.model.encoder.layers[0].up.weight)
     assert torch.equal(swapped.model.classifier.weight, tuned.model.classifier.weight)
@@ -89,6 +89,6 @@ def test_another_vocabulary_or_shape_is_refused_unless_the_body_is_frozen(
 def test_frozen_embeddings_stay(steps: Path, recipe: Any, tmp_path: Path) -> None:
     cfg = recipe(steps / "en", "mmlm", tmp_path / "out", f"init={steps}/body", "freeze=embeddings")
     train.run(cfg)
-    old, new = (checkpoint.load_model(path)[0] for path in (steps / "body", tmp_path / "out"))
+    old, new = (model_weights.load_model(path)[0] for path in (steps / "body", tmp_path / "out"))
     assert torch.equal(old.encoder.tokens.weight, new.encoder.tokens.weight)
     assert not torch.equal(old.encoder.layers[0].up.weight, new.encoder.layers[0].up.weight)

@@ -18,10 +18,10 @@ from benchmarks.ranks import MODES, count
 from benchmarks.traffic import Traffic
 from tests.objectives.processes import in_processes, losses, published, trained
 from xling import compat
-from xling.core import job
+from xling.core import signals
 from xling.core.errors import UserError
-from xling.models import averaging, ddp
-from xling.models.optim import NotFiniteError
+from xling.models.distributed import gradient_averaging, processes
+from xling.models.optim.adamw import NotFiniteError
 from xling.objectives.base import XlingTask
 from xling.training import train
 from xling.training.assemble import build_trainer
@@ -41,14 +41,14 @@ def keep_state(out: Path) -> Callable[[int], None]:
     """Make a training in this process keep its last state beside ``out``."""
     folder = out.with_name(f"{out.name}.states")
     folder.mkdir(exist_ok=True)
-    original = train.checkpoint.save_model
+    original = train.model_weights.save_model
 
     def kept(path: Path, model: Any, *rest: Any) -> None:
         torch.save(dict(model.state_dict()), folder / "last.pt")
         original(path, model, *rest)
 
     def patch(rank: int) -> None:
-        train.checkpoint.save_model = kept  # type: ignore[assignment]
+        train.model_weights.save_model = kept  # type: ignore[assignment]
 
     return patch
 
@@ -105,7 +105,7 @@ def test_fairseqs_limit_holds_without_a_gpu() -> None:
         from fairseq.distributed import utils
 
         compat.install()
-        with ddp.process_group():
+        with processes.process_group():
             assert utils.all_gather_list("x" * 16_000) == ["x" * 16_000] * 2
             with pytest.raises(ValueError, match="exceeds max_size"):
                 utils.all_gather_list("x" * 16_384)
@@ -131,13 +131,13 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
                         ids = sorted(sample["id"].tolist()) if sample else []
                         seen.write(json.dumps([update, number, rank, ids]) + "\n")
                 if update == stop:
-                    job.request_stop("test")
+                    signals.request_stop("test")
                 return make(self, samples)
 
             Updates.make = noting  # type: ignore[method-assign]
             try:
                 train.run(cfg)
-            except job.Stopped:
+            except signals.Stopped:
                 assert stop < total
 
         return work
@@ -222,12 +222,12 @@ def test_translations_that_processes_keep_survive_a_stop(recipe: Any, bitext: Pa
 
 
 def test_the_first_process_alone_translates_the_tests(recipe: Any, bitext: Path, tmp_path: Path) -> None:
-    from xling.transfer import mt
+    from xling.transfer.translation import supervised
 
     for side, text in (("en", "a cat"), ("ar", "b")):
         (tmp_path / f"t.{side}").write_text(f"{text}\n", encoding="utf-8")
     like = recipe(bitext, "translation", tmp_path / "none", "train.updates=2", "train.valid_every=2")
-    cfg = mt.MtConfig(
+    cfg = supervised.MtConfig(
         str(bitext),
         str(tmp_path / "mt"),
         tokens_per_sample=64,
@@ -235,7 +235,7 @@ def test_the_first_process_alone_translates_the_tests(recipe: Any, bitext: Path,
         model=like.model,
         train=like.train,
     )
-    in_processes(2, lambda rank: mt.run(cfg) and None)
+    in_processes(2, lambda rank: supervised.run(cfg) and None)
     assert (tmp_path / "mt" / "scores.json").is_file()
     assert not (tmp_path / "mt.train").exists()
 
@@ -362,7 +362,7 @@ def test_gradients_are_exchanged_while_the_backward_pass_goes_on(
 
     def work(rank: int) -> None:
         torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
-        monkeypatch.setattr(averaging, "BUCKET_BYTES", 1)  # a bucket for each parameter
+        monkeypatch.setattr(gradient_averaging, "BUCKET_BYTES", 1)  # a bucket for each parameter
         trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.accumulate=2"), tmp_path)
         batches = trainer.get_train_iterator(1, load_dataset=True).next_epoch_itr()
         trainer.begin_epoch(1)
@@ -389,7 +389,7 @@ def test_a_faster_process_counts_how_long_it_waits(
         if rank == 1:
             monkeypatch.setattr(XlingTask, "train_step", slow_step)
         train.run(recipe(bitext, "mmlm", tmp_path / "out", "train.updates=2", "train.valid_every=2"))
-        (tmp_path / str(rank)).write_text(str(ddp.waited_s()))
+        (tmp_path / str(rank)).write_text(str(processes.waited_s()))
 
     in_processes(2, work)
     fast, slow = (float((tmp_path / str(rank)).read_text()) for rank in (0, 1))
@@ -432,7 +432,7 @@ def test_processes_that_make_no_equal_copies_are_refused(
     message: str,
 ) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    monkeypatch.setattr(ddp, "size", lambda: 2)
+    monkeypatch.setattr(processes, "size", lambda: 2)
     with pytest.raises(UserError, match=message):
         build_trainer(recipe(bitext, "mmlm", tmp_path, *words), tmp_path)
 
@@ -441,7 +441,7 @@ def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Pat
     from torch.distributed.tensor import DTensor  # here: every process imports what stands above
 
     def work(rank: int) -> None:
-        with ddp.process_group():
+        with processes.process_group():
             trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.sharding=full"), tmp_path)
             encoder, criterion = trainer.get_model().encoder, trainer.get_criterion()
             weights = encoder.tokens.weight, encoder.layers[0].up.weight
@@ -468,7 +468,7 @@ def test_the_momentum_encoder_is_sharded_too(recipe: Any, bitext: Path, tmp_path
     from torch.distributed.tensor import DTensor
 
     def work(rank: int) -> None:
-        with ddp.process_group():
+        with processes.process_group():
             words = ("train.sharding=full", "model.precision=bf16")
             trainer, task = build_trainer(recipe(bitext, "xlco", tmp_path, *words), tmp_path)
             state = trainer.get_model().extras["xlco"]
@@ -476,7 +476,7 @@ def test_the_momentum_encoder_is_sharded_too(recipe: Any, bitext: Path, tmp_path
             kinds: list[type] = []
             trainer.get_criterion().around(lambda: kinds.extend(type(p) for p in slow))
             assert set(kinds) == {DTensor}, "gathered with the weights outside of layers"
-            assert sum(ddp.local(p).numel() for p in slow) < 0.6 * sum(p.numel() for p in slow)
+            assert sum(processes.local(p).numel() for p in slow) < 0.6 * sum(p.numel() for p in slow)
             dataset, seen = task.build_dataset("valid"), list[torch.dtype]()
             state.slow[0].layers[0].register_forward_hook(lambda *given: seen.append(given[2].dtype))
             trainer.get_criterion().around(state.key, dataset.collater([dataset[0]])["key"])
@@ -490,11 +490,11 @@ def test_processes_agree_whether_all_hold_some_of_a_tensor() -> None:
     from torch.distributed.tensor import Shard, distribute_tensor
 
     def work(rank: int) -> None:
-        with ddp.process_group():
+        with processes.process_group():
             mesh = init_device_mesh("cpu", (2,))
             for rows, everywhere in ((1, False), (2, True), (3, True)):
                 cut = distribute_tensor(torch.ones(rows, 4), mesh, [Shard(0)])
-                assert ddp.is_everywhere(cut) == everywhere
-            assert ddp.is_everywhere(torch.ones(1)) and not ddp.is_everywhere(torch.ones(0))
+                assert processes.is_everywhere(cut) == everywhere
+            assert processes.is_everywhere(torch.ones(1)) and not processes.is_everywhere(torch.ones(0))
 
     in_processes(2, work)

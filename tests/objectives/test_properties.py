@@ -18,7 +18,7 @@ from xling.data.masking import MaskRule
 from xling.objectives import camlm, clpc, mmlm, multi, tlm, xmlm
 from xling.objectives.pairs import Pair
 from xling.objectives.stream import Stream
-from xling.text import shards
+from xling.text.files import shards
 
 VOCAB, MASK = 60, 59
 UNITS = ("token", "word", "span")

@@ -14,10 +14,11 @@ import torch
 import yaml
 
 from xling import cli
-from xling.core import config, pipeline
-from xling.core.answer import Answer
+from xling.core.commands import pipeline
 from xling.core.errors import UserError
-from xling.models import checkpoint
+from xling.core.output.answer import Answer
+from xling.core.settings import config
+from xling.models.files import model_weights
 from xling.objectives import OBJECTIVES
 from xling.training import assemble, train
 from xling.training.settings import PretrainConfig
@@ -122,8 +123,8 @@ def test_xnlg_runs_in_two_stages_and_leaves_the_encoder_bit_for_bit(bitext: Path
     assert list(settings) == ["stage1", "stage2"]
     first, second = (train.run(cfg) for cfg in settings.values())
     assert second.counts["frozen"]["parameters"] > 0
-    before, _ = checkpoint.load_model(tmp_path / "stage1")
-    after, symbols = checkpoint.load_seq2seq(tmp_path / "stage2")
+    before, _ = model_weights.load_model(tmp_path / "stage1")
+    after, symbols = model_weights.load_seq2seq(tmp_path / "stage2")
     ours, theirs = after.encoder.state_dict(), before.encoder.state_dict()
     assert (len(before.encoder.layers), len(after.encoder.layers)) == (4, 3)
     for name, weight in theirs.items():

@@ -18,10 +18,10 @@ from xling.core.sampling import rng
 from xling.data.masking import MaskRule
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import NUM_SENTINELS, Symbols
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.objectives import OBJECTIVES, dae, mass, mbart, seq2seq, span_corruption, translation
 from xling.objectives.pairs import Pair
-from xling.text.shards import Shard
+from xling.text.files.shards import Shard
 from xling.training import assemble, train
 
 SYMBOLS = Symbols(50, ("de", "en"))
@@ -262,7 +262,7 @@ def test_a_frozen_part_stays_bit_for_bit(part: str, recipe: Any, bitext: Path, t
     fresh, _ = assemble.build_trainer(recipe(bitext, "dae+xae", tmp_path / "other", init), tmp_path / "other")
     before, after = (
         fresh.get_model().state_dict(),
-        checkpoint.load_seq2seq(tmp_path / "stage2")[0].state_dict(),
+        model_weights.load_seq2seq(tmp_path / "stage2")[0].state_dict(),
     )
     for name, weight in after.items():
         in_decoder = name.startswith("decoder.")

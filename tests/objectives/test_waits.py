@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.objectives import waits
-from xling.models import attention, loss
+from xling.models.network import attention, loss
 from xling.objectives import OBJECTIVES
 
 WRITES = (

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from xling.core import config
 from xling.core.errors import UserError
+from xling.core.settings import config
 from xling.hub import checks
 from xling.hub.settings import TrimConfig
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.papers.bits import run
 from xling.papers.bits_settings import BitsConfig
 from xling.text import vocab as vocabulary
@@ -38,7 +38,7 @@ def trained(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPa
 def test_bits_are_those_of_the_losses_by_hand(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a b c\nthe sea and the land\n", encoding="utf-8")
     answer = run(BitsConfig(trained, {"en": (f"{tmp_path}/text",)}, tmp_path / "bits"))
-    model, _ = checkpoint.load_model(trained)
+    model, _ = model_weights.load_model(trained)
     processor, nats, half = vocabulary.load(trained), 0.0, model.cfg.dim // 2
     for text in ("a b c", "the sea and the land"):
         ids = torch.tensor([BOS, *pieces(processor, text), EOS])

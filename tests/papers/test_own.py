@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from xling.core.errors import UserError
-from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.network.encoder import EncoderConfig, EncoderModel
 
 MASK = 29
 SHAPE = {"layers": 1, "dim": 16, "heads": 2, "ffn_dim": 32, "dropout": 0.0, "max_positions": 8}

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.eval.results import Score, write_scores
-from xling.eval.suite import Example
+from xling.core.output import manifest
+from xling.eval.rows.suite import Example
+from xling.eval.scores.score_file import Score, write_scores
 from xling.papers import altered, pair
 from xling.papers.alteration import Alteration, relettered
 from xling.papers.altered import AlteredConfig

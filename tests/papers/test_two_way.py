@@ -9,8 +9,8 @@ import torch
 
 from xling.core.errors import UserError
 from xling.data.packing import pack
-from xling.models import checkpoint
-from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.files import model_weights
+from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.papers.bilm import example, loss_of
 from xling.papers.char_cnn import LONGEST, spelled
 from xling.papers.two_way import turned
@@ -101,9 +101,9 @@ def test_words_are_spelled_in_bytes_and_special_tokens_are_no_text() -> None:
 def test_a_checkpoint_keeps_the_spelling_and_so_does_its_random_control(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text("".join(f"{name} 1\n" for name in NAMES[4:-1]), encoding="utf-8")
     first = model(char_cnn=2, two_way=True)
-    checkpoint.save_model(tmp_path / "model.pt", first, ["en"], tmp_path)
-    again, _ = checkpoint.load_model(tmp_path)
-    random, _ = checkpoint.load_model(tmp_path, random_init=True)
+    model_weights.save_model(tmp_path / "model.pt", first, ["en"], tmp_path)
+    again, _ = model_weights.load_model(tmp_path)
+    random, _ = model_weights.load_model(tmp_path, random_init=True)
     ids = torch.arange(len(NAMES))
     assert torch.equal(again.encoder.tokens(ids), first.encoder.tokens(ids))
     assert torch.equal(random.encoder.tokens.bytes, first.encoder.tokens.bytes)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from xling.core import config, manifest
 from xling.core.errors import UserError
-from xling.eval import results
-from xling.eval.settings import EvalConfig
-from xling.models import checkpoint
+from xling.core.output import manifest
+from xling.core.settings import config
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import score_file
+from xling.models.files import model_weights
 from xling.papers import watch
 from xling.papers.watch import WatchConfig, arrived, run, snapshots_of
 from xling.training import train
@@ -30,7 +31,7 @@ def trained(shards: Path, tiny: list[str], tmp_path_factory: pytest.TempPathFact
 def test_a_training_leaves_models_behind(trained: Path) -> None:
     models = snapshots_of([trained])
     assert list(models) == [1, 3, 4] and models[4] == trained
-    weights = [checkpoint.load_model(path)[0].encoder.tokens.weight for path in models.values()]
+    weights = [model_weights.load_model(path)[0].encoder.tokens.weight for path in models.values()]
     assert all((a != b).any() for a, b in itertools.pairwise(weights))
     manifest.verify(trained)  # they are part of what is published
     with pytest.raises(UserError, match=r"train\.snapshots=9; valid: updates from 1 to train.updates=4"):
@@ -46,11 +47,11 @@ def test_losses_and_scores_become_curves(
         asked.append(cfg)
         (cfg.out / "tables").mkdir(parents=True)
         scores = [
-            results.Score("tatoeba", "de", "precision_at_1", 10.0 * int(name[1:]) + seed, 9, seed, name)
+            score_file.Score("tatoeba", "de", "precision_at_1", 10.0 * int(name[1:]) + seed, 9, seed, name)
             for name in ("u1", "u3", "u4")
             for seed in (1, 2)
         ]
-        results.write_scores(cfg.out / "tables" / "scores.json", scores, [])
+        score_file.write_scores(cfg.out / "tables" / "scores.json", scores, [])
 
     monkeypatch.setattr(watch, "evaluate", scored)
     run(WatchConfig((trained,), ("tatoeba",), tmp_path / "out"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from xling.core import pipeline
-from xling.core.stage import run_local
+from xling.core.commands import pipeline
+from xling.core.commands.runner import run_local
 
 pytestmark = pytest.mark.data
 WHY = pipeline.recipes()["why"]

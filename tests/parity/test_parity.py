@@ -23,7 +23,7 @@ from xling.data import noise
 from xling.data.masking import MaskRule
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.models.loss import linear_cross_entropy
+from xling.models.network.loss import linear_cross_entropy
 from xling.objectives import dae, mass, mbart, seq2seq, span_corruption, tlm, xlco
 from xling.objectives.pairs import Pair
 

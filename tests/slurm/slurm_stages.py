@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from xling.core import job
+from xling.core import signals
+from xling.core.commands.runner import Phase, Stage
 from xling.core.errors import UserError
-from xling.core.manifest import write_atomic
-from xling.core.stage import Phase, Stage
+from xling.core.output.manifest import write_atomic
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def count(cfg: CountConfig) -> str:
         starts.write(f"{done} {time.time()} {os.environ.get('SLURM_JOB_ID', '')}\n")
     if not cfg.polite:
         return _count(cfg, state, done, value)
-    with job.resumable():
+    with signals.resumable():
         return _count(cfg, state, done, value)
 
 
@@ -82,13 +82,13 @@ def _count(cfg: CountConfig, state: Path, done: int, value: str) -> str:
     for update in range(done + 1, cfg.updates + 1):
         value = hashlib.sha256(f"{value} {update}".encode()).hexdigest()
         time.sleep(seconds)
-        asked = bool(cfg.polite and job.stop_requested())
+        asked = bool(cfg.polite and signals.stop_requested())
         save = bool(cfg.save_every) and (update % cfg.save_every == 0 or asked)
         if save:
             write_atomic(state, f"{update} {value}")
-        job.beat(update, cfg.updates, "updates", tokens_per_s=512, saved=update if save else None)
+        signals.beat(update, cfg.updates, "updates", tokens_per_s=512, saved=update if save else None)
         if asked:
-            raise job.Stopped
+            raise signals.Stopped
     write_atomic(cfg.out / "result", value + "\n")
     return value
 
@@ -150,23 +150,23 @@ def lockstep(cfg: LockstepConfig) -> None:
     import torch
     import torch.distributed as dist
 
-    from xling.models import ddp
+    from xling.models.distributed import processes
 
     state = cfg.out / "state"
     done, value = (int(word) for word in state.read_text().split()) if state.exists() else (0, 0)
-    with job.watched(), ddp.process_group():
+    with signals.watched(), processes.process_group():
         for update in range(done + 1, cfg.updates + 1):
             time.sleep(cfg.seconds)
-            total = torch.tensor([update + ddp.rank()])
+            total = torch.tensor([update + processes.rank()])
             dist.all_reduce(total)
             value += int(total)
-            save = update % cfg.save_every == 0 and ddp.rank() == 0
+            save = update % cfg.save_every == 0 and processes.rank() == 0
             if save:
                 write_atomic(state, f"{update} {value}")
-            job.beat(update, cfg.updates, "updates", saved=update if save else None)
-        if ddp.rank() == 0:
+            signals.beat(update, cfg.updates, "updates", saved=update if save else None)
+        if processes.rank() == 0:
             write_atomic(cfg.out / "result", f"{value}\n")
-        ddp.wait()
+        processes.wait()
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from slurm_helpers import HERE, ROOT, require_slurm, start_bed, stop_bed, wait_u
 from slurm_stages import ASK, COUNT, MEAN, SHARDS, AskConfig, CountConfig, MeanConfig, ShardConfig
 
 from tests.slurm.testbed import bed
+from xling.core.commands.pipeline import Pipeline, Step
+from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
-from xling.core.pipeline import Pipeline, Step
-from xling.core.stage import STAGES
 from xling.slurm import commands, launch, states
 from xling.slurm.record import Run, open_run
 from xling.slurm.states import job_states

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from slurm_stages import COUNT, CountConfig
 
-from xling.core.config import to_dict
+from xling.core.settings.config import to_dict
 from xling.slurm import entry, queue, reconcile, stay
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan

@@ -15,13 +15,13 @@ import pytest
 from slurm_helpers import HERE, ROOT
 from slurm_stages import ASK, COUNT, SHARDS, AskConfig, CountConfig, ShardConfig
 
-from xling.core import job
-from xling.core.config import to_dict
+from xling.core import signals
+from xling.core.commands.pipeline import Pipeline
+from xling.core.commands.pipeline import Step as Planned
+from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
-from xling.core.pipeline import Pipeline
-from xling.core.pipeline import Step as Planned
-from xling.core.records import append_line, read_lines
-from xling.core.stage import STAGES, load
+from xling.core.output.records import append_line, read_lines
+from xling.core.settings.config import to_dict
 from xling.slurm import commands, decide, launch, reconcile, status
 from xling.slurm.element import _start
 from xling.slurm.record import Part, Run, Step, open_run
@@ -49,7 +49,7 @@ def test_phases_run_here(work: Path, cluster: str) -> None:
     cfg = ShardConfig(work / "corpus", 4, killed=(2,) if cluster == "local" else ())
     text = launch.submit_stage(SHARDS, [cfg], cluster, {"run": "here"})
     assert text == "here has ended well"
-    left = {job.VARIABLE, job.SLACK_VARIABLE} & set(os.environ)
+    left = {signals.VARIABLE, signals.SLACK_VARIABLE} & set(os.environ)
     assert not left, "the next training of this process would write the heartbeat of this part"
     assert sorted(p.name for p in cfg.out.glob("*.?") if not p.name.startswith("tries")) == [
         "merged.0",
@@ -167,7 +167,7 @@ def test_a_stopped_part_goes_on(work: Path, monkeypatch: pytest.MonkeyPatch) -> 
         if beats[-1] == (4, None):
             os.kill(os.getpid(), signal.SIGUSR2)
 
-    monkeypatch.setattr(job, "beat", beat)
+    monkeypatch.setattr(signals, "beat", beat)
     launch.submit_stage(COUNT, [cfg], "debug", {"run": "stop"})
     events = [e["event"] for e in opened("stop").steps["count"].part("run", 0).events()]
     assert events == ["start", "stopped", "start", "done"]
@@ -357,7 +357,7 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
     part = run.steps["count"].part("run", 0)
     running = JobState("RUNNING", "", "n1", 500)
     monkeypatch.setattr(status, "view_of", lambda run: View(jobs={"11": running}))
-    beat = job.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
+    beat = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
     part.heartbeat_path.write_text(json.dumps(to_dict(beat)))
     head, line = status.of_run(run).splitlines()[-2:]
     cells = {name: line[head.index(name) :].split("  ")[0] for name in head.split()}
@@ -370,7 +370,7 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
         "tokens/s": "3,912",
         "left": "0:05:00",
     }
-    old = job.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "", time.time() - 700)
+    old = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "", time.time() - 700)
     part.heartbeat_path.write_text(json.dumps(to_dict(old)))
     assert "no sign of life for 0:11:40" in status.of_run(run)
 
@@ -388,7 +388,7 @@ def test_attempts_are_bounded_unless_something_was_saved(work: Path) -> None:
         assert decided(step) == ([0], [])
     part.append("lost", reason="out of memory", counts=True, saved=0)
     assert decided(step) == ([], [0])
-    part.heartbeat_path.write_text(json.dumps(to_dict(job.Heartbeat(saved=40))))
+    part.heartbeat_path.write_text(json.dumps(to_dict(signals.Heartbeat(saved=40))))
     assert decided(step) == ([0], [])
     part.append("failed", reason="no such file", final=True, saved=40)
     assert decided(step) == ([], [0])
@@ -420,7 +420,7 @@ def test_record_lines_survive_many_writers(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
-        "from xling.core.records import append_line\n"
+        "from xling.core.output.records import append_line\n"
         "for i in range(200): append_line(Path(sys.argv[2]), {'who': sys.argv[3], 'i': i, 'text': 'é' * 300})\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(ROOT), str(path), str(n)]) for n in range(3)]

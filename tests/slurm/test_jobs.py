@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
-from xling.core.stage import STAGES
 from xling.slurm.jobs import DEFAULTS, Resources, Site, read_site
 
 PROFILE = """\

@@ -20,11 +20,11 @@ from test_cluster import expected_count, opened, outcome_of, running_count
 from tests.slurm.testbed import bed
 from tests.slurm.testbed.conf_files import Bed
 from xling import cli
+from xling.core.commands.pipeline import Pipeline
+from xling.core.commands.pipeline import Step as Planned
+from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
-from xling.core.lease import HeldError, lease_path
-from xling.core.pipeline import Pipeline
-from xling.core.pipeline import Step as Planned
-from xling.core.stage import STAGES
+from xling.core.output.lease import HeldError, lease_path
 from xling.slurm import commands, launch, queue, reconcile
 from xling.slurm.record import Step
 from xling.slurm.states import job_states, look

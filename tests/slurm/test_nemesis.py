@@ -15,7 +15,7 @@ from slurm_helpers import ROOT, require_slurm
 
 from tests.slurm.testbed import nemesis
 from tests.slurm.testbed.conf_files import Bed
-from xling.core.job import Heartbeat
+from xling.core.signals import Heartbeat
 
 SCHEDULES = 10
 

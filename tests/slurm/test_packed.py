@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from slurm_stages import SHARDS, ShardConfig
 from test_cluster import opened, outcome_of
 
-from xling.core.config import to_dict
 from xling.core.errors import UserError
+from xling.core.settings.config import to_dict
 from xling.slurm import decide, launch, queue, reconcile, status
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan

@@ -10,9 +10,9 @@ import pytest
 from slurm_stages import COUNT, MEAN, SHARDS, CountConfig, MeanConfig, ShardConfig
 
 from xling import cli
+from xling.core.commands.pipeline import Pipeline, Step
+from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
-from xling.core.pipeline import Pipeline, Step
-from xling.core.stage import STAGES
 from xling.slurm import launch, queue
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "slurm"

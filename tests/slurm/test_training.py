@@ -10,7 +10,8 @@ import pytest
 from slurm_helpers import wait_until
 
 from xling import cli
-from xling.core import config, manifest
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.slurm import commands, launch
 from xling.slurm.record import Run, Step, open_run
 

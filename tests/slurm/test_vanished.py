@@ -18,8 +18,8 @@ from slurm_stages import COUNT, CountConfig
 from test_cluster import expected_count, opened, running_count
 
 from tests.slurm.testbed import bed
-from xling.core import lease
-from xling.core.config import to_dict
+from xling.core.output import lease
+from xling.core.settings.config import to_dict
 from xling.slurm import decide, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Part, Run, StepPlan

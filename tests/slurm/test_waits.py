@@ -14,9 +14,9 @@ from slurm_stages import SHARDS, ShardConfig
 from test_cluster import opened, outcome_of
 from test_outage import Clock
 
-from xling.core import config
-from xling.core import job as core_job
-from xling.core.stage import STAGES, load, run_local
+from xling.core import signals as core_job
+from xling.core.commands.runner import STAGES, load, run_local
+from xling.core.settings import config
 from xling.slurm import element, entry, launch, queue, reconcile, record, stay
 from xling.slurm.jobs import Site
 from xling.slurm.record import Run, Step, StepPlan

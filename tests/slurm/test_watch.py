@@ -15,9 +15,9 @@ from slurm_stages import COUNT, LOCKSTEP, CountConfig, LockstepConfig
 from test_cluster import opened, outcome_of
 
 from tests.slurm.testbed import bed
-from xling.core import job, stacks
-from xling.core.config import to_dict
+from xling.core import signals, stacks
 from xling.core.errors import UserError
+from xling.core.settings.config import to_dict
 from xling.slurm import decide, element, launch, queue, reconcile, status, watch
 from xling.slurm.jobs import Resources, Site
 from xling.slurm.record import Part, Run, Step, StepPlan
@@ -52,7 +52,7 @@ def part(step: Step) -> Part:
 
 
 def write(part: Part, rank: int, due: float = 20.0, mark: str = MARK, **facts: object) -> None:
-    beat = job.Heartbeat(
+    beat = signals.Heartbeat(
         done=40,
         total=90,
         unit="updates",
@@ -154,7 +154,7 @@ def test_the_one_that_the_others_wait_for(
         write(part, rank)
         if stack:
             write_stack(part, rank, stack)
-            assert watcher.frames(job.Heartbeat(rank=rank)) == stack
+            assert watcher.frames(signals.Heartbeat(rank=rank)) == stack
     watcher.look(0.0)
     assert [beat.rank for beat in watcher.guilty(watcher.look(99.0))] == guilty
 
@@ -255,7 +255,7 @@ def test_a_node_that_computes_wrongly_is_left_out(
     part: Part, step: Step, monkeypatch: pytest.MonkeyPatch, rank: int
 ) -> None:
     def broken(*_: object) -> None:
-        raise job.BadNodeError("cuda:0 computes wrongly")
+        raise signals.BadNodeError("cuda:0 computes wrongly")
 
     monkeypatch.setattr(element, "_run", broken)
     names = {
@@ -272,13 +272,13 @@ def test_a_node_that_computes_wrongly_is_left_out(
         "RANK",
         "WORLD_SIZE",
         "LOCAL_RANK",
-        job.VARIABLE,
-        job.SLACK_VARIABLE,
+        signals.VARIABLE,
+        signals.SLACK_VARIABLE,
     ):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     key = step.arrays()[0]["key"]
-    with pytest.raises(job.BadNodeError):
+    with pytest.raises(signals.BadNodeError):
         element.Element(str(step.run.path), "count", "run", 0, key)()
     assert part.last()["event"] == ("lost" if rank else "failed")
     assert decide.bad_nodes([part]) == ["n4"]

@@ -14,7 +14,7 @@ from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.text import leaks
 from xling.text.leaks import Entry, Leaks
-from xling.text.units import hashed_units, units
+from xling.text.words.units import hashed_units, units
 
 WORDS = [f"{a}{b}{c}" for a in "bdkmst" for b in "aeiou" for c in "lnr"]
 LONG_ROWS = 40

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from xling.core import config
+from xling.core.settings import config
 from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.training.update import Updates

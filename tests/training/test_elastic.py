@@ -12,7 +12,7 @@ import pytest
 
 from tests.objectives.test_processes import in_processes
 from tests.training.conftest import settings, weights
-from xling.core import job
+from xling.core import signals
 from xling.training import train
 from xling.training.update import Updates
 
@@ -36,13 +36,13 @@ def train_until(cfg: Any, world: int, stop: int, told: Path) -> None:
             with (told / f"{world}-{rank}").open("a") as handle:
                 handle.write(json.dumps([done, rows]) + "\n")
             if done == stop:
-                job.request_stop("another number of processes")
+                signals.request_stop("another number of processes")
             return made
 
         Updates.make = noting  # type: ignore[method-assign]
         try:
             train.run(cfg)
-        except job.Stopped:
+        except signals.Stopped:
             assert stop
 
     in_processes(world, work)

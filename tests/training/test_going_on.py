@@ -14,16 +14,17 @@ import pytest
 import torch
 
 from tests.training.conftest import Killed, Pretrain, events, identical, stop_after, weights
-from xling.core import job, manifest
+from xling.core import signals
 from xling.core.errors import UserError
-from xling.models import marked, running
+from xling.core.output import manifest
+from xling.models.files import checksummed_file, training_checkpoint
 from xling.training import train
 
 
 def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
     """Change what a checkpoint holds, and give it the right checksum again."""
     state = torch.load(path, weights_only=True)
-    marked.write_marked(path, change(state))
+    checksummed_file.write_marked(path, change(state))
 
 
 def without(*keys: str) -> Callable[[Any], Any]:
@@ -91,10 +92,10 @@ def test_where_no_checkpoint_can_be_read_nothing_begins_anew_in_silence(
 
 
 def test_a_later_format_is_named(interrupted: Path, pretrain: Pretrain) -> None:
-    rewrite(interrupted / "update-00000008.pt", instead(running.FORMAT + 1, "extra_state", "format"))
+    rewrite(interrupted / "update-00000008.pt", instead(training_checkpoint.FORMAT + 1, "extra_state", "format"))
     with pytest.raises(
         UserError,
-        match=f"checkpoint format {running.FORMAT + 1}; valid: {running.FORMAT}; fix: continue with the version",
+        match=f"checkpoint format {training_checkpoint.FORMAT + 1}; valid: {training_checkpoint.FORMAT}; fix: continue with the version",
     ):
         pretrain("out")
 
@@ -148,7 +149,7 @@ def test_the_batches_of_an_update_stay_the_same(
     monkeypatch: pytest.MonkeyPatch, made: int, settings: tuple[int, int], processes: int, wanted: int | str
 ) -> None:
     """``settings``: train.accumulate of the run that wrote the checkpoint, and of the one that goes on."""
-    monkeypatch.setattr(running.ddp, "size", lambda: processes)
+    monkeypatch.setattr(training_checkpoint.processes, "size", lambda: processes)
     before, now = ({"train": {"accumulate": a, "updates": 9}} for a in settings)
     extra = {
         "processes": 2,
@@ -160,9 +161,9 @@ def test_the_batches_of_an_update_stay_the_same(
     run_key = {"config": now, "data": {}}
     if isinstance(wanted, str):
         with pytest.raises(UserError, match=wanted):
-            running._compare(extra, run_key, cfg, Path("update-1.pt"))
+            training_checkpoint._compare(extra, run_key, cfg, Path("update-1.pt"))
         return
-    assert running._compare(extra, run_key, cfg, Path("update-1.pt")) == wanted
+    assert training_checkpoint._compare(extra, run_key, cfg, Path("update-1.pt")) == wanted
 
 
 def test_other_code_is_told(
@@ -182,16 +183,16 @@ def test_a_checkpoint_without_room(
     pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stops: bool
 ) -> None:
     """The training goes on and tries again; it ends where the site says so."""
-    write = marked.write_hashed
+    write = checksummed_file.write_hashed
 
     def sometimes(state: Any, handle: Any) -> str:
         if state["optimizer_history"][-1]["num_updates"] in (8, 24):
             full()
         return write(state, handle)
 
-    monkeypatch.setattr(marked, "write_hashed", sometimes)
+    monkeypatch.setattr(checksummed_file, "write_hashed", sometimes)
     if stops:
-        monkeypatch.setenv(running.FULL_DISK_VARIABLE, "stop")
+        monkeypatch.setenv(training_checkpoint.FULL_DISK_VARIABLE, "stop")
         with pytest.raises(
             UserError, match=r"no room in .*out.partial .* after 8 updates: [\d,]+ bytes needed"
         ):
@@ -206,19 +207,19 @@ def test_a_checkpoint_without_room(
 
 def test_a_full_disk_is_named_and_no_position_in_a_file() -> None:
     with Path("/dev/full").open("wb", buffering=0) as handle, pytest.raises(OSError, match="No space left"):
-        marked.write_hashed({"a": torch.zeros(4096)}, handle)
+        checksummed_file.write_hashed({"a": torch.zeros(4096)}, handle)
 
 
 def test_a_heartbeat_never_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.reset()
-    monkeypatch.setenv(job.VARIABLE, str(tmp_path / "beat.json"))
+    signals.reset()
+    monkeypatch.setenv(signals.VARIABLE, str(tmp_path / "beat.json"))
     with monkeypatch.context() as patch:
-        patch.setattr(job, "write_private", full)
-        job.beat(1, 10, "updates", saved=1)
+        patch.setattr(signals, "write_private", full)
+        signals.beat(1, 10, "updates", saved=1)
     assert "the progress is not shown: No space left" in capsys.readouterr().err
-    job.beat(2, 10, "updates", saved=2)
-    found = job.read(tmp_path / "beat.json")
+    signals.beat(2, 10, "updates", saved=2)
+    found = signals.read(tmp_path / "beat.json")
     assert found is not None and found.saved == 2
-    job.reset()
+    signals.reset()

@@ -17,8 +17,9 @@ import pytest
 import torch
 
 from tests.training.conftest import Killed, Pretrain, events, identical, settings, stop_after, weights
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.training import phases, train
 from xling.training.batches import Batches
 from xling.training.settings import PhaseConfig, PretrainConfig, TrainConfig
@@ -191,7 +192,7 @@ def test_settings_out_of_range_are_named() -> None:
 def test_the_operations_of_an_update_are_those_that_torch_counts() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
-    from xling.models.encoder import EncoderConfig, EncoderModel
+    from xling.models.network.encoder import EncoderConfig, EncoderModel
     from xling.training import speed
 
     model = EncoderModel(
@@ -222,7 +223,7 @@ def test_the_log_says_rate_norm_and_utilisation(pretrain: Pretrain) -> None:
 def test_the_precision_is_said_and_another_one_warns(
     pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from xling.models import encoder
+    from xling.models.network import encoder
     from xling.training.log import Log
 
     write, shown = Log.write_train, list[str]()

@@ -129,7 +129,7 @@ def test_workers_make_the_same_batches_in_many_windows(shards: Path, monkeypatch
 
 
 def test_chunks_ask_for_long_stretches(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from xling.text import shards as files
+    from xling.text.files import shards as files
 
     monkeypatch.setattr(mixer, "WINDOW", 32)
     asked: list[tuple[int, int]] = []

@@ -18,9 +18,9 @@ import pytest
 import torch
 
 from tests.training.conftest import SCHEDULE, Killed, Pretrain, events, identical, stop_after, weights
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.models import checkpoint, marked
+from xling.core.output import manifest
+from xling.models.files import checksummed_file, model_weights
 from xling.training import log, train
 from xling.training.update import Updates
 
@@ -70,7 +70,7 @@ def test_killed_after_training_it_publishes_without_training_again(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "save_model", killed)
+        patch.setattr(model_weights, "save_model", killed)
         with pytest.raises(Killed):
             pretrain("out")
     monkeypatch.setattr(Updates, "make", killed)
@@ -115,7 +115,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
         train.Log = original  # type: ignore[misc]
     assert starts == [4]
     assert identical(resumed, weights(pretrain("straight")))
-    warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.marked"]
+    warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.files.checksummed_file"]
     assert len(warned) == (damage != "no mark")
     assert all("update-00000008.pt is damaged; taking the checkpoint before it" in text for text in warned)
 
@@ -178,7 +178,7 @@ def test_sigkill_at_random_updates_ends_in_the_same_weights(
 
 def test_training_does_not_wait_for_a_checkpoint(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first write ends only when more updates were made after it had begun."""
-    write, make, going_on, made = marked.write_hashed, Updates.make, threading.Event(), []
+    write, make, going_on, made = checksummed_file.write_hashed, Updates.make, threading.Event(), []
 
     def slow(*arguments: Any) -> str:
         assert going_on.wait(60), "training waited for the checkpoint"
@@ -191,7 +191,7 @@ def test_training_does_not_wait_for_a_checkpoint(pretrain: Pretrain, monkeypatch
         return make(self, samples)
 
     straight = weights(pretrain("straight"))
-    monkeypatch.setattr(marked, "write_hashed", slow)
+    monkeypatch.setattr(checksummed_file, "write_hashed", slow)
     monkeypatch.setattr(Updates, "make", counting)
     assert identical(straight, weights(pretrain("out")))
 
@@ -208,7 +208,7 @@ def test_a_checkpoint_holds_the_state_when_it_was_asked_for(
     assert {tensor.untyped_storage().data_ptr() for tensor in masters[1]} <= shared, (
         "float32 is written twice"
     )
-    write, make, going_on = marked.write_hashed, Updates.make, threading.Event()
+    write, make, going_on = checksummed_file.write_hashed, Updates.make, threading.Event()
 
     def slow(*arguments: Any) -> str:
         assert going_on.wait(60)
@@ -220,7 +220,7 @@ def test_a_checkpoint_holds_the_state_when_it_was_asked_for(
         return make(self, samples)
 
     shutil.rmtree(interrupted)
-    monkeypatch.setattr(marked, "write_hashed", slow)
+    monkeypatch.setattr(checksummed_file, "write_hashed", slow)
     monkeypatch.setattr(Updates, "make", waking)
     with monkeypatch.context() as patch:
         stop_after(10, patch)
@@ -235,7 +235,7 @@ def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
     interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     shutil.rmtree(interrupted)
-    write, mark = marked.write_hashed, manifest.write_atomic
+    write, mark = checksummed_file.write_hashed, manifest.write_atomic
 
     def torn(state: Any, handle: Any) -> str:
         if state["optimizer_history"][-1]["num_updates"] == 8 and where == "in the file":
@@ -249,7 +249,7 @@ def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
         mark(path, text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(marked, "write_hashed", torn)
+        patch.setattr(checksummed_file, "write_hashed", torn)
         patch.setattr(manifest, "write_atomic", no_mark)
         with pytest.raises(OSError, match="no space left"):
             pretrain("out")

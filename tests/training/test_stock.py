@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from xling.core import config
+from xling.core.settings import config
 from xling.hub.layouts import FAIRSEQ, outwards
 from xling.training import assemble
 from xling.training.settings import PretrainConfig

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from xling.core import config, manifest
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.training.settings import PretrainConfig
 from xling.training.train import run
 

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from xling import cli
-from xling.core import config, job, manifest
+from xling.core import signals
 from xling.core.errors import UserError
-from xling.eval.backend import FitConfig
+from xling.core.output import manifest
+from xling.core.settings import config
+from xling.eval.systems import FitConfig
 from xling.training import track
 from xling.training.settings import PretrainConfig
 from xling.training.train import run
@@ -62,8 +64,8 @@ def test_training_is_shown_and_changes_no_bit(
         "log=tensorboard",
     ]
     cfg = config.load(PretrainConfig, overrides=[*words, "train.save_every=10"])
-    monkeypatch.setattr(job, "stop_requested", lambda: "enough")  # stops after the first update
-    with pytest.raises(job.Stopped):
+    monkeypatch.setattr(signals, "stop_requested", lambda: "enough")  # stops after the first update
+    with pytest.raises(signals.Stopped):
         run(cfg)
     monkeypatch.undo()
     made = run(cfg)
@@ -158,9 +160,9 @@ def test_losses_of_a_fine_tuning() -> None:
 
 
 def test_a_fine_tuning_leaves_its_curves(model: Path, tmp_path: Path) -> None:
-    from xling.eval.finetune import FinetuneConfig
-    from xling.eval.finetune import run as finetune
     from xling.eval.report import artifacts, sections
+    from xling.eval.run.finetune import FinetuneConfig
+    from xling.eval.run.finetune import run as finetune
 
     rows = [
         f"a red boat {i}\tthe small house {i % 3}\t{label}"
@@ -191,8 +193,8 @@ def test_a_fine_tuning_leaves_its_curves(model: Path, tmp_path: Path) -> None:
 def test_changed_training_rows_are_learned_from(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from xling.eval.finetune import FinetuneConfig
-    from xling.eval.finetune import run as finetune
+    from xling.eval.run.finetune import FinetuneConfig
+    from xling.eval.run.finetune import run as finetune
 
     files = {split: tmp_path / "data" / "nli" / f"en.{split}.tsv" for split in ("train", "dev")}
     for path in files.values():

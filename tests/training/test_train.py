@@ -13,15 +13,16 @@ import torch
 import torch.nn.functional as F
 
 from tests.training.conftest import Pretrain, events, identical, settings, weights
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.core.sampling import alpha_shares
+from xling.core.settings import config
 from xling.data.packing import pack
-from xling.models import checkpoint
-from xling.models.published import ENCODER
+from xling.models.files import model_weights
+from xling.models.files.model_folder import ENCODER
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import load_dictionary
-from xling.text.shards import open_shard
+from xling.text.files.shards import open_shard
 from xling.training import assemble, log, train
 
 
@@ -79,7 +80,7 @@ def test_a_masked_batch_worked_by_hand() -> None:
 
 def test_the_loss_is_the_mean_cross_entropy_at_the_chosen_positions(model: Path, shards: Path) -> None:
     """The validation losses in the log, computed again from the published weights with torch alone."""
-    net, langs = checkpoint.load_model(model)
+    net, langs = model_weights.load_model(model)
     net.eval()
     recipe = manifest.read(model).config
     settings_ = {"data": str(shards), "seed": "1"} | recipe["objectives"]["mmlm"]
@@ -152,7 +153,7 @@ def test_a_published_model_holds_no_code_and_comes_back(model: Path) -> None:
     state = torch.load(model / "model.pt", weights_only=True)
     assert state["format"] == ENCODER
     assert all(tensor.dtype == torch.float32 for tensor in state["weights"].values())
-    net, langs = checkpoint.load_model(model, dropout=0.3)
+    net, langs = model_weights.load_model(model, dropout=0.3)
     assert langs == ["ar", "en", "th"] and net.cfg.dropout == 0.3
     assert net.lm_head.weight is net.encoder.tokens.weight
     for name, tensor in state["weights"].items():
@@ -160,9 +161,9 @@ def test_a_published_model_holds_no_code_and_comes_back(model: Path) -> None:
 
 
 def test_random_init_has_the_shape_but_not_the_weights(model: Path) -> None:
-    trained, _ = checkpoint.load_model(model)
+    trained, _ = model_weights.load_model(model)
     torch.manual_seed(1)
-    fresh, langs = checkpoint.load_model(model, random_init=True)
+    fresh, langs = model_weights.load_model(model, random_init=True)
     assert langs == ["ar", "en", "th"]
     first, second = trained.state_dict(), fresh.state_dict()
     assert {k: v.shape for k, v in first.items()} == {k: v.shape for k, v in second.items()}
@@ -185,7 +186,7 @@ def test_what_is_no_checkpoint_is_a_user_error(tmp_path: Path, content: Any, mes
     elif content is not None:
         torch.save(content, path)
     with pytest.raises(UserError, match=message):
-        checkpoint.load_model(tmp_path)
+        model_weights.load_model(tmp_path)
 
 
 def test_it_says_once_how_long_the_rest_will_take(

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from xling.core.manifest import publish
-from xling.eval.backend import build
-from xling.eval.run import EvalConfig
-from xling.eval.suite import Example
-from xling.models import static
-from xling.models.static_config import StaticConfig
-from xling.models.static_vectors import StaticEncoder, word_hash
-from xling.text.features import hashed
+from xling.core.output.manifest import publish
+from xling.eval.rows.suite import Example
+from xling.eval.run.evaluation import EvalConfig
+from xling.eval.systems import build
+from xling.static import encoder_files
+from xling.static.shape import StaticConfig
+from xling.static.vectors import StaticEncoder, word_hash
+from xling.text.words.features import hashed
 
 NUM_WORDS = 40
 
@@ -35,7 +35,7 @@ def by_hand(out: Path) -> Path:
         form = word(lang, number)
         table[word_hash(form) % len(table)] = meanings[number] * len(hashed(form))
     with publish(out, "pretrain static", cfg) as made:
-        static.save(StaticEncoder(cfg, table, {}), made.path)
+        encoder_files.save(StaticEncoder(cfg, table, {}), made.path)
     return out
 
 

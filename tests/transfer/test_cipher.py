@@ -8,13 +8,13 @@ from string import ascii_lowercase, ascii_uppercase
 
 import pytest
 
-from xling.core import config
+from xling.core.settings import config
 from xling.corpora import binarize
 from xling.corpora.lexicon import stage as lexicon
 from xling.corpora.lexicon.induce import Cues
 from xling.corpora.toyworld import mono
 from xling.text import vocab
-from xling.transfer import umt
+from xling.transfer.translation import unsupervised
 
 GREEK = "αβγδεζηθικλμνξοπρστυφχψωϊϋ"
 CIPHER = str.maketrans(ascii_lowercase + ascii_uppercase, GREEK + GREEK.upper())
@@ -57,7 +57,7 @@ def test_a_relettered_language_is_translated_without_a_single_pair(tmp_path: Pat
         f"test.en-el={tmp_path}/test.en,{tmp_path}/test.el",
         f"test.el-en={tmp_path}/test.el,{tmp_path}/test.en",
     ]
-    umt.run(config.load(umt.UmtConfig, overrides=[*words, *SETTINGS]))
+    unsupervised.run(config.load(unsupervised.UmtConfig, overrides=[*words, *SETTINGS]))
     scores = json.loads((tmp_path / "umt/scores.json").read_text())["test"]
     for direction in ("en-el", "el-en"):
         assert scores[direction]["copy"]["bleu"] < 10

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from xling.eval import predictions, run
-from xling.eval.backend import FitConfig
-from xling.eval.results import read_scores
-from xling.eval.settings import EvalConfig
-from xling.models.int8 import Int8Linear
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import predictions
+from xling.eval.scores.score_file import read_scores
+from xling.eval.systems import FitConfig
+from xling.models.network.int8 import Int8Linear
 from xling.transfer.backend import EncoderBackend
 
 TEXTS = ["a red boat", "My neighbour likes fresh bread at home."]
@@ -50,10 +51,10 @@ def test_an_evaluation_by_one_key(model: Path, tmp_path: Path, monkeypatch: pyte
         ("sib200",), tmp_path / "out", tmp_path / "data", checkpoint=model, seeds=(1,), systems=("pretrained",),
         langs=("en",), fit=FitConfig(epochs=25, lr=4e-3, batch_rows=4),
     )  # fmt: skip
-    run.run(cfg)
+    evaluation.run(cfg)
     assert not used
     (plain,) = read_scores(tmp_path / "out/tables/scores.json")
-    run.run(dataclasses.replace(cfg, int8=True, out=tmp_path / "small"))
+    evaluation.run(dataclasses.replace(cfg, int8=True, out=tmp_path / "small"))
     assert used
     (small,) = read_scores(tmp_path / "small/tables/scores.json")
     assert "int8" in small.signature and "int8" not in plain.signature

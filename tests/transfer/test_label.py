@@ -14,13 +14,13 @@ import torch
 from static_helpers import by_hand, classified, labels_of, share_right, system
 
 from xling.core.errors import UserError
-from xling.eval import label
-from xling.eval.backend import FitConfig
-from xling.eval.controls import Ngram
-from xling.eval.suite import Example, load, suites
-from xling.models.static_matching import matched_all
-from xling.transfer.static import SOFT_VOTES, VOTES
-from xling.transfer.static_heads import VOTE_SHARPNESS
+from xling.eval.controls.majority_ngrams import Ngram
+from xling.eval.rows.suite import Example, load, suites
+from xling.eval.run import label
+from xling.eval.systems import FitConfig
+from xling.static.heads import VOTE_SHARPNESS
+from xling.static.matching import matched_all
+from xling.transfer.static_system import SOFT_VOTES, VOTES
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_voters_of_certain_probabilities_vote_as_those_with_labels(
     )
     certain = [replace(row, fields={**row.fields, "probabilities": {row.label: 1.0}}) for row in train]
     backend = system(ckpt, "pretrained")
-    monkeypatch.setattr("xling.transfer.static.SOFT_VOTES", VOTES)
+    monkeypatch.setattr("xling.transfer.static_system.SOFT_VOTES", VOTES)
     hard, soft = (backend.fit(suite, rows, [], "en", FitConfig()) for rows in (train, certain))
     for one, other in zip(hard, soft, strict=True):
         found, same = (backend.probabilities(each, suite, others, "de") for each in (one, other))

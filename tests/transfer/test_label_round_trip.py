@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from xling.eval.metrics import METRICS, evaluate
-from xling.eval.suite import Example, load, suites
+from xling.eval.rows.suite import Example, load, suites
 from xling.text import vocab
 from xling.transfer.encode import UNK, pieces
 from xling.transfer.task import TASKS

@@ -11,8 +11,9 @@ import torch
 
 from tests.rows import Sentence
 from xling.core.errors import UserError
-from xling.models import adapters, checkpoint
-from xling.models.encoder import Encoder, EncoderConfig
+from xling.models.files import model_weights
+from xling.models.network import adapters
+from xling.models.network.encoder import Encoder, EncoderConfig
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
 from xling.transfer.regime import Regime, lowest_learning, part_of
@@ -35,7 +36,7 @@ def task_model() -> TaskModel:
 
 
 def start(ckpt: Path) -> dict[str, torch.Tensor]:
-    return checkpoint.load_model(ckpt)[0].encoder.state_dict()
+    return model_weights.load_model(ckpt)[0].encoder.state_dict()
 
 
 def changed(tuned: tune.Tuned, before: dict[str, torch.Tensor]) -> set[str]:
@@ -203,7 +204,7 @@ def test_mistakes_are_user_errors(model: Path, change: dict[str, Any], message: 
 
 
 def test_the_settings_of_an_evaluation_reach_fine_tuning() -> None:
-    from xling.eval.backend import FitConfig
+    from xling.eval.systems import FitConfig
 
     names = {"layer_decay", "unfreeze_epochs", "l2_start", "task_adapter"}
     assert names <= FitConfig.__dataclass_fields__.keys() & TuneConfig.__dataclass_fields__.keys()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from xling.core import job
+from xling.core import signals
 from xling.core.errors import UserError
 from xling.transfer import tune
 from xling.transfer.saved import Saves
@@ -105,9 +105,9 @@ def test_killed_again_and_again(model: Path, tmp_path: Path, method: str) -> Non
 def test_asked_to_stop_it_saves_and_goes_on(model: Path, tmp_path: Path) -> None:
     expected = fit(model, CFG)
     saves = Saves(tmp_path / "task", "key")
-    with pytest.raises(job.Stopped):
-        fit(model, CFG, saves, lambda n, *_: job.request_stop("SIGTERM") if n == 7 else None)
-    job.reset()
+    with pytest.raises(signals.Stopped):
+        fit(model, CFG, saves, lambda n, *_: signals.request_stop("SIGTERM") if n == 7 else None)
+    signals.reset()
     state = saves.load()
     assert state is not None
     assert len(state[0]["told"]) == 7
@@ -117,9 +117,9 @@ def test_asked_to_stop_it_saves_and_goes_on(model: Path, tmp_path: Path) -> None
 def test_a_damaged_state_is_passed_over_and_another_key_refused(model: Path, tmp_path: Path) -> None:
     expected = fit(model, CFG)
     saves = Saves(tmp_path / "task", "key", 0.0)
-    with pytest.raises(job.Stopped):
-        fit(model, CFG, saves, lambda n, *_: job.request_stop("x") if n == 8 else None)
-    job.reset()
+    with pytest.raises(signals.Stopped):
+        fit(model, CFG, saves, lambda n, *_: signals.request_stop("x") if n == 8 else None)
+    signals.reset()
     newest = sorted(saves.folder.glob("update-*.pt"))[-1]
     newest.write_bytes(newest.read_bytes()[:-10])
     with pytest.raises(UserError, match="was made with other settings or data; fix: give the old settings"):

@@ -12,17 +12,17 @@ import pytest
 import torch
 from static_helpers import NUM_WORDS, Shape, by_hand, system, tagged, texts, word
 
-from xling.core.manifest import publish
-from xling.eval.backend import FitConfig
-from xling.eval.suite import Example
-from xling.models import static
-from xling.models.static_config import StaticConfig
-from xling.models.static_matching import matched, matched_all
-from xling.models.static_vectors import StaticEncoder, unit, word_hash
-from xling.text.features import tokens
-from xling.text.links import FILE, Linked
-from xling.transfer.link_words import REPLACED, LinkedWords
-from xling.transfer.static_heads import MIN_RESCALED, VOTE_SHARPNESS, Neighbours, logistic
+from xling.core.output.manifest import publish
+from xling.eval.rows.suite import Example
+from xling.eval.systems import FitConfig
+from xling.static import encoder_files
+from xling.static.heads import MIN_RESCALED, VOTE_SHARPNESS, Neighbours, logistic
+from xling.static.linked_words import REPLACED, LinkedWords
+from xling.static.matching import matched, matched_all
+from xling.static.shape import StaticConfig
+from xling.static.vectors import StaticEncoder, unit, word_hash
+from xling.text.files.word_alignments import FILE, Linked
+from xling.text.words.features import tokens
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_linked_texts_teach_the_slots_of_words_that_vectors_do_not_know(ckpt: Pa
     """Every vector is zero. Half of the words are linked, so half of the other language's words can be known."""
     with publish(tmp_path / "blank", "pretrain static", None) as made:
         cfg = StaticConfig(dim=8, bits=10, sketch=0)
-        static.save(StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {}), made.path)
+        encoder_files.save(StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {}), made.path)
     linked = [
         {"lang": "de", "src": [word("xz", n)], "tgt": [word("qw", n)], "links": [[0, 0]]}
         for n in (*range(NUM_WORDS),) * 3
@@ -108,7 +108,7 @@ def test_matched_is_the_sum_over_all_words_of_the_best_similarity() -> None:
 
 def test_labelled_texts_vote_by_their_words(ckpt: Path) -> None:
     """The regression knows nothing; the votes find the class of texts that share most of their words."""
-    encoder, labels = static.load(ckpt), ("a", "b", "never")
+    encoder, labels = encoder_files.load(ckpt), ("a", "b", "never")
     blank = logistic(torch.zeros(2, encoder.dim), ["a", "b"], labels, 1.0)
     labelled, _ = texts("xz", 40, 5)
     heads = Neighbours(encoder, blank, tuple(labelled), tuple("ab" * 20), 1.0)

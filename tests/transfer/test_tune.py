@@ -13,10 +13,10 @@ import torch
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.packing import pack
-from xling.eval.backend import FitConfig
-from xling.models import checkpoint
-from xling.models.encoder import Encoder, EncoderConfig, EncoderModel
-from xling.models.published import TASK_FILE
+from xling.eval.systems import FitConfig
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK_FILE
+from xling.models.network.encoder import Encoder, EncoderConfig, EncoderModel
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
@@ -404,7 +404,7 @@ def test_no_fine_tuned_model_is_a_user_error(model: Path) -> None:
 def spoken(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny model with language embeddings that are far apart."""
     out = tmp_path_factory.mktemp("spoken")
-    plain, langs = checkpoint.load_model(model)
+    plain, langs = model_weights.load_model(model)
     made = EncoderModel(
         replace(plain.cfg, lang_embeddings=True), plain.encoder.tokens.num_embeddings, len(langs)
     )
@@ -414,7 +414,7 @@ def spoken(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.no_grad():
         made.encoder.langs.weight.normal_(0, 1)
     vocab.copy(model, out)
-    checkpoint.save_model(out / "model.pt", made, langs, out)
+    model_weights.save_model(out / "model.pt", made, langs, out)
     return out
 
 

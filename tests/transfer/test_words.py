@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xling.core import manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
+from xling.core.output import manifest
 from xling.corpora.mining.stage import MineConfig
-from xling.corpora.parallel.align_stage import AlignConfig
+from xling.corpora.parallel.wordalign.stage import AlignConfig
 from xling.text.pairs import words
 from xling.transfer.words import word_vectors
 

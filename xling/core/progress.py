@@ -9,8 +9,8 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from xling.core import job
-from xling.core.answer import visible
+from xling.core import signals
+from xling.core.output.answer import visible
 
 SECONDS_BETWEEN_LINES = 60.0
 
@@ -41,7 +41,7 @@ class Progress:
     def update(self, count: int = 1, note: str = "") -> None:
         """Add ``count`` units; ``note`` is shown after the numbers, for example a loss."""
         self.done += count
-        job.beat(self.done, self.total, self.unit, note=note or None)
+        signals.beat(self.done, self.total, self.unit, note=note or None)
         if self._bar is not None:
             if note:
                 self._bar.set_postfix_str(visible(note), refresh=False)

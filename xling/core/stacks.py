@@ -13,7 +13,7 @@ import re
 import threading
 from pathlib import Path
 
-from xling.core.records import MODE
+from xling.core.output.records import MODE
 
 ENDING, EARLIER = ".stack", ".stack.earlier"
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')

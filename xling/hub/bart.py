@@ -22,9 +22,9 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import bart_ids, configs, express, files, layouts, mbart
-from xling.models.encoder import PAD
-from xling.models.generate import BOS, EOS
-from xling.models.seq2seq import Seq2SeqConfig
+from xling.models.generate.decode import BOS, EOS
+from xling.models.network.encoder import PAD
+from xling.models.network.seq2seq import Seq2SeqConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped

@@ -3,7 +3,7 @@
 mBART, mBART-50 and NLLB have SentencePiece's pieces in their order, then languages and ``<mask>``. M2M-100 has a
 list of pieces in another order and no ``<mask>``. BART has a byte-level vocabulary and no languages: each
 language starts as a copy of ``<s>``, which BART's texts begin with. NLLB saved by transformers 5 has merges
-instead of a SentencePiece model. Merges are kept as they are (`xling.text.foreign`).
+instead of a SentencePiece model. Merges are kept as they are (`xling.text.tokenizers.transformers_tokenizer`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.hub import files, foreign, mbart, tokenizer
+from xling.hub import files, mbart, tokenizer, transformers_wrapper
 from xling.hub.source import read_json
-from xling.models.generate import BOS, UNK
+from xling.models.generate.decode import BOS, UNK
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -155,7 +155,7 @@ def _named_languages(folder: Path) -> list[str]:
 
 def _with_merges(folder: Path, rows: int, langs: Sequence[str], kind: str) -> Ids:
     """Return the ids of BART, and of NLLB without a SentencePiece model."""
-    tokens = foreign.tokens_of(folder)
+    tokens = transformers_wrapper.tokens_of(folder)
     if max(tokens.order) >= rows:
         raise UserError(
             f"{folder} has {rows} embeddings, and its tokenizer the id {max(tokens.order)}",
@@ -170,12 +170,12 @@ def _with_merges(folder: Path, rows: int, langs: Sequence[str], kind: str) -> Id
         kept = [n for n, number in enumerate(tokens.order) if number not in set(own)]
         names = dict(zip(tokens.order[4:-1], tokens.names, strict=True))
         order = [tokens.order[n] for n in kept]
-        tokens = foreign.Tokens(tokens.text, order, [names[number] for number in order[4:-1]])
-    vocabulary = files.Vocabulary(tokens.names, lambda out: foreign.write_vocabulary(tokens, out))
+        tokens = transformers_wrapper.Tokens(tokens.text, order, [names[number] for number in order[4:-1]])
+    vocabulary = files.Vocabulary(tokens.names, lambda out: transformers_wrapper.write_vocabulary(tokens, out))
     return Ids(vocabulary, torch.tensor([*tokens.order, *own]), codes)
 
 
-def _languages_among(tokens: foreign.Tokens, folder: Path) -> dict[str, int]:
+def _languages_among(tokens: transformers_wrapper.Tokens, folder: Path) -> dict[str, int]:
     """Return the languages that have a token, and its id, in the order of the ids.
 
     Raises:

@@ -18,8 +18,8 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.hub import configs, files, layouts
 from xling.hub.source import read_json
-from xling.models.encoder import EncoderConfig
-from xling.text import wordpiece
+from xling.models.network.encoder import EncoderConfig
+from xling.text.tokenizers import wordpiece
 from xling.text.vocab import WORDPIECE
 
 if TYPE_CHECKING:

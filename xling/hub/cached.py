@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from xling.core import manifest
-from xling.core.answer import tell
+from xling.core.output import manifest
+from xling.core.output.answer import tell
 from xling.hub.settings import ImportConfig
 from xling.hub.source import located, run_hf
 

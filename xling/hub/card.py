@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xling.core import manifest
-from xling.core.answer import visible
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import visible
 from xling.data.symbols import Symbols
 from xling.pages import tabular
 

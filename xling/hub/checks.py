@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xling.core import inputs, languages, manifest
+from xling.core import languages
+from xling.core.commands import inputs
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub import express
 from xling.hub.settings import ExportConfig, MeasureConfig, MergeConfig, TrimConfig
-from xling.models import parts, published
-from xling.text import reader, vocab
+from xling.models import parts
+from xling.models.files import model_folder
+from xling.text import vocab
+from xling.text.files import corpus_reader
 
 
 def trim(cfg: TrimConfig) -> list[Path]:
@@ -24,7 +28,7 @@ def trim(cfg: TrimConfig) -> list[Path]:
         raise UserError(f"least={cfg.least}", "a whole number from 1")
     for lang in cfg.corpora:
         languages.get(lang)
-    paths = [path for names in cfg.corpora.values() for path in reader.resolve(names)]
+    paths = [path for names in cfg.corpora.values() for path in corpus_reader.resolve(names)]
     if not paths:
         raise UserError("no text to keep pieces for", "corpora.LANG=PATH", "name some text")
     if (cfg.checkpoint / vocab.WORDPIECE).is_file():
@@ -33,8 +37,8 @@ def trim(cfg: TrimConfig) -> list[Path]:
         )
     read = [cfg.checkpoint, *paths]
     if not manifest.is_finished(cfg.out, "trim", cfg, read):
-        kinds = [published.TASK] if (cfg.checkpoint / published.TASK_FILE).is_file() else published.OURS
-        if name := parts.without_pieces(published.check_model(cfg.checkpoint, *kinds).get("shape", {})):
+        kinds = [model_folder.TASK] if (cfg.checkpoint / model_folder.TASK_FILE).is_file() else model_folder.OURS
+        if name := parts.without_pieces(model_folder.check_model(cfg.checkpoint, *kinds).get("shape", {})):
             raise UserError(
                 f"{cfg.checkpoint} has model.{name}",
                 "a model with a vector for each piece",
@@ -74,7 +78,7 @@ def export_fairseq(cfg: ExportConfig) -> None:
     Raises:
         UserError: the model is fine-tuned, has a WordPiece vocabulary, or a part that RoBERTa or mBART lacks.
     """
-    if (cfg.checkpoint / published.TASK_FILE).is_file():
+    if (cfg.checkpoint / model_folder.TASK_FILE).is_file():
         raise UserError(
             f"{cfg.checkpoint} is fine-tuned", "a directory of `xling pretrain`", "use xling export hf"
         )
@@ -85,10 +89,10 @@ def export_fairseq(cfg: ExportConfig) -> None:
             "use xling export hf",
         )
     express.check_hf(cfg.checkpoint)
-    content = published.read(cfg.checkpoint, *published.OURS)
-    shape = published.shape_of(content)
+    content = model_folder.read(cfg.checkpoint, *model_folder.OURS)
+    shape = model_folder.shape_of(content)
     odd = express.unusual(shape)
-    if content["format"] == published.SEQ2SEQ and not shape.pre_norm:
+    if content["format"] == model_folder.SEQ2SEQ and not shape.pre_norm:
         odd.append("layer norms after the blocks (model.pre_norm=false)")
     if shape.norm_eps != 1e-5:
         odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
@@ -109,7 +113,7 @@ def merge(cfg: MergeConfig) -> None:
         UserError: their kinds, shapes, languages or vocabularies differ.
     """
     sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
-    alike(sources, [published.check_model(path, *published.OURS) for path in sources])
+    alike(sources, [model_folder.check_model(path, *model_folder.OURS) for path in sources])
 
 
 def alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
@@ -125,7 +129,7 @@ def alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
                     "models of one run, or of one start",
                     "leave one of them out",
                 )
-        if published.INT8 in state:
+        if model_folder.INT8 in state:
             raise UserError(
                 f"{path} is in 8 bits", "checkpoints in float32", "give the model that it was made from"
             )
@@ -161,8 +165,8 @@ def measure(cfg: MeasureConfig) -> None:
             "at least one model, and a different name for each",
             "NAME=DIRECTORY,NAME=DIRECTORY",
         )
-    reader.resolve(cfg.text)
+    corpus_reader.resolve(cfg.text)
     for _, _, place in named:
-        is_task = (Path(place) / published.TASK_FILE).is_file()
-        kinds = [published.TASK] if is_task else [*published.OURS, published.FOREIGN]
-        published.check_model(Path(place), *kinds)
+        is_task = (Path(place) / model_folder.TASK_FILE).is_file()
+        kinds = [model_folder.TASK] if is_task else [*model_folder.OURS, model_folder.FOREIGN]
+        model_folder.check_model(Path(place), *kinds)

@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.data.symbols import Symbols
 from xling.hub import (
     bart,
@@ -27,19 +27,19 @@ from xling.hub import (
     layouts,
     mbart,
     modernbert,
-    original,
+    native_export,
     sentence,
     static_export,
     t5,
     tokenizer,
 )
 from xling.hub.settings import ExportConfig
-from xling.models import checkpoint
-from xling.models.encoder import PAD, EncoderConfig
-from xling.models.generate import BOS, EOS, allowed_tokens
-from xling.models.published import TASK_FILE
-from xling.models.seq2seq import Seq2SeqConfig
-from xling.models.static import is_static
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK_FILE
+from xling.models.generate.decode import BOS, EOS, allowed_tokens
+from xling.models.network.encoder import PAD, EncoderConfig
+from xling.models.network.seq2seq import Seq2SeqConfig
+from xling.static.encoder_files import is_static
 from xling.text import vocab
 from xling.transfer import tune
 
@@ -105,7 +105,7 @@ def converter(
     Raises:
         UserError: as `run_hf`.
     """
-    if (cfg.checkpoint / vocab.FOREIGN).is_file() and (own := original.read(cfg.checkpoint)):
+    if (cfg.checkpoint / vocab.FOREIGN).is_file() and (own := native_export.read(cfg.checkpoint)):
         return _converter_of(own, cfg, usage)
     model = _read(cfg.checkpoint)
     segments = model.shape.segment_embeddings
@@ -136,7 +136,7 @@ def converter(
 
 
 def _converter_of(
-    model: original.Original, cfg: ExportConfig, usage: Callable[[str], str] | None
+    model: native_export.Original, cfg: ExportConfig, usage: Callable[[str], str] | None
 ) -> Callable[[Path], dict[str, Any]]:
     """Return what writes a model that transformers computes, in its own type; see `converter`."""
     name = model.settings["architectures"][0]
@@ -145,8 +145,8 @@ def _converter_of(
     def write(out: Path) -> dict[str, Any]:
         save_file(layouts.plain(model.weights), out / WEIGHTS, metadata={"format": "pt"})
         configs.write_json(out / "config.json", model.settings)
-        original.save_tokenizer(model, cfg.checkpoint, out)
-        text = card.write(cfg.checkpoint, original.card_settings(model), cfg.scores, usage=example)
+        native_export.save_tokenizer(model, cfg.checkpoint, out)
+        text = card.write(cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage=example)
         (out / "README.md").write_text(text, encoding="utf-8")
         return {"class": name, "parameters": _count(model.weights)}
 
@@ -191,11 +191,11 @@ def _read(directory: Path) -> Model:
     if (directory / TASK_FILE).is_file():
         model, odd = _read_tuned(directory)
         head = model.facts["architectures"][0]
-    elif checkpoint.has_decoder(directory):
-        both, symbols = checkpoint.load_seq2seq(directory)
+    elif model_weights.has_decoder(directory):
+        both, symbols = model_weights.load_seq2seq(directory)
         model = Model(both.cfg, both.state_dict(), symbols=symbols)
     else:
-        loaded, _ = checkpoint.load_model(directory)
+        loaded, _ = model_weights.load_model(directory)
         model = Model(loaded.cfg, loaded.state_dict(), {"architectures": [head]})
     family, lost = express.unfit(model.shape, model.symbols is not None, head, odd)
     if isinstance(model.shape, Seq2SeqConfig) and bart.has_bias(model.shape, model.state):

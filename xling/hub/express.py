@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xling.core.errors import UserError
-from xling.models import published
+from xling.models.files import model_folder
 from xling.models.shape import Shape, names
 from xling.text import vocab
 
@@ -61,7 +61,7 @@ HEADS = {
 
 
 def check_hf(directory: Path) -> None:
-    """Check by its `xling.models.published.facts` that a model can be exported for transformers.
+    """Check by its `xling.models.files.model_folder.facts` that a model can be exported for transformers.
 
     Raises:
         UserError: there is no model, or no class has its parts. A model that only torch can read, or that
@@ -69,10 +69,10 @@ def check_hf(directory: Path) -> None:
     """
     if (directory / vocab.FOREIGN).is_file():
         return
-    is_task = (directory / published.TASK_FILE).is_file()
-    content = published.check_model(directory, *([published.TASK] if is_task else published.OURS))
+    is_task = (directory / model_folder.TASK_FILE).is_file()
+    content = model_folder.check_model(directory, *([model_folder.TASK] if is_task else model_folder.OURS))
     if content:
-        shape, both = published.shape_of(content), content["format"] == published.SEQ2SEQ
+        shape, both = model_folder.shape_of(content), content["format"] == model_folder.SEQ2SEQ
         head = HEADS.get(content["kind"], "") if is_task else "XLMRobertaForMaskedLM"
         odd = of_task(content["kind"], content.get("features", "cls")) if is_task else []
         refuse(directory, *unfit(shape, both, head, odd))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.hub import files, tokenizer
-from xling.models.checkpoint import BY_TOKEN
+from xling.models.files.model_weights import BY_TOKEN
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped

@@ -12,15 +12,28 @@ import torch
 from torch import Tensor
 
 from xling import compat
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
-from xling.hub import bart, bert, configs, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
+from xling.core.output import manifest
+from xling.hub import (
+    bart,
+    bert,
+    configs,
+    extend,
+    files,
+    layouts,
+    mbart,
+    modernbert,
+    t5,
+    tokenizer,
+    transformers_wrapper,
+)
 from xling.hub.settings import ImportConfig
 from xling.hub.source import Source, checked
-from xling.models import checkpoint
-from xling.models.encoder import EncoderConfig, EncoderModel
-from xling.models.published import ENCODER, SEQ2SEQ
-from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
+from xling.models.files import model_weights
+from xling.models.files.model_folder import ENCODER, SEQ2SEQ
+from xling.models.network.encoder import EncoderConfig, EncoderModel
+from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
 
@@ -56,7 +69,7 @@ def run_hf(cfg: ImportConfig, source: Source | None = None) -> manifest.Manifest
         UserError: as `xling.hub.source.checked`; the tokenizer does not match the weights; or a pickle has code in it.
     """
     source = source or checked(cfg)
-    if source.kind in foreign.TYPES:
+    if source.kind in transformers_wrapper.TYPES:
         with files.readable(source.folder):
             state = files.hf_weights(source.folder, cfg.allow_pickle)
         return publish_foreign(cfg, "import hf", source.config, state, source.folder)
@@ -94,14 +107,14 @@ def publish_foreign(
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
     with files.readable(folder):
-        tokens = foreign.tokens_of(folder)
-        model, kept = foreign.weights_of(state, config, tokens, cfg.source)
+        tokens = transformers_wrapper.tokens_of(folder)
+        model, kept = transformers_wrapper.weights_of(state, config, tokens, cfg.source)
     inputs = [folder if stage == "import hf" else cfg.source]
     if done := manifest.up_to_date(cfg.out, stage, cfg, inputs):
         return done
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
-        foreign.write_vocabulary(tokens, publication.path)
-        foreign.save(model, kept, langs, config, publication.path)
+        transformers_wrapper.write_vocabulary(tokens, publication.path)
+        transformers_wrapper.save(model, kept, langs, config, publication.path)
         publication.counts |= {"langs": langs, "vocabulary": len(tokens.order), "computed_by": "transformers"}
     return manifest.read(cfg.out)
 
@@ -202,8 +215,8 @@ def _modernbert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, 
     shape, task = modernbert.shape_of(config, folder), modernbert.task_of(config)
     weights = modernbert.inwards(state, shape, str(folder))
     if modernbert.has_other_tokenizer(folder):  # Gemma's in mmBERT, a byte-level one in ModernBERT
-        tokens = foreign.tokens_of(folder)
-        vocabulary = files.Vocabulary(tokens.names, partial(foreign.write_vocabulary, tokens))
+        tokens = transformers_wrapper.tokens_of(folder)
+        vocabulary = files.Vocabulary(tokens.names, partial(transformers_wrapper.write_vocabulary, tokens))
         weights = modernbert.in_order(weights, tokens.order, str(folder))
     else:
         vocabulary = files.sentencepiece(folder)
@@ -245,11 +258,11 @@ def _publish(cfg: ImportConfig, stage: str, folder: Path, foreign_model: Foreign
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         vocabulary.write(publication.path)
         if foreign_model.task is None:
-            checkpoint.save_model(publication.path / "model.pt", model, foreign_model.langs, publication.path)
+            model_weights.save_model(publication.path / "model.pt", model, foreign_model.langs, publication.path)
         else:
             _save_task(foreign_model, model, publication.path)
         kind = SEQ2SEQ if isinstance(model, Seq2SeqModel) else ENCODER
-        shape = checkpoint.shape_of(foreign_model.shape, kind)
+        shape = model_weights.shape_of(foreign_model.shape, kind)
         publication.counts |= {"langs": foreign_model.langs, "vocabulary": rows, "shape": shape} | counts
     return manifest.read(cfg.out)
 
@@ -304,7 +317,7 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
             )
     model = _empty(shape, rows)
     missing, _ = model.load_state_dict(weights, strict=False)
-    if lost := sorted(set(missing) - checkpoint.tied_of(shape)):
+    if lost := sorted(set(missing) - model_weights.tied_of(shape)):
         raise UserError(
             f"{what} has no weight {lost[0]}",
             "as many layers as its configuration says",

@@ -213,7 +213,7 @@ def outwards(
     """Rename the weights of our encoder and LM head to the names of ``layout``.
 
     Args:
-        state: names as in `xling.models.encoder.EncoderModel`; the LM head may be missing.
+        state: names as in `xling.models.network.encoder.EncoderModel`; the LM head may be missing.
         layout: the names to use.
 
     Returns:

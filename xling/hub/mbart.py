@@ -19,7 +19,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import files, layouts, tokenizer
-from xling.models.seq2seq import Seq2SeqConfig
+from xling.models.network.seq2seq import Seq2SeqConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Shaped

@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from xling.core import manifest
+from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.data.packing import pack
 from xling.hub import checks
 from xling.hub.settings import MeasureConfig
-from xling.models import checkpoint
-from xling.models.int8 import num_bytes, quantised
-from xling.models.published import TASK_FILE
-from xling.text import reader, vocab
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK_FILE
+from xling.models.network.int8 import num_bytes, quantised
+from xling.text import vocab
+from xling.text.files import corpus_reader
 from xling.transfer import tune
 from xling.transfer.backend import _example
 from xling.transfer.encode import BOS, EOS, pieces
@@ -56,12 +57,12 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
     given = [(item, small) for small, items in enumerate((cfg.checkpoints, cfg.int8)) for item in items]
     named = [(item.rpartition("="), bool(small)) for item, small in given]
     places = {name or Path(place).name: (Path(place), small) for (name, _, place), small in named}
-    texts = reader.resolve(cfg.text)
+    texts = corpus_reader.resolve(cfg.text)
     inputs = [*dict.fromkeys(place for place, _ in places.values()), *texts]
     settings = replace(cfg, out=Path())
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
-    lines = [line for document in reader.documents(cfg.text) for line in document][: cfg.lines]
+    lines = [line for document in corpus_reader.documents(cfg.text) for line in document][: cfg.lines]
     models = {name: _read(place, small, lines) for name, (place, small) in places.items()}
     taken = _times([(encoder, samples) for encoder, _, samples in models.values()], cfg.rounds)
     measured = [
@@ -86,7 +87,7 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
 def _read(place: Path, small: bool, lines: list[str]) -> tuple[Any, int, list[dict[str, Any]]]:
     """Return the encoder, fine-tuned or not, the rows of its embeddings, and a batch of one for each line."""
     is_task = (place / TASK_FILE).is_file()
-    encoder: Any = tune.load(place).model.encoder if is_task else checkpoint.load_model(place)[0].encoder
+    encoder: Any = tune.load(place).model.encoder if is_task else model_weights.load_model(place)[0].encoder
     vocabulary = encoder.tokens.num_embeddings
     encoder = quantised(encoder) if small else encoder.float().eval()
     processor, room = vocab.load(place), encoder.cfg.max_positions

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from xling.core import manifest
+from xling.core.output import manifest
 from xling.hub import checks
 from xling.hub.settings import MergeConfig
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.text import vocab
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
     sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, sources):
         return done
-    states = [checkpoint.read_published(path / "model.pt", *checkpoint.SHAPES) for path in sources]
+    states = [model_weights.read_published(path / "model.pt", *model_weights.SHAPES) for path in sources]
     checks.alike(sources, states)
     weights = [state["weights"] for state in states]
     num = len(cfg.checkpoints)

@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.hub import configs, express, files, layouts
 from xling.hub.source import read_json
 from xling.models import windows
-from xling.models.encoder import EncoderConfig
+from xling.models.network.encoder import EncoderConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Shaped

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from xling.core import extras, manifest
+from xling.core.commands import extras
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub import export
 from xling.hub.settings import ExportConfig
 

@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from xling.core import manifest
-from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
 from xling.hub.settings import PushConfig
 
 STAGES = ("export hf", "export onnx", "export fairseq")

@@ -1,19 +1,19 @@
 """Model files of a quarter of the size, matrices in 8-bit integers with a scale per row: ``xling quantize``.
 
 Every command reads such a file like any other: the weights become rounded float32. ``xling eval
-int8=true`` computes with the same integers; see `xling.models.int8`.
+int8=true`` computes with the same integers; see `xling.models.network.int8`.
 """
 
 from __future__ import annotations
 
 import torch
 
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub.settings import QuantizeConfig
-from xling.models import checkpoint
-from xling.models.int8 import rounded
-from xling.models.published import INT8, TASK, TASK_FILE
+from xling.models.files import model_weights
+from xling.models.files.model_folder import INT8, TASK, TASK_FILE
+from xling.models.network.int8 import rounded
 from xling.text import vocab
 
 STAGE = "quantize"
@@ -29,7 +29,7 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
         return done
     is_task = (cfg.checkpoint / TASK_FILE).is_file()
     path = cfg.checkpoint / (TASK_FILE if is_task else "model.pt")
-    state = checkpoint.read_published(path, TASK, *checkpoint.SHAPES)
+    state = model_weights.read_published(path, TASK, *model_weights.SHAPES)
     if INT8 in state:
         raise UserError(f"{cfg.checkpoint} is in 8 bits already", "a checkpoint in float32")
     matrices = {name: rounded(weight) for name, weight in state["weights"].items() if weight.dim() == 2}

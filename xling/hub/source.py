@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xling.core import inputs, manifest
+from xling.core.commands import inputs
+from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
-from xling.core.stage_type import load
+from xling.core.output import manifest
 from xling.hub import configs
 from xling.hub.settings import ImportConfig, TokenizerConfig
 

@@ -14,14 +14,15 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from xling.core import languages, manifest
-from xling.core.code import described
+from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.source_version import described
 from xling.hub import card, configs, source
 from xling.hub.settings import ExportConfig, ImportConfig
-from xling.models import static
-from xling.models.static_config import StaticConfig
-from xling.text import han
+from xling.static import encoder_files
+from xling.static.shape import StaticConfig
+from xling.text.words import han
 
 MODULE, CONFIG, CLASS, SENTENCES = (
     "modeling_static",
@@ -33,7 +34,7 @@ CODE = (
     "hub/modeling_static.py", "models/static_matching.py", "models/static_vectors.py", "text/features.py",
     "text/romanise.py",
 )  # fmt: skip
-"""Files that are copied; `xling.text.han` becomes one without OpenCC."""
+"""Files that are copied; `xling.text.words.han` becomes one without OpenCC."""
 _HAN = '''"""Chinese characters in one form. The table is made from that of OpenCC (Apache licence 2.0)."""
 
 _TABLE = str.maketrans(
@@ -84,8 +85,8 @@ def write(cfg: ExportConfig, out: Path) -> dict[str, Any]:
     Raises:
         UserError: the encoder is damaged or of another version, or a file of ``cfg.scores`` contains no scores.
     """
-    encoder = static.load(cfg.checkpoint)
-    tensors = load_file(cfg.checkpoint / static.WEIGHTS_FILE)
+    encoder = encoder_files.load(cfg.checkpoint)
+    tensors = load_file(cfg.checkpoint / encoder_files.WEIGHTS_FILE)
     save_file(tensors, out / source.SAFE, metadata={"format": "pt"})
     settings = _settings(encoder.cfg, len(encoder.share))
     configs.write_json(out / "config.json", settings)
@@ -119,11 +120,11 @@ def read(cfg: ImportConfig, model: source.Source) -> manifest.Manifest:
     if done := manifest.up_to_date(cfg.out, "import hf", cfg, [model.folder]):
         return done
     with manifest.publish(cfg.out, "import hf", cfg, [model.folder]) as publication:
-        shutil.copyfile(model.folder / source.SAFE, publication.path / static.WEIGHTS_FILE)
+        shutil.copyfile(model.folder / source.SAFE, publication.path / encoder_files.WEIGHTS_FILE)
         settings = {f.name: model.config[f.name] for f in fields(StaticConfig) if f.name in model.config}
-        configs.write_json(publication.path / static.CONFIG_FILE, settings)
+        configs.write_json(publication.path / encoder_files.CONFIG_FILE, settings)
         publication.counts["langs"] = langs
-        static.load(publication.path)
+        encoder_files.load(publication.path)
     return manifest.read(cfg.out)
 
 

@@ -28,10 +28,10 @@ from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.hub import configs, express, files, layouts, mbart, tokenizer
 from xling.hub.source import read_json
-from xling.models.encoder import PAD, is_gated
-from xling.models.generate import EOS
-from xling.models.positions import BUCKETS, FARTHEST
-from xling.models.seq2seq import Seq2SeqConfig
+from xling.models.generate.decode import EOS
+from xling.models.network.encoder import PAD, is_gated
+from xling.models.network.positions import BUCKETS, FARTHEST
+from xling.models.network.seq2seq import Seq2SeqConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Shaped

@@ -14,7 +14,8 @@ from tokenizers.models import BPE, Unigram
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import charsmap
-from xling.text import vocab, wordpiece
+from xling.text import vocab
+from xling.text.tokenizers import wordpiece
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 MASK = "<mask>"

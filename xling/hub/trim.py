@@ -18,14 +18,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub import checks, tokenizer
 from xling.hub.settings import TrimConfig
-from xling.models import checkpoint
-from xling.models.encoder import PAD, EncoderModel
-from xling.models.published import TASK, TASK_FILE
-from xling.text import reader, vocab
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK, TASK_FILE
+from xling.models.network.encoder import PAD, EncoderModel
+from xling.text import vocab
+from xling.text.files import corpus_reader
 from xling.transfer import tune
 
 STAGE = "trim"
@@ -56,7 +57,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             rows = torch.tensor([*pieces, *range(mask, before)])
             weight = encoder.tokens.weight[rows].detach().clone()
             encoder.tokens = nn.Embedding.from_pretrained(weight, padding_idx=PAD)
-            langs = checkpoint.read_published(cfg.checkpoint / TASK_FILE, TASK)["langs"]
+            langs = model_weights.read_published(cfg.checkpoint / TASK_FILE, TASK)["langs"]
             tune.save(replace(tuned, processor=vocab.load(vocabulary)), publication.path, vocabulary, langs)
         else:
             model, langs = _load(cfg.checkpoint)
@@ -64,21 +65,21 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             rows = torch.tensor([*pieces, *range(mask, before)])
             small = type(model)(model.cfg, len(rows), len(langs) if model.encoder.langs is not None else 0)
             state = model.state_dict()
-            for name in {*checkpoint.BY_TOKEN, *checkpoint.TIED} & state.keys():
+            for name in {*model_weights.BY_TOKEN, *model_weights.TIED} & state.keys():
                 state[name] = state[name][rows]
             small.load_state_dict(state)
             vocab.copy(vocabulary, publication.path)
-            checkpoint.save_model(publication.path / "model.pt", small, langs, publication.path)
+            model_weights.save_model(publication.path / "model.pt", small, langs, publication.path)
         publication.counts |= {"langs": langs, "vocabulary_before": before, "vocabulary": len(rows)}
     return manifest.read(cfg.out)
 
 
 def _load(directory: Path) -> tuple[EncoderModel, list[str]]:
     """Load the model, with its decoder if it has one, and its languages."""
-    if checkpoint.has_decoder(directory):
-        model, symbols = checkpoint.load_seq2seq(directory)
+    if model_weights.has_decoder(directory):
+        model, symbols = model_weights.load_seq2seq(directory)
         return model, list(symbols.langs)
-    return checkpoint.load_model(directory)
+    return model_weights.load_model(directory)
 
 
 def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 1) -> list[int]:
@@ -96,7 +97,7 @@ def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 
     chars: set[str] = set()
     for lang, paths in corpora.items():
         seen = 0
-        for lines in _batches(line for doc in reader.documents(paths) for line in doc):
+        for lines in _batches(line for doc in corpus_reader.documents(paths) for line in doc):
             seen += len(lines)
             for line, ids in zip(lines, processor.encode(lines), strict=True):
                 uses += np.bincount(ids, minlength=len(uses))

@@ -11,11 +11,11 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.hub.foreign import Tokens, in_our_order, write_vocabulary
+from xling.core.output import manifest
 from xling.hub.settings import TokenizerConfig
 from xling.hub.source import read_json
+from xling.hub.transformers_wrapper import Tokens, in_our_order, write_vocabulary
 from xling.text.vocab import vocab_digest
 
 SPECIALS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal
 
-from xling.core.ranges import RANGE, Range
+from xling.core.settings.ranges import RANGE, Range
 
 Side = Literal["encoder", "decoder"]
 ENCODER: Side = "encoder"

@@ -2,7 +2,7 @@
 
 A setting can also be defined in a separate file, see `xling.models.parts`. A recipe reads `ModelConfig`
 without torch. The classes for fairseq and the model files are derived from it
-(`xling.models.encoder.EncoderConfig`, `xling.models.seq2seq.Seq2SeqConfig`).
+(`xling.models.network.encoder.EncoderConfig`, `xling.models.network.seq2seq.Seq2SeqConfig`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, make_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from xling.core import ranges
 from xling.core.errors import UserError
-from xling.core.ranges import COUNT, POSITIVE, SHARE, Range
+from xling.core.settings import ranges
+from xling.core.settings.ranges import COUNT, POSITIVE, SHARE, Range
 from xling.models import parts, windows
 from xling.models.parts import PARTS
 from xling.models.setting import DECODER, ENCODER, Side, setting
@@ -42,7 +42,7 @@ class _Settings:
         lang_embeddings: add a vector of its language to each token.
         segment_embeddings: add one of two vectors to each token, for the first or the second text (BERT);
             only without a decoder.
-        precision: precision of the working weights, see `xling.models.encoder.working_dtype`.
+        precision: precision of the working weights, see `xling.models.network.encoder.working_dtype`.
         decoder_layers: layers of the decoder, 0 for as many as ``layers``; this and the next four only with a
             decoder.
         plain_head: the decoder's states are multiplied directly with the embeddings (mBART) instead of
@@ -55,7 +55,7 @@ class _Settings:
             ``[lang] y </s>`` (mBART-50, M2M-100, NLLB), not ``[lang] y``.
         checkpoint_activations: keep only the input of each layer and recompute the rest in the backward pass.
         compile: compile whole layers.
-        lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.adapters`; only
+        lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.network.adapters`; only
             without a decoder, like ``invertible``.
         invertible: an adapter on the word vectors.
         scale_embeddings: multiply word vectors by the square root of ``dim`` (Vaswani et al. 2017, section
@@ -65,8 +65,8 @@ class _Settings:
         embedding_norm: a norm on the embeddings.
         biases: biases in the matrices of layers.
         positions: a learnt vector for each position, a fixed one of sines and cosines (M2M-100), biases by
-            distance (T5, see `xling.models.encoder.Relative`), or rotation of queries and keys (see
-            `xling.models.rope`). A decoder of a rotary encoder has learnt vectors.
+            distance (T5, see `xling.models.network.encoder.Relative`), or rotation of queries and keys (see
+            `xling.models.network.rope`). A decoder of a rotary encoder has learnt vectors.
         layer_biases: every layer has its own biases of ``positions=relative`` (umT5), else all share one set.
         ffn: activation between the two matrices of a feed-forward block, or of its gate (mT5, T5 1.1;
             ``geglu`` in ModernBERT, ``swiglu``).

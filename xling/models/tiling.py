@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.models.checkpoint import BY_TOKEN, load_model, tied_of
-from xling.models.encoder import EncoderModel, is_gated
-from xling.models.published import check_vocabulary
+from xling.models.files.model_folder import check_vocabulary
+from xling.models.files.model_weights import BY_TOKEN, load_model, tied_of
+from xling.models.network.encoder import EncoderModel, is_gated
 from xling.models.shape import names
 from xling.text.vocab import vocab_digest
 

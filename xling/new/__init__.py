@@ -14,11 +14,11 @@ from pathlib import Path
 from string import Template
 from typing import Literal
 
-from xling.core.answer import Answer
+from xling.core.commands.runner import load
 from xling.core.errors import UserError
-from xling.core.manifest import write_atomic
+from xling.core.output.answer import Answer
+from xling.core.output.manifest import write_atomic
 from xling.core.registry import PLUGINS
-from xling.core.stage import load
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ KINDS = {
         "corpora/parallel/filters", "tests/corpora/parallel", "xling.corpora.parallel.filters:PAIR_FILTERS"
     ),
     "source": Kind("corpora/sources", "tests/corpora", "xling.corpora.sources.source:SOURCES"),
-    "suite": Kind("eval/suites", "tests/eval", "xling.eval.suite:SUITES"),
+    "suite": Kind("eval/suites", "tests/eval", "xling.eval.rows.suite:SUITES"),
     "metric": Kind("eval/metrics", "tests/eval", "xling.eval.metrics:METRICS"),
 }
 

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xling.core.languages import split_pair
-from xling.core.ranges import Range, ranged
 from xling.core.sampling import alpha_shares
+from xling.core.settings.ranges import Range, ranged
 from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
 from xling.objectives.trial import Trial
-from xling.text import selection, shards
+from xling.text import shard_selection
+from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
@@ -51,7 +52,7 @@ class SwitchedDataset(BlockDataset):
         streams = {}
         self._sides: list[np.ndarray | None] = []
         self._pair_langs: list[tuple[int, int]] = []
-        for pair in selection.switched_pairs(self._cfg.pairs, data, self._langs):
+        for pair in shard_selection.switched_pairs(self._cfg.pairs, data, self._langs):
             prefix = data / pair / f"{self._split}.{pair}.switched"
             first, second = split_pair(pair)
             streams[f"{pair}.switched"] = shards.open_shard(prefix).tokens

@@ -18,15 +18,15 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from xling import compat
-from xling.core import ranges
-from xling.core.ranges import COUNT, SEQUENCE, Range, ranged
 from xling.core.registry import Registry
 from xling.core.sampling import rng
+from xling.core.settings import ranges
+from xling.core.settings.ranges import COUNT, SEQUENCE, Range, ranged
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
-from xling.models import demands
+from xling.models import constraints
 from xling.objectives.trial import Trial
-from xling.text import selection
+from xling.text import shard_selection
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
@@ -102,19 +102,19 @@ class Objective(ABC):
         """Initialise.
 
         Raises:
-            UserError: a setting is out of its range, or as `xling.models.demands.of_data`.
+            UserError: a setting is out of its range, or as `xling.models.constraints.of_data`.
         """
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
         ranges.check(cfg, f"objectives.{self.name}.", self.config)
-        demands.of_data(self.name, cfg, langs)
+        constraints.of_data(self.name, cfg, langs)
 
     def fit(self, shape: Any) -> None:
         """Store the model's configuration.
 
         Raises:
-            UserError: as `xling.models.demands.of_model`.
+            UserError: as `xling.models.constraints.of_model`.
         """
-        demands.of_model(self.name, self.cfg, self.langs, shape)
+        constraints.of_model(self.name, self.cfg, self.langs, shape)
         self.shape = shape
 
     @abstractmethod
@@ -305,7 +305,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         self.data = Path(cfg.data)
         self.dictionary = load_dictionary(self.data)
         decoder = any(OBJECTIVES[name].decoder for name in self.objective_names())
-        self.langs = selection.langs_of(cfg.langs, self.data, decoder)
+        self.langs = shard_selection.langs_of(cfg.langs, self.data, decoder)
         if decoder:
             for symbol in Symbols(len(self.dictionary) - 1, tuple(self.langs)).names():
                 self.dictionary.add_symbol(symbol)
@@ -432,7 +432,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
 
 def load_dictionary(data: Path) -> Dictionary:
     """Load the dictionary of a binarised directory and append ``<mask>``."""
-    dictionary = Dictionary.load(str(selection.check_dictionary(data)))
+    dictionary = Dictionary.load(str(shard_selection.check_dictionary(data)))
     dictionary.add_symbol("<mask>")
     return dictionary
 

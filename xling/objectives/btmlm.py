@@ -35,7 +35,7 @@ from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDa
 from xling.objectives.camlm import NOBODY
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
 from xling.objectives.trial import Trial
-from xling.text import shards
+from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer

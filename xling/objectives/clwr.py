@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from xling.data.packing import Example, pack
-from xling.models.attention import Attention
+from xling.models.network.attention import Attention
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 from xling.objectives.trial import Trial

@@ -28,10 +28,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.core.ranges import POSITIVE, ranged
-from xling.models import checkpoint
-from xling.models.attention import Attention, Runs
-from xling.models.encoder import EncoderModel, Layer
+from xling.core.settings.ranges import POSITIVE, ranged
+from xling.models.files import model_weights
+from xling.models.network.attention import Attention, Runs
+from xling.models.network.encoder import EncoderModel, Layer
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
 from xling.objectives.trial import Trial
@@ -90,7 +90,7 @@ class Distill(Mmlm):
 
     def modules(self, model: Any) -> nn.Module:
         """Load the teacher and create the projection."""
-        return Lesson(model, checkpoint.load_model(Path(self.cfg.teacher))[0])
+        return Lesson(model, model_weights.load_model(Path(self.cfg.teacher))[0])
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Return the weighted losses; losses of whole sequences are repeated at each chosen position."""

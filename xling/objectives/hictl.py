@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.core.ranges import COUNT, PART, POSITIVE, OneOf, ranged
+from xling.core.settings.ranges import COUNT, PART, POSITIVE, OneOf, ranged
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig
 from xling.objectives.trial import Trial

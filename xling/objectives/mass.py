@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.ranges import PART, OneOf, ranged
+from xling.core.settings.ranges import PART, OneOf, ranged
 from xling.data.masking import MaskRule, corrupt
 from xling.data.packing import Example
 from xling.data.symbols import Symbols

@@ -17,7 +17,7 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from xling.core.errors import UserError
-from xling.core.ranges import PART, OneOf, ranged
+from xling.core.settings.ranges import PART, OneOf, ranged
 from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
@@ -32,8 +32,8 @@ from xling.objectives.base import (
 )
 from xling.objectives.drawn import DrawnDataset
 from xling.objectives.trial import Trial
-from xling.text import shards
-from xling.text.wordpiece import INSIDE
+from xling.text.files import shards
+from xling.text.tokenizers.wordpiece import INSIDE
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer

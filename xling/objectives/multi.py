@@ -29,9 +29,10 @@ import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from xling.core import config, ranges
-from xling.core.ranges import OneOf, ranged
-from xling.models import ddp, demands
+from xling.core.settings import config, ranges
+from xling.core.settings.ranges import OneOf, ranged
+from xling.models import constraints
+from xling.models.distributed import processes
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
 from xling.objectives.stream import Stream
 
@@ -194,7 +195,7 @@ class MultiDataset(ObjectiveDataset):
             while reader.has_next():
                 batches.append(reader.take() + self._offsets[number])
             # Processes that share a sharded model must have batches of the same part at the same time.
-            batches += [np.zeros(0, dtype=np.int64)] * (-len(batches) % ddp.size())
+            batches += [np.zeros(0, dtype=np.int64)] * (-len(batches) % processes.size())
         yield None, batches
 
     def _mixed(
@@ -317,22 +318,22 @@ class XlingMultiTask(XlingTask):
         """
         ranges.check(self.cfg, "", MultiConfig)
         mix = json.loads(self.cfg.objectives)
-        demands.of_mix(mix, self.data)
+        constraints.of_mix(mix, self.data)
         self.weights = {
-            name: demands.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
+            name: constraints.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
         }
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
-            name: demands.schedule_of(name, settings["schedule"])
+            name: constraints.schedule_of(name, settings["schedule"])
             for name, settings in mix.items()
             if settings.get("schedule")
         }
         built = {}
         for name, settings in mix.items():
-            own = {key: str(value) for key, value in settings.items() if key not in demands.MIX_SETTINGS}
+            own = {key: str(value) for key, value in settings.items() if key not in constraints.MIX_SETTINGS}
             settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
             built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
         return built

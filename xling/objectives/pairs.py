@@ -15,7 +15,8 @@ from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import TaskConfig
 from xling.objectives.drawn import DrawnDataset
-from xling.text import selection, shards
+from xling.text import shard_selection
+from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
@@ -96,7 +97,7 @@ class PairDataset(DrawnDataset):
         """Open the two sides of each pair."""
         return {
             pair: [self.side(data, pair, lang, langs) for lang in split_pair(pair)]
-            for pair in selection.pairs_of(self._cfg.pairs, data, langs)
+            for pair in shard_selection.pairs_of(self._cfg.pairs, data, langs)
         }
 
     def room(self, tokens_per_sample: int) -> int:

@@ -24,7 +24,7 @@ from xling.data.symbols import Symbols
 from xling.objectives.base import EOS, Loss, Objective, TaskConfig
 from xling.objectives.drawn import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
-from xling.text import shards
+from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xling.core.ranges import OneOf, ranged
+from xling.core.settings.ranges import OneOf, ranged
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xling.core.ranges import PART, SHARE, OneOf, ranged
+from xling.core.settings.ranges import PART, SHARE, OneOf, ranged
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS
-from xling.models import demands
+from xling.models import constraints
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig
 from xling.objectives.seq2seq import (
@@ -79,7 +79,7 @@ class Translation(Seq2SeqObjective):
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""
         cfg, symbols = self.cfg, self.symbols
-        cfg.pairs = demands.asked_pairs(cfg)
+        cfg.pairs = constraints.asked_pairs(cfg)
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
             translated = both_sides(pair, symbols)

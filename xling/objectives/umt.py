@@ -26,17 +26,18 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from xling.core.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, Range, ranged
 from xling.core.sampling import rng
+from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, Range, ranged
 from xling.data.packing import Example, pack_seq2seq
-from xling.models import ddp
-from xling.models.generate import generate_all
-from xling.models.search import Search
+from xling.models.distributed import processes
+from xling.models.generate.decode import generate_all
+from xling.models.generate.settings import Search
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
 from xling.objectives.trial import Trial
-from xling.text import selection, shards, vocab, wordbyword
-from xling.text.shards import UNK
+from xling.text import shard_selection, vocab, word_translation
+from xling.text.files import shards
+from xling.text.files.shards import UNK
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int
@@ -146,8 +147,8 @@ class BackTranslations(nn.Module):
 
     def ask(self) -> None:
         """Gather the kept batches of every process; all processes must call this."""
-        if ddp.size() > 1:
-            self.others = [torch.zeros(0)] * ddp.size()
+        if processes.size() > 1:
+            self.others = [torch.zeros(0)] * processes.size()
             dist.all_gather_object(self.others, self.packed())
 
     def get_extra_state(self) -> Int[Tensor, " numbers"]:
@@ -160,7 +161,7 @@ class BackTranslations(nn.Module):
         num = int(state[0])
         rows = torch.split(state[num + 1 :].cpu(), state[1 : num + 1].tolist())
         self.kept = {}
-        for each in [rows[ddp.rank()]] if num == ddp.size() else rows:
+        for each in [rows[processes.rank()]] if num == processes.size() else rows:
             row, at = each.numpy(), 1
             for _ in range(int(row[0])):
                 key, uses, size = (int(n) for n in row[at : at + 3])
@@ -180,7 +181,7 @@ class Umt(Seq2SeqObjective):
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         super().__init__(cfg, dictionary, langs)
-        self.partners = selection.partners_of(cfg.pairs, langs, shards.languages_in(Path(cfg.data)))
+        self.partners = shard_selection.partners_of(cfg.pairs, langs, shards.languages_in(Path(cfg.data)))
         self.search = Search(
             beam=1,
             max_len_a=cfg.max_len_a,
@@ -189,7 +190,7 @@ class Umt(Seq2SeqObjective):
             top_k=cfg.top_k,
             temperature=cfg.temperature,
         )
-        self._dictionaries = wordbyword.read(cfg.dictionaries)
+        self._dictionaries = word_translation.read(cfg.dictionaries)
         self._processor = vocab.load(Path(cfg.data)) if cfg.word_by_word else None
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

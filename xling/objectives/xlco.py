@@ -40,13 +40,13 @@ from fairseq import utils
 from torch import Tensor, nn
 
 from xling.core.progress import Progress
-from xling.core.ranges import COUNT, PART, OneOf, Range, ranged
 from xling.core.sampling import rng
+from xling.core.settings.ranges import COUNT, PART, OneOf, Range, ranged
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
-from xling.models import ddp
-from xling.models.encoder import Encoder
-from xling.models.seq2seq import pool
+from xling.models.distributed import processes
+from xling.models.network.encoder import Encoder
+from xling.models.network.seq2seq import pool
 from xling.objectives.base import BOS, NO_PLACE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import MaskConfig, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
@@ -253,7 +253,7 @@ class ContrastState(nn.Module):
     def working(self) -> nn.ModuleList:
         """Return the momentum encoder and its projection in the precision of the model."""
         kept = next(self.slow.parameters())
-        if self.dtype == kept.dtype or ddp.is_part(kept):
+        if self.dtype == kept.dtype or processes.is_part(kept):
             return self.slow
         copied = self.__dict__["_copy"]
         if copied is None or next(copied.parameters()).device != kept.device:
@@ -301,8 +301,8 @@ class ContrastState(nn.Module):
     @torch.no_grad()
     def follow(self, encoder: Encoder, momentum: float) -> None:
         """Move the momentum encoder towards the encoder."""
-        live = [ddp.local(p).float() for p in (*encoder.parameters(), *self.projection.parameters())]
-        masters = [ddp.local(p) for p in self.slow.parameters()]
+        live = [processes.local(p).float() for p in (*encoder.parameters(), *self.projection.parameters())]
+        masters = [processes.local(p) for p in self.slow.parameters()]
         torch._foreach_lerp_(masters, live, 1 - momentum)
         if (working := self.working()) is not self.slow:
             torch._foreach_copy_(list(working.parameters()), masters)
@@ -364,8 +364,8 @@ class Xlco(Objective):
         dataset = self.dataset(Path(self.cfg.data), "train")
         dataset.set_epoch(0)
         _, batches = next(iter(dataset.windows(batch_tokens)))
-        rounds = range(0, len(batches) - len(batches) % ddp.size() or len(batches), ddp.size())
-        mine = (batches[(start + ddp.rank()) % len(batches)] for start in rounds)
+        rounds = range(0, len(batches) - len(batches) % processes.size() or len(batches), processes.size())
+        mine = (batches[(start + processes.rank()) % len(batches)] for start in rounds)
         state: ContrastState = model.extras["xlco"]
         state.fill(dataset.collater([dataset[int(i)] for i in batch]) for batch in mine)
 
@@ -414,7 +414,7 @@ def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
     counts = [
         torch.zeros(1, dtype=torch.int64) for _ in range(world)
     ]  # on the CPU: a GPU would be waited for
-    dist.all_gather(counts, torch.tensor([len(rows)]), ddp.beside("counts"))
+    dist.all_gather(counts, torch.tensor([len(rows)]), processes.beside("counts"))
     sizes = [int(count) for count in counts]
     padded = F.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
     parts = [torch.empty_like(padded) for _ in range(world)]

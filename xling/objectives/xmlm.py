@@ -23,7 +23,8 @@ from xling.objectives.drawn import DrawnDataset
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.tlm import SidesConfig
 from xling.objectives.trial import Trial
-from xling.text import selection, shards
+from xling.text import shard_selection
+from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
@@ -87,7 +88,7 @@ class AlternatingDataset(DrawnDataset):
         self._rule, self._room = rule, cfg.tokens_per_sample - 1
         self._drawn_sides: tuple[tuple[int | str, ...], np.ndarray] = ((), np.zeros(0))
         self._pairs: dict[str, tuple[list[shards.Shard], list[np.ndarray], np.ndarray, tuple[int, int]]] = {}
-        for pair in selection.pairs_of(cfg.pairs, data, langs):
+        for pair in shard_selection.pairs_of(cfg.pairs, data, langs):
             names = split_pair(pair)
             two = [shards.open_shard(data / pair / f"{split}.{pair}.{lang}") for lang in names]
             starts = document_starts(np.stack([shard.sizes for shard in two], 1), self._room)

@@ -14,12 +14,13 @@ from itertools import accumulate
 from math import inf
 from pathlib import Path
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.core.sampling import rng
 from xling.papers.alteration import CODE, Alteration
-from xling.text import reader
-from xling.text.units import units
+from xling.text.files import corpus_reader
+from xling.text.words.units import units
 
 STAGE = "corpus altered"
 
@@ -161,9 +162,9 @@ def named(path: Path) -> dict[str, str]:
         UserError: no such file, a line of a ``.tsv`` without a tab, or a name that stands twice.
     """
     result: dict[str, str] = {}
-    (path,) = reader.resolve([str(path)])
+    (path,) = corpus_reader.resolve([str(path)])
     is_table = ".tsv" in path.suffixes
-    for number, line in enumerate(reader.lines(path), 1):
+    for number, line in enumerate(corpus_reader.lines(path), 1):
         name, tab, text = line.partition("\t") if is_table else (str(number), "\t", line)
         if not tab or name in result:
             why = "twice" if tab else "without a tab"

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from xling.core import manifest
-from xling.core.answer import Answer
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
 from xling.data.packing import pack
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.papers.bilm import example, loss_of
 from xling.papers.bits_settings import BitsConfig, check
-from xling.text import reader, vocab
+from xling.text import vocab
+from xling.text.files import corpus_reader
 from xling.transfer import tune
 from xling.transfer.encode import BOS, EOS, pieces
 
@@ -35,7 +36,7 @@ def run(cfg: BitsConfig) -> Answer:
         UserError: no text is named, a file has none, or the model is not one of this objective.
     """
     check(cfg)
-    inputs = [cfg.checkpoint, *(path for paths in cfg.text.values() for path in reader.resolve(paths))]
+    inputs = [cfg.checkpoint, *(path for paths in cfg.text.values() for path in corpus_reader.resolve(paths))]
     if not manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         bits = {lang: _bits(cfg, lang, paths) for lang, paths in cfg.text.items()}
         with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
@@ -50,9 +51,9 @@ def run(cfg: BitsConfig) -> Answer:
 
 def _bits(cfg: BitsConfig, lang: str, paths: tuple[str, ...]) -> dict[str, Any]:
     """Mean of both ways with the interval of 95 % over lines, and the number of lines and characters."""
-    model, langs = checkpoint.load_model(cfg.checkpoint)
+    model, langs = model_weights.load_model(cfg.checkpoint)
     processor = vocab.load(cfg.checkpoint)
-    texts = [line for doc in reader.documents(paths) for line in doc][: cfg.lines or None]
+    texts = [line for doc in corpus_reader.documents(paths) for line in doc][: cfg.lines or None]
     room = model.encoder.cfg.max_positions
     tokens = [[BOS, *pieces(processor, text)[: room - 2], EOS] for text in texts]
     chars = np.array([_chars(processor, text, room - 2) + 1 for text in texts], dtype=float)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.text import reader
+from xling.core.output import manifest
+from xling.text.files import corpus_reader
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def check(cfg: BitsConfig) -> None:
     if not cfg.text:
         raise UserError("no text is named", "a file of each language", "text.LANG=FILE")
     for paths in cfg.text.values():
-        reader.resolve(paths)
+        corpus_reader.resolve(paths)
     if "bilm" not in manifest.read(cfg.checkpoint).config.get("objectives", {}):
         raise UserError(
             f"{cfg.checkpoint} was not trained with the objective bilm",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xling.core.stage_type import Stage
+from xling.core.commands.stage_type import Stage
 
 ALTERED = Stage(
     "corpus altered",

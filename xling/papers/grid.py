@@ -15,11 +15,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from xling.core import manifest
-from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
-from xling.eval import results
-from xling.eval.suite import suites
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.eval.rows.suite import suites
+from xling.eval.scores import score_file
 from xling.pages import tabular
 from xling.pages.tabular import Cell, Table
 from xling.papers.pair import held_out_losses, score
@@ -139,9 +139,9 @@ def _of_bits(place: Path) -> Iterator[tuple[str, float]]:
 def _of_eval(place: Path) -> Iterator[tuple[str, float]]:
     """Means over languages and seeds of the suite's main metric; controls have their name behind it."""
     values: dict[str, list[float]] = {}
-    for each in results.read_scores(place / "scores.json"):
+    for each in score_file.read_scores(place / "scores.json"):
         if each.metric == suites()[each.suite].metric:
-            system = f" {each.system}" if each.system in results.CONTROLS else ""
+            system = f" {each.system}" if each.system in score_file.CONTROLS else ""
             values.setdefault(f"{place.parent.name} {each.suite}{system}", []).append(each.value)
     for name, every in values.items():
         yield name, float(np.mean(every))

@@ -21,15 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xling.core import config, manifest
-from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.eval import backend, retrieval, stats
-from xling.eval.backend import FitConfig
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.settings import config
+from xling.eval import systems
+from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import Example, is_texts
 from xling.eval.metrics import METRICS, evaluate
-from xling.eval.settings import EvalConfig
-from xling.eval.suite import Suite, data_digest, data_folder, load, scored_split, suites
+from xling.eval.rows.suite import Suite, data_digest, data_folder, load, scored_split, suites
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import statistics
+from xling.eval.systems import FitConfig
 from xling.papers.alteration import Alteration
 from xling.papers.altered import STAGE as TEXT_STAGE
 from xling.papers.altered import AlteredConfig
@@ -146,11 +149,11 @@ def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Mea
     langs = (text.lang, text.second_lang)
     lines = [(cfg.text / f"test.{lang}.txt").read_text(encoding="utf-8").splitlines() for lang in langs]
     names = (cfg.text / "test.names").read_text(encoding="utf-8").splitlines()
-    model = backend.build(system, EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
+    model = systems.build(system, EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
     depth = _depth(model, langs[0])
     for layer in (0, max(1, round(SHARE_OF_DEPTH * depth))):
 
-        def vectors(texts: Sequence[str], lang: str, layer: int = layer) -> retrieval.Vectors:
+        def vectors(texts: Sequence[str], lang: str, layer: int = layer) -> nearest_neighbours.Vectors:
             return model.embed(texts, lang, layer, "mean")
 
         a, b = (vectors(side, lang) for side, lang in zip(lines, langs, strict=True))
@@ -170,7 +173,7 @@ def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Mea
         )
 
 
-def _depth(model: backend.Backend, lang: str) -> int:
+def _depth(model: systems.Backend, lang: str) -> int:
     """Layers of a model, which says by an error that it has no more."""
     for layer in range(1000):
         try:
@@ -185,7 +188,7 @@ def both_ways(
 ) -> Float64[np.ndarray, "rows 2"]:
     """How often of 2 times each row of ``a`` and ``b``, (rows, dim), is nearest to the other: float64 (rows, 2)."""
     rows = np.arange(len(a))
-    hits = (retrieval.nearest(a, b) == rows).astype(float) + (retrieval.nearest(b, a) == rows)
+    hits = (nearest_neighbours.nearest(a, b) == rows).astype(float) + (nearest_neighbours.nearest(b, a) == rows)
     return np.stack([hits, np.full(len(a), 2.0)], axis=1)
 
 
@@ -205,7 +208,7 @@ def _told(system: str, measure: str, layer: int, rows: np.ndarray) -> Measured:
     """The share of two columns, with Wilson's interval over the rows."""
     top, bottom = rows.T
     return Measured(
-        system, measure, layer, 100 * top.sum() / max(bottom.sum(), 1), *stats.wilson(top, bottom)
+        system, measure, layer, 100 * top.sum() / max(bottom.sum(), 1), *statistics.wilson(top, bottom)
     )
 
 
@@ -217,12 +220,12 @@ def _transferred(cfg: PairConfig, text: AlteredConfig, suite: Suite, data: Path)
     real = text.second_lang if text.second else text.lang
     other = _first(load(suite, real, scored_split(suite, real, data), data), cfg.test_rows)
     tests[text.second_lang] = [altered_row(row, text.change) for row in other]
-    model = backend.build("pretrained", EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
+    model = systems.build("pretrained", EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
     tuned = model.fit(suite, train, [], text.lang, cfg.fit)[-1]
     metric = METRICS[suite.metric]
     for lang, rows in tests.items():
         value, result = evaluate(metric, rows, model.predict(tuned, suite, rows, lang), lang)
-        low, high = stats.interval(result, metric, f"{suite.name} {lang}")
+        low, high = statistics.interval(result, metric, f"{suite.name} {lang}")
         yield Measured("pretrained", f"{suite.name} {lang}", -1, value, low, high)
 
 

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xling.core import manifest
-from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.eval import results
-from xling.eval.backend import FitConfig
-from xling.eval.run import run as evaluate
-from xling.eval.settings import EvalConfig
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.eval.run.evaluation import run as evaluate
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import score_file
+from xling.eval.systems import FitConfig
 from xling.pages import figure, page, tabular
 from xling.pages.tabular import Table
 
@@ -131,7 +131,7 @@ def _scores(cfg: WatchConfig, models: Mapping[int, Path]) -> Curves:
         )
     )  # fmt: skip
     values: dict[tuple[str, str], dict[int, list[float]]] = {}
-    for score in results.read_scores(out / "tables" / "scores.json"):
+    for score in score_file.read_scores(out / "tables" / "scores.json"):
         if score.system.startswith("u"):
             key = f"{score.suite}: {score.metric} in %", score.lang
             values.setdefault(key, {}).setdefault(int(score.system[1:]), []).append(score.value)

@@ -1,7 +1,8 @@
 """Registers every objective as a fairseq task, those of other packages too, the criterion, models and optimiser."""
 
 from xling import compat
-from xling.models import encoder, optim, seq2seq
+from xling.models.network import encoder, seq2seq
+from xling.models.optim import adamw
 from xling.objectives import OBJECTIVES, criterion, multi
 
 __all__ = ["criterion", "encoder", "multi", "optim", "seq2seq"]

@@ -6,7 +6,7 @@ A row of at least `LONG` units is found anywhere in a document, even if each six
 `ALONE` units counts only together with another row of its group in the same document, since such sentences
 are common.
 
-Units are words, or characters of scripts without spaces (`xling.text.units`).
+Units are words, or characters of scripts without spaces (`xling.text.words.units`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.text.units import hashed_units, powers, runs
+from xling.text.words.units import hashed_units, powers, runs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int64, UInt8, UInt64

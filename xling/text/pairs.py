@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from xling.text.units import UNSPACED, marks
+from xling.text.words.units import UNSPACED, marks
 
 # id: stable name; src, tgt: one line each; doc: document, "" if unknown; source: the URI read from; score: of
 # a model or a file, null if there is none.

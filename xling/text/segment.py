@@ -4,7 +4,7 @@ A run of such a script is cut into the fewest and likeliest words: those of the 
 before pieces learned from the text, and of the lists the longest. Neighbours stay together where the text does not show
 whether a word ends between them: they occur together much more often than by chance, another cut is nearly as likely,
 or one of them is too short to be known. Words of closed classes are cut apart before all that
-(`xling.text.borders`). So what is cut here may be several words, and seldom is a part of one. No cut
+(`xling.text.words.borders`). So what is cut here may be several words, and seldom is a part of one. No cut
 is made within a consonant with its vowels and marks, and a zero-width space always is one.
 
 Sources: Kudo 2018, Subword regularization, section 3.2 (the unigram model; trained by sentencepiece); Church and Hanks
@@ -22,9 +22,9 @@ from itertools import accumulate, chain, pairwise
 
 import sentencepiece
 
-from xling.text.borders import shown
 from xling.text.pairs import spans
-from xling.text.units import UNSPACED, marks
+from xling.text.words.borders import shown
+from xling.text.words.units import UNSPACED, marks
 
 CHARACTERS_PER_PIECE = 10
 MIN_PIECES, MAX_PIECES = 200, 8000

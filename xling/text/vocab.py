@@ -16,10 +16,11 @@ from typing import Any, Literal
 import sentencepiece as spm
 from sentencepiece import sentencepiece_model_pb2 as proto
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.core.sampling import alpha_shares, rng
-from xling.text import reader
+from xling.text.files import corpus_reader
 
 NUM_SPM_SPECIALS = 3
 MAX_LINE_CHARS = 4000
@@ -73,12 +74,12 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     if not 0 <= cfg.alpha <= 1:
         raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
     out = Path(cfg.out)
-    inputs = [path for paths in cfg.corpora.values() for path in reader.resolve(paths)]
+    inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve(paths)]
     if done := manifest.up_to_date(out, "vocab", cfg, inputs):
         return done
     chars, num_lines = {}, {}
     for lang, paths in cfg.corpora.items():
-        sizes = [len(line) for doc in reader.documents(paths) for line in doc]
+        sizes = [len(line) for doc in corpus_reader.documents(paths) for line in doc]
         chars[lang], num_lines[lang] = sum(sizes), len(sizes)
         if not sizes:
             raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
@@ -104,7 +105,7 @@ def _sample(
     for lang, paths in cfg.corpora.items():
         rate = shares[lang] * budget_chars / chars[lang]
         generator = rng(cfg.seed, "vocab", lang)
-        for doc in reader.documents(paths):
+        for doc in corpus_reader.documents(paths):
             for line in doc:
                 for _ in range(int(rate + generator.random())):
                     yield line[:MAX_LINE_CHARS]
@@ -178,11 +179,11 @@ def load(directory: Path) -> Any:
         UserError: the directory holds no vocabulary or a damaged one.
     """
     if (directory / WORDPIECE).is_file():
-        from xling.text.wordpiece import WordPieceProcessor
+        from xling.text.tokenizers.wordpiece import WordPieceProcessor
 
         return WordPieceProcessor(directory / WORDPIECE)
     if (directory / FOREIGN).is_file():
-        from xling.text.foreign import ForeignProcessor
+        from xling.text.tokenizers.transformers_tokenizer import ForeignProcessor
 
         return ForeignProcessor(directory / FOREIGN)
     path = directory / SPM

@@ -17,16 +17,18 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from xling.core import config
 from xling.core.errors import UserError
-from xling.models import checkpoint, ddp, demands, running, tiling
-from xling.models.adapters import is_adapter
-from xling.models.schedules import ScheduleConfig
+from xling.core.settings import config
+from xling.models import constraints, tiling
+from xling.models.distributed import processes
+from xling.models.files import model_weights, training_checkpoint
+from xling.models.network.adapters import is_adapter
+from xling.models.optim.schedules import ScheduleConfig
 from xling.models.setting import ENCODER
 from xling.models.shape import ModelConfig, names
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MultiConfig
-from xling.training import pieces
+from xling.static import pieces
 from xling.training.checks import check_sharding, check_side, check_sizes, leaves_embeddings
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
@@ -63,7 +65,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         if cfg.init_tiled:
             tiling.start_tiled(model, init, data, cfg.init_noise)
         else:
-            checkpoint.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
+            model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.init_pieces:
         pieces.start_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))
@@ -73,11 +75,11 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
             freeze(model, "embeddings")
     if cfg.train.sharding != "none":
         check_sharding(cfg)
-        if ddp.size() > 1:
+        if processes.size() > 1:
             decoder = getattr(model, "decoder", None)
             layers = [*model.encoder.layers, *(decoder.layers if decoder else [])]
             layers += [unit for entry in task.objectives.values() for unit in entry.units(model)]
-            criterion.around = ddp.shard(
+            criterion.around = processes.shard(
                 model.cuda() if torch.cuda.is_available() else model,
                 layers,
                 _shard_size(cfg.train),
@@ -112,7 +114,7 @@ def frozen_digest(model: Any) -> dict[str, Any]:
     kept = {n: p for n, p in model.named_parameters() if not p.requires_grad and not n.startswith("extras.")}
     hasher = hashlib.sha256()
     for name, parameter in sorted(kept.items()):
-        whole = running.snapshot(parameter, {})
+        whole = training_checkpoint.snapshot(parameter, {})
         hasher.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
     return {"parameters": sum(p.numel() for p in kept.values()), "sha256": hasher.hexdigest()}
 
@@ -125,12 +127,12 @@ def _shard_size(train: TrainConfig) -> int:
     """
     if train.sharding == "full":
         return 0
-    num = train.shard_size or ddp.processes_per_node()
-    if not num or ddp.size() % num:
+    num = train.shard_size or processes.processes_per_node()
+    if not num or processes.size() % num:
         given = f"train.sharding=hybrid with train.shard_size={train.shard_size}, {num or 'an unknown number of'} "
         raise UserError(
-            f"{given}processes on a node and {ddp.size()} in all",
-            f"divisors of {ddp.size()}",
+            f"{given}processes on a node and {processes.size()} in all",
+            f"divisors of {processes.size()}",
             "give train.shard_size=, or start as many processes on every node",
         )
     return num
@@ -169,7 +171,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.checkpoint.save_dir = str(save_dir)
     # Otherwise rank 0 sends the state in classes that the restricted unpickler of the others rejects.
     full.checkpoint.load_checkpoint_on_all_dp_ranks = True
-    ddp.configure(full.distributed_training)
+    processes.configure(full.distributed_training)
     return full
 
 
@@ -212,8 +214,8 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
-        demands.unscheduled(name, settings)
-        own = {key: value for key, value in settings.items() if key not in demands.MIX_SETTINGS}
+        constraints.unscheduled(name, settings)
+        own = {key: value for key, value in settings.items() if key not in constraints.MIX_SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")

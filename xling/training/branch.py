@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.models.marked import is_good
-from xling.models.running import FORMAT, branch_of, opened
+from xling.models.files.checksummed_file import is_good
+from xling.models.files.training_checkpoint import FORMAT, branch_of, opened
 from xling.training.settings import PretrainConfig
 
 

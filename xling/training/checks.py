@@ -10,16 +10,20 @@ from dataclasses import asdict, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xling.core import config, inputs, manifest, ranges, schema
+from xling.core.commands import inputs
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest
 from xling.core.registry import plugins
-from xling.models import demands, published
+from xling.core.settings import config, ranges, schema
+from xling.models import constraints
+from xling.models.files import model_folder
 from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import wrong_side
-from xling.text import nway, selection, shards, vocab, wordbyword
+from xling.static.settings import StaticTraining
+from xling.text import shard_selection, vocab, word_translation
+from xling.text.files import nway, shards
 from xling.training import phases, track
 from xling.training.settings import PretrainConfig
-from xling.training.static_settings import StaticTraining
 
 STAGE = "pretrain"
 DIRECTORIES = ("data", "teacher", "back_translated")
@@ -60,7 +64,7 @@ def check_settings(cfg: PretrainConfig) -> None:
         UserError: as `check`.
     """
     data = Path(cfg.data)
-    selection.check_dictionary(data)
+    shard_selection.check_dictionary(data)
     if cfg.init_pieces and not (Path(cfg.init_pieces) / inputs.STATIC).is_file():
         raise UserError(
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
@@ -80,14 +84,14 @@ def _check_part(cfg: PretrainConfig) -> tuple[list[str], bool]:
     with_decoder = [name for name in objectives if name in schema.with_decoder()]
     if len(objectives) == len(cfg.objectives):  # else others are of another package
         check_side(cfg, with_decoder)
-    langs = selection.langs_of(",".join(cfg.langs), data, bool(with_decoder))
+    langs = shard_selection.langs_of(",".join(cfg.langs), data, bool(with_decoder))
     if len(cfg.objectives) == 1:
-        demands.unscheduled(*next(iter(cfg.objectives.items())))
+        constraints.unscheduled(*next(iter(cfg.objectives.items())))
     else:
-        demands.of_mix(cfg.objectives, data)
+        constraints.of_mix(cfg.objectives, data)
     for name, settings in objectives.items():
-        demands.of_data(name, settings, langs)
-        demands.of_model(name, settings, langs, cfg.model)
+        constraints.of_data(name, settings, langs)
+        constraints.of_model(name, settings, langs, cfg.model)
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
@@ -102,7 +106,7 @@ def inputs_of(cfg: PretrainConfig) -> tuple[list[Path], list[Path]]:
     outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
     dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
     outputs = [Path(cfg.data), *outputs]
-    return outputs, [*outputs, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
+    return outputs, [*outputs, *(path for spec in dictionaries for path in word_translation.paths(spec))]
 
 
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
@@ -116,7 +120,7 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
     for name, given in cfg.objectives.items():
         if check_known(name) not in known:
             continue
-        own = {key: value for key, value in given.items() if key not in demands.MIX_SETTINGS}
+        own = {key: value for key, value in given.items() if key not in constraints.MIX_SETTINGS}
         built[name] = config.from_dict(_class_of(known[name]), {**shared, **own}, f"objectives.{name}")
         ranges.check(built[name], f"objectives.{name}.")
         check_sizes(cfg, built[name].tokens_per_sample)
@@ -201,17 +205,17 @@ def leaves_embeddings(cfg: PretrainConfig) -> bool:
 
 
 def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
-    """Check that a training can start from a published model, as `xling.models.checkpoint.start_from` does."""
+    """Check that a training can start from a published model, as `xling.models.files.model_weights.start_from` does."""
     directory = Path(cfg.init)
-    content = published.check_model(directory, *published.OURS)
+    content = model_folder.check_model(directory, *model_folder.OURS)
     if not leaves_embeddings(cfg):
-        published.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
+        model_folder.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
     if not content or cfg.init_tiled:
         return
-    theirs = published.shape_of(content)
+    theirs = model_folder.shape_of(content)
     if cfg.model.lang_embeddings:
-        published.check_langs(content["langs"], langs, directory)
-    published.check_settings(cfg.model, theirs, decoder and content["format"] == published.SEQ2SEQ, directory)
+        model_folder.check_langs(content["langs"], langs, directory)
+    model_folder.check_settings(cfg.model, theirs, decoder and content["format"] == model_folder.SEQ2SEQ, directory)
     _check_widths(cfg, theirs, directory)
 
 

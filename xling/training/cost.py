@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from xling.core.answer import Answer
-from xling.models.encoder import chosen_dtype, num_parameters
+from xling.core.output.answer import Answer
+from xling.models.network.encoder import chosen_dtype, num_parameters
 from xling.training.batches import Batches
 from xling.training.phases import Part, in_all
 from xling.training.settings import TrainConfig

@@ -13,9 +13,9 @@ from typing import Any
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from xling.core import manifest, records
+from xling.core.output import manifest, records
 from xling.core.progress import say
-from xling.models import ddp
+from xling.models.distributed import processes
 from xling.training import speed
 from xling.training.track import Show
 from xling.training.update import Updates
@@ -36,7 +36,7 @@ class Clock:
         self._updates += 1
         if self._updates == self.WARM:
             self._since = time.perf_counter()
-        if self._updates == self.WARM + self.TIMED and left and ddp.rank() == 0:
+        if self._updates == self.WARM + self.TIMED and left and processes.rank() == 0:
             seconds = (time.perf_counter() - self._since) / self.TIMED
             text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
             say(text)

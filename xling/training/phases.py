@@ -14,10 +14,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from xling.core import manifest, schema
+from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
-from xling.core.stage_type import load
-from xling.text import shards
+from xling.core.output import manifest
+from xling.core.settings import schema
+from xling.text.files import shards
 from xling.training.batches import Batches
 from xling.training.settings import PhaseConfig, PretrainConfig
 

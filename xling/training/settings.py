@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from xling.core import ranges
 from xling.core.errors import UserError
-from xling.core.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, ranged
-from xling.core.rerun import UNCHANGED
+from xling.core.output.rerun import UNCHANGED
+from xling.core.settings import ranges
+from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, ranged
 from xling.models.shape import ModelConfig
 
 
@@ -24,7 +24,7 @@ class TrainConfig:
         batch_warmup: tokens over which updates grow from ``batch_first`` batches to ``accumulate``, 0 for no
             growth.
         optimizer: ``adamw``, ``stable_adamw`` (Wortsman et al. 2023), or ``muon`` for the matrices of layers
-            with AdamW for the rest, see `xling.models.rules`.
+            with AdamW for the rest, see `xling.models.optim.update_rules`.
         beta1, beta2, eps: settings of AdamW; beta2 is .98 in RoBERTa and XLM-R, .999 in BERT.
         momentum: momentum of Muon.
         weight_decay: decoupled; not applied to biases and norms.
@@ -163,7 +163,7 @@ class PretrainConfig:
             own schedule: ``OUT/snapshots/UPDATES`` or ``OUT.partial/update-NUMBER.pt``. The decay of ``wsd`` begins
             there and ends with ``train.updates``.
         init_pieces: static encoder (`xling pretrain static`) whose vectors of words the embeddings of the pieces
-            start from, see `xling.training.pieces`; empty for random ones, or those of ``init``.
+            start from, see `xling.static.pieces`; empty for random ones, or those of ``init``.
         freeze: frozen part. ``embeddings``: the embeddings of the pieces with the output bias. ``body``: all the
             rest (Artetxe et al. 2020). ``encoder`` or ``decoder``: with the embeddings that both share (XNLG). At
             the end it is verified that no bit has changed. Adapters always learn; with adapters, ``body`` means

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from xling.core import config
 from xling.core.errors import UserError, unknown
 from xling.core.registry import Registry
+from xling.core.settings import config
 
 Event = Mapping[str, Any]
 Show = Callable[[Event], None]

@@ -20,13 +20,16 @@ import torch
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from xling.core import config, job, manifest
-from xling.core.answer import Answer
+from xling.core import signals
+from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
 from xling.core.progress import Progress
-from xling.core.stage import STAGES
-from xling.models import checkpoint, ddp, divided, running
-from xling.models.encoder import chosen_dtype, num_parameters
+from xling.core.settings import config
+from xling.models.distributed import processes
+from xling.models.files import model_weights, sharded_state, training_checkpoint
+from xling.models.network.encoder import chosen_dtype, num_parameters
 from xling.text import vocab
 from xling.training import branch, cost, memory, phases, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
@@ -80,9 +83,9 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
             trainer, _ = build_trainer(parts[0].cfg, Path(folder))
             with memory.kept():
                 return cost.describe(trainer, whole.train, parts, build_task)
-    with ddp.process_group(), memory.kept():
+    with processes.process_group(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
-        ddp.wait()
+        processes.wait()
     return manifest.read(out)
 
 
@@ -92,18 +95,18 @@ def _train_and_publish(
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
     given = cfg  # the next start compares its settings with these
-    cfg, parts = phases.planned(branch.from_there(cfg), ddp.size())
+    cfg, parts = phases.planned(branch.from_there(cfg), processes.size())
     trainer, task = build_trainer(parts[0].cfg, partial)
     course = Course(parts, trainer, build_task, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    with job.watched():
+    with signals.watched():
         updates, seen = _train(cfg, trainer, course, partial, run_key, watch, log)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
     model = trainer.get_model()
     state = _gathered(model, partial)
-    if ddp.rank() > 0:
+    if processes.rank() > 0:
         return
     with manifest.publish(out, STAGE, given, inputs) as publication:
         vocab.copy(data, publication.path)
@@ -113,7 +116,7 @@ def _train_and_publish(
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, publication.path / "model.pt")
         else:
-            checkpoint.save_model(publication.path / "model.pt", model, course.langs(task.langs), data, state)
+            model_weights.save_model(publication.path / "model.pt", model, course.langs(task.langs), data, state)
         publication.counts |= {
             "updates": trainer.get_num_updates(),
             "parameters": num_parameters(model),
@@ -138,15 +141,15 @@ def _train(
     log_to: str,
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
-    epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg, course.enter)
+    epoch_itr, accumulate = training_checkpoint.resume(trainer, partial, run_key, cfg, course.enter)
     _prepare(cfg, trainer)
     log, updates = _accounts(cfg, trainer, partial)
     title, told, seen = f"pretrain {cfg.out}", 0, dict[str, Any]()
-    batches = Batches.of(replace(cfg.train, accumulate=accumulate), ddp.size())
-    clock, writer = Clock(title), running.Writer(partial, cfg.train.keep, accumulate)
-    shown = track.shown(log_to if ddp.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
+    batches = Batches.of(replace(cfg.train, accumulate=accumulate), processes.size())
+    clock, writer = Clock(title), training_checkpoint.Writer(partial, cfg.train.keep, accumulate)
+    shown = track.shown(log_to if processes.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
     with (
-        job.resumable(),
+        signals.resumable(),
         writer,
         shown as log.show,
         Progress(title, cfg.train.updates, "updates") as progress,
@@ -159,30 +162,30 @@ def _train(
                 done = trainer.get_num_updates()
                 log.count(trainer, samples)
                 clock.count_update(cfg.train.updates - done)
-                speed = log.tokens_per_s * ddp.size() or None
-                job.beat(done, cfg.train.updates, "updates", speed, waited_s=ddp.waited_s())
+                speed = log.tokens_per_s * processes.size() or None
+                signals.beat(done, cfg.train.updates, "updates", speed, waited_s=processes.waited_s())
                 last = done == cfg.train.updates
-                stop = ddp.agreed(bool(job.stop_requested()))
+                stop = processes.agreed(bool(signals.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
                     progress.update(done - progress.done, log.write_train(trainer, updates))
                 if done % cfg.train.valid_every == 0 or last or course.ends(done):
-                    with job.busy("validation"):
+                    with signals.busy("validation"):
                         losses = validate(trainer, updates)
                         log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done in cfg.train.snapshots:
                     _keep_snapshot(cfg, trainer, course, partial, (writer, epoch_itr, run_key))
                 if turns := course.ends(done):
-                    with job.busy("next phase", other_pace=True):
+                    with signals.busy("next phase", other_pace=True):
                         epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
                 if done % cfg.train.save_every == 0 or last or stop or turns:
                     _save(writer, trainer, epoch_itr, run_key, last or stop)
                 if writer.saved > told:
                     told = writer.saved
-                    job.beat(done, cfg.train.updates, "updates", saved=told)
+                    signals.beat(done, cfg.train.updates, "updates", saved=told)
                 seen = text_seen(trainer, epoch_itr) if last else seen
                 if stop and not last:
-                    ddp.wait()
-                    raise job.Stopped
+                    processes.wait()
+                    raise signals.Stopped
                 if last or turns:
                     break
             else:
@@ -210,7 +213,7 @@ def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:
 
 def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log, Updates]:
     """Open the log of this process and the maker of updates, both restored for a resumed training."""
-    rank = ddp.rank()
+    rank = processes.rank()
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
     dtype, why = chosen_dtype(cfg.model.precision)
     log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
@@ -219,26 +222,26 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     return log, updates
 
 
-@job.busy("checkpoint")
+@signals.busy("checkpoint")
 def _save(
-    writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any], wait: bool
+    writer: training_checkpoint.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any], wait: bool
 ) -> None:
     """Write a checkpoint; every process takes part, since each may hold a shard of the weights."""
     for objective in trainer.task.objectives.values():
         objective.before_save(trainer.get_model())
-    if ddp.rank() == 0 or ddp.is_sharded(trainer.get_model()):
+    if processes.rank() == 0 or processes.is_sharded(trainer.get_model()):
         writer.save(trainer, epoch_itr, run_key)
     if wait:
         writer.wait()
 
 
-@job.busy("snapshot")
+@signals.busy("snapshot")
 def _keep_snapshot(
     cfg: PretrainConfig,
     trainer: Trainer,
     course: Course,
     partial: Path,
-    run: tuple[running.Writer, Any, dict[str, Any]],
+    run: tuple[training_checkpoint.Writer, Any, dict[str, Any]],
 ) -> None:
     """Write the model as it is, and the whole state if it is asked for.
 
@@ -246,29 +249,29 @@ def _keep_snapshot(
     """
     model, data = trainer.get_model(), Path(cfg.data)
     out = partial / SNAPSHOTS / str(trainer.get_num_updates())
-    if ddp.rank() == 0:
+    if processes.rank() == 0:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
     if cfg.train.snapshot_state:
         for objective in trainer.task.objectives.values():
             objective.before_save(model)
-        if ddp.rank() == 0 or ddp.is_sharded(model):
+        if processes.rank() == 0 or processes.is_sharded(model):
             writer, epoch_itr, run_key = run
-            running.put(out / Path(running.STATE).stem, writer.state(trainer, epoch_itr, run_key))
+            training_checkpoint.put(out / Path(training_checkpoint.STATE).stem, writer.state(trainer, epoch_itr, run_key))
     state = _gathered(model, partial)
-    if ddp.rank() > 0:
+    if processes.rank() > 0:
         return
     vocab.copy(data, out)
-    checkpoint.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
+    model_weights.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
     shutil.rmtree(partial / SCRATCH, ignore_errors=True)
 
 
 def _gathered(model: Any, partial: Path) -> dict[str, Any] | None:
     """Return the weights of a sharded model, which the first process maps from files; None if it is not sharded."""
-    if not ddp.is_sharded(model):
+    if not processes.is_sharded(model):
         return None
     weights = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("extras.")}
-    return divided.whole(weights, partial / SCRATCH)
+    return sharded_state.whole(weights, partial / SCRATCH)
 
 
 def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
@@ -287,13 +290,13 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
 
 def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:
     """Yield the batches of the current epoch, grouped by update."""
-    with job.busy("next epoch"):
+    with signals.busy("next epoch"):
         trainer.begin_epoch(epoch_itr.next_epoch_idx)
         itr = epoch_itr.next_epoch_itr()
     yield from batches.grouped(itr, trainer.get_num_updates)
 
 
-@job.busy("next epoch")
+@signals.busy("next epoch")
 def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
     return trainer.get_train_iterator(epoch_itr.next_epoch_idx, load_dataset=False)
 
@@ -305,7 +308,7 @@ def validate(trainer: Trainer, updates: Updates) -> dict[str, float]:
     with metrics.aggregate(new_root=True) as seen:
         for number, sample in enumerate(iterator.next_epoch_itr(shuffle=False)):
             if not sample:  # the batch of the first process stands for it, which is of the same objective
-                like = iterator.frozen_batches[number * ddp.size()]
+                like = iterator.frozen_batches[number * processes.size()]
                 trainer.reset_dummy_batch(dataset.collater([dataset[int(i)] for i in like]))
             updates.measure(sample)
     return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}

@@ -17,8 +17,8 @@ import torch
 from fairseq.trainer import Trainer
 
 from xling.core.errors import UserError
-from xling.models import rules
-from xling.models.optim import NotFiniteError
+from xling.models.optim import update_rules
+from xling.models.optim.adamw import NotFiniteError
 from xling.training import memory
 from xling.training.reading import TrainIterator
 
@@ -26,7 +26,7 @@ _NO_MEMORY = ("out of memory", "can't allocate memory")
 
 
 class SafeTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's Trainer without its crash files; checkpoints are written by `xling.models.running.Writer`."""
+    """fairseq's Trainer without its crash files; checkpoints are written by `xling.models.files.training_checkpoint.Writer`."""
 
     _marked: Any = None
 
@@ -55,7 +55,7 @@ class SafeTrainer(Trainer):  # type: ignore[misc]
         wrapped = super().model
         if wrapped is not self._marked:
             self._marked = wrapped
-            rules.mark(self.get_model())
+            update_rules.mark(self.get_model())
         return wrapped
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:

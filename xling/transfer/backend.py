@@ -1,4 +1,4 @@
-"""Adapter of our models as systems under test: fine-tune, predict and embed for `xling.eval.run`."""
+"""Adapter of our models as systems under test: fine-tune, predict and embed for `xling.eval.run.evaluation`."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from xling.core import manifest
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest
 from xling.data.packing import pack
-from xling.models import checkpoint
-from xling.models.encoder import EncoderModel, working_dtype
-from xling.models.int8 import quantised
-from xling.models.published import TASK_FILE
-from xling.models.search import Search
-from xling.models.static import is_static
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK_FILE
+from xling.models.generate.settings import Search
+from xling.models.network.encoder import EncoderModel, working_dtype
+from xling.models.network.int8 import quantised
+from xling.static.encoder_files import is_static
 from xling.text import vocab
-from xling.transfer import tune, write
+from xling.transfer import tune
 from xling.transfer.checks import check_control
 from xling.transfer.encode import BOS, EOS, Row, pieces
+from xling.transfer.generation import decoder_system
+from xling.transfer.generation.decoder_system import Writer, search_of
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import Saves
 from xling.transfer.settings import TuneConfig
-from xling.transfer.static import StaticBackend
+from xling.transfer.static_system import StaticBackend
 from xling.transfer.task import TASKS, Task, TaskShape
-from xling.transfer.write import Writer, search_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -49,7 +50,7 @@ class EncoderBackend:
         random_init: use fresh weights, as a control.
         search: settings of text generation.
         precision: precision of the weights for sentence vectors.
-        int8: predict and embed in 8-bit integers; see `xling.models.int8`.
+        int8: predict and embed in 8-bit integers; see `xling.models.network.int8`.
         tell: see `xling.transfer.tune.fit`.
         saves: see `xling.transfer.tune.fit`; generation does not use it.
 
@@ -132,7 +133,7 @@ class EncoderBackend:
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """Average the weights of checkpoints."""
         texts = isinstance(checkpoints[0], dict)
-        return write.average(checkpoints) if texts else tune.average(checkpoints)
+        return decoder_system.average(checkpoints) if texts else tune.average(checkpoints)
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
         """Return one answer per row, in the form of the suite's labels; for spans the text.
@@ -198,7 +199,7 @@ class EncoderBackend:
             raise unknown("pooling", pooling, POOLINGS)
         if self._embedder is None:
             torch.manual_seed(1)
-            model, langs = checkpoint.load_model(self.ckpt, random_init=self.random_init)
+            model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
             if self.int8:
                 quantised(model.encoder)
             self._embedder = model.to(working_dtype(self.precision)).eval(), langs, vocab.load(self.ckpt)

@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xling.core import inputs, languages, manifest
+from xling.core import languages
+from xling.core.commands import inputs
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.data.symbols import Symbols
-from xling.models import published
+from xling.models.files import model_folder
 from xling.training import track
 from xling.transfer import plans
 from xling.transfer.settings import BackTranslateConfig, GenerateConfig, SwapConfig, TranslateConfig
@@ -40,7 +42,7 @@ def generate(cfg: GenerateConfig) -> None:
     """Check the rows, the model and the languages of ``xling finetune generate``.
 
     Raises:
-        UserError: as `xling.transfer.rewrite.run`, or the output is finished and was made with other settings.
+        UserError: as `xling.transfer.generation.finetune.run`, or the output is finished and was made with other settings.
     """
     track.check(cfg.log)
     paths = [Path(name) for name in (cfg.checkpoint, cfg.train, *cfg.test.values())]
@@ -63,9 +65,9 @@ def swap(cfg: SwapConfig) -> None:
             "a checkpoint whose embeddings or adapters the task model takes over",
             "embeddings=DIR, adapters=DIR or both",
         )
-    published.check_model(Path(cfg.task), published.TASK)
+    model_folder.check_model(Path(cfg.task), model_folder.TASK)
     for source in sources:
-        published.check_model(source, *published.OURS, published.FOREIGN)
+        model_folder.check_model(source, *model_folder.OURS, model_folder.FOREIGN)
 
 
 def mine(cfg: Any) -> None:
@@ -75,12 +77,12 @@ def mine(cfg: Any) -> None:
         UserError: it is fine-tuned, or no model.
     """
     if cfg.checkpoint and not (Path(cfg.checkpoint) / inputs.STATIC).is_file():
-        published.check_model(Path(cfg.checkpoint), *published.OURS, published.FOREIGN)
+        model_folder.check_model(Path(cfg.checkpoint), *model_folder.OURS, model_folder.FOREIGN)
 
 
 def check_control(checkpoint: Path) -> None:
     """Raise UserError where a model is fine-tuned, so that there is no control with random weights."""
-    if (checkpoint / published.TASK_FILE).is_file():
+    if (checkpoint / model_folder.TASK_FILE).is_file():
         raise UserError(
             f"{checkpoint} is fine-tuned: it has no random control, which is trained like the pre-trained model",
             "a pre-trained checkpoint for the system random",
@@ -91,6 +93,6 @@ def check_control(checkpoint: Path) -> None:
 def check_speaks(checkpoint: str, *langs: str) -> None:
     """Raise UserError where a model has no decoder or was not trained on one of the languages; empty ones are none."""
     codes = [languages.get(lang).code for lang in langs if lang]
-    content = published.check_model(Path(checkpoint), published.SEQ2SEQ)
+    content = model_folder.check_model(Path(checkpoint), model_folder.SEQ2SEQ)
     for code in codes if content else ():
         Symbols(0, tuple(content["langs"])).index_of(code, checkpoint)

@@ -23,7 +23,7 @@ PROBABILITIES = "probabilities"
 
 
 class Row(Protocol):
-    """A labelled row; `xling.eval.suite.Example` is one.
+    """A labelled row; `xling.eval.rows.suite.Example` is one.
 
     ============  =============================================  ============================================
     kind          ``fields``                                     ``label``

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.models.attention import Attention, Runs
-from xling.models.dropout import dropout
-from xling.models.encoder import Encoder
+from xling.models.network.attention import Attention, Runs
+from xling.models.network.dropout import dropout
+from xling.models.network.encoder import Encoder
 from xling.transfer.settings import Features, TextFeatures
 from xling.transfer.task import TASKS
 

@@ -16,7 +16,7 @@ import torch
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.data.packing import pack
-from xling.models import checkpoint
+from xling.models.files import model_weights
 from xling.text import vocab
 from xling.transfer.encode import BOS, EOS, Row, pieces
 from xling.transfer.tune import batches_by_tokens
@@ -41,15 +41,15 @@ class MaskedLM:
     def __init__(self, ckpt: Path, random_init: bool = False) -> None:
         wanted = "a pre-trained encoder with its LM head"
         torch.manual_seed(1)
-        model, self.langs = checkpoint.load_model(ckpt, random_init=random_init)
-        if getattr(model, "lm_head", None) is None or checkpoint.has_decoder(ckpt):
+        model, self.langs = model_weights.load_model(ckpt, random_init=random_init)
+        if getattr(model, "lm_head", None) is None or model_weights.has_decoder(ckpt):
             raise UserError(
                 f"{ckpt} can fill no masks: it has a decoder, or no LM head",
                 wanted,
                 "give another checkpoint",
             )
         self.model, self.processor = model.eval(), vocab.load(ckpt)
-        self.mask = checkpoint.mask_of(ckpt)
+        self.mask = model_weights.mask_of(ckpt)
 
     def likelier(self, rows: Sequence[Row], lang: str) -> list[int]:
         """Return 0 where the first of a row's two ``choices`` is likelier, else 1."""

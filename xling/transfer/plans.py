@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
-from xling.models import published
+from xling.core.output import manifest
 from xling.models import shape as shapes
+from xling.models.files import model_folder
 from xling.models.shape import ModelConfig
-from xling.text import selection, shards, wordbyword
+from xling.text import shard_selection, word_translation
+from xling.text.files import shards
 from xling.training import checks, track
 from xling.training.settings import PretrainConfig
 from xling.transfer.settings import MtConfig, UmtConfig
@@ -27,7 +29,7 @@ def check_mt(cfg: MtConfig) -> None:
     """Check the settings of ``xling finetune mt`` and what they name.
 
     Raises:
-        UserError: as `xling.transfer.mt.run`, or the output is finished and was made with other settings.
+        UserError: as `xling.transfer.translation.supervised.run`, or the output is finished and was made with other settings.
     """
     track.check(cfg.log)
     _check(cfg, "finetune mt", mt_inputs(cfg), {"test": cfg.test}, mt)
@@ -37,7 +39,7 @@ def check_umt(cfg: UmtConfig) -> None:
     """Check the settings of ``xling umt`` and what they name.
 
     Raises:
-        UserError: as `xling.transfer.umt`, or the output is finished and was made with other settings.
+        UserError: as `xling.transfer.translation.unsupervised`, or the output is finished and was made with other settings.
     """
     track.check(cfg.log)
     _check(cfg, "umt", umt_inputs(cfg), {"oracle": cfg.oracle, "test": cfg.test}, umt)
@@ -63,7 +65,7 @@ def mt_inputs(cfg: MtConfig) -> list[Path]:
 
 def umt_inputs(cfg: UmtConfig) -> list[Path]:
     """Return all that ``xling umt`` reads, in the order of the manifest."""
-    words = wordbyword.paths(cfg.back.get("dictionaries", ""))
+    words = word_translation.paths(cfg.back.get("dictionaries", ""))
     return _paths(cfg.data, cfg.checkpoint, cfg.parallel_data, *files(cfg.oracle, cfg.test), *words)
 
 
@@ -80,7 +82,7 @@ def mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     data = Path(cfg.data)
     there = shards.pairs_in(data)
     directions = ",".join(cfg.directions)
-    pairs = selection.pairs_of_directions(directions, there) if directions else ",".join(there)
+    pairs = shard_selection.pairs_of_directions(directions, there) if directions else ",".join(there)
     spoken = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
     spoken |= {lang for pair in _back_pairs(cfg) for lang in split_pair(pair)}
     objective = {
@@ -162,7 +164,7 @@ def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[st
 
     Run-specific settings, and an encoder's decoder, are as ``wanted``.
     """
-    state = published.read(directory, *published.OURS)
+    state = model_folder.read(directory, *model_folder.OURS)
     taken = shapes.names(ModelConfig, own=False)
     shape = {name: value for name, value in state["shape"].items() if name in taken}
     return replace(wanted, **shape), state["langs"]

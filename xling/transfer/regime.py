@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from xling.core.errors import UserError
-from xling.models import adapters
-from xling.models.encoder import Encoder
-from xling.models.optim import AdamWConfig, Share, XlingAdamW
+from xling.models.network import adapters
+from xling.models.network.encoder import Encoder
+from xling.models.optim.adamw import AdamWConfig, Share, XlingAdamW
 from xling.transfer.heads import TaskModel
 from xling.transfer.settings import TuneConfig
 

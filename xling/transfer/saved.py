@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from xling.core import manifest
-from xling.core.config import to_dict
 from xling.core.errors import UserError
-from xling.models import marked, running
+from xling.core.output import manifest
+from xling.core.settings.config import to_dict
+from xling.models.files import checksummed_file, training_checkpoint
 
 SECONDS_BETWEEN_SAVES = 60.0
 
@@ -28,7 +28,7 @@ class Saves:
 
     def __init__(self, out: Path, key: str, every_s: float = SECONDS_BETWEEN_SAVES) -> None:
         self.folder, self._key, self._every_s = out.with_name(f"{out.name}.partial"), key, every_s
-        self._writer, self._last = running.Writer(self.folder, keep=2), time.monotonic()
+        self._writer, self._last = training_checkpoint.Writer(self.folder, keep=2), time.monotonic()
 
     def is_due(self) -> bool:
         """Return whether a save is due."""
@@ -44,7 +44,7 @@ class Saves:
     def keep(self, epoch: int, weights: dict[str, Any]) -> None:
         """Write the model of a completed epoch."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        marked.write_marked(self.folder / f"epoch-{epoch}.pt", weights)
+        checksummed_file.write_marked(self.folder / f"epoch-{epoch}.pt", weights)
 
     def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """Load the newest good state and the models of the epochs before it, None if there is none.
@@ -52,7 +52,7 @@ class Saves:
         Raises:
             UserError: it was made with other settings or data.
         """
-        for path in marked.good_checkpoints(self.folder):
+        for path in checksummed_file.good_checkpoints(self.folder):
             try:
                 state = torch.load(path, map_location="cpu", weights_only=True)
                 if (
@@ -62,7 +62,7 @@ class Saves:
                 ):
                     raise TypeError("key, epoch or generators")
             except Exception:
-                marked.logger.warning(marked.SOMETHING_ELSE, path)
+                checksummed_file.logger.warning(checksummed_file.SOMETHING_ELSE, path)
                 continue
             if state["key"] != self._key:
                 raise UserError(
@@ -70,7 +70,7 @@ class Saves:
                     fix=f"give the old settings again, choose another out=, or delete {self.folder}",
                 )
             kept = [self.folder / f"epoch-{epoch}.pt" for epoch in range(state["epoch"])]
-            if all(map(marked.is_good, kept)):
+            if all(map(checksummed_file.is_good, kept)):
                 generator, *devices = state["rng"]
                 torch.set_rng_state(generator)
                 if devices:

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from xling.core import config, languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.parts import Workspace
-from xling.models.search import Search
+from xling.core.output import manifest
+from xling.core.output.parts import Workspace
+from xling.core.settings import config
+from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
-from xling.text import reader
+from xling.text.files import corpus_reader
 from xling.training.settings import TrainConfig
 
 Features = Literal["cls", "match", "align"]
@@ -361,7 +363,7 @@ class BackTranslateConfig:
     @property
     def files(self) -> list[Path]:
         """Return the files of the text."""
-        return reader.resolve(self.text)
+        return corpus_reader.resolve(self.text)
 
     def content(self) -> dict[str, Any]:
         """Return the settings that determine the output."""

@@ -18,11 +18,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from xling.core import manifest
 from xling.core.errors import UserError
-from xling.models import adapters, checkpoint
-from xling.models.encoder import Encoder
-from xling.models.published import TASK, TASK_FILE
+from xling.core.output import manifest
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK, TASK_FILE
+from xling.models.network import adapters
+from xling.models.network.encoder import Encoder
 from xling.text import vocab
 from xling.text.vocab import vocab_digest
 from xling.transfer import checks, tune
@@ -49,7 +50,7 @@ def run(cfg: SwapConfig) -> manifest.Manifest:
     tuned = tune.load(task)
     if tuned.model.encoder.langs is not None:
         raise UserError(f"{task} has language embeddings", "a model without model.lang_embeddings")
-    vocabulary, langs = task, checkpoint.read_published(task / TASK_FILE, TASK)["langs"]
+    vocabulary, langs = task, model_weights.read_published(task / TASK_FILE, TASK)["langs"]
     if cfg.embeddings:
         vocabulary = Path(cfg.embeddings)
         langs = _take_embeddings(tuned.model.encoder, vocabulary, task)
@@ -63,7 +64,7 @@ def run(cfg: SwapConfig) -> manifest.Manifest:
 
 
 def _take_embeddings(encoder: Encoder, source: Path, task: Path) -> list[str]:
-    other, langs = checkpoint.load_model(source)
+    other, langs = model_weights.load_model(source)
     weight = other.encoder.tokens.weight.detach()
     if weight.shape[1] != encoder.cfg.dim:
         raise UserError(
@@ -75,7 +76,7 @@ def _take_embeddings(encoder: Encoder, source: Path, task: Path) -> list[str]:
 
 def _take_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path) -> list[str]:
     """Move the language adapters of ``source`` into ``encoder``, if both were trained with the same body."""
-    other, langs = checkpoint.load_model(source)
+    other, langs = model_weights.load_model(source)
     theirs, ours = other.encoder, encoder
     wanted, present = ({k: v.shape for k, v in _adapters_of(e).items()} for e in (ours, theirs))
     if not wanted:

@@ -14,9 +14,9 @@ from typing import Any
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.text.dictionary import Cosda, check_direction, read_dictionary
+from xling.text.files.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.pairs import spans
-from xling.text.spans import project_tags, render
+from xling.text.words.substitution import project_tags, render
 from xling.transfer.encode import Row
 from xling.transfer.task import TASKS, Task
 

@@ -18,17 +18,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xling.core import job
-from xling.core.config import from_dict
+from xling.core import signals
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
+from xling.core.settings.config import from_dict
 from xling.data.packing import Example, pack
-from xling.models import checkpoint
-from xling.models.encoder import Encoder, EncoderConfig, working_dtype
-from xling.models.foreign import SETTINGS, ForeignEncoder
-from xling.models.optim import NotFiniteError
-from xling.models.published import TASK, TASK_FILE
+from xling.models.files import model_weights
+from xling.models.files.model_folder import TASK, TASK_FILE
+from xling.models.network.encoder import Encoder, EncoderConfig, working_dtype
+from xling.models.network.transformers_wrapper import SETTINGS, ForeignEncoder
+from xling.models.optim.adamw import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
 from xling.transfer.encode import Row
@@ -131,7 +131,7 @@ def fit(
             raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {least}")
     check_regime(cfg)
     torch.manual_seed(cfg.seed)
-    loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
+    loaded, langs = model_weights.load_model(ckpt, cfg.dropout, cfg.random_init)
     encoder: Any = loaded.encoder
     if isinstance(encoder, ForeignEncoder):
         regime.refuse_layers(cfg, ckpt)
@@ -164,8 +164,8 @@ def _learn(
         for event in told:
             tell(*event)
     with (
-        job.resumable() if saves else contextlib.nullcontext(),
-        job.watched(),
+        signals.resumable() if saves else contextlib.nullcontext(),
+        signals.watched(),
         Progress(what, per_epoch * cfg.epochs, "updates") as progress,
     ):
         progress.update(len(told))
@@ -182,12 +182,12 @@ def _learn(
                 told.append((progress.done, epoch, loss))
                 if tell:
                     tell(*told[-1])
-                stop = bool(saves and job.stop_requested())
+                stop = bool(saves and signals.stop_requested())
                 if saves and (stop or saves.is_due()):
                     saves.save(progress.done, _state(model, learning, epoch, step + 1, told))
-                    job.beat(progress.done, per_epoch * cfg.epochs, "updates", saved=progress.done)
+                    signals.beat(progress.done, per_epoch * cfg.epochs, "updates", saved=progress.done)
                 if stop:
-                    raise job.Stopped
+                    raise signals.Stopped
             behind = 0
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
             if saves:
@@ -247,7 +247,7 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
         vocab.copy(ckpt, directory)
     model = tuned.model
     facts = {
-        "shape": checkpoint.shape_of(model.encoder.cfg),
+        "shape": model_weights.shape_of(model.encoder.cfg),
         "langs": langs,
         "lang": tuned.lang,
         "kind": model.task.name,
@@ -258,7 +258,7 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
     encoder: Any = model.encoder
     if isinstance(encoder, ForeignEncoder):
         facts[SETTINGS] = encoder.settings
-    checkpoint.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
+    model_weights.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
 
 
 def load(directory: Path, lang: str = "") -> Tuned:
@@ -270,10 +270,10 @@ def load(directory: Path, lang: str = "") -> Tuned:
             that do not record it).
 
     Raises:
-        UserError: as `xling.models.checkpoint.read_published`.
+        UserError: as `xling.models.files.model_weights.read_published`.
     """
     path = directory / TASK_FILE
-    state = checkpoint.read_published(path, TASK)
+    state = model_weights.read_published(path, TASK)
     shape = from_dict(EncoderConfig, {k: str(v) for k, v in state["shape"].items()}, str(path))
     langs = state["langs"]
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]

@@ -11,14 +11,14 @@ import torch
 
 from xling.core.errors import UserError
 from xling.data.packing import pack
-from xling.models import checkpoint
-from xling.models.encoder import working_dtype
-from xling.models.static import is_static
+from xling.models.files import model_weights
+from xling.models.network.encoder import working_dtype
+from xling.static.encoder_files import is_static
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend, _example
 from xling.transfer.encode import BOS, EOS, pieces
-from xling.transfer.static import StaticBackend
+from xling.transfer.static_system import StaticBackend
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -69,7 +69,7 @@ def word_vectors(
         UserError: a layer that the model does not have.
     """
     torch.manual_seed(1)
-    model, langs = checkpoint.load_model(ckpt, random_init=random_init)
+    model, langs = model_weights.load_model(ckpt, random_init=random_init)
     model = model.to(working_dtype("fp32")).eval()
     processor = vocab.load(ckpt)
     depth, room = len(model.encoder.layers), model.encoder.cfg.max_positions

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from xling.core.errors import UserError
-from xling.corpora.parallel import judge
+from xling.corpora.parallel.clean import judge
+from xling.corpora.parallel.clean.judge import GROUPS, Judge
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
-from xling.corpora.parallel.judge import GROUPS, Judge
 
 _load = lru_cache(maxsize=2)(Judge.load)
 _ENGLISH = "Carlos Smith showed an expensive hat in Poland on Saturday."

@@ -9,8 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.corpora.parallel.clean.near_duplicates import (
+    BUCKETS,
+    MIN_WORDS,
+    bags,
+    few_more,
+    one_word_apart,
+    sums,
+    whole_words,
+)
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
-from xling.corpora.parallel.near import BUCKETS, MIN_WORDS, bags, few_more, one_word_apart, sums, whole_words
 from xling.text.pairs import SIDES, near_key
 
 _BEFORE = (("A cat.", "Eine Katze."),)

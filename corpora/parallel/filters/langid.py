@@ -12,8 +12,8 @@ import polars as pl
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.corpora.identify import SURE
-from xling.corpora.parallel.declared import Declared
+from xling.corpora.langid.identify import SURE
+from xling.corpora.parallel.clean.declared_language import Declared
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
 from xling.corpora.parallel.filters.repair import exchanged
 from xling.corpora.stages.langid import identify
@@ -36,7 +36,7 @@ class PairLangId(PairFilter):
     """Drop pairs with a side that is in another language than the declared one.
 
     A side is judged against the first batch of the file: a text goes if it stands out there towards another
-    language (`xling.corpora.parallel.declared`). The column ``langid`` holds how many deviations the worse side
+    language (`xling.corpora.parallel.clean.declared_language`). The column ``langid`` holds how many deviations the worse side
     lies from the middle of the file; it is null where neither side was looked at. In a large batch, words that stand
     almost only in right lines of a sample are trusted, and so is a line made mostly of them.
 

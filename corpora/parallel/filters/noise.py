@@ -9,7 +9,7 @@ import polars as pl
 
 from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
-from xling.text import mend
+from xling.text import repair
 
 _CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
@@ -139,7 +139,7 @@ def _letters(side: str, counted: str = "") -> pl.Expr:
 
 def _invisible(side: str, lang: Language) -> pl.Expr:
     return pl.col(side).str.contains(
-        _INVISIBLE if lang.script in mend.JOINING else f"{_INVISIBLE}|{_JOINERS}"
+        _INVISIBLE if lang.script in repair.JOINING else f"{_INVISIBLE}|{_JOINERS}"
     )
 
 

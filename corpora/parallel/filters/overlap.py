@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.corpora.parallel.clean.near_duplicates import MIN_WORDS, sums, whole_words, without_a_word
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
-from xling.corpora.parallel.near import MIN_WORDS, sums, whole_words, without_a_word
 from xling.corpora.stages.contamination import Stamped, stamped, texts_of
 from xling.text.leaks import read as read_leaks
 from xling.text.pairs import near_key

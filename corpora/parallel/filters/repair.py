@@ -8,10 +8,10 @@ from typing import ClassVar
 import polars as pl
 
 from xling.core.languages import Language
-from xling.corpora.parallel.declared import own_scripts
+from xling.corpora.parallel.clean.declared_language import own_scripts
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
 from xling.corpora.parallel.filters.script import letters_of
-from xling.text import mend
+from xling.text import repair
 from xling.text.pairs import SIDES
 
 _SWAPPED_SHARE = 0.7
@@ -67,10 +67,10 @@ class Repair(PairFilter):
 
     def _looks(self, side: str, other: str) -> pl.Expr:
         ends = pl.col(side).str.contains('^["“”„«»]|["“”„«»]$') & ~pl.col(other).str.contains('["“”„«»]')
-        return pl.col(side).str.contains(mend.FIRST_LOOK) | (ends if self.quotes else pl.lit(False))
+        return pl.col(side).str.contains(repair.FIRST_LOOK) | (ends if self.quotes else pl.lit(False))
 
     def _mended(self, name: str, text: str, other: str, lang: Language, changes: list[Change]) -> str:
-        for kind, step in mend.STEPS.items():
+        for kind, step in repair.STEPS.items():
             if getattr(self, kind):
                 new = step(text, other, lang.script, own_scripts(lang))
                 if new != text:

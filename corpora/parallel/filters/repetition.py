@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
-from xling.text.units import runs
+from xling.text.words.units import runs
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64

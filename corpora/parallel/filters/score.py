@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from xling.core.errors import unknown
-from xling.corpora.parallel import mixture
+from xling.corpora.parallel.clean import score_threshold
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample, first_reason
 
 _BEFORE = (("A cat.", "Eine Katze."),)
@@ -58,7 +58,7 @@ class Score(CorpusFilter):
         """Return the reason to drop each pair, null for pairs that stay."""
         limit = self.threshold
         if limit == "auto":
-            border = mixture.cut(keys["score"].drop_nulls().to_numpy().astype(np.float64))
+            border = score_threshold.cut(keys["score"].drop_nulls().to_numpy().astype(np.float64))
             limit = -math.inf if border is None else border
         low = (pl.col("score") < limit).fill_null(False)
         tests = {"low_score": low}

@@ -9,7 +9,7 @@ from typing import ClassVar
 import polars as pl
 
 from xling.core.languages import Language
-from xling.corpora.parallel.declared import SECOND_SCRIPTS
+from xling.corpora.parallel.clean.declared_language import SECOND_SCRIPTS
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 
 _CLASSES = {

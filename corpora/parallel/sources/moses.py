@@ -25,8 +25,8 @@ from xling.corpora.parallel.sources import (
     existing,
 )
 from xling.corpora.parallel.sources.archive import lines, open_zip
-from xling.text import reader
 from xling.text.document import Ledger
+from xling.text.files import corpus_reader
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 
@@ -70,7 +70,7 @@ def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
     Raises:
         UserError: the files have different numbers of lines, or cannot be read.
     """
-    yield from aligned(reader.lines(src), reader.lines(tgt), str(src), str(tgt))
+    yield from aligned(corpus_reader.lines(src), corpus_reader.lines(tgt), str(src), str(tgt))
 
 
 def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:

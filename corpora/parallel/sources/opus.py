@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError, unknown
-from xling.corpora.fetch import Download, cache_path, check_url, fetch, length_of, open_url
+from xling.corpora.common.download import Download, cache_path, check_url, fetch, length_of, open_url
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,

@@ -32,8 +32,8 @@ from xling.corpora.parallel.sources import (
     drop_row,
     existing,
 )
-from xling.text import reader
 from xling.text.document import Ledger, storable
+from xling.text.files import corpus_reader
 
 _NAMES = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
 _DOC = ("doc", "doc_id", "document")
@@ -86,7 +86,7 @@ class Tsv(_Table):
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        fields = (line.split("\t") for line in reader.lines(path))
+        fields = (line.split("\t") for line in corpus_reader.lines(path))
         yield from _split_rows(path, fields, named, context, ledger)
 
 
@@ -100,7 +100,7 @@ class Csv(_Table):
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
         """Yield the pairs of a file."""
         csv.field_size_limit(_MAX_FIELD_CHARS)
-        fields = csv.reader(line + "\n" for line in reader.lines(path))
+        fields = csv.reader(line + "\n" for line in corpus_reader.lines(path))
         yield from _split_rows(path, fields, named, context, ledger)
 
     @classmethod
@@ -118,7 +118,7 @@ class Jsonl(_Table):
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        for number, line in enumerate(reader.lines(path)):
+        for number, line in enumerate(corpus_reader.lines(path)):
             try:
                 record = json.loads(line)
             except (json.JSONDecodeError, RecursionError):

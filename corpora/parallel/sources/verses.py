@@ -22,8 +22,8 @@ from xling.corpora.parallel.sources import (
     existing,
 )
 from xling.corpora.parallel.sources.safe_xml import events, open_xml
-from xling.text import reader
 from xling.text.document import Ledger
+from xling.text.files import corpus_reader
 
 
 @PAIR_SOURCES.register("verses")
@@ -75,7 +75,7 @@ def read_verses(path: Path) -> dict[str, str]:
     if ".xml" in path.suffixes:
         _read_xml(path, verses)
     else:
-        for line in reader.lines(path):
+        for line in corpus_reader.lines(path):
             number, sign, text = line.partition("\t")
             if sign:
                 verses.setdefault(number.upper(), []).append(text)

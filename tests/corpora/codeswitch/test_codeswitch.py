@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.core import manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
+from xling.core.output import manifest
 from xling.corpora.codeswitch.alm import AlmSettings, draw_sentence, switch
 from xling.corpora.codeswitch.build import CodeswitchConfig, run
 from xling.corpora.codeswitch.documents import alternate, by_document
-from xling.corpora.parallel.align import AlignerSettings
-from xling.corpora.parallel.align_stage import AlignConfig
 from xling.corpora.parallel.settings import ParallelConfig
+from xling.corpora.parallel.wordalign.aligner import AlignerSettings
+from xling.corpora.parallel.wordalign.stage import AlignConfig
 from xling.corpora.toyworld import para
-from xling.text.dictionary import Cosda, check_direction, read_dictionary
+from xling.text.files.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.pairs import spans, words
-from xling.text.spans import (
+from xling.text.words.substitution import (
     Replacement,
     entities,
     keeps_entities,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.corpora.mining.planted import planted, write
-from xling.core import manifest
+from xling.core.commands.runner import STAGES, phases_of, run_local
 from xling.core.errors import UserError
-from xling.core.stage import STAGES, phases_of, run_local
+from xling.core.output import manifest
 from xling.corpora.mining import stage
 from xling.corpora.mining.margin import mine
 from xling.corpora.mining.stage import MineConfig

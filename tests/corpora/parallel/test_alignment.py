@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.core import manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
-from xling.corpora.parallel import eflomal, ibm, phrases, simalign, symmetrise
-from xling.corpora.parallel.align import AlignerSettings, align
-from xling.corpora.parallel.align_stage import AlignConfig
-from xling.corpora.parallel.symmetrise import alignment_error_rate, format_pharaoh, parse_pharaoh
+from xling.core.output import manifest
+from xling.corpora.parallel.wordalign import eflomal, model1, phrases, simalign, symmetrise
+from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
+from xling.corpora.parallel.wordalign.stage import AlignConfig
+from xling.corpora.parallel.wordalign.symmetrise import alignment_error_rate, format_pharaoh, parse_pharaoh
 from xling.corpora.toyworld import para
 from xling.text.pairs import spans, words
 
@@ -76,9 +76,9 @@ def test_model_1_alone_learns_the_three_sentence_example():
     # das Haus / das Buch / ein Buch, the example every course on IBM model 1 uses
     src = [["das", "haus"], ["das", "buch"], ["ein", "buch"]]
     tgt = [["the", "house"], ["the", "book"], ["a", "book"]]
-    left, right = ibm.encode(src), ibm.encode(tgt)
-    lexicon = ibm.Lexicon(left, right, np.arange(3))
-    links = ibm.train(lexicon, 20, prior=1e-3, null_prior=0.05)
+    left, right = model1.encode(src), model1.encode(tgt)
+    lexicon = model1.Lexicon(left, right, np.arange(3))
+    links = model1.train(lexicon, 20, prior=1e-3, null_prior=0.05)
     by_row = {
         int(r): best[:, k]
         for b, best in zip(lexicon.batches, links, strict=True)
@@ -90,13 +90,13 @@ def test_model_1_alone_learns_the_three_sentence_example():
 def test_model_1_is_expectation_maximisation():
     """One iteration equals the textbook computation by loops, without a prior."""
     src, tgt = [["a", "b"], ["a"]], [["x", "y"], ["x"]]
-    left, right = ibm.encode(src), ibm.encode(tgt)
-    lexicon = ibm.Lexicon(left, right, np.arange(2))
+    left, right = model1.encode(src), model1.encode(tgt)
+    lexicon = model1.Lexicon(left, right, np.arange(2))
     null_prior = 0.2
     probs = lexicon.probs.copy()
     posteriors = {}
     for batch in lexicon.batches:
-        real, null = ibm.posterior(batch, probs, null_prior)
+        real, null = model1.posterior(batch, probs, null_prior)
         for k, row in enumerate(batch.rows):
             posteriors[int(row)] = (real[:, k], null[:, k])
     # uniform t: each of I words has (1 - p0) / I against p0 for NULL

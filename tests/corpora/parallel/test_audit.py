@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.core.stage import run_local
+from xling.core.commands.runner import run_local
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.planted import KINDS
+from xling.corpora.parallel.clean.synthetic_noise import KINDS
 from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
-from xling.eval.stats import wilson
+from xling.eval.scores.statistics import wilson
 
 
 def built(folder, **more):

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.corpora.parallel import form, judge, lexical, names, near, space, traits
+from xling.corpora.parallel.clean import (
+    embedding_distance,
+    features,
+    judge,
+    lexical,
+    names,
+    near_duplicates,
+    written_form,
+)
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.align import Align
 from xling.corpora.toyworld import para
@@ -19,8 +27,8 @@ def table(pairs):
 
 
 def value(pairs, name, learned):
-    values = form.measure(learned, form.forms(table(pairs)))
-    return values[:, form.NAMES.index(name)]
+    values = written_form.measure(learned, written_form.forms(table(pairs)))
+    return values[:, written_form.NAMES.index(name)]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +41,7 @@ def learned():
         pairs.append((f"The house{comma[0]} is {number} old{end}", f"房子{comma[1]}老{number}{mark}"))
         if number % 7 == 0:
             pairs[-1] = tuple(f"{text}{more}" for text, more in zip(pairs[-1], (" Go!", "去！"), strict=True))
-    return form.train(form.forms(table(pairs)))
+    return written_form.train(written_form.forms(table(pairs)))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,7 @@ def test_marks_that_never_go_together_speak_against_a_pair(learned, trait, right
 def test_words_in_their_order_are_likelier_than_shuffled_ones():
     pairs = list(dict.fromkeys(para("en", "de", 900, 1)))
     known, new = pairs[:600], pairs[600:]
-    learned = form.train(form.forms(table(known)))
+    learned = written_form.train(written_form.forms(table(known)))
     draw = np.random.default_rng(1)
     shuffled = [(src, " ".join(draw.permutation(tgt.split()))) for src, tgt in new if len(tgt.split()) > 4]
     for name in ("shapes", "endings"):
@@ -63,10 +71,10 @@ def test_words_in_their_order_are_likelier_than_shuffled_ones():
 
 
 def test_texts_without_words_and_none_at_all_are_measured(learned):
-    values = form.measure(learned, form.forms(table([("", ""), ("", "..."), ("a", "")])))
-    assert values.shape == (3, len(form.NAMES))
+    values = written_form.measure(learned, written_form.forms(table([("", ""), ("", "..."), ("a", "")])))
+    assert values.shape == (3, len(written_form.NAMES))
     assert np.isfinite(values).all()
-    assert form.measure(learned, form.forms(table([]))).shape == (0, len(form.NAMES))
+    assert written_form.measure(learned, written_form.forms(table([]))).shape == (0, len(written_form.NAMES))
 
 
 def test_names_without_their_like_are_counted_in_any_script():
@@ -93,8 +101,8 @@ def test_names_without_their_like_are_counted_in_any_script():
     ],
 )
 def test_marks_of_initials_and_titles_end_no_sentence(text, sentences):
-    codes = form._codes(pl.Series("text", [text]))
-    assert codes[0, form.FEATURES.index("sentences")] == sentences
+    codes = written_form._codes(pl.Series("text", [text]))
+    assert codes[0, written_form.FEATURES.index("sentences")] == sentences
 
 
 def vectors(seed, size=NUM, dim=24):
@@ -106,16 +114,16 @@ def vectors(seed, size=NUM, dim=24):
 
 
 def test_a_translation_lies_nearer_than_the_neighbours_of_both_sides():
-    learned, pairs = space.train(vectors(1)), vectors(2)
+    learned, pairs = embedding_distance.train(vectors(1)), vectors(2)
     wrong = np.stack([pairs[:, 0], np.roll(pairs[:, 1], 1, axis=0)], axis=1)
-    right, other = space.measure(learned, pairs), space.measure(learned, wrong)
-    for place, name in enumerate(space.NAMES):
+    right, other = embedding_distance.measure(learned, pairs), embedding_distance.measure(learned, wrong)
+    for place, name in enumerate(embedding_distance.NAMES):
         assert (right[:, None, place] > other[None, :, place]).mean() > 0.98, name
     np.testing.assert_allclose(
-        space.measure(learned, 7 * (pairs - learned.means) + learned.means), right, atol=1e-4
+        embedding_distance.measure(learned, 7 * (pairs - learned.means) + learned.means), right, atol=1e-4
     )
-    np.testing.assert_allclose(space.measure(learned, pairs[:3]), right[:3], atol=1e-5)
-    assert space.measure(learned, pairs[:0]).shape == (0, len(space.NAMES))
+    np.testing.assert_allclose(embedding_distance.measure(learned, pairs[:3]), right[:3], atol=1e-5)
+    assert embedding_distance.measure(learned, pairs[:0]).shape == (0, len(embedding_distance.NAMES))
 
 
 def test_the_pairs_of_a_corpus_teach_where_the_other_language_lies():
@@ -125,18 +133,18 @@ def test_the_pairs_of_a_corpus_teach_where_the_other_language_lies():
         np.stack([own[:, 0], own[:, 1] @ turn], axis=1) for own in (vectors(1), vectors(2, size=100))
     )
     wrong = np.stack([pairs[:, 0], np.roll(pairs[:, 1], 1, axis=0)], axis=1)
-    margin = space.NAMES.index("margin")
-    place = space.train(learned)
+    margin = embedding_distance.NAMES.index("margin")
+    place = embedding_distance.train(learned)
     right, other, swapped = (
-        space.measure(place, own)[:, margin]
+        embedding_distance.measure(place, own)[:, margin]
         for own in (pairs, wrong, pairs[:, ::-1] - place.means[::-1] + place.means)
     )
     assert (right[:, None] > other[None]).mean() > 0.98
     assert (right[:, None] > swapped[None]).mean() > 0.98
-    inside = space.measure(space.train(learned, pairs), pairs)
-    assert (inside[:, space.NAMES.index("lead")] > 0).mean() > 0.9  # a partner is no rival of itself
-    few = space.train(learned[:5])
-    assert np.isfinite(space.measure(few, pairs)).all()
+    inside = embedding_distance.measure(embedding_distance.train(learned, pairs), pairs)
+    assert (inside[:, embedding_distance.NAMES.index("lead")] > 0).mean() > 0.9  # a partner is no rival of itself
+    few = embedding_distance.train(learned[:5])
+    assert np.isfinite(embedding_distance.measure(few, pairs)).all()
 
 
 class Meanings:
@@ -192,7 +200,7 @@ def test_without_an_encoder_nothing_is_measured_by_one():
     pairs = table(list(dict.fromkeys(para("en", "de", 400, 1))))
     trained = judge.train(pairs)
     assert trained is not None
-    assert not set(space.NAMES) & set(traits.names_of(trained.tables[0]))
+    assert not set(embedding_distance.NAMES) & set(features.names_of(trained.tables[0]))
 
 
 CHARS = st.lists(st.sampled_from("东西南北中发白天地人"), min_size=5, max_size=12)
@@ -201,22 +209,22 @@ CHARS = st.lists(st.sampled_from("东西南北中发白天地人"), min_size=5, 
 @given(CHARS, st.integers(0, 12), st.lists(st.sampled_from("东西南北你我他"), min_size=1, max_size=3))
 def test_up_to_three_characters_more_are_found_where_no_spaces_stand(chars, place, extra):
     longer = [*chars[:place], *extra, *chars[place:]]
-    bags = near.bags(
-        near.whole_words(pl.Series(["".join(chars), "".join(longer), "".join(longer) + "东西南北"]))
+    bags = near_duplicates.bags(
+        near_duplicates.whole_words(pl.Series(["".join(chars), "".join(longer), "".join(longer) + "东西南北"]))
     )
-    assert near.few_more(bags[[0]], bags[[1]])[0]
-    assert near.few_more(bags[[1]], bags[[0]])[0]
-    assert not near.few_more(bags[[0]], bags[[0]])[0]
-    assert not near.few_more(bags[[0]], bags[[2]])[0]
+    assert near_duplicates.few_more(bags[[0]], bags[[1]])[0]
+    assert near_duplicates.few_more(bags[[1]], bags[[0]])[0]
+    assert not near_duplicates.few_more(bags[[0]], bags[[0]])[0]
+    assert not near_duplicates.few_more(bags[[0]], bags[[2]])[0]
 
 
 def test_a_word_is_what_stands_between_spaces():
-    words = near.whole_words(pl.Series(["C'est l'eau, - non!", "", "…"]))
+    words = near_duplicates.whole_words(pl.Series(["C'est l'eau, - non!", "", "…"]))
     assert words.lengths.tolist() == [3, 0, 0]
 
 
 def test_the_codes_of_ends_and_beginnings_by_hand():
-    codes = form._codes(pl.Series("text", ["Hi.", "hi?", "1!", "(…) –", "hi"]))
+    codes = written_form._codes(pl.Series("text", ["Hi.", "hi?", "1!", "(…) –", "hi"]))
     assert codes[:, :2].tolist() == [[1, 1], [2, 2], [3, 3], [4, 0], [0, 2]]
 
 
@@ -234,5 +242,5 @@ def test_as_much_is_read_of_a_text_without_spaces_as_of_its_translation(text, re
 
 
 def test_marks_behind_120_characters_without_spaces_are_read():
-    shapes = form.forms(pl.DataFrame({"src": ["A."], "tgt": ["词" * 200 + "。"]})).shapes
+    shapes = written_form.forms(pl.DataFrame({"src": ["A."], "tgt": ["词" * 200 + "。"]})).shapes
     assert shapes.lengths.tolist() == [1 + 201]

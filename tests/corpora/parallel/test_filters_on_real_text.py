@@ -11,8 +11,8 @@ import pytest
 from xling.core import languages
 from xling.core.sampling import rng
 from xling.corpora.parallel import chain
+from xling.corpora.parallel.clean.synthetic_noise import KINDS, Clean
 from xling.corpora.parallel.filters import Context
-from xling.corpora.parallel.planted import KINDS, Clean
 from xling.text.document import Ledger
 from xling.text.pairs import frame
 

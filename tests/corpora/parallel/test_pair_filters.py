@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.corpora.parallel import chain, mixture
+from xling.corpora.parallel import chain
+from xling.corpora.parallel.clean import score_threshold
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context
 from xling.corpora.parallel.filters.duplicates import Duplicates
 from xling.corpora.parallel.filters.langid import PairLangId
@@ -239,7 +240,7 @@ def test_an_automatic_threshold_lies_between_two_groups():
         assert reasons[: len(bad)].is_not_null().mean() > 0.95
         assert reasons[len(bad) :].is_not_null().mean() < 0.01
     beliefs = np.concatenate([random.beta(1, 20, 100), random.beta(30, 1, 1900)])
-    assert 0.2 < mixture.cut(beliefs) < 0.95
+    assert 0.2 < score_threshold.cut(beliefs) < 0.95
 
 
 @pytest.mark.parametrize("scores", [
@@ -247,7 +248,7 @@ def test_an_automatic_threshold_lies_between_two_groups():
     np.arange(20.0), np.full(500, np.nan),
 ])  # fmt: skip
 def test_one_group_is_not_cut(scores):
-    assert mixture.cut(scores) is None
+    assert score_threshold.cut(scores) is None
 
 
 def test_the_score_may_be_another_column():

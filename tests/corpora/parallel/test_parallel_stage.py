@@ -12,19 +12,20 @@ import polars as pl
 import pytest
 import torch
 
-from xling.core import config, manifest
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
+from xling.core.output import manifest
+from xling.core.settings import config
+from xling.corpora.inspect.why import WhyConfig
+from xling.corpora.inspect.why import run as why
 from xling.corpora.parallel.build import run_part
 from xling.corpora.parallel.publish_phase import split_of
 from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
-from xling.corpora.why import WhyConfig
-from xling.corpora.why import run as why
-from xling.models import static
-from xling.models.static_config import StaticConfig
-from xling.models.static_vectors import StaticEncoder
-from xling.text.features import hashed
+from xling.static import encoder_files
+from xling.static.shape import StaticConfig
+from xling.static.vectors import StaticEncoder
+from xling.text.words.features import hashed
 
 NAME = "corpus parallel"
 
@@ -231,7 +232,7 @@ def static_encoder(folder: Path, meanings: dict[str, np.ndarray]) -> str:
         shares @ shares.T, np.stack(list(meanings.values())).astype(np.float32)
     )
     folder.mkdir()
-    static.save(
+    encoder_files.save(
         StaticEncoder(StaticConfig(dim=dim, bits=bits, sketch=0), torch.from_numpy(table), {}), folder
     )
     return str(folder)

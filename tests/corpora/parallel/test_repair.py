@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from xling.core.stage import run_local
+from xling.core.commands.runner import run_local
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.settings import ParallelConfig

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
-from xling.corpora import identify as identifiers
-from xling.corpora import ngrams
-from xling.corpora.identify import FastText
-from xling.corpora.langid_train import LangidTrainConfig
-from xling.corpora.langid_train import run as train
+from xling.corpora.fit.langid import LangidTrainConfig
+from xling.corpora.fit.langid import run as train
+from xling.corpora.langid import identify as identifiers
+from xling.corpora.langid import ngrams
+from xling.corpora.langid.identify import FastText
 from xling.corpora.mono import MonoConfig
 from xling.corpora.stages.langid import LangId, identify
 from xling.text.document import Document, Ledger

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.crawl import SENTENCES, sentences
+from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.stage import run_local
-from xling.corpora import lines, ngrams, why
-from xling.corpora.lines_train import LinesTrainConfig, Page, run, score
+from xling.corpora.builtin import boilerplate
+from xling.corpora.fit.boilerplate import LinesTrainConfig, Page, run, score
+from xling.corpora.inspect import why
+from xling.corpora.langid import ngrams
 from xling.corpora.mono import MonoConfig
 from xling.corpora.sources.wet import record_of
 from xling.corpora.stages.lines import _FOOTER, _MENU, _TEXT, Lines
@@ -35,12 +37,12 @@ ARTICLE = [paragraph for _ in range(3) for paragraph in _TEXT.split("\n")]
 @settings(max_examples=60, deadline=None)
 @given(pages=PAGES)
 def test_a_page_is_judged_alike_alone_and_among_others(pages: list[str]) -> None:
-    model = lines.load(Path(lines.__file__).with_suffix(".npz"))
+    model = boilerplate.load(Path(boilerplate.__file__).with_suffix(".npz"))
     together = model.scores(pages)
     assert len(together) == sum(page.count("\n") + 1 for page in pages)
     apart = np.concatenate([model.scores([page]) for page in pages])
     assert together.tolist() == apart.tolist()  # to the last bit
-    seen = lines.features(pages)
+    seen = boilerplate.features(pages)
     assert np.isfinite(seen).all()
     assert (seen * 256 == np.rint(seen * 256)).all() and np.abs(seen).max() <= 16
 
@@ -84,7 +86,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"no", b"PK\x03\x04 cut"])
 def test_another_file_is_no_model(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npz").write_bytes(content)
-    for loaded in (lines.load, ngrams.load):
+    for loaded in (boilerplate.load, ngrams.load):
         with pytest.raises(UserError, match=r"a\.npz is not a"):
             loaded(tmp_path / "a.npz")
 
@@ -92,9 +94,9 @@ def test_another_file_is_no_model(tmp_path: Path, content: bytes) -> None:
 def test_labels_follow_the_order_of_the_page() -> None:
     page = "Home\nNews\nThe bridge is old and long.\nHome is where the river is.\nNews"
     main = "The bridge is old\nand long. Home is where the river is."
-    assert lines.labels(page, main).tolist() == [False, False, True, True, False]
-    assert lines.labels(page, "").tolist() == [False] * 5
-    assert lines.labels("!!!\n你好世界\n菜单", "你好世界").tolist() == [False, True, False]
+    assert boilerplate.labels(page, main).tolist() == [False, False, True, True, False]
+    assert boilerplate.labels(page, "").tolist() == [False] * 5
+    assert boilerplate.labels("!!!\n你好世界\n菜单", "你好世界").tolist() == [False, True, False]
 
 
 def test_scores_count_letters() -> None:
@@ -156,7 +158,7 @@ def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_w
     draw = np.random.default_rng(3)
     seen = draw.normal(size=(2000, 2))
     wanted = np.where(seen[:, 0] > 0.3, 1.0, (draw.random(2000) < 0.2).astype(float))
-    inner, outer = lines._fitted(seen, wanted, np.ones(2000), [1], 6, 25)
+    inner, outer = boilerplate._fitted(seen, wanted, np.ones(2000), [1], 6, 25)
     hidden = np.maximum(0, np.concatenate([seen, np.ones((2000, 1))], axis=1) @ inner)
     share = 1 / (1 + np.exp(-(hidden @ outer[:-1] + outer[-1])))
     assert share[seen[:, 0] > 0.6].mean() > 0.9
@@ -164,9 +166,9 @@ def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_w
 
 
 def test_the_features_of_a_line_by_hand() -> None:
-    counted = lines._counted(["Hi Bob, 12."])
+    counted = boilerplate._counted(["Hi Bob, 12."])
     own = np.empty((18, 1))
-    lines._own(own, counted, np.array([7.0]))
+    boilerplate._own(own, counted, np.array([7.0]))
     own = own[:, 0]
     # 11 characters, 3 words: both begin with a capital, one ends in a comma, the last in a full stop.
     wanted = [1.5, 2.0, 8 / 11, 8 / 11, 8 / 3, 0.0, 1.0, 1.0, 2.0, 0.0]
@@ -175,11 +177,11 @@ def test_the_features_of_a_line_by_hand() -> None:
 
 
 def test_the_place_of_a_line_on_its_page_by_hand() -> None:
-    counted = lines._counted(["a\nb\nc"])
+    counted = boilerplate._counted(["a\nb\nc"])
     units, mass = np.array([1.0, 2.0, 1.0]), np.array([2.0, 3.0, 5.0])
     size, is_long = np.array([0.5, 1.0, 1.5]), np.array([0.0, 0.0, 1.0])
     places = np.empty((12, 3))
-    lines._places(places, counted, units, mass, size, is_long)
+    boilerplate._places(places, counted, units, mass, size, is_long)
     columns = places.T.tolist()
     assert columns[1] == pytest.approx(
         [1.0, 1.0, 2.0, 4 / 3, np.log2(5) / 2, 5.0, np.log2(11) / 2, 0.8, 2.0, 1.0, 4 / 3, 1.0], abs=1 / 512
@@ -191,7 +193,7 @@ def test_the_place_of_a_line_on_its_page_by_hand() -> None:
 @settings(max_examples=60, deadline=None)
 @given(pages=PAGES)
 def test_neighbours_and_means_are_those_of_each_line_by_itself(pages: list[str]) -> None:
-    seen = lines.features(pages)
+    seen = boilerplate.features(pages)
     first = 0
     for page in pages:
         own = seen[first : first + page.count("\n") + 1]
@@ -199,13 +201,13 @@ def test_neighbours_and_means_are_those_of_each_line_by_itself(pages: list[str])
         for line in range(len(own)):
             around = [
                 own[line + offset, column] if 0 <= line + offset < len(own) else -1.0
-                for offset in lines._OFFSETS
+                for offset in boilerplate._OFFSETS
                 for column in (0, 8, 4, 2)
             ]
             assert own[line, 18:42].tolist() == around
             means = [
                 own[max(0, line - reach) : line + reach + 1, column].mean()
-                for reach in lines._WINDOWS
+                for reach in boilerplate._WINDOWS
                 for column in (0, 8, 4, 5)
             ]
             smooth = own[line, 42:57].reshape(3, 5)[:, [0, 1, 3, 4]].ravel()

@@ -157,7 +157,7 @@ def test_neither_ranges_nor_memory_nor_runs_change_the_choice(
     monkeypatch.setattr(near, "_BATCH_DOCS", 3)
     monkeypatch.setattr(near, "_FILE_BLOCK", 2)
     monkeypatch.setattr(near, "_BYTES_PER_PAIR", 1 << 17)  # 8 pairs in memory
-    monkeypatch.setattr("xling.corpora.disk_sort._MIN_BLOCK", 2)
+    monkeypatch.setattr("xling.corpora.common.disk_sort._MIN_BLOCK", 2)
     assert run(shards, tmp_path / "b", loose, num_ranges=5, memory_mb=1) == first
 
 

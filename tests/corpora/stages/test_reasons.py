@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.corpora import stages
-from xling.corpora.limits import Limits
+from xling.corpora.builtin.limits import Limits
 from xling.corpora.stages import Stage
 from xling.corpora.stages.blocklist import Blocklist
 from xling.corpora.stages.contamination import Contamination
@@ -23,7 +23,7 @@ from xling.corpora.stages.length import Length
 from xling.corpora.stages.pii import Pii, mask
 from xling.corpora.stages.repair import Repair, repair
 from xling.text.document import Document, Ledger
-from xling.text.units import units, unspaced_share
+from xling.text.words.units import units, unspaced_share
 
 LISTS = Path(__file__).parent / "lists"
 

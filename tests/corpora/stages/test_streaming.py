@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xling.core import config
+from xling.core.settings import config
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.corpora.stages.lines import Lines
 from xling.text.document import Document, Ledger

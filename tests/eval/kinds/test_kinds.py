@@ -13,7 +13,7 @@ import xling.eval
 import xling.transfer
 from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.metrics import METRICS, evaluate
-from xling.eval.suite import frozen, suites
+from xling.eval.rows.suite import frozen, suites
 from xling.transfer.task import TASKS
 
 

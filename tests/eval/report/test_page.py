@@ -15,12 +15,13 @@ from browser import AXE, Browser
 from eval_helpers import Epochs, write_world
 
 from xling.core import languages
-from xling.eval import results, run
 from xling.eval.report import browse, comparison, ranks, sections, stage
 from xling.eval.report.artifacts import open_runs
 from xling.eval.report.stage import ReportConfig
-from xling.eval.results import Score
-from xling.eval.settings import EvalConfig
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import score_file
+from xling.eval.scores.score_file import Score
 
 LANGS = ("en", "de", "sw")
 SYSTEMS = {"one": [12, 3, 3], "two": [12, 12, 12], "three": [12, 3, 4]}
@@ -34,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[str, ...], Pat
     for name, right in SYSTEMS.items():
         cfg = EvalConfig(("toy_xnli",), root / name, world, langs=LANGS, seeds=(1,))
         given = {lang: [n] * 4 for lang, n in zip(LANGS, right, strict=True)}
-        run.evaluate_systems(cfg, [Epochs(given, digest=name[0] * 64)])
+        evaluation.evaluate_systems(cfg, [Epochs(given, digest=name[0] * 64)])
     return tuple(f"{name}={root / name}" for name in SYSTEMS), world
 
 
@@ -61,7 +62,7 @@ def test_evaluations_of_one_run_are_read_on_their_own_data(world: Path, tmp_path
         system = Epochs({"en": [12] * 4, "de": [3] * 4}, digest=name[0] * 64)
         system.name = name
         cfg = EvalConfig(("toy_xnli",), tmp_path / "scores" / name, data, langs=("en", "de"), seeds=(1,))
-        run.evaluate_systems(cfg, [system])
+        evaluation.evaluate_systems(cfg, [system])
     (both,) = open_runs([str(tmp_path / "scores")])
     systems = comparison.systems_of([both], None)
     rows = {(s.name, len(read().rows)) for s in systems for read in s.scored.values()}
@@ -76,7 +77,7 @@ def test_a_control_of_another_run_is_compared_under_the_names_of_the_table(
         system = Epochs({"en": [12] * 4, "de": [right] * 4}, digest=name[0] * 64)
         system.name = name
         cfg = EvalConfig(("toy_xnli",), tmp_path / name, world, langs=("en", "de"), seeds=(1,))
-        run.evaluate_systems(cfg, [system])
+        evaluation.evaluate_systems(cfg, [system])
     for order in (("pretrained", "random"), ("random", "pretrained")):
         out = tmp_path / f"{order[0]}-first"
         stage.run(ReportConfig(tuple(str(tmp_path / name) for name in order), out, data=world))
@@ -167,7 +168,7 @@ def test_fifty_systems_in_a_hundred_languages_are_below_two_megabytes(tmp_path: 
         for j in range(50)
         for i, lang in enumerate(codes)
     ]  # fmt: skip
-    results.write_scores(tmp_path / "scores.json", scores)
+    score_file.write_scores(tmp_path / "scores.json", scores)
     stage.run(ReportConfig((str(tmp_path / "scores.json"),), tmp_path / "out"))
     text = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert len(text.encode()) < 2_000_000

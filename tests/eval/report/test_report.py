@@ -17,13 +17,15 @@ from browser import Browser
 from eval_helpers import Epochs, write_world
 
 from xling import cli
-from xling.core import config, manifest
 from xling.core.errors import UserError
-from xling.eval import results, run
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.eval.report import artifacts, comparison, stage
 from xling.eval.report.stage import ReportConfig
-from xling.eval.results import Score
-from xling.eval.settings import EvalConfig
+from xling.eval.run import evaluation
+from xling.eval.run.settings import EvalConfig
+from xling.eval.scores import score_file
+from xling.eval.scores.score_file import Score
 from xling.pages import figure, tabular
 from xling.pages.tabular import Table
 
@@ -70,7 +72,7 @@ def translate(out: Path, refs: Path, share: int) -> None:
     refs.parent.mkdir(exist_ok=True)
     refs.write_text("".join(f"{line}\n" for line in lines))
     outputs = [line if i < share else "something else altogether is here" for i, line in enumerate(lines)]
-    from xling.transfer.mt import MtConfig, scores_of
+    from xling.transfer.translation.supervised import MtConfig, scores_of
 
     found = scores_of(outputs, lines, "en")
     settings = MtConfig(data="d", out=str(out), test={"de-en": (str(refs), str(refs))})
@@ -95,7 +97,7 @@ def make_runs(folder: Path, world: Path) -> Path:
         cfg = EvalConfig(
             ("toy_xnli",), run_folder / "eval", world, ("pretrained",), run_folder / "model", seeds=(1, 2)
         )
-        run.evaluate_systems(cfg, systems)
+        evaluation.evaluate_systems(cfg, systems)
         translate(run_folder / "mt", folder / "refs" / "en.txt", 6 + 3 * number)
     return folder / "runs"
 
@@ -157,7 +159,7 @@ def test_other_rows_are_not_compared(runs: Path, tmp_path: Path, world: Path) ->
     path.write_text(path.read_text().replace("entailment", "neutral"))
     systems = [Epochs({x: [n] * 4 for x, n in RIGHT["two"].items()}, "two" * 16)]
     shutil.rmtree(runs / "two" / "eval")
-    run.evaluate_systems(
+    evaluation.evaluate_systems(
         EvalConfig(("toy_xnli",), runs / "two/eval", other, ("pretrained",), seeds=(1, 2)), systems
     )
     text = (made_of(runs, tmp_path / "out", "one", "two") / "report.md").read_text()
@@ -355,7 +357,7 @@ def _scores() -> Iterator[Score]:
 
 @pytest.mark.browser
 def test_the_page_in_a_browser(kept: Path, tmp_path: Path) -> None:
-    results.write_scores(tmp_path / "many/scores.json", _scores())
+    score_file.write_scores(tmp_path / "many/scores.json", _scores())
     places = tuple(map(str, (kept / "one", kept / "two", tmp_path / "many")))
     note = "<script>alert(1)</script> made by a test"
     stage.run(ReportConfig(places, tmp_path / "out", "Quickstart <1>", note))
@@ -387,7 +389,7 @@ def test_the_page_in_a_browser(kept: Path, tmp_path: Path) -> None:
 
 
 def test_the_page_loads_nothing_and_says_what_is_synthetic(tmp_path: Path) -> None:
-    results.write_scores(tmp_path / "run/scores.json", [s for s in _scores() if s.suite == "xnli"])
+    score_file.write_scores(tmp_path / "run/scores.json", [s for s in _scores() if s.suite == "xnli"])
     text = str(stage.run(ReportConfig((str(tmp_path / "run"),), tmp_path / "out")))
     page = (tmp_path / "out/report.html").read_text()
     assert "SYNTHETIC" in text and "SYNTHETIC" in page
@@ -401,7 +403,7 @@ def test_the_first_table_says_what_is_better(tmp_path: Path) -> None:
     for name, right in (("one", [12, 3, 3]), ("two", [12, 12, 12]), ("three", [12, 3, 4])):
         cfg = EvalConfig(("toy_xnli",), tmp_path / name, world, langs=LANGS, seeds=(1,))
         given = {lang: [n] * 4 for lang, n in zip(LANGS, right, strict=True)}
-        run.evaluate_systems(cfg, [Epochs(given, digest=name[0] * 64)])
+        evaluation.evaluate_systems(cfg, [Epochs(given, digest=name[0] * 64)])
     places = tuple(f"{name}={tmp_path / name}" for name in ("one", "two", "three"))
     stage.run(ReportConfig(places, tmp_path / "out", data=world))
     text = (tmp_path / "out/report.md").read_text()
@@ -432,7 +434,7 @@ def test_findings_stand_by_their_weight_and_count_in_words() -> None:
 
 def test_published_columns_say_whether_they_are_comparable(tmp_path: Path) -> None:
     file = tmp_path / "run/scores.json"
-    results.write_scores(file, [Score("xnli", lang, "accuracy", 50.0, 100, 1) for lang in ("en", "sw")])
+    score_file.write_scores(file, [Score("xnli", lang, "accuracy", 50.0, 100, 1) for lang in ("en", "sw")])
     plain = str(stage.run(ReportConfig((str(file),), tmp_path / "out")))
     assert "XLM-R" not in plain
     shown = str(stage.run(ReportConfig((str(file),), tmp_path / "out", published=True)))
@@ -447,7 +449,7 @@ def test_two_scores_of_one_name_are_named_by_their_files(
 ) -> None:
     for name, value in (("first", 50.0), ("second", 51.0)):
         scores = [Score("xnli", "sw", "accuracy", value, 100, 1)]
-        results.write_scores(tmp_path / "runs" / name / "scores.json", scores)
+        score_file.write_scores(tmp_path / "runs" / name / "scores.json", scores)
     assert cli.main(["report", str(tmp_path / "runs"), f"out={tmp_path / 'out'}"]) == 2
     said = capsys.readouterr().err
     files = [str(tmp_path / "runs" / name / "scores.json") for name in ("first", "second")]

@@ -22,7 +22,7 @@ from tests.hub.test_import import set_config
 from tests.hub.test_mbart import LINES, ours, publish
 from tests.hub.written import compare
 from xling import cli
-from xling.core import config
+from xling.core.settings import config
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.hub import express, t5
@@ -30,8 +30,8 @@ from xling.hub.export import ExportConfig
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
-from xling.models import checkpoint
-from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
+from xling.models.files import model_weights
+from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
 from xling.objectives.span_corruption import split_spans
 from xling.text import vocab as vocabulary
@@ -65,7 +65,7 @@ def test_t5_gives_the_same_logits_here(
 ) -> None:
     """One packed batch of ours, one padded batch of theirs, longer than the furthest bucket."""
     theirs, folder = their_class(foreigns(kind)), imports(kind)
-    model, symbols = checkpoint.load_seq2seq(folder)
+    model, symbols = model_weights.load_seq2seq(folder)
     ids = their_ids(kind, folder)
     assert symbols.langs == ("en", "sw", "th") and symbols.sentinels == 100 and not symbols.source_lang
     assert model.cfg.untied_head == (kind != "t5") and symbols.size == len(ids)
@@ -111,7 +111,7 @@ def test_ids_are_those_of_their_sentencepiece(
 
 
 def test_sentinels_are_those_of_span_corruption(imported: Path) -> None:
-    _, symbols = checkpoint.load_seq2seq(imported)
+    _, symbols = model_weights.load_seq2seq(imported)
     ids = their_ids("mt5", imported)
     source, target = split_spans(np.arange(4, 41), 0.15, 3.0, symbols, np.random.default_rng(1))
     there = [[ids[t] for t in side] for side in (source, target)]
@@ -139,7 +139,7 @@ def test_in_and_out_again_gives_the_same_logits(
         found = second(torch.tensor([source]), decoder_input_ids=torch.tensor([[lang, *target]]))
     assert largest(wanted.logits[..., ids], found.logits) < 1e-5
     import_hf(ImportConfig(tmp_path / "out", tmp_path / "again"))
-    one, two = (checkpoint.load_seq2seq(x) for x in (imports(kind), tmp_path / "again"))
+    one, two = (model_weights.load_seq2seq(x) for x in (imports(kind), tmp_path / "again"))
     assert one[1] == two[1] and one[0].cfg == two[0].cfg
     for name, weight in one[0].state_dict().items():
         torch.testing.assert_close(weight, two[0].state_dict()[name], rtol=1e-6, atol=1e-7)
@@ -161,7 +161,7 @@ def test_transformers_gives_the_logits_of_ours(vocab: Path, tmp_path: Path, more
     theirs, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert isinstance(theirs, MT5ForConditionalGeneration)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    symbols, processor = checkpoint.load_seq2seq(folder)[1], vocabulary.load(folder)
+    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load(folder)
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
@@ -182,10 +182,10 @@ def test_transformers_gives_the_logits_of_ours(vocab: Path, tmp_path: Path, more
 @pytest.mark.parametrize("beam", [1, 4])
 def test_transformers_writes_what_we_write(vocab: Path, tmp_path: Path, beam: int) -> None:
     folder = publish(tmp_path / "m", vocab, **SHAPE)
-    model, symbols = checkpoint.load_seq2seq(folder)
+    model, symbols = model_weights.load_seq2seq(folder)
     with torch.no_grad():  # outputs that end before the limit, where transformers forces them to
         model.decoder.head.weight[2] *= 6
-    checkpoint.save_model(folder / "model.pt", model, list(symbols.langs), folder)
+    model_weights.save_model(folder / "model.pt", model, list(symbols.langs), folder)
     export_hf(ExportConfig(folder, tmp_path / "out"))
     compare(folder, tmp_path / "out", LINES, beam)
 
@@ -200,7 +200,7 @@ def test_tokens_of_hard_lines_are_ours_in_bytes_too(imported: Path, tmp_path: Pa
         assert found == [*pieces(processor, line), 2], repr(line[:80])
         wanted = processor.decode([t - 1 for t in found[:-1]])
         assert fast.decode(found, skip_special_tokens=True) == wanted
-    assert fast("a <extra_id_7>")["input_ids"][-2] == checkpoint.load_seq2seq(imported)[1].sentinel(7)
+    assert fast("a <extra_id_7>")["input_ids"][-2] == model_weights.load_seq2seq(imported)[1].sentinel(7)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "MT5ForConditionalGeneration" in card and "relative positions" in card and "[SOURCE]" not in card
 
@@ -242,7 +242,7 @@ def test_logits_are_theirs_at_the_size_of_mt5_small() -> None:
     model = Seq2SeqModel(shape, len(order)).eval()
     weights = t5.our_weights(theirs.state_dict(), shape, order, Path("mt5"))
     missing, unexpected = model.load_state_dict(weights, strict=False)
-    assert set(missing) == checkpoint.tied_of(shape) and not unexpected
+    assert set(missing) == model_weights.tied_of(shape) and not unexpected
     draw = np.random.default_rng(0)
     for src, tgt in ((30, 20), (200, 150), (3, 2)):
         source, target = (draw.integers(4, symbols.mask, n) for n in (src, tgt))
@@ -264,5 +264,5 @@ def test_a_version_of_transformers_that_ties_everything_is_understood(
     shutil.copytree(foreigns("t5_1.1"), tmp_path / "copy")
     set_config(tie_word_embeddings=True, scale_decoder_outputs=False)(tmp_path / "copy")
     import_hf(ImportConfig(tmp_path / "copy", tmp_path / "in", ("en", "sw", "th")))
-    one, two = (checkpoint.load_seq2seq(x)[0].state_dict() for x in (imports("t5_1.1"), tmp_path / "in"))
+    one, two = (model_weights.load_seq2seq(x)[0].state_dict() for x in (imports("t5_1.1"), tmp_path / "in"))
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -20,7 +20,7 @@ from xling.hub.export import ExportConfig, run_fairseq
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
-from xling.models import checkpoint
+from xling.models.files import model_weights
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_languages_must_be_named(foreign: Path, tmp_path: Path, capsys: pytest.C
     said = capsys.readouterr().err
     assert "has no language tokens, and no language is given" in said and "Traceback" not in said
     assert cli.main(["import", "hf", str(foreign), str(tmp_path / "out"), "langs=en,sw"]) == 0
-    assert checkpoint.load_seq2seq(tmp_path / "out")[1].langs == ("en", "sw")
+    assert model_weights.load_seq2seq(tmp_path / "out")[1].langs == ("en", "sw")
 
 
 def test_code_in_a_pickle_is_refused_and_not_run(copied: Path, tmp_path: Path) -> None:

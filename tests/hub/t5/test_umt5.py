@@ -18,9 +18,9 @@ from tests.hub.test_mbart import shake
 from xling.hub import t5
 from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
-from xling.models import checkpoint
-from xling.models.generate import generate_all
-from xling.models.search import Search
+from xling.models.files import model_weights
+from xling.models.generate.decode import generate_all
+from xling.models.generate.settings import Search
 from xling.text import vocab as vocabulary
 from xling.transfer.encode import pieces
 
@@ -53,7 +53,7 @@ def test_umt5_and_byt5(spiece: Callable[[str], Path], tmp_path: Path, kind: str)
     else:
         shutil.copy(spiece("mt5"), folder / "spiece.model")
     import_hf(ImportConfig(folder, tmp_path / "in", ("en", "sw")))
-    ours, symbols = checkpoint.load_seq2seq(tmp_path / "in")
+    ours, symbols = model_weights.load_seq2seq(tmp_path / "in")
     assert ours.cfg.layer_biases == (kind == "umt5")
     order = t5.ids_of(folder, size, ("en", "sw")).order
     processor = vocabulary.load(tmp_path / "in")

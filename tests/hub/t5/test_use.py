@@ -11,8 +11,9 @@ import torch
 from tests.hub.conftest import LABELS, ROWS
 from tests.hub.test_mbart import LINES, ours
 from xling import cli
-from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.settings import config
 from xling.corpora import binarize
 from xling.hub.export import ExportConfig
 from xling.hub.export import run_hf as export_hf
@@ -20,8 +21,8 @@ from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
 from xling.hub.settings import TrimConfig
 from xling.hub.trim import run as trim
-from xling.models import checkpoint
-from xling.models.search import Search
+from xling.models.files import model_weights
+from xling.models.generate.settings import Search
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
@@ -29,7 +30,7 @@ from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import pieces
 from xling.transfer.settings import TuneConfig
-from xling.transfer.translate import TranslateConfig, Translator, translate_lines
+from xling.transfer.translation.translate import TranslateConfig, Translator, translate_lines
 
 
 def test_every_recipe_goes_on_from_it(
@@ -48,7 +49,7 @@ def test_every_recipe_goes_on_from_it(
     ]  # fmt: skip
     spans = [*words, f"out={tmp_path / 'out'}", "objectives.span_corruption.tokens_per_sample=48"]
     assert pretrain(config.load(PretrainConfig, overrides=spans)).counts["updates"] == 2  # type: ignore[union-attr]
-    old, new = (checkpoint.load_seq2seq(tmp_path / x) for x in (imported, "out"))
+    old, new = (model_weights.load_seq2seq(tmp_path / x) for x in (imported, "out"))
     assert new[1] == old[1]
     for name, weight in old[0].state_dict().items():
         torch.testing.assert_close(new[0].state_dict()[name], weight, rtol=1e-4, atol=1e-6)
@@ -60,7 +61,7 @@ def test_every_recipe_goes_on_from_it(
         "train.batch_tokens=512", "tokens_per_sample=48", "train.warmup=1", "directions=en-th",
     ]  # fmt: skip
     assert cli.main(mt) == 0, capsys.readouterr().err
-    tuned, symbols = checkpoint.load_seq2seq(tmp_path / "mt")
+    tuned, symbols = model_weights.load_seq2seq(tmp_path / "mt")
     assert symbols == old[1] and tuned.cfg.head_dim == 10
     lines: list[str] = []
     translator = Translator(tmp_path / "mt", Search(beam=2, max_len_a=0, max_len_b=5))
@@ -89,7 +90,7 @@ def test_pieces_can_be_added_and_left_out(
     imported: Path, foreign: Path, vocab: Path, corpus: Path, tmp_path: Path
 ) -> None:
     import_hf(ImportConfig(foreign, tmp_path / "more", ("en", "sw", "th"), extend_vocab=vocab, init="fvt"))
-    old, new = (checkpoint.load_seq2seq(x) for x in (imported, tmp_path / "more"))
+    old, new = (model_weights.load_seq2seq(x) for x in (imported, tmp_path / "more"))
     added = manifest.read(tmp_path / "more").counts["pieces_added"]
     assert added and new[1].mask == old[1].mask + added and new[1].sentinels == 100
     for side in (lambda m: m.encoder.tokens, lambda m: m.decoder.head):
@@ -97,7 +98,7 @@ def test_pieces_can_be_added_and_left_out(
         assert torch.equal(after[: old[1].mask], before[: old[1].mask])
         assert torch.equal(after[new[1].mask :], before[old[1].mask :])
     trim(TrimConfig(imported, tmp_path / "less", {"en": (str(corpus / "en.txt"),)}))
-    model, symbols = checkpoint.load_seq2seq(tmp_path / "less")
+    model, symbols = model_weights.load_seq2seq(tmp_path / "less")
     processor = vocabulary.load(tmp_path / "less")
     assert (
         symbols.mask < old[1].mask and sum(map(processor.is_byte, range(processor.get_piece_size()))) == 256

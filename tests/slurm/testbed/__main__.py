@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 from tests.slurm.testbed import bed
-from xling.core.answer import tell
 from xling.core.errors import UserError
+from xling.core.output.answer import tell
 
 
 def main() -> int:

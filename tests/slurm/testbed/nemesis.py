@@ -36,9 +36,9 @@ from pathlib import Path
 from tests.slurm.testbed import bed
 from tests.slurm.testbed.conf_files import Bed
 from tests.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
-from xling.core import job
-from xling.core.pipeline import Pipeline, Step
-from xling.core.stage import STAGES
+from xling.core import signals
+from xling.core.commands.pipeline import Pipeline, Step
+from xling.core.commands.runner import STAGES
 from xling.slurm import launch, reconcile, status
 from xling.slurm.decide import QUIET_S
 from xling.slurm.record import Run, open_run
@@ -87,7 +87,7 @@ class Schedule:
     done: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     healing: list[Callable[[], None]] = field(default_factory=list)
-    hung: dict[str, job.Heartbeat] = field(default_factory=dict)
+    hung: dict[str, signals.Heartbeat] = field(default_factory=dict)
 
     @property
     def run(self) -> Run:
@@ -331,12 +331,12 @@ def hang_training(schedule: Schedule) -> None:
     own = schedule.processes()
     for name, step in schedule.run.steps.items():
         path = step.part("run", 0).heartbeat_path
-        beat = job.read(path)
+        beat = signals.read(path)
         # Before the time of an update is known, the limit is half an hour.
-        if beat and 0 < beat.due_s < job.BUSY_S and beat.pid in own and not is_stopped(beat.pid):
+        if beat and 0 < beat.due_s < signals.BUSY_S and beat.pid in own and not is_stopped(beat.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(beat.pid, signal.SIGSTOP)
-                schedule.hung[name] = job.read(path) or beat
+                schedule.hung[name] = signals.read(path) or beat
                 return
 
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from xling.core import job
-from xling.core.manifest import write_atomic
-from xling.core.stage import Phase, Stage
+from xling.core import signals
+from xling.core.commands.runner import Phase, Stage
+from xling.core.output.manifest import write_atomic
 
 DOUBLED = "doubled"
 
@@ -55,19 +55,19 @@ class ChainConfig:
 
 def chain(cfg: ChainConfig) -> None:
     """Continue from the saved state; the result depends on every link in order."""
-    with alone(cfg.out, "chain"), job.resumable(), job.watched():
+    with alone(cfg.out, "chain"), signals.resumable(), signals.watched():
         state = cfg.out / "state"
         number, value = state.read_text().split() if state.exists() else ("0", "start")
         for update in range(int(number) + 1, cfg.updates + 1):
             value = hashlib.sha256(f"{value} {update}".encode()).hexdigest()
             time.sleep(cfg.seconds)
-            stop = job.stop_requested()
+            stop = signals.stop_requested()
             save = bool(stop) or update % cfg.save_every == 0
             if save:
                 write_atomic(state, f"{update} {value}")
-            job.beat(update, cfg.updates, "updates", saved=update if save else None)
+            signals.beat(update, cfg.updates, "updates", saved=update if save else None)
             if stop:
-                raise job.Stopped
+                raise signals.Stopped
         write_atomic(cfg.out / "result", value + "\n")
 
 

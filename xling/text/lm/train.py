@@ -16,9 +16,10 @@ from typing import Literal
 
 import sentencepiece as spm
 
-from xling.core import languages, manifest
+from xling.core import languages
 from xling.core.errors import UserError
-from xling.text import reader
+from xling.core.output import manifest
+from xling.text.files import corpus_reader
 from xling.text.lm.arpa import write_arpa
 from xling.text.lm.kneser_ney import estimate
 from xling.text.lm.model import ARPA, SPM, Pieces
@@ -86,11 +87,11 @@ def run(cfg: LmConfig) -> manifest.Manifest:
     """
     language = languages.get(cfg.lang)
     out = Path(cfg.out or f"runs/lm/{language.code}")
-    inputs = reader.resolve(cfg.text)
+    inputs = corpus_reader.resolve(cfg.text)
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
-        texts = (" ".join(paragraphs) for paragraphs in reader.documents(cfg.text))
+        texts = (" ".join(paragraphs) for paragraphs in corpus_reader.documents(cfg.text))
         publication.counts |= train(texts, publication.path, cfg)
     return manifest.read(out)
 

@@ -6,7 +6,7 @@ from xling.transfer.task import TASKS, Task
 
 
 class Generation(Task):
-    """Generation task, for a model with a decoder; see `xling.transfer.write`."""
+    """Generation task, for a model with a decoder; see `xling.transfer.generation.decoder_system`."""
 
     name = "generation"
     writes = True

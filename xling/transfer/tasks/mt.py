@@ -6,7 +6,7 @@ from xling.transfer.task import TASKS, Task
 
 
 class Translation(Task):
-    """Translation task, for a model of `xling finetune mt`; see `xling.transfer.write`."""
+    """Translation task, for a model of `xling finetune mt`; see `xling.transfer.generation.decoder_system`."""
 
     name = "mt"
     writes = True

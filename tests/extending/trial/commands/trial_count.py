@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from xling.core import manifest
-from xling.core.answer import Answer
-from xling.core.stage_type import Stage
+from xling.core.commands.stage_type import Stage
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
 
 COUNT = Stage(
     "corpus count",

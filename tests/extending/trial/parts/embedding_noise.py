@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xling.core.ranges import NOT_NEGATIVE
+from xling.core.settings.ranges import NOT_NEGATIVE
 from xling.models.parts import PARTS, Part
 from xling.models.setting import setting
 

@@ -1,8 +1,8 @@
 """Graded reviews: a suite in one file."""
 
 from xling.eval.kinds.base import Example
-from xling.eval.readers import json_lines
-from xling.eval.suite import SUITES, Suite
+from xling.eval.rows.readers import json_lines
+from xling.eval.rows.suite import SUITES, Suite
 
 SUITES.add(
     "reviews",

@@ -1,0 +1,400 @@
+"""The data card of a corpus: its content, its origin, what was dropped and why; Markdown and HTML.
+
+Both are made only from ``stats.json``, so that the same corpus has the same card. They contain no time of
+day.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xling.core import languages
+from xling.corpora.card.ledgers import ledger_from_json
+from xling.corpora.card.statistics import BINS_PER_DECADE, Counters
+from xling.corpora.stages.filters import RULES, STATISTICS
+from xling.pages import charts, page, tabular
+from xling.pages.tabular import Table
+from xling.text.document import Ledger
+
+HTML, MARKDOWN = "card.html", "card.md"
+_CORPUS = "corpus"
+_SAMPLE_CHARS = 400
+_SAMPLE_LINES = 8
+_MAX_LANGS = 11
+_OTHER = "other"
+_SHARES = (0.99, 0.95, 0.9, 0.75)
+_LIMIT_HEAD = ["limit", "of", "now", "meet it", *(f"{share:.0%} at" for share in _SHARES)]
+_BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
+_TEXTS = {
+    "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
+    "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
+    "perplexity": "Perplexity of the documents under the language model; low reads like its training text.",
+    "limits": "Documents that reached the filters and meet each limit alone, and the limit that a share of them would "
+    "meet. settings.filters.limits.NAME sets it; xling corpus select cuts what is kept.",
+    "audit": "Noise of each kind was planted into pairs of this corpus. Its filters dropped or repaired this share "
+    "of it (95 % interval). Under clean stand pairs whose words fit each other well, and "
+    "what other filters drop of them.",
+    "repairs": "Texts that were put right before any filter saw them, with one of each kind before and after.",
+    "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
+}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One reason for dropping text, with the amount that was dropped."""
+
+    stage: str
+    reason: str
+    meaning: str
+    documents: int
+    characters: int
+    partial: bool
+    samples: list[tuple[str, str]]
+
+
+class Facts:
+    """Facts for the card, computed from ``stats.json``."""
+
+    def __init__(self, stats: dict[str, Any]) -> None:
+        self.stats = stats
+        self.language = languages.get(stats["lang"])
+        self.ledger: Ledger = ledger_from_json(stats["ledger"])
+        self.counters = Counters.of_stats(stats)
+        self.cutoffs: dict[str, float] = stats.get("cutoffs", {})
+        partial = {tuple(pair) for pair in stats["partial"]}
+        order = {name: i for i, name in enumerate(stats["stages"])}
+        self.losses = [
+            Loss(
+                stage,
+                reason,
+                stats["reasons"].get(f"{stage}\t{reason}", ""),
+                count,
+                self.ledger.dropped_chars[stage, reason],
+                (stage, reason) in partial,
+                self.ledger.samples.get((stage, reason), []),
+            )
+            for (stage, reason), count in sorted(
+                self.ledger.dropped.items(), key=lambda item: (order.get(item[0][0], 99), -item[1])
+            )
+        ]
+
+    @property
+    def unit(self) -> str:
+        """Unit of the counts: ``documents`` or ``pairs``."""
+        return str(self.stats.get("unit", "documents"))
+
+    def head(self, names: Sequence[str]) -> list[str]:
+        """Return the column names with their units."""
+        return [name.replace("documents", self.unit) for name in names]
+
+    @property
+    def title(self) -> str:
+        """The name of the corpus."""
+        return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
+
+    def tiles(self) -> list[tuple[str, str]]:
+        """Return the key numbers, each with its name."""
+        seen, chars = self.ledger.seen, self.ledger.seen_chars
+        share = 100 * chars[_CORPUS] / max(chars["read"], 1)
+        return [
+            (f"{seen[_CORPUS]:,}", self.unit[:-1] if seen[_CORPUS] == 1 else self.unit),
+            (f"{chars[_CORPUS]:,}", "characters"),
+            (f"{share:.1f} %", f"of the {chars['read']:,} characters read"),
+            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
+        ]
+
+    def steps(self) -> list[charts.Step]:
+        """Return the funnel in characters, stage by stage."""
+        reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
+        chars = self.ledger.seen_chars
+        return [
+            charts.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
+            for name, following in itertools.pairwise(reached)
+        ]
+
+    def source_rows(self) -> list[list[str]]:
+        """Return one row per source: URI, capture dates, documents read and kept, characters kept, licence."""
+        rows = []
+        for source in self.stats["sources"]:
+            uri = source["uri"]
+            read, kept = self.counters.sources.get(uri), self.counters.kept.get(uri)
+            dates = " to ".join(sorted({read.first_date, read.last_date})) if read else ""
+            rows.append(
+                [
+                    uri,
+                    dates or "not stated",
+                    f"{read.num_docs if read else 0:,}",
+                    f"{kept.num_docs if kept else 0:,}",
+                    f"{kept.num_chars if kept else 0:,}",
+                    source["licence"],
+                ]
+            )
+        return rows
+
+    def loss_rows(self) -> list[list[str]]:
+        """Return one row per reason: stage, reason, meaning, documents, whether only parts of them, characters."""
+        return [
+            [
+                _words(loss.stage),
+                _words(loss.reason),
+                loss.meaning,
+                f"{loss.documents:,}",
+                "in part" if loss.partial else "",
+                f"{loss.characters:,}",
+            ]
+            for loss in self.losses
+        ]
+
+    def confusion(self) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
+        """Return the most frequent declared and identified languages, and their counts."""
+        counts: dict[tuple[str, str], int] = {}
+        for key, count in self.counters.confusion.items():
+            declared, _, identified = key.partition("\t")
+            counts[declared or "not declared", identified or "none"] = count
+        rows, columns = _commonest(counts, 0), _commonest(counts, 1)
+        gathered: dict[tuple[str, str], int] = {}
+        for (declared, identified), count in counts.items():
+            pair = (declared if declared in rows else _OTHER, identified if identified in columns else _OTHER)
+            gathered[pair] = gathered.get(pair, 0) + count
+        more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
+        return rows + more[0], columns + more[1], gathered
+
+    def limit_rows(self) -> list[list[str]]:
+        """One row a limit of the filters: what meets it, and where it would have to be for others to meet it."""
+        rows = []
+        num_docs = max((values.total() for values in self.counters.statistics.values()), default=0)
+        for _, statistic, name, side in RULES:
+            values = self.counters.statistics.get(statistic)
+            if not values or name not in self.stats.get("limits", {}):
+                continue
+            limit, without = self.stats["limits"][name], num_docs - values.total()
+            ordered = sorted(values.elements(), reverse=side == "least")
+            sign = 1 if side == "least" else -1
+            # A document that has no such value, such as a mean word in Chinese, meets every limit.
+            met = without + sum(n for value, n in values.items() if sign * value >= sign * round(100 * limit))
+            others = (_value_at(ordered, math.ceil(share * num_docs) - without) for share in _SHARES)
+            rows.append([name, STATISTICS[statistic], f"{limit:g}", f"{100 * met / num_docs:.1f} %", *others])
+        return rows
+
+    def summary(self) -> str:
+        """Return the corpus in one sentence."""
+        uris = ", ".join(source["uri"] for source in self.stats["sources"])
+        worst = max(self.losses, key=lambda loss: loss.characters, default=None)
+        why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
+        what = self.stats.get("title") or f"Text in {self.language.name}"
+        return f"{what} from {uris}.{why}"
+
+
+def _value_at(ordered: list[int], num: int) -> str:
+    """Return the limit that the first ``num`` of some values in hundredths meet."""
+    return f"{ordered[min(num, len(ordered)) - 1] / 100:g}" if num > 0 else "any"
+
+
+def write(folder: Path, stats: dict[str, Any]) -> None:
+    """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
+    facts = Facts(stats)
+    (folder / MARKDOWN).write_text(_markdown(facts), encoding="utf-8")
+    text = page.document(f"Corpus card: {facts.title}", "\n".join(_page(facts)), narrow=True)
+    (folder / HTML).write_text(text, encoding="utf-8")
+
+
+_SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
+_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
+_AUDIT_HEAD = ["noise", "pairs", "dropped", "95 %"]
+_REPAIR_HEAD = ["damage", "texts", "before", "after"]
+_INPUT_HEAD = ["input", "bytes", "sha256"]
+
+
+def _page(facts: Facts) -> Iterable[str]:
+    """Yield the HTML of the card, section by section."""
+    yield f"<h1>{html.escape(facts.title)}</h1>"
+    yield f'<p class="lead">{html.escape(facts.summary())}</p>'
+    tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in facts.tiles())
+    yield f'<div class="tiles">{"".join(tiles)}</div>'
+    yield "<h2>Sources</h2>"
+    yield as_html(_sources(facts))
+    yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
+    yield charts.funnel(facts.steps())
+    yield as_html(_losses(facts))
+    if notes := sorted(facts.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
+        rows = [[_words(name), f"{count:,}"] for name, count in notes]
+        head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
+        yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
+    yield from _page_plots(facts)
+    if repairs := facts.stats.get("repairs"):
+        yield f"<h2>What was repaired</h2><p>{_TEXTS['repairs']}</p>"
+        yield as_html(table(_REPAIR_HEAD, repairs, numbers=(1,)))
+    if audit := facts.stats.get("audit"):
+        yield f"<h2>What the filters see</h2><p>{_TEXTS['audit']}</p>"
+        yield as_html(table(_AUDIT_HEAD, audit, numbers=(1, 2, 3)))
+    if rows := facts.limit_rows():
+        yield f"<h2>What another limit would keep</h2><p>{_TEXTS['limits']}</p>"
+        yield as_html(table(_LIMIT_HEAD, rows, numbers=range(2, len(_LIMIT_HEAD))))
+    yield f"<h2>Kept: a few {facts.unit}</h2>"
+    yield from (_quote(name, text) for _, name, text in facts.counters.samples)
+    yield "<h2>Dropped: samples of every reason</h2>"
+    for loss in facts.losses:
+        told = f"{html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
+        head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
+        quotes = "".join(_quote(name, text, lost=True) for name, text in loss.samples)
+        is_open = " open" if loss is facts.losses[0] else ""
+        meaning = f'<p class="quiet">{html.escape(loss.meaning)}</p>' if loss.meaning else ""
+        yield f"<details{is_open}><summary>{head}</summary>{meaning}{quotes}</details>"
+    yield "<h2>How it was made</h2>"
+    yield f"<pre>{html.escape(_settings(facts))}</pre>"
+    yield f"<details><summary>Inputs and their digests</summary>{as_html(_inputs(facts))}</details>"
+
+
+def _page_plots(facts: Facts) -> Iterable[str]:
+    histograms = facts.counters.histograms
+    key = (
+        '<p class="quiet"><span class="key kept"></span>kept &nbsp; <span class="key lost"></span>dropped</p>'
+    )
+    for name, title, unit, marks in (
+        ("length", "Lengths", "characters", None),
+        ("perplexity", "Perplexity", "perplexity", facts.cutoffs),
+    ):
+        kept = histograms.get(f"{name} kept", Counter())
+        dropped = histograms.get(f"{name} dropped", Counter())
+        if kept:
+            text = _TEXTS["lengths" if name == "length" else name].replace("document", facts.unit[:-1])
+            yield f"<h2>{title}</h2><p>{text}</p>{key}{charts.histogram(kept, dropped, unit, marks, BINS_PER_DECADE)}"
+    if note := facts.stats["lm_note"]:
+        yield f'<p class="quiet">{html.escape(note)}</p>'
+    if facts.counters.confusion:
+        yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
+        yield charts.confusion(*facts.confusion())
+
+
+def _markdown(facts: Facts) -> str:
+    """Return the card as Markdown; bars of block characters stand for the charts."""
+    lines = [f"# Corpus card: {facts.title}", "", facts.summary(), ""]
+    lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
+    lines += ["", "## Sources", "", *as_markdown(_sources(facts))]
+    lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
+    whole = max((step.entered for step in facts.steps()), default=1) or 1
+    for step in facts.steps():
+        full = round(40 * step.left / whole)
+        lost = round(40 * step.entered / whole) - full
+        lines.append(
+            f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.left / whole:5.1f} %"
+        )
+    lines += ["```", "", *as_markdown(_losses(facts))]
+    if facts.ledger.notes:
+        lines += ["", "Noted, nothing dropped:", ""]
+        lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(facts.ledger.notes.items())]
+    if facts.stats["lm_note"]:
+        lines += ["", facts.stats["lm_note"]]
+    if facts.cutoffs:
+        lines += ["", *(f"- {name} ends at perplexity {facts.cutoffs[at]:.1f}" for name, at in _BUCKET_ENDS)]
+    if facts.counters.buckets:
+        lines += [
+            "",
+            *(f"- {name}: {count:,} documents" for name, count in sorted(facts.counters.buckets.items())),
+        ]
+    if facts.counters.confusion:
+        rows, columns, counts = facts.confusion()
+        cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
+        shown = table(["declared", *columns], cells, range(1, 1 + len(columns)))
+        lines += ["", "## Languages", "", _TEXTS["confusion"], "", *as_markdown(shown)]
+    if limits := facts.limit_rows():
+        shown = table(_LIMIT_HEAD, limits, range(2, len(_LIMIT_HEAD)))
+        lines += ["", "## What another limit would keep", "", _TEXTS["limits"], "", *as_markdown(shown)]
+    if repairs := facts.stats.get("repairs"):
+        shown = table(_REPAIR_HEAD, repairs, (1,))
+        lines += ["", "## What was repaired", "", _TEXTS["repairs"], "", *as_markdown(shown)]
+    if audit := facts.stats.get("audit"):
+        shown = table(_AUDIT_HEAD, audit, (1, 2, 3))
+        lines += ["", "## What the filters see", "", _TEXTS["audit"], "", *as_markdown(shown)]
+    lines += ["", f"## Kept: a few {facts.unit}", ""]
+    for _, name, text in facts.counters.samples:
+        lines += [f"`{name}`", "", *_md_quote(text), ""]
+    lines += ["## Dropped: samples of every reason", ""]
+    for loss in facts.losses:
+        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_lost(loss, facts.unit)})", ""]
+        for name, text in loss.samples[:2]:
+            lines += [f"`{name}`", "", *_md_quote(text), ""]
+    lines += ["## How it was made", "", "```json", _settings(facts), "```", ""]
+    lines += [*as_markdown(_inputs(facts)), ""]
+    return "\n".join(lines)
+
+
+def _settings(facts: Facts) -> str:
+    return json.dumps(facts.stats["config"], ensure_ascii=False, indent=1)
+
+
+def _sources(facts: Facts) -> Table:
+    return table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
+
+
+def _losses(facts: Facts) -> Table:
+    return table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
+
+
+def _inputs(facts: Facts) -> Table:
+    rows = (
+        [name, f"{item['bytes']:,}" if "bytes" in item else "", item.get("sha256", "")]
+        for name, item in sorted(facts.stats["inputs"].items())
+    )
+    return table(_INPUT_HEAD, rows, numbers=(1,))
+
+
+def _lost(loss: Loss, unit: str) -> str:
+    many = unit[:-1] if loss.documents == 1 else unit
+    return f"{loss.documents:,} {many}" + (", in part" if loss.partial else "")
+
+
+def _commonest(counts: dict[tuple[str, str], int], side: int) -> list[str]:
+    totals: dict[str, int] = {}
+    for pair, count in counts.items():
+        totals[pair[side]] = totals.get(pair[side], 0) + count
+    return sorted(totals, key=lambda name: (-totals[name], name))[:_MAX_LANGS]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Table:
+    """Return a table with text cells; the columns ``numbers`` hold numbers."""
+    columns = tuple((name, "," if place in numbers else "") for place, name in enumerate(head))
+    return Table("", "", columns, tuple(map(tuple, rows)))
+
+
+def as_html(shown: Table) -> str:
+    """Return a table without a heading, whose long names break after underscores."""
+    return tabular.html_table(shown, heading=False, breaks=True)
+
+
+def as_markdown(shown: Table) -> list[str]:
+    """Return the lines of a table whose texts are escaped for Markdown."""
+    return tabular.markdown_rows(shown, _plain)
+
+
+def _quote(name: str, text: str, lost: bool = False) -> str:
+    css = ' class="lost"' if lost else ""
+    quoted, cited = html.escape(_short(text)), html.escape(name)
+    return f'<blockquote{css} dir="auto">{quoted}<cite>{cited}</cite></blockquote>'
+
+
+def _short(text: str) -> str:
+    """Return the beginning of a text: a few hundred characters and a few lines."""
+    start = "\n".join(text.split("\n")[:_SAMPLE_LINES])[:_SAMPLE_CHARS].rstrip()
+    return start if len(start) == len(text) else start + " …"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _md_quote(text: str) -> list[str]:
+    return [f"> {_plain(line)}  " for line in _short(text).split("\n")]
+
+
+def _plain(text: str) -> str:
+    """Escape text for Markdown."""
+    return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text)

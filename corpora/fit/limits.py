@@ -1,0 +1,227 @@
+"""Fitting of a language's filter limits and stop words to clean text in it: ``xling corpus fit-limits``.
+
+The limits of `xling.corpora.builtin.limits` were determined on English, or fitted to sample text. A fitted limit is a
+quantile of its statistic over the clean documents: stricter or looser than before, within bounds. Stop words are
+the most frequent words. The output is a recipe::
+
+    xling corpus mono OUT/limits.yaml lang=LANG source=...
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import yaml
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.corpora.builtin.limits import Limits
+from xling.corpora.stages.filters import RULES, Filters, measured_each
+from xling.text.files import corpus_reader
+from xling.text.words.units import units
+
+STAGE = "corpus fit-limits"
+RECIPE, TABLE = "limits.yaml", "dropped.tsv"
+NUM_STOP_WORDS = 24
+LENGTHS = ("too_few_words", "too_many_words")  # reasons whose limits are never fitted
+# A limit is at most so many times as strict or as loose as the default.
+_STRICTER, _LOOSER = 1.5, 3.0
+# Languages that say by endings what others say by stop words have too few of them to tell a list from a text. Below
+# this share the rule is off, since a short document may have none by chance.
+_FEWEST = 0.01
+_DIGITS = 10_000
+_CANDIDATES = 500  # most frequent words of a source
+_RARE = 1e-5  # frequency of a word in a source that lacks it
+
+Values = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class FitLimitsConfig:
+    """Settings of ``xling corpus fit-limits``.
+
+    Attributes:
+        text: language -> files, globs or corpora of clean text; documents are separated by blank lines.
+        out: directory to publish.
+        drop: share of the clean documents that each rule may drop.
+        max_docs: documents to read of each language.
+        min_docs: minimum number of documents with ``min_words`` words for fitting.
+    """
+
+    text: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    out: str = "runs/limits"
+    drop: float = 0.01
+    max_docs: int = 2000
+    min_docs: int = 50
+
+    def __post_init__(self) -> None:
+        """Reject values that are out of range or do not fit together.
+
+        Raises:
+            UserError: no text, or a number out of range.
+        """
+        if not self.text:
+            raise UserError("no clean text to fit to", "text.sw=FILES")
+        if not 0 < self.drop < 1 or self.max_docs < 1 or self.min_docs < 1:
+            raise UserError(f"drop={self.drop}, max_docs={self.max_docs}", "0 < drop < 1, counts from 1")
+
+
+def run(cfg: FitLimitsConfig) -> manifest.Manifest:
+    """Fit the limits of each language and publish them as a recipe, with what they drop before and after.
+
+    Raises:
+        UserError: unreadable files, or too few documents in a language.
+    """
+    out = Path(cfg.out)
+    inputs = [path for paths in cfg.text.values() for path in corpus_reader.resolve(paths)]
+    if (published := manifest.up_to_date(out, STAGE, cfg, inputs)) is not None:
+        return published
+    fitted: dict[str, dict[str, float]] = {}
+    words: dict[str, list[str]] = {}
+    rows: list[list[Any]] = []
+    for given, paths in sorted(cfg.text.items()):
+        lang = languages.get(given).code
+        texts = [
+            normalize("NFC", "\n".join(doc))
+            for doc in itertools.islice(corpus_reader.documents(paths), cfg.max_docs)
+        ]
+        before = Filters().limits_for(lang)
+        unfitted = replace(before, stop_words=frequent([counted(texts)]))
+        values = measured(texts, unfitted)
+        if len(values) < cfg.min_docs:
+            raise UserError(
+                f"{lang}: {len(values)} documents of {before.min_words} words",
+                f"{cfg.min_docs} and more",
+                "give more text",
+            )
+        changes = fit(values, unfitted, cfg.drop)
+        fitted[lang] = {name: number for name, number in changes.items() if number != getattr(before, name)}
+        words[lang] = list(unfitted.stop_words)
+        first, last = losses(measured(texts, before), before), losses(values, unfitted.changed(changes))
+        rows += [[lang, len(values), reason, first[reason], last[reason]] for reason in sorted(first | last)]
+    with manifest.publish(out, STAGE, cfg, inputs) as publication:
+        recipe = {"settings": {"filters": {"per_lang": fitted, "stop_words": words}}}
+        text = yaml.safe_dump(recipe, sort_keys=True, allow_unicode=True, default_flow_style=None)
+        (publication.path / RECIPE).write_text(text, encoding="utf-8")
+        with (publication.path / TABLE).open("w", encoding="utf-8", newline="") as handle:
+            table = csv.writer(handle, delimiter="\t", lineterminator="\n")
+            table.writerows([["lang", "documents", "reason", "dropped before", "dropped after"], *rows])
+        publication.counts |= {"limits": fitted}
+    return manifest.read(out)
+
+
+def counted(texts: Iterable[str]) -> Counter[str]:
+    """Count the words of texts, or their units in scripts without spaces."""
+    return Counter(unit for text in texts for unit in units(text))
+
+
+def frequent(sources: Iterable[Counter[str]], num: int = NUM_STOP_WORDS) -> tuple[str, ...]:
+    """Return the ``num`` words that are most frequent in every source; those without a letter do not count.
+
+    Args:
+        sources: counts of the words of each source. The geometric mean of the frequencies decides, so that the subject
+            of one source does not.
+        num: number of words.
+    """
+    given = [(counts, counts.total()) for counts in sources if counts]
+    common = {word for counts, _ in given for word, _ in counts.most_common(_CANDIDATES)}
+    logs = {
+        word: sum(math.log(counts[word] / total + _RARE) for counts, total in given)
+        for word in common
+        if any(map(str.isalpha, word))
+    }
+    return tuple(sorted(logs, key=lambda word: (-logs[word], word))[:num])
+
+
+def measured(texts: Sequence[str], limits: Limits) -> list[Values]:
+    """Return the statistics of the texts that are neither too short nor too long."""
+    values = measured_each(texts, [limits] * len(texts))
+    return [each for each in values if limits.min_words <= each["words"] <= limits.max_words]
+
+
+def losses(values: Iterable[Values], limits: Limits) -> Counter[str]:
+    """Count for each reason the documents that it alone would drop."""
+    lost: Counter[str] = Counter()
+    for each in values:
+        lost.update(
+            {
+                reason
+                for reason, statistic, name, side in RULES
+                if statistic in each and _is_beyond(each[statistic], getattr(limits, name), side)
+            }
+        )
+    return lost
+
+
+def fit(
+    values: Sequence[Values],
+    limits: Limits,
+    drop: float,
+    english: Sequence[Values] = (),
+    reasons: Collection[str] = (),
+) -> dict[str, float]:
+    """Return fitted limits by name.
+
+    Without ``english`` a limit is the quantile of its statistic that ``drop`` of the documents exceed; a reason that
+    has several limits divides that share among them. With it a limit is its default times the ratio of this quantile
+    to that of English documents which say the same: what is special about the kind of text cancels.
+
+    Args:
+        values: statistics of clean documents, as `measured`.
+        limits: those that the documents were measured with; what is off in them stays off.
+        drop: share of the documents that each reason may drop, between 0 and 1.
+        english: statistics of English documents of the same sources.
+        reasons: those whose limits are fitted; empty for all but `LENGTHS`.
+    """
+    num_limits = Counter(reason for reason, *_ in RULES)
+    fitted = {}
+    for reason, statistic, name, side in RULES:
+        ordered = _ordered(values, statistic, side)
+        is_off = getattr(limits, name) == (0.0 if side == "least" else 1.0)
+        if not ordered or is_off or reason in LENGTHS or (reasons and reason not in reasons):
+            continue
+        share = drop / num_limits[reason]
+        number = _at(ordered, share)
+        if english:
+            theirs = _ordered(english, statistic, side)
+            if not theirs or _at(theirs, share) <= 0 or (side == "most" and number == 0):
+                continue
+            number *= getattr(Limits(), name) / _at(theirs, share)
+        fitted[name] = _bounded(name, side, number)
+    return fitted
+
+
+def _is_beyond(value: float, limit: float, side: str) -> bool:
+    return value < limit if side == "least" else value > limit
+
+
+def _ordered(values: Sequence[Values], statistic: str, side: str) -> list[float]:
+    """Return the values of a statistic, those that a limit drops first in front."""
+    return sorted((each[statistic] for each in values if statistic in each), reverse=side == "most")
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    """Return the value that at most ``share`` of the values lie beyond."""
+    return ordered[int(share * len(ordered))]
+
+
+def _bounded(name: str, side: str, number: float) -> float:
+    """Return a limit between the strictest and the loosest that is allowed, rounded to the loose side."""
+    default = getattr(Limits(), name)
+    if side == "most":
+        number = max(default / _STRICTER, min(default * _LOOSER, number))
+        return math.ceil(number * _DIGITS) / _DIGITS
+    strictest = default * _STRICTER if default > 1 else min(default * _STRICTER, (1 + default) / 2)
+    if name == "min_stop_words":
+        return 0.0 if number < _FEWEST else math.floor(min(strictest, number) * _DIGITS) / _DIGITS
+    number = min(strictest, max(default / _LOOSER, number))
+    return math.floor(number * _DIGITS) / _DIGITS

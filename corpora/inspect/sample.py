@@ -1,0 +1,235 @@
+"""Sampling from several corpora with the languages balanced by alpha: ``xling corpus sample``.
+
+The share of a language is its size to the power alpha, as in XLM-R (Conneau et al. 2020, section 3.1). Below
+1, small languages are drawn more than once and large ones in part. The request is only approximated,
+since documents are whole. The realised shares, alpha and epochs are reported for each language.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.sampling import alpha_shares, realised_alpha, rng
+from xling.corpora.common.shards import (
+    SCHEMA,
+    TableWriter,
+    corpus_shards,
+    read_corpus,
+    read_documents,
+    to_row,
+    write_documents,
+)
+from xling.pages import tabular
+from xling.text.document import Document
+
+_MB = 1 << 20
+_STAGE_NAME = "corpus sample"
+_FINEWEB2 = ("1:1", "2:2", "3:3", "5:5", "100:8", "1000:1")
+
+
+@dataclass(frozen=True)
+class SampleConfig:
+    """Settings of ``xling corpus sample``.
+
+    Attributes:
+        corpora: language -> directory made by ``xling corpus mono``.
+        out: directory to publish.
+        alpha: 1 keeps the natural shares, 0 makes them equal.
+        num_chars: characters to draw in all; 0 draws as many as there are.
+        max_epochs: maximum number of times a document may be drawn.
+        shard_mb: text per shard, MB, before compression; a shard is shuffled in memory.
+        rehydrate: weights of documents by the number N of near-duplicates that they represent, within a
+            language: the weight of the largest listed number up to N applies. Empty weighs all equally.
+            ``1:1,2:2,3:3,5:5,100:8,1000:1`` are the weights of FineWeb-2 (Penedo et al. 2025), also called
+            ``fineweb2``.
+        seed: seed of the choice of documents and of their order.
+    """
+
+    corpora: dict[str, str]
+    out: str
+    alpha: float = 0.3
+    num_chars: int = 0
+    max_epochs: float = 20.0
+    rehydrate: tuple[str, ...] = ()
+    shard_mb: int = 64
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Result of sampling one language: available and drawn characters."""
+
+    num_chars: int
+    drawn_chars: int
+    num_docs: int
+    share: float
+
+    @property
+    def epochs(self) -> float:
+        """Number of passes over the corpus."""
+        return self.drawn_chars / self.num_chars
+
+
+def run(cfg: SampleConfig) -> Answer:
+    """Draw, shuffle and publish; return a table of what came out.
+
+    Raises:
+        UserError: no corpus, an unknown language, a number out of range.
+    """
+    _check(cfg)
+    weights = _weights(cfg.rehydrate)
+    out = Path(cfg.out)
+    corpora: dict[str, Path] = {}
+    for code, path in cfg.corpora.items():
+        lang = languages.get(code).code
+        if lang in corpora:
+            raise UserError(f"corpora.{code}: {lang} is given twice", "each language once")
+        corpora[lang] = Path(path)
+    if published := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
+        return _answer(published.counts)
+    sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}
+    weighed = {
+        lang: sum(len(doc.text) * _weight(doc, weights) for doc in read_corpus(path))
+        for lang, path in corpora.items()
+    }
+    shares = alpha_shares(sizes, cfg.alpha)
+    total = cfg.num_chars or sum(sizes.values())
+    epochs = {lang: min(cfg.max_epochs, shares[lang] * total / weighed[lang]) for lang in sizes}
+    num_shards = max(1, math.ceil(sum(epochs[lang] * weighed[lang] for lang in sizes) / (cfg.shard_mb * _MB)))
+    with manifest.publish(out, _STAGE_NAME, cfg, corpora.values()) as publication:
+        drawn = _scatter(cfg, publication.path, corpora, epochs, num_shards)
+        _shuffle(cfg, publication.path, num_shards)
+        results = {lang: Drawn(sizes[lang], *drawn[lang], shares[lang]) for lang in sizes}
+        text = report(results, cfg)
+        (publication.path / "sampling.md").write_text(text + "\n", encoding="utf-8")
+        publication.counts |= {"report": text} | {
+            lang: {
+                "there": d.num_chars,
+                "characters": d.drawn_chars,
+                "documents": d.num_docs,
+                "epochs": round(d.epochs, 4),
+            }
+            for lang, d in results.items()
+        }
+    return _answer(publication.counts)
+
+
+def _answer(counts: dict[str, Any]) -> Answer:
+    return Answer(counts["report"], {key: value for key, value in counts.items() if key != "report"})
+
+
+def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
+    """Return a Markdown table of requested and drawn shares and epochs per language, with the alpha below."""
+    total = sum(d.drawn_chars for d in results.values()) or 1
+    rows = [
+        [
+            lang,
+            f"{d.num_chars:,}",
+            f"{100 * d.share:.2f} %",
+            f"{100 * d.drawn_chars / total:.2f} %",
+            f"{d.epochs:.2f}",
+        ]
+        for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars)
+    ]
+    lines = tabular.grid([["lang", "characters", "asked", "drawn", "epochs"], *rows], [False, *[True] * 4])
+    sizes = {lang: d.num_chars for lang, d in results.items()}
+    alpha = realised_alpha(sizes, {lang: d.drawn_chars for lang, d in results.items()})
+    realised = "not defined for one size" if math.isnan(alpha) else f"{alpha:.3f}"
+    capped = [lang for lang, d in results.items() if d.epochs >= cfg.max_epochs * 0.99]
+    note = f"; held at max_epochs={cfg.max_epochs:g}: {', '.join(capped)}" if capped else ""
+    return "\n".join([*lines, "", f"alpha asked {cfg.alpha:g}, realised {realised}{note}"])
+
+
+def _check(cfg: SampleConfig) -> None:
+    if not cfg.corpora:
+        raise UserError("no corpora given", "corpora.LANG=DIRECTORY for each language")
+    if not 0 <= cfg.alpha <= 1:
+        raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
+    if cfg.num_chars < 0 or cfg.shard_mb < 1 or cfg.max_epochs <= 0:
+        raise UserError(
+            f"num_chars={cfg.num_chars} shard_mb={cfg.shard_mb} max_epochs={cfg.max_epochs:g}",
+            "num_chars from 0, shard_mb from 1, max_epochs above 0",
+        )
+    for path in cfg.corpora.values():
+        corpus_shards(Path(path))
+
+
+def _weights(given: tuple[str, ...]) -> list[tuple[int, float]]:
+    """Return minimum cluster sizes and weights, largest size first.
+
+    Raises:
+        UserError: no pairs of numbers.
+    """
+    if given == ("fineweb2",):
+        given = _FINEWEB2
+    pairs = [pair.split(":") for pair in given]
+    try:
+        weights = [(int(least), float(weight)) for least, weight in pairs]
+    except ValueError:
+        weights = [(0, 0.0)]
+    if any(least < 1 or not 0 < weight < math.inf for least, weight in weights):
+        raise UserError(
+            f"rehydrate={','.join(given)}", "SIZE:WEIGHT pairs above 0, such as 1:1,2:2,5:5; or fineweb2"
+        )
+    return sorted(weights, reverse=True)
+
+
+def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
+    size = doc.meta.get("cluster_size", 1)
+    return next((weight for least, weight in weights if size >= least), 1.0)
+
+
+def _copies(doc: Document, epochs: float, seed: int) -> int:
+    """Return how often a document is drawn: the whole epochs, and once more with the remaining probability."""
+    number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
+    return int(epochs) + (number < epochs - int(epochs))
+
+
+def _scatter(
+    cfg: SampleConfig, out: Path, corpora: dict[str, Path], epochs: dict[str, float], num_shards: int
+) -> dict[str, tuple[int, int]]:
+    """Write every copy of a document into a shard drawn for it; characters and documents per language."""
+    drawn, weights = {}, _weights(cfg.rehydrate)
+    with ExitStack() as stack:
+        (out / "scattered").mkdir()
+        tables = [
+            stack.enter_context(TableWriter(out / "scattered" / f"{i:05d}.parquet", SCHEMA))
+            for i in range(num_shards)
+        ]
+        for lang, path in corpora.items():
+            num_chars = num_docs = 0
+            for doc in read_corpus(path):
+                times = min(cfg.max_epochs, epochs[lang] * _weight(doc, weights))
+                for copy in range(_copies(doc, times, cfg.seed)):
+                    key = f"{lang}/{doc.id}/{copy}".encode()
+                    tables[xxhash.xxh64_intdigest(key, seed=cfg.seed) % num_shards].add(to_row(doc))
+                    num_chars += len(doc.text)
+                    num_docs += 1
+            drawn[lang] = (num_chars, num_docs)
+    return drawn
+
+
+def _shuffle(cfg: SampleConfig, out: Path, num_shards: int) -> None:
+    (out / "shards").mkdir()
+    for i in range(num_shards):
+        source = out / "scattered" / f"{i:05d}.parquet"
+        docs = list(read_documents(source))
+        order = rng(cfg.seed, "sample", i).permutation(len(docs))
+        write_documents(out / "shards" / f"sample-{i:05d}.parquet", _in_order(docs, order.tolist()))
+        source.unlink()
+    (out / "scattered").rmdir()
+
+
+def _in_order(docs: list[Document], order: list[int]) -> Iterator[Document]:
+    return (docs[i] for i in order)

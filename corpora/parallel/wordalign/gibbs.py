@@ -1,0 +1,207 @@
+"""Gibbs sampling of word alignments with a lexicon, jumps and fertilities, vectorised over sentences.
+
+One direction: source word ``e_{a_j}`` or NULL produces target word ``f_j``; positions move by jumps whose width
+has one distribution; each source word has its own distribution over how many words it produces. All three carry
+Dirichlet priors and are integrated out. A sweep visits the target positions from left to right, all sentences of
+a batch at once; counts are brought up to date after each batch. Position probabilities are averaged over the
+last sweeps, which is what the answer is read from.
+
+Source: the model follows Ostling and Tiedemann 2016 (Bayesian HMM with fertility, collapsed Gibbs sampling) and
+Vogel, Ney and Tillmann 1996 (HMM). Drawn with counter-based random numbers, so a rerun repeats it bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from xling.core.sampling import rng
+from xling.corpora.parallel.wordalign.model1 import PAD_NULL, Batch, Floats, Ints, Lexicon, Longs
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Float64, Int32, Int64
+
+_MAX_JUMP = 40
+_MAX_FERTILITY = 10
+_JUMP_PRIOR = 0.5
+_FERTILITY_PRIOR = 0.5
+
+
+class Sampler:
+    """The counts of one direction and the current link of every target word.
+
+    Args:
+        lexicon: word pairs and batches of the sentences.
+        links: for each batch int32 (J, B), the links to start from, -1 for NULL or padding.
+        lexical_prior: Dirichlet concentration of the translation probabilities.
+        null_prior: probability that a target word has no source word.
+        key: what the random numbers are keyed by.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        links: list[Int32[np.ndarray, "_ _"]],
+        lexical_prior: float,
+        null_prior: float,
+        key: tuple[int | str, ...],
+    ) -> None:
+        self.lexicon, self.links, self.key = lexicon, links, key
+        self.prior, self.null_prior = np.float32(lexical_prior), np.float32(null_prior)
+        self.pair_counts = np.zeros(len(lexicon.probs), np.float32)
+        self.src_counts = np.zeros(lexicon.num_src, np.float32)
+        self.fertility_counts = np.full((lexicon.num_src, _MAX_FERTILITY + 1), _FERTILITY_PRIOR, np.float32)
+        self.sums = [np.zeros(batch.cells.shape, np.float32) for batch in lexicon.batches]
+        for batch, linked in zip(lexicon.batches, links, strict=True):
+            self._count(batch, linked, fertilities(linked, batch.src.shape[1]), 1)
+
+    def _count(self, batch: Batch, linked: Ints, fertility: Longs, sign: int) -> None:
+        """Add or take away the links of a batch from all counts but the jumps'."""
+        np.add.at(self.pair_counts, linked_parameters(batch, linked), sign)
+        np.add.at(self.src_counts, linked_sources(batch, linked)[batch.live], sign)
+        seen = np.minimum(fertility[:, :-1], _MAX_FERTILITY)
+        np.add.at(self.fertility_counts, (batch.src, seen), sign)
+
+    def jump_weights(self) -> Float64[np.ndarray, " jumps"]:
+        """Jump distribution (2 * max + 1,) by the links of all batches."""
+        counts = np.full(2 * _MAX_JUMP + 1, _JUMP_PRIOR)
+        for linked in self.links:
+            before = np.full(linked.shape[1], -1, np.int32)
+            for at in linked:
+                real = at >= 0
+                width = np.clip(at[real] - before[real], -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP
+                counts += np.bincount(width, minlength=len(counts))
+                before = np.where(real, at, before)
+        weights: npt.NDArray[np.float64] = counts / counts.sum()
+        return weights
+
+    def sweep(self, number: int, averaging: bool) -> None:
+        """Draw every link once; ``averaging`` adds the probabilities to the sums."""
+        weights = self.jump_weights()
+        random = rng(*self.key, number)
+        for position, batch in enumerate(self.lexicon.batches):
+            linked = self.links[position]
+            uniform = random.random(linked.shape, dtype=np.float32)
+            fertility = fertilities(linked, batch.src.shape[1])
+            real, null = self._emissions(batch, linked)
+            ratio = self._fertility_ratios(batch, fertility)
+            self._count(batch, linked, fertility, -1)
+            jumps = transition_matrix(weights, batch.src.shape[1])
+            total = self.sums[position] if averaging else None
+            draw(linked, fertility, real, null, ratio, jumps, uniform, total)
+            self._count(batch, linked, fertility, 1)
+
+    def _emissions(self, batch: Batch, linked: Ints) -> tuple[Floats, Floats]:
+        """Return weights (J, B, I) and (J, B) of producing each target word, its own present link not counted."""
+        spread = np.float32(self.prior * self.lexicon.num_tgt)
+        real = (self.pair_counts[batch.cells] + self.prior) / (self.src_counts[batch.src] + spread)[None]
+        null = (self.pair_counts[batch.nulls] + self.prior) / (self.src_counts[0] + spread)
+        pair = self.pair_counts[linked_parameters(batch, linked)]
+        own = (pair - 1 + self.prior) / (self.src_counts[linked_sources(batch, linked)] - 1 + spread)
+        j, b = np.nonzero(linked >= 0)
+        real[j, b, linked[j, b]] = own[j, b]
+        real *= np.float32(1 - self.null_prior)
+        null = np.where(linked >= 0, null, own) * self.null_prior
+        # Padding: only NULL is possible, so that nothing else moves.
+        real[~batch.live] = 0.0
+        null[~batch.live] = 1.0
+        return real, null.astype(np.float32)
+
+    def _fertility_ratios(self, batch: Batch, fertility: Longs) -> Floats:
+        """Return weight (B, I, max + 1) of one more link for a source word that has 0, 1, ... max others."""
+        counts = self.fertility_counts[batch.src]
+        seen = np.minimum(fertility[:, :-1], _MAX_FERTILITY)[:, :, None]
+        np.put_along_axis(counts, seen, np.take_along_axis(counts, seen, 2) - 1, 2)
+        ratios = np.full_like(counts, 1e-3)
+        ratios[:, :, :-1] = counts[:, :, 1:] / counts[:, :, :-1]
+        return ratios
+
+    def best(self, num_averaged: int) -> list[Int32[np.ndarray, "_ _"]]:
+        """For each batch int32 (J, B): the most probable position, -1 where NULL is."""
+        positions = []
+        for total in self.sums:
+            mean = total / np.float32(num_averaged)
+            best = mean.argmax(axis=2).astype(np.int32)
+            best[1 - mean.sum(axis=2) > mean.max(axis=2)] = -1
+            positions.append(best)
+        return positions
+
+
+def draw(
+    linked: Int32[np.ndarray, "tgt batch"],
+    fertility: Int64[np.ndarray, "batch slots"],
+    real: Float32[np.ndarray, "tgt batch src"],
+    null: Float32[np.ndarray, "tgt batch"],
+    ratio: Float32[np.ndarray, "batch src fertilities"],
+    jumps: Float32[np.ndarray, " src+1 src+1"],
+    uniform: Float32[np.ndarray, "tgt batch"],
+    total: Float32[np.ndarray, "tgt batch src"] | None,
+) -> None:
+    """Draw the links of a batch from left to right, in place.
+
+    Args:
+        linked: (J, B), present links; overwritten.
+        fertility: (B, I + 1), links per source word, the last column takes NULL; overwritten.
+        real: (J, B, I), emission weights.
+        null: (J, B), emission weights of NULL.
+        ratio: (B, I, max + 1), fertility weights.
+        jumps: (I + 1, I + 1), jump weights from position -1, 0, ... to 0, ..., I - 1 and "no next word".
+        uniform: (J, B), numbers in [0, 1).
+        total: (J, B, I), where probabilities are added, or None.
+    """
+    num_tgt, num_rows, num_src = real.shape
+    rows = np.arange(num_rows)
+    following = np.full(linked.shape, num_src, np.int32)
+    for j in range(num_tgt - 2, -1, -1):
+        following[j] = np.where(linked[j + 1] >= 0, linked[j + 1], following[j + 1])
+    from_real = np.ascontiguousarray(jumps[1:].T)
+    flat = ratio.ravel()
+    base = np.arange(num_rows * num_src).reshape(num_rows, num_src) * ratio.shape[2]
+    before = np.zeros(num_rows, np.int64)
+    for j in range(num_tgt):
+        fertility[rows, linked[j]] -= 1
+        weight = real[j] * jumps[before, :-1]
+        weight *= from_real[following[j]]
+        weight *= flat[base + np.minimum(fertility[:, :-1], _MAX_FERTILITY)]
+        summed = np.cumsum(weight, axis=1)
+        mass = summed[:, -1] + null[j] * jumps[before, following[j]]
+        new = (summed <= (uniform[j] * mass)[:, None]).sum(axis=1)
+        new[new == num_src] = -1
+        if total is not None:
+            total[j] += weight / mass[:, None]
+        linked[j] = new
+        fertility[rows, new] += 1
+        before = np.where(new >= 0, new + 1, before)
+
+
+def transition_matrix(
+    weights: Float64[np.ndarray, " jumps"], length: int
+) -> Float32[np.ndarray, " {length}+1 {length}+1"]:
+    """Jump weights (I + 1, I + 1): row = position before from -1, column = position, last column 1 = none."""
+    width = np.arange(length)[None] - np.arange(-1, length)[:, None]
+    moves = weights[np.clip(width, -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP] + 1e-6
+    moves /= moves.sum(axis=1, keepdims=True)
+    return np.concatenate([moves, np.ones((length + 1, 1))], axis=1).astype(np.float32)
+
+
+def fertilities(
+    linked: Int32[np.ndarray, "tgt batch"], num_src: int
+) -> Int64[np.ndarray, " batch {num_src}+1"]:
+    """Return links per source position (B, I + 1); the last column counts NULL and padding."""
+    counts = np.zeros((linked.shape[1], num_src + 1), np.int64)
+    np.add.at(counts, (np.arange(linked.shape[1])[None], linked), 1)
+    return counts
+
+
+def linked_parameters(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
+    """Return parameter number (J, B) of each present link."""
+    real = np.take_along_axis(batch.cells, np.maximum(linked, 0)[:, :, None], axis=2)[:, :, 0]
+    return np.where((linked >= 0) | (batch.nulls == PAD_NULL), real, batch.nulls)
+
+
+def linked_sources(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
+    """Return source word id (J, B) of each present link, 0 for NULL."""
+    rows = np.arange(linked.shape[1])[None]
+    return np.where(linked >= 0, batch.src[rows, np.maximum(linked, 0)], 0).astype(np.int32)

@@ -1,0 +1,112 @@
+"""Phrase pairs consistent with a word alignment, and a phrase table with both translation probabilities.
+
+Source: Koehn, Och and Marcu 2003, section 2.2; Koehn 2010, figure 5.3.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xling.corpora.parallel.wordalign.symmetrise import Link
+
+
+@dataclass(frozen=True)
+class Span:
+    """A phrase pair of one sentence pair, as half-open word ranges."""
+
+    src_start: int
+    src_end: int
+    tgt_start: int
+    tgt_end: int
+
+
+def extract(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) -> Iterator[Span]:
+    """Yield phrase pairs of at most ``max_words`` words a side.
+
+    A pair is consistent when no word of either side is linked to a word outside and at least one link is inside.
+    Words without a link may stand at the borders of the target side.
+
+    Args:
+        links: (source position, target position) from 0.
+        num_src: words of the source sentence.
+        num_tgt: words of the target sentence.
+        max_words: ALM takes phrases under 5 words.
+    """
+    to_tgt: list[list[int]] = [[] for _ in range(num_src)]
+    to_src: list[list[int]] = [[] for _ in range(num_tgt)]
+    for i, j in links:
+        to_tgt[i].append(j)
+        to_src[j].append(i)
+    for start in range(num_src):
+        low, high = num_tgt, -1
+        for end in range(start + 1, min(start + max_words, num_src) + 1):
+            reached = to_tgt[end - 1]
+            if reached:
+                low, high = min(low, *reached), max(high, *reached)
+            if high < 0 or high - low >= max_words:
+                continue
+            if any(not start <= i < end for j in range(low, high + 1) for i in to_src[j]):
+                continue
+            yield from _with_free_borders(start, end, low, high, to_src, max_words)
+
+
+def _with_free_borders(
+    start: int, end: int, low: int, high: int, to_src: list[list[int]], max_words: int
+) -> Iterator[Span]:
+    left = low
+    while left >= 0 and (left == low or not to_src[left]):
+        right = high
+        while right < len(to_src) and right - left < max_words and (right == high or not to_src[right]):
+            yield Span(start, end, left, right + 1)
+            right += 1
+        left -= 1
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """An entry of a phrase table.
+
+    Attributes:
+        src: source words joined by spaces.
+        tgt: target words joined by spaces.
+        tgt_given_src: count / count of the source phrase.
+        src_given_tgt: count / count of the target phrase.
+        count: how often the pair was extracted.
+    """
+
+    src: str
+    tgt: str
+    tgt_given_src: float
+    src_given_tgt: float
+    count: int
+
+
+def table(
+    pairs: Iterable[tuple[Sequence[str], Sequence[str], set[Link]]], max_words: int = 4, min_count: int = 1
+) -> list[Phrase]:
+    """Return the phrase table of aligned sentence pairs, lower-cased, sorted by source and falling probability.
+
+    Args:
+        pairs: source words, target words and links of each sentence pair.
+        max_words: longest phrase on either side.
+        min_count: rarer pairs are left out after the probabilities are estimated.
+    """
+    joint: Counter[tuple[str, str]] = Counter()
+    for src, tgt, links in pairs:
+        left, right = [word.lower() for word in src], [word.lower() for word in tgt]
+        for span in extract(links, len(src), len(tgt), max_words):
+            phrase = left[span.src_start : span.src_end], right[span.tgt_start : span.tgt_end]
+            joint[" ".join(phrase[0]), " ".join(phrase[1])] += 1
+    of_src: Counter[str] = Counter()
+    of_tgt: Counter[str] = Counter()
+    for (left_text, right_text), count in joint.items():
+        of_src[left_text] += count
+        of_tgt[right_text] += count
+    kept = [
+        Phrase(a, b, count / of_src[a], count / of_tgt[b], count)
+        for (a, b), count in joint.items()
+        if count >= min_count
+    ]
+    return sorted(kept, key=lambda p: (p.src, -p.tgt_given_src, p.tgt))

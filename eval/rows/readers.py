@@ -1,0 +1,412 @@
+"""Readers of the file formats that suites come in; each yields (file, line number, example)."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from xling.core.errors import UserError
+from xling.eval.rows.suite import Example, Reader, Row
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""Yield numbered lines of a UTF-8 file, plain or gzip, without their ``\n``; only ``\n`` ends a line.
+
+    Raises:
+        UserError: a line is not UTF-8.
+    """
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = content.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}:{number}: not UTF-8 ({error.reason})", fix="convert it") from None
+    rows = text.removesuffix("\n").split("\n") if text else []
+    for number, row in enumerate(rows, 1):
+        yield number, row.removesuffix("\r")
+
+
+def cells_of(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of a tab-separated table.
+
+    Args:
+        path: UTF-8 file, plain or gzip.
+        quoted: cells with quotes, tabs or line breaks stand in quotes, as the module `csv` and pandas write them.
+
+    Raises:
+        UserError: a cell is too large, as when its closing quote is missing.
+    """
+    if not quoted:
+        yield from ((number, line.split("\t")) for number, line in lines(path))
+        return
+    rows = csv.reader((line + "\n" for _, line in lines(path)), delimiter="\t")
+    try:
+        for cells in rows:
+            yield rows.line_num, cells
+    except csv.Error as error:
+        raise UserError(f"{path}:{rows.line_num}: {error}", "cells in quotes that are closed") from None
+
+
+def table(
+    text: Mapping[str, str],
+    label: str,
+    id_column: str = "",
+    names: Mapping[str, str] | None = None,
+    quoted: bool = False,
+) -> Reader:
+    """Return a reader of tab-separated tables with a header line.
+
+    Args:
+        text: field of the example -> column.
+        label: column of the class name.
+        id_column: column of the id; without one, the id is the row number from 0.
+        names: written label -> class name, where they differ.
+        quoted: see `cells_of`.
+    """
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        rows = cells_of(path, quoted)
+        header = next(rows, (1, [""]))[1]
+        for column in (*text.values(), label, *([id_column] if id_column else [])):
+            if column not in header:
+                raise UserError(
+                    f"{path}:1: no column {column!r}", f"a header with it; this one has {', '.join(header)}"
+                )
+        for index, (number, cells) in enumerate(rows):
+            if len(cells) != len(header):
+                raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(header)} as in the header")
+            row = dict(zip(header, cells, strict=True))
+            fields = {name: row[column] for name, column in text.items()}
+            name = row[label] if names is None else names.get(row[label], row[label])
+            yield path, number, Example(row[id_column] if id_column else str(index), fields, name)
+
+    return read
+
+
+def columns(
+    form: int = 0,
+    tag: int = -1,
+    separator: str | None = "\t",
+    rename: Mapping[str, str] | None = None,
+    iob1: bool = False,
+    short_ends: bool = False,
+) -> Reader:
+    """Return a reader of one token per line with a blank line after each sentence.
+
+    The id is the number of the sentence, from 0. Lines that start with ``-DOCSTART-`` and comment lines
+    before a sentence (``# `` without a tag) are passed over.
+
+    Args:
+        form: column of the token.
+        tag: column of the tag.
+        separator: between columns; None is any white space.
+        rename: tag -> tag, for tags outside the suite's set.
+        iob1: a span starts with ``I-`` in the file; it is turned into IOB2.
+        short_ends: a line of one character ends the sentence too, as in Masakhane's own readers; it is a tag
+            that has lost its token.
+    """
+    renamed = rename or {}
+    least = max(2, form + 1, -form, tag + 1, -tag)
+
+    def written(tags: list[str]) -> tuple[str, ...]:
+        plain = [renamed.get(t, t) for t in tags] if renamed else tags
+        return iob2(plain) if iob1 else tuple(plain)
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        tokens: list[str] = []
+        tags: list[str] = []
+        start, sentence, number = 1, 0, 0
+        for number, line in lines(path):
+            is_end = not line or line.isspace() or (short_ends and len(line.strip()) < 2)
+            if is_end or line.startswith("-DOCSTART-"):
+                if tokens:
+                    yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
+                    sentence += 1
+                tokens, tags, start = [], [], number + 1
+                continue
+            cells = line.split(separator)
+            if len(cells) < least:
+                if not tokens and line.startswith("#") and len(cells) < 2:
+                    continue
+                wanted = "a token and a tag"
+                raise UserError(f"{path}:{number}: {line[:40]!r} has {len(cells)} columns", wanted)
+            tokens.append(cells[form])
+            tags.append(cells[tag])
+        if tokens:
+            yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
+
+    return read
+
+
+def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read CoNLL-U, the format of Universal Dependencies: words and their UPOS.
+
+    Ranges (``1-2``) and empty nodes (``1.1``) are not words; the id is ``sent_id``, or the number of the sentence.
+    """
+    (path,) = paths
+    words: list[list[str]] = []
+    name, start, count = "", 1, 0
+    for number, line in chain(lines(path), [(0, "")]):
+        if line.startswith("# sent_id ="):
+            name = line.partition("=")[2].strip()
+        elif line and not line.startswith("#"):
+            cells = line.split("\t")
+            if len(cells) != 10:
+                raise UserError(f"{path}:{number}: {len(cells)} columns", "the ten of CoNLL-U")
+            start = start if words else number
+            words += [cells] if cells[0].isdigit() else []
+        elif not line and words:
+            tokens, tags = (tuple(word[column] for word in words) for column in (1, 3))
+            yield path, start, Example(name or str(count), {"tokens": tokens}, tags)
+            words, name, count = [], "", count + 1
+
+
+def iob2(tags: Sequence[str]) -> tuple[str, ...]:
+    """Convert IOB1 tags, where ``B-`` only separates two spans of one type, to IOB2, where it begins every span."""
+    before, out = "O", []
+    for tag in tags:
+        begins = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
+        out.append(f"B-{tag[2:]}" if begins else tag)
+        before = tag
+    return tuple(out)
+
+
+def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read xSID's CoNLL format: ``# id``, ``# intent``, then number, form, intent and slot per line."""
+    (path,) = paths
+    facts: dict[str, str] = {}
+    words: list[list[str]] = []
+    start, count = 1, 0
+    for number, line in chain(lines(path), [(0, "")]):
+        if line.startswith("# "):
+            start = start if facts else number
+            key, sign, value = line[2:].partition(" = ")
+            facts |= {key: value} if sign else {}
+        elif line:
+            words.append(line.split("\t"))
+            if len(words[-1]) != 4:
+                raise UserError(f"{path}:{number}: {len(words[-1])} columns", "number, form, intent, slot")
+        elif words:
+            count += 1
+            if "intent" not in facts:
+                raise UserError(f"{path}:{start}: utterance without an intent", "a line # intent = NAME")
+            label = (facts["intent"], tuple(w[3] for w in words))
+            yield (
+                path,
+                start,
+                Example(facts.get("id", str(count)), {"tokens": tuple(w[1] for w in words)}, label),
+            )
+            facts, words = {}, []
+
+
+def dictionary(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read word pairs, one per line; the translations of a word are collected, and its id is the word."""
+    (path,) = paths
+    accepted: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
+    for number, line in lines(path):
+        source, sign, target = line.partition("\t")
+        if not sign or not source or not target or "\t" in target:
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "two words with a tab between")
+        accepted.setdefault(source, []).append(target)
+        first.setdefault(source, number)
+    for source, targets in accepted.items():
+        yield path, first[source], Example(source, {"word": source}, tuple(targets))
+
+
+def comparable(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read BUCC's files: source sentences, target sentences and the pairs of ids that are translations."""
+    source, target, gold = paths
+    pairs: dict[str, list[str]] = {}
+    for number, line in lines(gold):
+        left, sign, right = line.partition("\t")
+        if not sign:
+            raise UserError(f"{gold}:{number}: {line[:40]!r}", "two ids with a tab between")
+        pairs.setdefault(left, []).append(right)
+    for path, side in ((source, "src"), (target, "tgt")):
+        for number, line in lines(path):
+            name, sign, text = line.partition("\t")
+            if not sign:
+                raise UserError(f"{path}:{number}: {line[:40]!r}", "an id and a sentence with a tab between")
+            yield path, number, Example(name, {"text": text, "side": side}, tuple(pairs.get(name, ())))
+
+
+def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read a class name and a text per line, tab-separated without a header, MLDoc's format."""
+    (path,) = paths
+    for number, line in lines(path):
+        label, sign, text = line.partition("\t")
+        if not sign:
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "a label and a text with a tab between")
+        yield path, number, Example(str(number - 1), {"text": text}, label)
+
+
+def ends_with(labels: Sequence[str]) -> Callable[[Path], bool]:
+    """Return a function that says whether a table's first line ends with one of the labels.
+
+    XGLUE's published test files have no column of classes.
+    """
+
+    def has_answers(path: Path) -> bool:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            first = file.readline().decode("utf-8", errors="replace")
+        return first.rpartition("\t")[2].strip() in labels
+
+    return has_answers
+
+
+def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Reader:
+    """Make a reader of XGLUE's tables: tab-separated, no header, the class name in the last column.
+
+    Lines in a row with the same first text share a query, whose number is their ``document``.
+
+    Args:
+        text_a: names of the columns of the first text, joined by a space.
+        text_b: those of the second.
+        more: columns that may stand before them, which are not read.
+    """
+    names = (*text_a, *text_b, "class")
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        query, before = -1, None
+        for number, line in lines(path):
+            cells = line.split("\t")
+            if not len(names) <= len(cells) <= len(names) + more:
+                raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(names)}: {', '.join(names)}")
+            query, before = query + (cells[0] != before), cells[0]
+            *texts, label = cells[-len(names) :]
+            fields = {
+                "text_a": " ".join(texts[: len(text_a)]),
+                "text_b": " ".join(texts[len(text_a) :]),
+                "document": str(query),
+            }
+            yield path, number, Example(str(number - 1), fields, label.strip())
+
+    return read
+
+
+def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
+    """Return a reader of any number of line-aligned files."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        texts = [[text for _, text in lines(path)] for path in paths]
+        for path, rows in zip(paths[1:], texts[1:], strict=True):
+            if len(rows) != len(texts[0]):
+                raise UserError(
+                    f"{path}:{min(len(rows), len(texts[0])) + 1}: {path.name} has {len(rows)} lines and "
+                    f"{paths[0].name} {len(texts[0])}",
+                    "line-aligned files",
+                )
+        for index, row in enumerate(zip(*texts, strict=True)):
+            yield paths[0], index + 1, build(row, index)
+
+    return read
+
+
+parallel = aligned(lambda row, index: Example(str(index), {"text_a": row[0], "text_b": row[1]}, index))
+"""Row ``i`` of one file is the translation of row ``i`` of the other."""
+
+translation = aligned(lambda row, index: Example(str(index), {"text": row[0]}, row[1]))
+"""A source text and its reference."""
+
+
+def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read a SQuAD 1.1 JSON file; a missing answer, or one whose text is not at its offset, is an error.
+
+    The line number of a question is the place of its id in the file.
+    """
+    try:
+        yield from _squad(paths[0])
+    except KeyError as error:
+        raise UserError(f"{paths[0]}: no key {error}", _SQUAD) from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"{paths[0]} does not have the layout of SQuAD: {error}", _SQUAD) from None
+
+
+_SQUAD = "SQuAD 1.1's JSON, in which every question has an answer"
+
+
+def _squad(path: Path) -> Iterator[Row]:
+    text = "\n".join(line for _, line in lines(path))
+    document = parse_json(path, 1, text)
+    position, number = 0, 1
+    paragraphs = [p for article in document["data"] for p in article["paragraphs"]]
+    for index, paragraph in enumerate(paragraphs):
+        context = paragraph["context"]
+        for qa in paragraph["qas"]:
+            place = text.find(f'"{qa["id"]}"', position)
+            if place > position:
+                number += text.count("\n", position, place)
+                position = place
+            answers = tuple((a["text"], int(a["answer_start"])) for a in qa["answers"])
+            if not answers:
+                raise UserError(f"{path}:{number}: question {qa['id']} has no answer", _SQUAD)
+            for answer, start in answers:
+                if context[start : start + len(answer)] != answer:
+                    raise UserError(
+                        f"{path}:{number}: question {qa['id']}: answer {answer!r} is not at character "
+                        f"{start}",
+                        "answer_start counted in characters of the context",
+                    )
+            fields = {"context": context, "question": qa["question"], "paragraph": index}
+            yield path, number, Example(qa["id"], fields, answers)
+
+
+def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reader:
+    """Return a reader of one JSON object per line."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        for number, line in lines(path):
+            record = parse_json(path, number, line)
+            try:
+                yield path, number, to_example(record, number - 1)
+            except KeyError as error:
+                raise UserError(
+                    f"{path}:{number}: no key {error} among {', '.join(sorted(record))}",
+                    "the keys of the official file",
+                    "get the file again",
+                ) from None
+            except (TypeError, ValueError, AttributeError) as error:
+                raise UserError(
+                    f"{path}:{number}: a value has the wrong type: {error}",
+                    "rows as in the official file",
+                    "get the file again",
+                ) from None
+
+    return read
+
+
+def with_repeated_ids(reader: Reader) -> Reader:
+    """Return a reader of an official file whose ids are not all different: later rows of one become ``ID#2``."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        seen: Counter[str] = Counter()
+        for path, number, row in reader(paths):
+            seen[row.id] += 1
+            yield path, number, row if seen[row.id] == 1 else replace(row, id=f"{row.id}#{seen[row.id]}")
+
+    return read
+
+
+def parse_json(path: Path, number: int, text: str) -> Any:
+    """Parse a JSON value, or raise an error that names the file and line."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}",
+            fix="correct the line, or get the file again",
+        ) from None
+    except RecursionError:
+        raise UserError(f"{path}:{number}: the JSON is nested too deeply", fix="get the file again") from None

@@ -1,0 +1,432 @@
+"""Suites: their definition, their registry, and the reading of their rows from a data folder.
+
+A suite is one file in ``eval/suites/``. Beside it a table ``<suite>.tsv`` may record the files whose digests
+are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
+digest. Files that are not recorded are found by the suite's path pattern and enter the signature with their
+own digest.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from xling.core import languages
+from xling.core.errors import UserError, unknown
+from xling.core.output.manifest import sha256
+from xling.core.registry import Registry
+from xling.eval.kinds.base import KINDS, Kind, is_texts
+from xling.eval.kinds.base import Example as Example
+from xling.eval.rows.layout import Layout as Layout
+from xling.eval.rows.layout import Reader as Reader
+from xling.eval.rows.layout import Row as Row
+
+
+@dataclass(frozen=True)
+class SuiteFile:
+    """A file with a recorded digest; ``path`` is relative to the data folder, ``num_rows`` are examples.
+
+    ``official`` is the digest of the same rows as their authors wrote them under the same name, if it is another.
+    """
+
+    lang: str
+    split: str
+    path: str
+    num_rows: int
+    sha256: str
+    official: str = ""
+
+
+@dataclass(frozen=True)
+class Online:
+    """Location of a suite on the Hugging Face Hub.
+
+    Args:
+        name: dataset name.
+        config: configuration per language; ``{lang}`` and ``{code}`` are filled in.
+        to_example: one record, with class numbers as names, and its index -> example.
+        revision: git commit, since a branch moves.
+        splits: our split name -> theirs, if they differ.
+    """
+
+    name: str
+    config: str
+    to_example: Callable[[Mapping[str, Any], int], Example]
+    revision: str
+    splits: Mapping[str, str] = field(default_factory=lambda: {"dev": "validation"})
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A test of cross-lingual transfer.
+
+    Args:
+        name: registry name.
+        kind: name in `xling.eval.kinds.base.KINDS`: the shape of its rows.
+        languages: the languages of the published suite; averages of published systems are over these.
+        splits: split names it has.
+        labels: closed set of class names, of entity types (with ``scheme``) or of tags; empty when open.
+        scheme: ``IOB2`` when tags are spans, else "".
+        reader: reads the rows of one language and split from its files.
+        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
+            ``{src}`` and ``{tgt}``; parallel files in order.
+        codes: our language code -> the code in file names, where they differ.
+        metrics: names in `xling.eval.metrics.METRICS`, the main one first; default: those of the kind.
+        protocol: what a score means, printed under its table.
+        train_from: suite whose training and dev rows are used by a suite without its own.
+        translated_train: training rows other than English are machine translations of the English ones.
+        synthetic: rows are generated; every table says so.
+        extra: languages that are not part of the published average.
+        pivot: set when there is one file per language: ``de`` pairs de with the pivot, ``de-fr`` de with fr.
+        split_codes: our split name -> the one in file names, where they differ.
+        keep: (example, split) -> whether the row is in the split, when one file holds several splits.
+        of_language: (example, language) -> whether the row is read in it, when one file holds several languages.
+        official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
+        is_parallel: a row has the same id in every language, of which it is a translation.
+        test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
+        has_answers: whether a file has the answers of its rows; some benchmarks publish their test rows without.
+    """
+
+    name: str
+    kind: str
+    languages: tuple[str, ...]
+    splits: tuple[str, ...]
+    reader: Reader
+    patterns: tuple[str, ...]
+    licence: str
+    citation: str
+    url: str
+    protocol: str
+    metrics: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    scheme: Literal["", "IOB2"] = ""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[SuiteFile, ...] = ()
+    train_from: str = ""
+    translated_train: bool = False
+    online: Online | None = None
+    synthetic: bool = False
+    extra: tuple[str, ...] = ()
+    pivot: str = ""
+    split_codes: Mapping[str, str] = field(default_factory=dict)
+    keep: Callable[[Example, str], bool] | None = None
+    of_language: Callable[[Example, str], bool] | None = None
+    official: tuple[Layout, ...] = ()
+    test_sets: tuple[str, ...] = ()
+    is_parallel: bool = False
+    has_answers: Callable[[Path], bool] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric that tables and comparisons use."""
+        return self.metrics[0]
+
+    @property
+    def shape(self) -> Kind:
+        """Kind of the suite: the form of its rows and answers."""
+        return KINDS[self.kind]
+
+    @property
+    def has_one_class(self) -> bool:
+        """Whether the rows are single texts with a class."""
+        return self.shape.analysed == "classes" and tuple(self.shape.texts) == ("text",)
+
+    @property
+    def task(self) -> str:
+        """Name of the fine-tuning task, or ""; see `xling.eval.kinds.base.Kind`."""
+        return self.shape.task
+
+    @property
+    def sizes(self) -> dict[tuple[str, str], int]:
+        """Number of examples per recorded (lang, split)."""
+        return {(f.lang, f.split): f.num_rows for f in self.files}
+
+    def recorded(self, lang: str, split: str) -> list[SuiteFile]:
+        """Return the files of a language and split whose digests are known, in reading order."""
+        return [f for part in self._parts(lang) for f in self.files if (f.lang, f.split) == (part, split)]
+
+    def paths(self, lang: str, split: str, data: Path) -> tuple[Path, ...]:
+        """Return the paths of a language and split; if files are missing, where they should be."""
+        known = tuple(data / f.path for f in self.recorded(lang, split))
+        complete = len(known) == len(self._parts(lang)) * len(self.patterns)
+        if complete and all(p.is_file() for p in known):
+            return known
+        for layout in self._layouts(data):
+            present = layout.files(self._parts(lang), split, data)
+            if all(p.is_file() for p in present):
+                return present
+        rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
+        own = self._own.files(self._parts(lang), split, data)
+        return (rows,) if rows.is_file() else known if complete else own
+
+    def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
+        """Yield the rows of files, read by the reader of the layout that they are in."""
+        below = [path.relative_to(data).as_posix() for path in paths[:1] if path.is_relative_to(data)]
+        for layout in self.official:
+            if layout.reader and any(layout.fits(name) for name in below):
+                return layout.reader(paths)
+        return self.reader(paths)
+
+    @property
+    def _own(self) -> Layout:
+        """The layout of the suite's own patterns; where it has a code for a language, no other name counts."""
+        return Layout(self.patterns, None, self.codes, self.split_codes, any_code=not self.pairs)
+
+    def _layouts(self, data: Path) -> list[Layout]:
+        """Return the layouts whose folders exist."""
+        return [layout for layout in (self._own, *self.official) if layout.is_there(data)]
+
+    @property
+    def pairs(self) -> bool:
+        """Whether its languages are, or may be, pairs."""
+        return bool(self.pivot) or self.shape.pairs_languages
+
+    def _parts(self, lang: str) -> tuple[str, ...]:
+        """Return the languages whose files are read together: one, or both sides of a pair."""
+        if not self.pivot:
+            return (lang,)
+        source, _, target = lang.partition("-")
+        return (source, target or self.pivot)
+
+    def has(self, lang: str, split: str, data: Path) -> bool:
+        """Return whether the files of a language and split are in the data folder, with their answers."""
+        if self.of_language and lang not in (*self.languages, *self.extra):
+            return (data / ROWS / self.name / f"{lang}.{split}.jsonl").is_file()
+        return all(p.is_file() and self._is_answered(p, data) for p in self.paths(lang, split, data))
+
+    def _is_answered(self, path: Path, data: Path) -> bool:
+        return self.has_answers is None or data / ROWS in path.parents or self.has_answers(path)
+
+
+ROWS = "rows"
+"""Folder for rows in one format for every suite: ``rows/<suite>/<lang>.<split>.jsonl`` with id, fields, label."""
+
+SUITES: Registry[Suite] = Registry("suite", "xling.eval.suites", "suite")
+
+
+def suites() -> Registry[Suite]:
+    """Return the registry of all suites."""
+    return SUITES
+
+
+def recorded_files(module: str) -> tuple[SuiteFile, ...]:
+    """Load the table of digests beside a suite's module, which is in a package; call it with ``__name__``."""
+    package, _, name = module.rpartition(".")
+    lines = (files(package) / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(lines, delimiter="\t"))
+    return tuple(
+        SuiteFile(r["lang"], r["split"], r["path"], int(r["num_rows"]), r["sha256"], r.get("official") or "")
+        for r in rows
+    )
+
+
+def data_folder(data: str | Path | None = None) -> Path:
+    """Return the folder given, or the one that XLING_DATA names.
+
+    Raises:
+        UserError: neither is given, or it is not a folder.
+    """
+    chosen = str(data or os.environ.get("XLING_DATA", ""))
+    if not chosen:
+        raise UserError(
+            "no data folder is given",
+            "data=FOLDER or the variable XLING_DATA",
+            "see docs/eval.md for its layout",
+        )
+    if not Path(chosen).is_dir():
+        raise UserError(
+            f"data folder {chosen} does not exist", fix="give the folder that holds the suites' files"
+        )
+    return Path(chosen)
+
+
+def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
+    """Return the rows of one language and split from the data folder, checked.
+
+    Raises:
+        UserError: language or split missing, digest differs, label outside the set, id twice, no rows.
+    """
+    paths = suite.paths(lang, split, data)
+    for path in paths:
+        if not path.is_file() or not suite.has(lang, split, data):
+            raise _missing(suite, lang, split, data, path)
+    _check_digests(suite, lang, split, data, paths)
+    plain = data / ROWS in paths[0].parents
+    rows_read = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
+    kept = (r for r in rows_read if plain or suite.keep is None or suite.keep(r, split))
+    rows = [r for r in kept if plain or suite.of_language is None or suite.of_language(r, lang)]
+    if not rows:
+        raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
+    return rows
+
+
+def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
+    """Yield rows in our own JSON format, one object per line, as `xling.eval.rows.fetch` or a user writes them.
+
+    Raises:
+        UserError: a line is not JSON in UTF-8, or a field or the label is not as the kind says.
+    """
+    for number, line in enumerate(paths[0].read_bytes().split(b"\n"), 1):
+        if line:
+            try:
+                record = json.loads(line.decode("utf-8"))
+                fields = {name: frozen(value) for name, value in record["fields"].items()}
+                row = Example(record["id"], fields, frozen(record["label"]))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UserError(
+                    f"{paths[0]}:{number}: not a row: {error}",
+                    '{"id": ..., "fields": {...}, "label": ...}',
+                    "correct the line",
+                ) from None
+            if wrong := _misfit(row, kind):
+                raise UserError(
+                    f"{paths[0]}:{number}: {wrong[0]}", wrong[1], f"see the fields of {kind.name} rows"
+                )
+            yield paths[0], number, row
+
+
+def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
+    """Return which part of a row does not match its kind, and what would; None if all does."""
+    given: Any = row.id
+    if not isinstance(given, str):
+        return f"id {row.id!r}", 'a text, for example "id": "1"'
+    for name, wanted in kind.fields.items():
+        value, is_list = row.fields.get(name), wanted is tuple
+        if not (is_texts(value) if is_list else isinstance(value, str)):
+            problem = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
+            return f"field {name!r} {problem}", "a list of texts" if is_list else "a text"
+    return kind.misfit(row) if kind.is_label(row) else (f"label {row.label!r}"[:60], kind.label)
+
+
+def frozen(value: Any) -> Any:
+    """Convert lists to tuples, at any depth, as every reader does."""
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
+    """Pass rows on, refusing an id seen twice and a label outside the suite's set."""
+    seen: dict[str, int] = {}
+    good = set(suite.labels)
+    for path, line, example in rows:
+        if example.id in seen:
+            raise UserError(
+                f"{path}:{line}: id {example.id!r} is there already in line {seen[example.id]}",
+                "one row per id",
+                "delete one of the two rows",
+            )
+        seen[example.id] = line
+        for label in suite.shape.closed_labels(suite, example) if good else ():
+            if label not in good:
+                error = unknown("label", label, suite.labels)
+                raise UserError(f"{path}:{line}: {error.given}", error.valid, error.fix)
+        yield example
+
+
+def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
+    """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
+    parts = [_file_digest(p, p.stat().st_mtime_ns, p.stat().st_size) for p in suite.paths(lang, split, data)]
+    return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
+    """Return the languages with files of a split in the data folder: the published ones first, then others."""
+    langs = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
+    langs |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
+    langs |= _discovered(suite, split, data)
+    langs.discard(suite.pivot)
+    order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
+    return sorted(langs, key=lambda lang: (order.get(lang, len(order)), lang))
+
+
+def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
+    """Return languages whose files match a layout; a recorded file belongs to its language under any name."""
+    recorded = {file.path: file.lang for file in suite.files}
+    langs = {
+        path.name.removesuffix(f".{split}.jsonl")
+        for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl")
+    }
+    first = suite.patterns[0]
+    own = [suite._own] if "{lang}" in first or "{src}" not in first else []
+    for layout in (*own, *suite.official):
+        for name, code in layout.languages(split, data):
+            # In our own file names such as en-sw.train.en the whole prefix is a pair.
+            lang = recorded.get(name, code if suite.shape.pairs_languages else languages.canonical(code))
+            if suite.has(lang, split, data):
+                langs.add(lang)
+    return langs
+
+
+def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str:
+    """Return the split that is scored: test if available, else dev (tables say which).
+
+    Args:
+        suite: whose rows are scored.
+        lang: language or pair.
+        data: folder of the suites.
+        test_set: one of the suite's several test sets; default: ``test``, else the first that is present.
+
+    Raises:
+        UserError: the language has neither, or the suite no such test set.
+    """
+    if test_set:
+        if test_set not in (known := scorable_splits(suite)):
+            raise unknown(f"test set of {suite.name}", test_set, known)
+        if suite.has(lang, test_set, data):
+            return test_set
+        raise _missing(suite, lang, test_set, data, suite.paths(lang, test_set, data)[0])
+    for split in (*scorable_splits(suite), "dev"):
+        if split in (*suite.splits, *suite.test_sets) and suite.has(lang, split, data):
+            return split
+    split = "test" if "test" in suite.splits else suite.splits[-1]
+    raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
+
+
+def scorable_splits(suite: Suite) -> tuple[str, ...]:
+    """Return the suite's test splits, the default one first."""
+    return (*(["test"] if "test" in suite.splits else []), *suite.test_sets)
+
+
+def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:
+    if split not in (known := (*suite.splits, *suite.test_sets)):
+        return unknown(f"split of {suite.name}", split, known)
+    have = languages_at(suite, split, data)
+    fix = f"put the file there, or choose among: {' '.join(have)}" if have else "put the file there"
+    if suite.train_from and split == "train":
+        fix += f"; {suite.name} has no training rows of its own, it trains on {suite.train_from}"
+    what = f"no file {path}"
+    if path.is_file():
+        what, fix = (
+            f"{path} has no answers",
+            "put a file with answers there, or dev rows beside it to be scored",
+        )
+    return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: {what}", fix=fix)
+
+
+def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
+    for known, path in zip(suite.recorded(lang, split), paths, strict=False):
+        if data / known.path != path:
+            continue
+        stat = path.stat()
+        actual = _file_digest(path, stat.st_mtime_ns, stat.st_size)
+        if actual not in (known.sha256, known.official):
+            raise UserError(
+                f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
+                f"{known.sha256[:16]}...",
+                "restore the file, or save yours under another language code",
+            )
+
+
+@lru_cache(maxsize=4096)
+def _file_digest(path: Path, mtime_ns: int, num_bytes: int) -> str:
+    return sha256(path)

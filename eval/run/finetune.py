@@ -1,0 +1,119 @@
+"""Fine-tuning of one model on a suite's training rows, to keep and to score with ``xling eval``.
+
+``xling finetune``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from xling.core.commands import inputs as inputs_
+from xling.core.output import manifest
+from xling.eval.metrics import METRICS, evaluate
+from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
+from xling.eval.rows.suite import Suite, data_folder, suites
+from xling.eval.systems import FitConfig
+from xling.models.files import model_folder
+from xling.training import track
+
+STAGE = "finetune"
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """Settings of ``xling finetune``.
+
+    Attributes:
+        suite: suite that gives training rows, kind and labels.
+        checkpoint: directory of ``xling pretrain``.
+        out: directory to publish: ``task.pt`` and the vocabulary.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        source: language of the training rows.
+        train_rows: number of training rows, drawn once; 0 for all.
+        select: which epoch is kept, by the dev rows of the source language.
+        fit: settings of fine-tuning.
+        log: where the curves are shown, see `xling.training.track`.
+    """
+
+    suite: str
+    checkpoint: Path
+    out: Path
+    data: Path | None = None
+    source: str = "en"
+    train_rows: int = 0
+    select: Literal["source-dev", "last", "averaged"] = "source-dev"
+    fit: FitConfig = field(default_factory=FitConfig)
+    log: str = "none"
+
+
+def run(cfg: FinetuneConfig) -> manifest.Manifest:
+    """Fine-tune, choose the epoch and publish the model.
+
+    Raises:
+        UserError: an unknown suite or language, rows or the checkpoint are missing.
+    """
+    data, suite = data_folder(cfg.data), suites()[cfg.suite]
+    check(cfg)
+    # Imported after the checks: importing torch takes seconds.
+    from xling.models.files import model_weights
+    from xling.transfer import tune
+    from xling.transfer.backend import EncoderBackend
+    from xling.transfer.saved import Saves, key_of
+
+    settings = replace(cfg, out=Path(), log="none")
+    home = training_suite(suite)
+    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *map(Path, cfg.fit.switch.values())]
+    if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
+        return done
+    train, dev = source_rows(suite, home, cfg.source, data)
+    if not dev:
+        train, dev = hold_out(train)
+    train = capped(train, cfg.train_rows)
+    metric = METRICS[suite.metric]
+    digests = {str(path): manifest.digest(path) for path in inputs}
+    saves = Saves(cfg.out, key_of(settings, digests))
+    with track.shown(cfg.log, cfg.out, settings) as show:
+        losses = track.Losses(show)
+        system = EncoderBackend(cfg.checkpoint, "pretrained", tell=losses.tell, saves=saves)
+        models = system.fit(suite, train, dev, cfg.source, cfg.fit)
+        scores = [
+            evaluate(metric, dev, system.predict(m, suite, dev, cfg.source), cfg.source)[0] for m in models
+        ]
+        for epoch, score in enumerate(scores):
+            losses.write("valid", losses.ends.get(epoch, 0), **{metric.name: score})
+    chosen = select(cfg.select, models, system.average, {"source-dev": scores})
+    with manifest.publish(cfg.out, STAGE, settings, inputs) as publication:
+        tune.save(chosen, publication.path, cfg.checkpoint, model_weights.load_model(cfg.checkpoint)[1])
+        (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
+        publication.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
+    saves.drop()
+    return manifest.read(cfg.out)
+
+
+def check(cfg: FinetuneConfig) -> None:
+    """Check the rows and the checkpoint of ``xling finetune``.
+
+    Raises:
+        UserError: the suite is unknown, rows are missing, there is no model to start from, or the output is finished
+            and was made with other settings.
+    """
+    data, suite = data_folder(cfg.data), suites()[cfg.suite]
+    track.check(cfg.log)
+    home, dictionaries = training_suite(suite), [*map(Path, cfg.fit.switch.values())]
+    for path in dictionaries:
+        manifest.digest(path)  # says which is missing
+    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *dictionaries]
+    if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), inputs):
+        return
+    if not home.has(cfg.source, "train", data):
+        source_rows(suite, home, cfg.source, data)  # says what is missing
+    if not (cfg.checkpoint / inputs_.STATIC).is_file():
+        model_folder.check_model(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
+
+
+def _files(home: Suite, lang: str, data: Path) -> list[Path]:
+    """Return the existing files of the training and dev rows; missing ones are reported when they are read."""
+    splits = [s for s in ("train", "dev") if s in home.splits]
+    return [path for split in splits for path in home.paths(lang, split, data) if path.is_file()]

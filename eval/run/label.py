@@ -1,0 +1,271 @@
+"""``xling label``: a model labels text of another language, for a model of that language alone to learn from.
+
+The bootstrapping of MultiFiT (Eisenschlos et al. 2019, section 4, "zero-shot"): a cross-lingual teacher, fine-tuned on
+labels of the source language, labels the target language's unlabelled rows; a student that knows only the target
+language learns these labels. What the paper leaves open, and what is done here:
+
+- Which rows: the training rows of the language without their labels, all of them. ``text`` adds lines of other text: of
+  each class the ``per_class`` that the teacher is surest of, so that a class which is rare in that text is not lost.
+  Lines are taken that are as long as the rows (between their 5th and 95th percentile in characters). A line equal to a
+  dev or test row is left out.
+- Rows of a parallel suite are translations of rows that the teacher has learned, with their labels, so it would label
+  them better than any new text. With ``folds`` a row is labelled by a teacher that has not learned its translation.
+- How the student is chosen: the dev rows are labelled by the teacher, too. No label of the target language is read,
+  except for ``gold`` in the manifest, which says how many training labels are right and changes nothing.
+- Labels are hard, as in the paper, and each row counts once. With ``soft`` a row has the teacher's probability of every
+  class beside its label, and the student learns these (Hinton et al. 2015, at temperature 1).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.sampling import rng
+from xling.eval.metrics import METRICS, evaluate
+from xling.eval.rows.protocols import select, source_rows, training_suite
+from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, scored_split, suites
+from xling.eval.run.settings import EvalConfig
+from xling.eval.systems import FitConfig
+from xling.text.files import corpus_reader
+from xling.transfer.encode import PROBABILITIES
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+STAGE = "label"
+SHORTEST, LONGEST = 5, 95
+DIGITS = 4
+"""Digits of a written probability."""
+
+
+@dataclass(frozen=True)
+class LabelConfig:
+    """Settings of ``xling label``.
+
+    Attributes:
+        suite: whose rows are labelled; texts with one class.
+        checkpoint: the teacher: any model that ``xling eval`` scores, fine-tuned already or not.
+        lang: language to label.
+        out: directory to publish: a data folder for ``data=`` with rows of the suite in ``lang``. The teacher has
+            labelled those of training and dev; test rows and those of ``source`` are as they were. ``text.txt`` has
+            the training texts.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        source: language of the rows that the teacher learns from.
+        text: files, globs or corpus directories of further text in ``lang``, a paragraph a line.
+        per_class: lines of ``text`` taken for each class.
+        lines: of ``text`` that the teacher reads, drawn by ``seed``.
+        folds: teachers for training rows whose ids are ids of source rows too: each learns all but one part of the
+            source rows, and labels the rows with the ids of that part. 1: the one teacher labels all rows.
+        soft: write the probabilities of the classes with each training row; a student learns them in place of labels.
+        seed: of the teacher's fine-tuning and of what is drawn.
+        fit: settings of the teacher's fine-tuning.
+    """
+
+    suite: str
+    checkpoint: Path
+    lang: str
+    out: Path
+    data: Path | None = None
+    source: str = "en"
+    text: tuple[str, ...] = ()
+    per_class: int = 100
+    lines: int = 20_000
+    folds: int = 1
+    soft: bool = False
+    seed: int = 1
+    fit: FitConfig = field(default_factory=FitConfig)
+
+
+def run(cfg: LabelConfig) -> manifest.Manifest:
+    """Fine-tune the teacher, label and publish.
+
+    Raises:
+        UserError: a suite of another kind, rows, text or the checkpoint are missing, or a number is out of range.
+    """
+    data, suite = data_folder(cfg.data), suites()[cfg.suite]
+    cfg = replace(cfg, lang=languages.canonical(cfg.lang), source=languages.canonical(cfg.source))
+    _check(cfg, suite)
+    home, paths = training_suite(suite), corpus_reader.resolve(cfg.text)
+    tested = scored_split(suite, cfg.lang, data)
+    splits = [
+        (cfg.source, "train"),
+        (cfg.source, "dev"),
+        (cfg.source, "test"),
+        (cfg.lang, "train"),
+        (cfg.lang, "dev"),
+        (cfg.lang, tested),
+    ]
+    inputs = [cfg.checkpoint, *paths]
+    for lang, split in dict.fromkeys(splits):
+        of = suite if (lang, split) == (cfg.lang, tested) else home
+        inputs += [p for p in of.paths(lang, split, data) if p.is_file()] if split in of.splits else []
+    settings = replace(cfg, out=Path())
+    if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
+        return done
+    unlabelled = load(home, cfg.lang, "train", data)
+    test = load(suite, cfg.lang, tested, data)
+    dev = (
+        load(home, cfg.lang, "dev", data)
+        if (tested != "dev" or home is not suite) and home.has(cfg.lang, "dev", data)
+        else []
+    )
+    learned, chosen_on = source_rows(suite, home, cfg.source, data)
+    from xling.transfer.backend import pretrained  # imports torch
+
+    system = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
+    teacher = _Teacher(cfg, suite, system, learned, chosen_on)
+    probabilities = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
+    train = [teacher.named(row, each, cfg.soft) for row, each in zip(unlabelled, probabilities, strict=True)]
+    metric = METRICS[suite.metric]
+    right = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
+    more = list(_surest(cfg, teacher, _like(cfg, unlabelled, {*_texts(dev), *_texts(test)})))
+    with manifest.publish(cfg.out, STAGE, settings, inputs) as output:
+        folder = output.path / ROWS / suite.name
+        folder.mkdir(parents=True)
+        written = {"train": [*train, *more], "dev": teacher.labelled(dev) if dev else [], tested: test}
+        files = {f"{cfg.lang}.{split}.jsonl": rows for split, rows in written.items()}
+        files |= {f"{cfg.source}.{split}.jsonl": rows for split, rows in _of_source(cfg, suite, data).items()}
+        for name, rows in files.items():
+            if rows:
+                (folder / name).write_text("".join(map(_line, rows)), encoding="utf-8")
+        unlabelled_text = "".join(f"{' '.join(text.split())}\n" for text in _texts(unlabelled))
+        (output.path / "text.txt").write_text(unlabelled_text, encoding="utf-8")
+        classes = [sum(row.label == name for row in [*train, *more]) for name in teacher.labels]
+        output.counts |= {"rows": len(train), "of_text": len(more), f"gold_{metric.name}": right}
+        output.counts |= {"by_class": dict(zip(teacher.labels, classes, strict=True))}
+    return manifest.read(cfg.out)
+
+
+def _of_source(cfg: LabelConfig, suite: Suite, data: Path) -> dict[str, list[Example]]:
+    """Return all rows of the source language by split."""
+    home = training_suite(suite)
+    return {
+        split: load(of, cfg.source, split, data)
+        for of, splits in ((home, ("train", "dev")), (suite, ("test",)))
+        for split in splits
+        if split in of.splits and of.has(cfg.source, split, data)
+    }
+
+
+def _check(cfg: LabelConfig, suite: Suite) -> None:
+    fitting = [name for name in suites() if suites()[name].has_one_class]
+    if not suite.has_one_class:
+        raise UserError(
+            f"suite={suite.name} has {suite.kind} rows", f"texts with one class: {', '.join(fitting)}"
+        )
+    if cfg.lang == cfg.source:
+        raise UserError(
+            f"lang={cfg.lang} and source={cfg.source}", "two languages", "the source has labels already"
+        )
+    for name in ("per_class", "lines", "folds"):
+        if getattr(cfg, name) < 1:
+            raise UserError(
+                f"{name}={getattr(cfg, name)}",
+                "a whole number from 1",
+                "folds=1 is one teacher" if name == "folds" else "for no further text leave out text=",
+            )
+
+
+class _Teacher:
+    """A model that has learned the labels of the source language."""
+
+    def __init__(
+        self, cfg: LabelConfig, suite: Suite, system: Any, train: Sequence[Example], dev: Sequence[Example]
+    ) -> None:
+        self._suite, self._lang, self.system = suite, cfg.lang, system
+        models = self.system.fit(suite, train, dev, cfg.source, replace(cfg.fit, seed=cfg.seed))
+        metric = METRICS[suite.metric]
+        scores = [
+            evaluate(metric, dev, self.system.predict(m, suite, dev, cfg.source), cfg.source)[0]
+            for m in (models if len(models) > 1 else ())
+        ]
+        self._model = select("source-dev", models, self.system.average, {"source-dev": scores})
+        self.labels: tuple[str, ...] = self._model.labels
+
+    def probabilities(self, rows: Sequence[Example]) -> Float32[np.ndarray, "rows labels"]:
+        """Return the probability of each label, float32 (rows, labels)."""
+        probabilities: Float32[np.ndarray, "rows labels"] = self.system.probabilities(
+            self._model, self._suite, rows, self._lang
+        )
+        return probabilities
+
+    def labelled(self, rows: Sequence[Example]) -> list[Example]:
+        """Return the rows with the most likely label in place of theirs."""
+        return [
+            self.named(row, each, False) for row, each in zip(rows, self.probabilities(rows), strict=True)
+        ]
+
+    def named(self, row: Example, probabilities: Float32[np.ndarray, " labels"], soft: bool) -> Example:
+        """Return a row with the most likely label, with ``soft`` also with the probabilities."""
+        label = self.labels[int(probabilities.argmax())]
+        if not soft:
+            return replace(row, label=label)
+        rounded = np.round(probabilities.astype(float), DIGITS).tolist()
+        shares = {name: share for name, share in zip(self.labels, rounded, strict=True) if share}
+        return replace(row, label=label, fields={**row.fields, PROBABILITIES: shares})
+
+
+def _crosswise(
+    cfg: LabelConfig,
+    suite: Suite,
+    teacher: _Teacher,
+    learned: Sequence[Example],
+    chosen_on: Sequence[Example],
+    rows: Sequence[Example],
+) -> Float32[np.ndarray, "rows labels"]:
+    """Return the probability of each label, by a teacher that has not learned the source row with the row's id."""
+    part = {row.id: number % cfg.folds for number, row in enumerate(learned)} if cfg.folds > 1 else {}
+    fold_of = np.array([part.get(row.id, -1) for row in rows])
+    probabilities = np.zeros((len(rows), len(teacher.labels)), dtype=np.float32)
+    for fold in dict.fromkeys(fold_of.tolist()):
+        others = [row for row in learned if part.get(row.id) != fold]
+        by = teacher if fold < 0 else _Teacher(cfg, suite, teacher.system, others, chosen_on)
+        mine = np.flatnonzero(fold_of == fold)
+        probabilities[mine] = by.probabilities([rows[place] for place in mine.tolist()])
+    return probabilities
+
+
+def _texts(rows: Sequence[Example]) -> list[str]:
+    return [row.fields["text"] for row in rows]
+
+
+def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[Example]:
+    """Return at most ``cfg.lines`` lines of ``cfg.text`` that are about as long as the rows and not in ``tested``."""
+    low, high = np.percentile([len(text) for text in _texts(rows)], [SHORTEST, LONGEST])
+    seen = tested | set(_texts(rows))
+    lines = dict.fromkeys(
+        line.strip()
+        for document in corpus_reader.documents(cfg.text)
+        for line in document
+        if low <= len(line.strip()) <= high
+    )
+    kept = [line for line in lines if line not in seen]
+    order = rng("label", cfg.seed, len(kept)).permutation(len(kept))[: cfg.lines]
+    return [Example(f"text/{i}", {"text": kept[i]}, "") for i in sorted(order.tolist())]
+
+
+def _surest(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Iterator[Example]:
+    """Yield of each class the rows that the teacher is surest of, with its label."""
+    if not rows:
+        return
+    probabilities = teacher.probabilities(rows)
+    best, sure = probabilities.argmax(1), probabilities.max(1)
+    for number in range(len(teacher.labels)):
+        mine = np.flatnonzero(best == number)
+        for i in sorted(mine[np.argsort(-sure[mine], kind="stable")][: cfg.per_class].tolist()):
+            yield teacher.named(rows[i], probabilities[i], cfg.soft)
+
+
+def _line(row: Example) -> str:
+    return (
+        json.dumps({"id": row.id, "fields": dict(row.fields), "label": row.label}, ensure_ascii=False) + "\n"
+    )

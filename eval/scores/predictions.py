@@ -1,0 +1,369 @@
+"""Storage of predictions: one Parquet file per suite and language, with ids; re-scoring needs no model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from xling.core.errors import UserError
+from xling.core.output.manifest import sha256
+from xling.eval.metrics import METRICS, Metric, evaluate
+from xling.eval.metrics.base import Array
+from xling.eval.rows.suite import Example, Suite, data_digest, load, suites
+from xling.eval.scores import statistics
+from xling.eval.scores.score_file import Score, signature
+from xling.eval.scores.statistics import Answered
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
+FORMAT = "xling-predictions 1"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Origin of predictions: all parts of a signature that are not numbers.
+
+    Attributes:
+        suite: registry name.
+        lang: language or pair.
+        split: predicted split.
+        system: name in tables.
+        seed: seed of the fine-tuning; -1 when nothing was random.
+        protocol: name in `xling.eval.rows.protocols.PROTOCOLS`.
+        select: how the checkpoint was chosen.
+        source: language trained on, or "".
+        checkpoint: digest of the model.
+        extra: rest of the signature, for example layer, pooling and distance of a retrieval.
+        rows: digest of the files whose rows are predicted; "" in predictions from before it was recorded.
+    """
+
+    suite: str
+    lang: str
+    split: str
+    system: str
+    seed: int
+    protocol: str = "zero_shot"
+    select: str = "source-dev"
+    source: str = "en"
+    checkpoint: str = ""
+    extra: str = ""
+    rows: str = ""
+
+    def path(self, folder: Path) -> Path:
+        """Return the path of this file in a folder of predictions."""
+        how = f"{self.protocol}.{self.select}.{self.source or 'none'}.seed{self.seed}"
+        return folder / self.suite / self.system / how / f"{self.lang}.{self.split}.parquet"
+
+
+def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions: Sequence[Any]) -> Path:
+    """Write the predictions for ``examples`` in one step and return the file.
+
+    Raises:
+        UserError: another number of predictions than of examples.
+    """
+    if len(examples) != len(predictions):
+        raise UserError(
+            f"{len(predictions)} predictions for {origin.suite}/{origin.lang}/{origin.split}",
+            f"{len(examples)}, one for each row",
+        )
+    path = origin.path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame = pl.DataFrame(
+        {
+            "id": [e.id for e in examples],
+            "prediction": [json.dumps(p, ensure_ascii=False) for p in predictions],
+        },
+        schema={"id": pl.String, "prediction": pl.String},
+    )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    frame.write_parquet(temporary, metadata={"format": FORMAT, "origin": json.dumps(asdict(origin))})
+    temporary.replace(path)
+    return path
+
+
+def read_origin(path: Path) -> Origin:
+    """Return the origin of the predictions in a file.
+
+    Raises:
+        UserError: no such file, or not one of predictions.
+    """
+    if not path.is_file():
+        raise UserError(f"no predictions at {path}", fix="run the evaluation that makes them")
+    try:
+        facts = pl.read_parquet_metadata(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(
+            f"{path} is not a Parquet file: {str(error).splitlines()[0]}", fix="predict again"
+        ) from None
+    if facts.get("format") != FORMAT:
+        raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
+    try:
+        return Origin(**json.loads(facts["origin"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: its origin cannot be read: {type(error).__name__} {error}", fix="predict again"
+        ) from None
+
+
+def is_there(folder: Path, origin: Origin) -> bool:
+    """Return whether the predictions of an origin exist, made with the same model, settings and rows."""
+    path = origin.path(folder)
+    return path.is_file() and read_origin(path) == origin
+
+
+def read(path: Path, examples: Sequence[Example]) -> list[Any]:
+    """Return the predictions in a file in the order of ``examples``.
+
+    Raises:
+        UserError: another number of rows, an id missing or there twice, an answer that is not JSON.
+    """
+    try:
+        frame = pl.read_parquet(path, columns=["id", "prediction"])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(
+            f"{path} cannot be read: {str(error).splitlines()[0]}",
+            "columns id and prediction",
+            "predict again",
+        ) from None
+    if len(frame) != len(examples):
+        raise UserError(
+            f"{path} has {len(frame)} predictions",
+            f"{len(examples)}, one for each row of the suite",
+            "predict again, or check that it is the file of this suite, language and split",
+        )
+    text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
+    if len(text_of) != len(frame):
+        twice = frame["id"].filter(frame["id"].is_duplicated())[0]
+        raise UserError(f"{path}: id {twice!r} is there twice", "one prediction per id")
+    for position, example in enumerate(examples):
+        if example.id not in text_of:
+            raise UserError(
+                f"{path} has no prediction for id {example.id!r}, row {position} of the suite",
+                fix="predict again, or check that it is the file of this suite, language and split",
+            )
+    # Decoding one document is three times as fast as decoding its rows one by one.
+    texts = [text_of[example.id] for example in examples]
+    try:
+        answers: list[Any] = json.loads(f"[{','.join(texts)}]")
+    except (TypeError, ValueError, RecursionError):
+        answers = []
+    if len(answers) != len(texts):
+        raise _not_json(path, examples, texts)
+    return answers
+
+
+def _not_json(path: Path, examples: Sequence[Example], texts: Sequence[str]) -> UserError:
+    """Return the error that names the first answer that is not valid JSON."""
+    for position, (example, text) in enumerate(zip(examples, texts, strict=True)):
+        try:
+            json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            return UserError(
+                f"{path}: row {position}, id {example.id!r}: {str(text)[:60]!r} is not JSON: "
+                f"{type(error).__name__} {error}",
+                "one JSON value per row",
+                "correct the file, or predict again",
+            )
+    raise AssertionError(f"{path}: every answer is JSON")
+
+
+def check_answers(
+    path: Path,
+    suite: Suite,
+    rows: Sequence[Example],
+    answers: Sequence[Any],
+    training: Callable[[], Sequence[Example]] = list,
+) -> None:
+    """Refuse an answer that no system could have given: another shape, or a name that the suite does not know.
+
+    Args:
+        path: of the file, for the message.
+        suite: of the rows.
+        rows: that were answered.
+        answers: one a row.
+        training: the training rows of the same language, which may hold candidates; read on demand.
+
+    Raises:
+        UserError: naming file, row and answer.
+    """
+    known = suite.shape.among(rows, training)
+    for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        shaped = suite.shape.is_answer(suite, row, answer)
+        if shaped and (known is None or known(answer)):
+            continue
+        shown = json.dumps(answer, ensure_ascii=False)
+        what = (
+            "is not an answer to a row"
+            if not shaped
+            else f"is none of the candidates of the {len(rows)} rows"
+        )
+        raise UserError(
+            f"{path}: row {position}, id {row.id!r}: {shown[:60]} {what} of {suite.name}",
+            suite.shape.answer + (f": {', '.join(suite.labels)}" if suite.labels else ""),
+            "correct the file, or predict again",
+        )
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Predictions with their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
+
+    origin: Origin
+    metric: Metric
+    rows: list[Example]
+    answers: list[Any]
+    value: float
+    stats: Float64[np.ndarray, "rows stats"]
+
+    @property
+    def answered(self) -> Answered:
+        """Return the input of statistics over several languages and seeds."""
+        return Answered(self.origin.lang, self.stats, self.ids, self.blocks, self.origin.seed)
+
+    @property
+    def ids(self) -> list[str]:
+        """The items, by which the rows of several languages and seeds belong together; a split has its own."""
+        return [f"{self.origin.split} {row.id}" for row in self.rows]
+
+    @property
+    def blocks(self) -> list[Hashable]:
+        """Keys that dependent rows share; see `xling.eval.kinds.base.Kind.block`."""
+        shape = suites()[self.origin.suite].shape
+        return [shape.block(row) for row in self.rows]
+
+
+def evaluate_file(
+    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
+) -> Iterator[Scored]:
+    """Evaluate a file of predictions against the suite's rows, metric by metric, without a model.
+
+    Args:
+        path: file written by `write`.
+        data: folder of the suites.
+        metrics: names of metrics; default: all of the suite.
+        keep: which rows to score; all by default. Nothing is yielded when none is left.
+    """
+    origin = read_origin(path)
+    suite = suites()[origin.suite]
+    rows = load(suite, origin.lang, origin.split, data)
+    _check_gold(path, origin, suite, data)
+    answers = read(path, rows)
+    check_answers(path, suite, rows, answers, partial(_training, suite, origin.lang, data))
+    if keep is not None:
+        chosen = [i for i, row in enumerate(rows) if keep(row)]
+        rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
+    for name in (metrics or suite.metrics) if rows else ():
+        metric = METRICS[name]
+        if suite.shape.is_slow and keep is None:
+            digest = data_digest(suite, origin.lang, origin.split, data)
+            rowstats = _kept_stats(path, digest, metric, rows, answers, origin.lang)
+            value = float(metric.reduce(rowstats.sum(axis=0)))
+        else:
+            value, rowstats = evaluate(metric, rows, answers, origin.lang)
+        yield Scored(origin, metric, rows, answers, value, rowstats)
+
+
+def _training(suite: Suite, lang: str, data: Path) -> list[Example]:
+    """Return the training rows of a language; none if they are not available any more."""
+    return load(suite, lang, "train", data) if suite.has(lang, "train", data) else []
+
+
+def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
+    """Refuse rows that are not those that were predicted; predictions of before digests were kept pass.
+
+    Raises:
+        UserError: naming both digests and the command that predicts again.
+    """
+    predicted = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
+    now = data_digest(suite, origin.lang, origin.split, data)
+    if predicted and predicted != now:
+        run = path.parents[4]
+        raise UserError(
+            f"{path} answers the {origin.split} rows of {suite.name} in {origin.lang} with digest {predicted[:12]}; "
+            f"those in {data} have {now[:12]}",
+            "the rows that were predicted",
+            f"restore them, or predict again with the settings of the run: xling eval {suite.name} "
+            f"langs={origin.lang} systems={origin.system} out={run}",
+        )
+
+
+def _kept_stats(
+    path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
+) -> Array:
+    """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
+    parts = "\n".join([sha256(path), digest, metric.signature(lang)])
+    kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
+    if kept.is_file():
+        stored: Array = np.load(kept)
+        return stored
+    _, rowstats = evaluate(metric, rows, answers, lang)
+    kept.parent.mkdir(exist_ok=True)
+    temporary = kept.with_name(f".{kept.stem}.{os.getpid()}.npy")
+    np.save(temporary, rowstats)
+    temporary.replace(kept)
+    return rowstats
+
+
+def score_file(
+    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
+) -> list[Score]:
+    """Return the scores of `evaluate_file` with their intervals and signatures."""
+    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
+
+
+def answered_file(
+    path: Path, data: Path, keep: Callable[[Example], bool] | None = None
+) -> list[tuple[Score, Answered]]:
+    """Return the scores of `score_file`, each with the row statistics needed for averages."""
+    return [(_score(scored, data), scored.answered) for scored in evaluate_file(path, data, (), keep)]
+
+
+def _score(scored: Scored, data: Path) -> Score:
+    origin, metric = scored.origin, scored.metric
+    suite = suites()[origin.suite]
+    digest = data_digest(suite, origin.lang, origin.split, data)
+    name = f"{suite.name}/{origin.lang}/{metric.name}"
+    low, high = statistics.interval(scored.stats, metric, name, scored.blocks)
+    return Score(
+        suite=origin.suite,
+        lang=origin.lang,
+        metric=metric.name,
+        value=scored.value,
+        n=len(scored.rows),
+        seed=origin.seed,
+        system=origin.system,
+        signature=signature(
+            metric.signature(origin.lang), digest, origin.seed, origin.checkpoint, origin.extra
+        ),
+        split=origin.split,
+        source=origin.source,
+        protocol=origin.protocol,
+        select=origin.select,
+        low=low,
+        high=high,
+        synthetic=suite.synthetic,
+    )
+
+
+def files(folder: Path) -> list[Path]:
+    """Return every file of predictions below a folder, sorted.
+
+    Raises:
+        UserError: there is none.
+    """
+    paths = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith("."))
+    if not paths:
+        raise UserError(
+            f"no predictions below {folder}", fix="give the predictions folder of an evaluation run"
+        )
+    return paths

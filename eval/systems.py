@@ -1,0 +1,163 @@
+"""Interface between an evaluation and a model, and the registry of systems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from xling.core.registry import Registry
+from xling.core.settings import ranges
+from xling.core.settings.ranges import COUNT, ranged
+from xling.eval.rows.suite import Example, Suite
+from xling.transfer.settings import check_regime
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """Settings of fine-tuning, named as in `xling.transfer.settings.TuneConfig`.
+
+    Args:
+        seed: seed of the new head, the order of rows and dropout; taken from ``seeds`` of the evaluation.
+        lr: peak learning rate; base-size models need 2e-5 to 5e-5 (XTREME: 2e-5), tiny ones far more.
+        epochs: passes over the training rows.
+        batch_rows: rows per update.
+        max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
+        method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
+        pair_features: features of a sentence pair. ``cls``: the state of ``<s>``. ``match``: with means,
+            difference and product. ``align``: what one text says and the other does not, from the word
+            vectors alone.
+        text_features: features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with the
+            largest and the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
+        label_smoothing: share of the target distribution that is spread evenly over all labels, for example .1.
+        freeze_embeddings: do not train the word vectors, so that those of the source language do not
+            drift away from the others.
+        switch: language -> MUSE dictionary from the source language: words of the training rows are replaced
+            by its translations, redrawn every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages
+            are used, but their words are, and the signature says so.
+        switch_rate: probability that a word is replaced, if a dictionary has it.
+        freeze: frozen side of a model that writes texts, with the embeddings; ``decoder`` keeps it
+            from forgetting the languages it is not trained in (XNLG).
+        layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
+        unfreeze_epochs: the head learns alone first; the layers join from the top, the embeddings last,
+            evenly over this many epochs (gradual unfreezing); 0 for all at once.
+        l2_start: strength of the pull of the pre-trained weights to their initial values (L2-SP), for example
+            .01.
+        task_adapter: width of an adapter in every layer, for example 48, which learns with the head while the
+            rest is frozen (MAD-X); 0 for none.
+        project: output of ``xling corpus links``: tags of a static encoder's first tagger are projected to
+            the other languages of the links, and a second tagger is trained on both.
+        precision: precision of the weights in fine-tuning and prediction; ``auto`` is bf16 if the processor
+            is fast at it.
+    """
+
+    seed: int = 1
+    lr: float = 5e-4
+    epochs: int = ranged(5, COUNT)
+    batch_rows: int = ranged(32, COUNT)
+    max_length: int = 128
+    method: Literal["plain", "r3f"] = "plain"
+    freeze_embeddings: bool = False
+    pair_features: Literal["cls", "match", "align"] = "cls"
+    text_features: Literal["cls", "concat"] = "cls"
+    label_smoothing: float = 0.0
+    switch: dict[str, str] = field(default_factory=dict)
+    switch_rate: float = 0.5
+    freeze: Literal["none", "encoder", "decoder"] = "none"
+    layer_decay: float = 1.0
+    unfreeze_epochs: float = 0.0
+    l2_start: float = 0.0
+    task_adapter: int = 0
+    project: Path | None = None
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+
+    def __post_init__(self) -> None:
+        """Reject a number out of its range, or two that do not go together; raises UserError."""
+        ranges.check(self, "fit.")
+        check_regime(self)
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """Settings of text generation, named as in `xling.models.generate.decode.Search`.
+
+    Args:
+        beam: number of hypotheses kept; 1 is greedy.
+        length_penalty: exponent of the length that a score is divided by.
+        max_len_a: with ``max_len_b``: an output has at most ``a * source length + b`` tokens.
+        max_len_b: see ``max_len_a``.
+    """
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    max_len_a: float = 1.5
+    max_len_b: int = 10
+
+
+class Backend(Protocol):
+    """Interface of a system under test.
+
+    Attributes:
+        name: its name in tables, ``pretrained`` or one of `xling.eval.scores.score_file.CONTROLS` or another name.
+        digest: identifies its weights; predictions and vectors are stored under it.
+        seeded: whether the result depends on the seed; for a system that is not a control, whether it is to
+            be fine-tuned.
+    """
+
+    name: str
+    digest: str
+    seeded: bool
+
+    def fit(
+        self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
+    ) -> Sequence[Any]:
+        """Train a head (and the encoder) and return the checkpoints, one per epoch, the last one last."""
+        ...
+
+    def average(self, checkpoints: Sequence[Any]) -> Any:
+        """Return the checkpoint whose weights are the mean of the given ones."""
+        ...
+
+    def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
+        """Return one prediction per row, JSON-ready, in the form of the suite's label.
+
+        ``checkpoint`` is None for translation, which is not fine-tuned here (`xling finetune mt` is). A word that
+        the model never saw gets None, not a guess.
+        """
+        ...
+
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
+        """Return sentence (or word) vectors, float32 (num_texts, dim).
+
+        Args:
+            texts: not empty.
+            lang: language of the texts.
+            layer: hidden layer, -1 is the last, 0 the input embeddings.
+            pooling: ``mean``, ``cls`` or ``max`` over sub-words.
+        """
+        ...
+
+
+BACKENDS: Registry[Callable[[Any], Backend]] = Registry("system", plugin="system")
+"""Name of a system -> what makes its backend from an `xling.eval.run.settings.EvalConfig`."""
+
+# Registered by name, so that a rerun without new predictions imports no model.
+BACKENDS.refer("pretrained", "xling.transfer.backend:pretrained")
+BACKENDS.refer("random", "xling.transfer.backend:random")
+BACKENDS.refer("majority", "xling.eval.controls.majority_ngrams:majority")
+BACKENDS.refer("ngram", "xling.eval.controls.majority_ngrams:ngram")
+BACKENDS.refer("dictionary", "xling.eval.controls.dictionary:dictionary")
+BACKENDS.refer("with_ngrams", "xling.eval.controls.ensemble:with_ngrams")
+
+
+def build(name: str, cfg: Any) -> Backend:
+    """Return the backend of a registered system."""
+    return BACKENDS[name](cfg)

@@ -1,0 +1,275 @@
+"""Publication of scores and tables of prediction files; ``xling eval rescore`` does this without a model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.settings.config import to_dict
+from xling.eval.leaks.exposure import read_exposure
+from xling.eval.leaks.row_index import Test
+from xling.eval.metrics import METRICS
+from xling.eval.rows.protocols import PROTOCOLS
+from xling.eval.rows.suite import Example, data_digest, data_folder, suites
+from xling.eval.scores import predictions, score_file, statistics
+from xling.eval.scores.predictions import Origin
+from xling.eval.scores.score_file import UNEXPOSED, Average, Score
+from xling.eval.scores.statistics import Answered
+from xling.eval.tables import render, score_table
+from xling.eval.tables.groups import GROUPS, group_notes
+from xling.eval.tables.published import FILE, beside
+from xling.eval.tables.score_table import Column, ScoreTable
+from xling.eval.tables.sizes import read_sizes
+from xling.pages import page
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """Content of the tables besides the scores.
+
+    Args:
+        title: heading.
+        allow_missing: average over the languages that have a score, and list the missing ones.
+        by: further averages by ``family`` or ``script``.
+        published: add published results of the same suites and protocol.
+        exposure: output of ``xling eval contamination`` with ``out=``: adds for every system its scores on
+            the rows that are not in that corpus.
+        corpus_sizes: table of language and size (tab-separated) for the rank correlation with the scores.
+    """
+
+    title: str = "Cross-lingual transfer"
+    allow_missing: bool = False
+    by: tuple[str, ...] = ()
+    published: bool = False
+    exposure: Path | None = None
+    corpus_sizes: Path | None = None
+
+
+def publish(
+    cfg: TableConfig,
+    named: Sequence[str],
+    out: Path,
+    files: Sequence[Path],
+    data: Path,
+    made_by: Mapping[str, Any],
+    num_workers: int = 1,
+) -> Answer:
+    """Score prediction files and write the folder of tables, unless it was made of the same files.
+
+    Args:
+        cfg: what stands in the tables.
+        named: suites and groups as the user named them.
+        out: folder to publish.
+        files: of predictions.
+        data: folder of the suites.
+        made_by: stage and settings that made the predictions, for a report.
+        num_workers: processes that score files.
+    """
+    check_columns([predictions.read_origin(path) for path in files])
+    settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
+    inputs = [
+        *files,
+        *([cfg.exposure] if cfg.exposure else []),
+        *([cfg.corpus_sizes] if cfg.corpus_sizes else []),
+        *([FILE] if cfg.published else []),
+    ]
+    if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
+        return _answer(out)
+    answered = score_files(files, data, num_workers)
+    if cfg.exposure:
+        answered += on_unexposed(files, read_exposure(cfg.exposure), data)
+    scores = [score for score, _ in answered]
+    averages = Averages(answered)
+    table = table_of(cfg, named, scores, averages, data)
+    with manifest.publish(out, "eval", settings, inputs) as publication:
+        score_file.write_scores(publication.path / "scores.json", scores, averages.intervals.values())
+        for name, write in render.FORMATS.items():
+            text = write(table)
+            text = page.document(cfg.title, text) if name == "html" else text
+            (publication.path / f"table.{name}").write_text(text, encoding="utf-8")
+        publication.counts |= {"scores": len(scores), "made_by": made_by}
+    return _answer(out)
+
+
+def check_columns(origins: Sequence[Origin]) -> None:
+    """Refuse a column whose languages were answered by several models, or one of them twice.
+
+    Raises:
+        UserError: naming the two models and their languages, or the language with two files of answers.
+    """
+    models_of: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
+    for origin in origins:
+        column = (origin.suite, origin.system, origin.protocol, origin.select, origin.source, origin.seed)
+        models_of.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
+    for (suite, system, *_, seed), models in models_of.items():
+        if len(models) > 1:
+            told = [
+                f"{' '.join(o.lang for o in part)} by {model}" for model, part in list(models.items())[:2]
+            ]
+            raise UserError(
+                f"{suite}, {system}, seed {seed}: one column of several models: {'; '.join(told)}",
+                "one training and one checkpoint for all languages of a column",
+                f"predict all of them with the same settings: xling eval {suite} systems={system} "
+                f"langs={','.join(o.lang for part in models.values() for o in part)}, or use another out=",
+            )
+        splits: dict[str, str] = {}
+        for origin in (o for part in models.values() for o in part):
+            if origin.lang in splits:
+                raise UserError(
+                    f"{suite}, {system}, seed {seed}: two files of answers in {origin.lang}, to {splits[origin.lang]} "
+                    f"and {origin.split} rows",
+                    "one file for each language of a column",
+                    "remove one of them, or use another out= for another test set",
+                )
+            splits[origin.lang] = origin.split
+
+
+def _model_of(origin: Origin) -> str:
+    """Return what all languages of a column share: training and checkpoint, as stated in the signature.
+
+    A protocol with a model a language trains each on rows of its own, whose digest tells nothing then.
+    """
+    parts = origin.extra.split("|")
+    if origin.protocol in PROTOCOLS and PROTOCOLS[origin.protocol].per_target:
+        parts = [part for part in parts if not part.startswith("fit:")]
+    return "|".join([*parts, f"checkpoint:{origin.checkpoint[:12] or 'none'}"])
+
+
+def _answer(out: Path) -> Answer:
+    """Return the published table and its scores."""
+    scores = [asdict(score) for score in score_file.read_scores(out / "scores.json")]
+    return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
+
+
+def check_workers(num_workers: int) -> None:
+    """Refuse a number of processes below one (UserError)."""
+    if num_workers < 1:
+        raise UserError(f"num_workers={num_workers}", "a whole number from 1")
+
+
+def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[tuple[Score, Answered]]:
+    """Score files of predictions in order, with their rows, using any number of processes."""
+    if num_workers == 1:
+        return [pair for path in files for pair in predictions.answered_file(path, data)]
+    with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
+        results = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
+        return [pair for pairs in results for pair in pairs]
+
+
+def on_unexposed(
+    files: Sequence[Path], exposed: Mapping[Test, frozenset[str]], data: Path
+) -> list[tuple[Score, Answered]]:
+    """Score files on the rows that are not in a corpus, with each system renamed accordingly.
+
+    Raises:
+        UserError: the rows of a file were not looked for.
+    """
+    scores = []
+    for path in files:
+        origin = predictions.read_origin(path)
+        test = (origin.suite, origin.lang, origin.split)
+        if test not in exposed:
+            raise UserError(
+                f"exposure does not say which {origin.split} rows of {origin.suite} in {origin.lang} are in the corpus",
+                fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
+            )
+        for score, part in predictions.answered_file(path, data, partial(_is_unexposed, exposed[test])):
+            name = f"{score.system}{UNEXPOSED}"
+            scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
+    return scores
+
+
+def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
+    return row.id not in exposed
+
+
+class Averages:
+    """Intervals of averages, computed from row statistics when a table asks for them and kept in ``intervals``."""
+
+    def __init__(self, answered: Sequence[tuple[Score, Answered]]) -> None:
+        self.intervals: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
+        self._parts: dict[Column, list[Answered]] = {}
+        for score, part in answered:
+            self._parts.setdefault(score_table.column_of(score), []).append(part)
+
+    def __call__(self, column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
+        """Return the interval of a column's mean over ``langs``, or of the source's lead over it."""
+        key = (column, tuple(langs), is_gap)
+        if column not in self._parts:
+            return None
+        if key not in self.intervals:
+            own = {*langs, column.source} if is_gap else set(langs)
+            parts = [part for part in self._parts[column] if part.lang in own]
+            share = 1 / sum(part.lang in langs for part in parts)
+            lead = 1 / max(1, sum(part.lang == column.source for part in parts))
+            weights = [lead if part.lang == column.source else -share for part in parts] if is_gap else []
+            name = f"{'/'.join(column)}/{'gap' if is_gap else 'average'}"
+            metric = METRICS[column.metric]
+            ends = statistics.average_interval(parts, metric, name, weights)
+            if not is_gap:  # wide intervals of few items can exceed the range of a score
+                ends = max(metric.lowest, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
+            self.intervals[key] = Average(*column, tuple(langs), is_gap, *ends)
+        return self.intervals[key].low, self.intervals[key].high
+
+
+def table_of(
+    cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: score_table.Ends, data: Path
+) -> ScoreTable:
+    """Build the table of scores with the additional rows and columns of ``cfg``."""
+    sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
+    table = score_table.language_table(
+        [*scores, *(beside(scores, data) if cfg.published else [])],
+        cfg.title,
+        cfg.allow_missing,
+        score_table.group_maps(scores, cfg.by),
+        sizes,
+        ends,
+    )
+    groups = [GROUPS[name] for name in named if name in GROUPS]
+    notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]
+    return replace(table, notes=(*table.notes, *notes))
+
+
+def _rows_digest(files: Sequence[Path], data: Path) -> str:
+    """Return a digest of the gold rows behind prediction files, so that changed data is scored again."""
+    origins = [predictions.read_origin(path) for path in files]
+    parts = sorted({data_digest(suites()[o.suite], o.lang, o.split, data) for o in origins})
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class RescoreConfig:
+    """Settings of ``xling eval rescore``.
+
+    Args:
+        run: folder of a run; its ``predictions`` are scored and its ``tables`` written again.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        table: the settings of the tables, named as in ``xling eval``.
+        num_workers: processes that score files.
+    """
+
+    run: Path
+    data: Path | None = None
+    table: TableConfig = field(default_factory=TableConfig)
+    num_workers: int = 1
+
+
+def rescore(cfg: RescoreConfig) -> Answer:
+    """Score every saved prediction of a run again and publish the tables; no model is needed."""
+    check_workers(cfg.num_workers)
+    files = predictions.files(cfg.run / "predictions")
+    named = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
+    out, data = cfg.run / "tables", data_folder(cfg.data)
+    made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
+    if (out / manifest.FILE_NAME).is_file():
+        made_by = manifest.read(out).counts.get("made_by", made_by)
+    return publish(cfg.table, named, out, files, data, made_by, cfg.num_workers)

@@ -1,0 +1,242 @@
+"""Published results from one cited file, audited when read: averages are recomputed from their languages.
+
+Comparability with our scores is checked automatically: training rows, scored split, languages of
+the average and, for answers from vectors, layer, pooling and distance.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from xling.core.errors import UserError
+from xling.eval.rows.suite import Suite, load, suites
+from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, Score
+
+FILE = Path(str(files("xling.eval") / "published.yaml"))
+TOLERANCE = 0.01
+"""Share by which numbers of training rows may differ: corpora are cleaned a little."""
+ROUNDING = 0.1 + 1e-6
+"""Half a unit of the last printed digit, for the average and once more for its parts."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """One row of a published table.
+
+    Attributes:
+        system: model as the paper names it.
+        suite: registry name.
+        metric: registry name.
+        protocol: name in `xling.eval.rows.protocols.PROTOCOLS`, or ``none``.
+        values: language (or pair) -> score; ``average`` for the printed average.
+        over: languages of the average, when it is printed without them.
+        paper: citation.
+        table: location of the number: a table of the paper, or the file of the project that prints it.
+        note: differences from our protocol.
+        train_rows: number of training rows; 0 if the source does not say.
+        split: scored split.
+        vectors: how answers were found, as in our signatures (``layer:8|pooling:mean|distance:cosine``); ""
+            if the source does not say.
+    """
+
+    system: str
+    suite: str
+    metric: str
+    protocol: str
+    values: Mapping[str, float]
+    paper: str
+    table: str
+    over: str = ""
+    note: str = ""
+    train_rows: int = 0
+    split: str = "test"
+    vectors: str = ""
+
+
+@cache
+def published(path: Path = FILE) -> tuple[Published, ...]:
+    """Return the rows of the cited file.
+
+    Raises:
+        UserError: a row lacks a citation, or its average is not the mean of its languages.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(
+            f"{path} is not YAML: {' '.join(str(error).split())}", fix="correct the file"
+        ) from None
+    return tuple(row for position, entry in enumerate(document, 1) for row in _rows(path, position, entry))
+
+
+def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -> str:
+    """Return what is wrong with the arithmetic of a row, or "".
+
+    Args:
+        values: language -> score, with ``average``.
+        languages: that the average is over; default: every language given.
+    """
+    if AVERAGE not in values:
+        return ""
+    langs = [x for x in (languages or values) if x != AVERAGE]
+    if not langs:
+        return ""
+    if gone := [x for x in langs if x not in values]:
+        return f"average over {' '.join(gone)}, which have no score"
+    mean = statistics.fmean(values[x] for x in langs)
+    if abs(mean - values[AVERAGE]) > ROUNDING:
+        return f"average {values[AVERAGE]} printed, {mean:.2f} computed from {len(langs)} languages"
+    return ""
+
+
+def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE) -> list[Score]:
+    """Return published numbers of the same suites, metrics and protocols, one system per row of the file.
+
+    The name of a system says whether it may be compared, its signature where the number was read and why not.
+
+    Args:
+        scores: ours.
+        data: folder of the suites' files, in which training rows are counted where a signature has no number.
+        path: the cited file.
+    """
+    mine: dict[tuple[str, str, str], list[Score]] = {}
+    for score in scores:
+        mine.setdefault((score.suite, score.metric, score.protocol), []).append(score)
+    rows = []
+    for row in published(path):
+        ours = mine.get((row.suite, row.metric, row.protocol))
+        if not ours:
+            continue
+        reasons = differences(row, ours, data)
+        name = f"{row.system} ({PUBLISHED}{', not comparable' if reasons else ''})"
+        told = f"Not comparable: {'; '.join(reasons)}" if reasons else "Comparable"
+        cited = f"{row.paper}, {row.table}{f'; note: {row.note}' if row.note else ''}. {told}"
+        source = "" if row.protocol == "none" else "en"
+        rows += [
+            Score(
+                row.suite,
+                lang,
+                row.metric,
+                value,
+                1,
+                -1,
+                name,
+                cited,
+                row.split,
+                source,
+                row.protocol,
+                PUBLISHED,
+            )
+            for lang, value in row.values.items()
+        ]
+    return rows
+
+
+def differences(row: Published, scores: Sequence[Score], data: Path | None = None) -> list[str]:
+    """Return why a published row is not comparable with our scores of its suite, metric and protocol; empty if it is.
+
+    Args:
+        row: published.
+        scores: ours; controls count only where there is nothing else.
+        data: as in `beside`.
+    """
+    ours = [s for s in scores if s.system not in CONTROLS] or list(scores)
+    suite = suites()[row.suite]
+    reasons = [*_languages_differ(row, suite, {s.lang for s in ours})]
+    if splits := sorted({s.split for s in ours} - {row.split}):
+        reasons.append(f"scored on {row.split} rows, ours on {' and '.join(splits)} rows")
+    if suite.task:
+        counts = {trained_rows(s, {x.lang for x in ours}, data) for s in ours}
+        if not row.train_rows:
+            reasons.append("the source does not say how many rows it was trained on")
+        elif None in counts:
+            reasons.append(f"trained on {row.train_rows:,} rows, of ours it is not recorded")
+        elif other := [n for n in counts if n and abs(n - row.train_rows) > TOLERANCE * row.train_rows]:
+            reasons.append(
+                f"trained on {row.train_rows:,} rows, ours on {' and '.join(f'{n:,}' for n in sorted(other))}"
+            )
+        return reasons
+    how = sorted({_vectors(s) for s in ours})
+    if not row.vectors:
+        reasons.append(f"the source states no layer, pooling and distance; ours {' and '.join(how)}")
+    elif how != [row.vectors]:
+        reasons.append(f"found by {row.vectors}, ours by {' and '.join(how)}")
+    return reasons
+
+
+def _languages_differ(row: Published, suite: Suite, langs: set[str]) -> list[str]:
+    """Return whether a published average covers other languages than ours would."""
+    if AVERAGE not in row.values:
+        return []
+    own = {*row.values} - {AVERAGE} or ({*suite.languages} if row.over[:1].isdigit() else set())
+    here = langs & {*suite.languages}
+    if not own:
+        return [f"its average is over {row.over}, which are not listed; ours over {len(here)}"]
+    if own == here:
+        return []
+    return [f"its average is over {len(own)} languages, ours over {len(own & here)} of them"]
+
+
+def _vectors(score: Score) -> str:
+    """Return layer, pooling and distance of a signature, and the rest of its fields."""
+    match = re.search(r"layer:.*?(?=\|data:)", score.signature)
+    return match[0] if match else "unknown vectors"
+
+
+def trained_rows(score: Score, langs: Collection[str], data: Path | None = None) -> int | None:
+    """Return how many rows a model was trained on, from its signature and the suite's files; None if unknown.
+
+    Args:
+        score: whose signature it is.
+        langs: all languages of the run, into which ``translate_train_all`` translates.
+        data: folder of the suites' files.
+    """
+    home = re.search(r"\|train:([^|/]+)(?:/(\w+))?", score.signature)
+    if home is None or "|with:" in score.signature:
+        return None
+    limit = re.search(r"\|rows:(\d+)(?:x(\d+))?", score.signature)
+    times = len({*langs, score.source}) if score.protocol == "translate_train_all" else 1
+    suite, split = suites()[home[1]], home[2] or "train"
+    there = data is not None and suite.has(score.source, split, data)
+    at_hand = len(load(suite, score.source, split, data)) if there and data else None
+    if limit:
+        return min(int(limit[1]), at_hand or int(limit[1])) * int(limit[2] or 1)
+    return at_hand * times if at_hand else None
+
+
+def _rows(path: Path, position: int, entry: Any) -> list[Published]:
+    """Return the rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
+    where = f"{path} entry {position}"
+    names = (
+        "paper",
+        "table",
+        "suite",
+        "metric",
+        "protocol",
+        "over",
+        "note",
+        "train_rows",
+        "split",
+        "vectors",
+    )
+    common = {k: entry[k] for k in names if k in entry}
+    for key in ("paper", "table", "suite", "metric", "protocol"):
+        if not common.get(key):
+            raise UserError(f"{where} has no {key!r}", "paper, table, suite, metric, protocol and systems")
+    rows = []
+    for system, values in entry["systems"].items():
+        if problem := audit(values):
+            raise UserError(
+                f"{where}, {system}: {problem}", fix="compare with the paper; mistakes are ours or theirs"
+            )
+        rows.append(Published(system=system, values=values, **common))
+    return rows

@@ -1,0 +1,163 @@
+"""Rendering of a `ScoreTable` as Markdown, CSV, LaTeX, JSON or HTML."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+from xling.core.registry import Registry
+from xling.eval.tables.score_table import Cell, Line, ScoreTable
+from xling.pages.tabular import HOLE, grid, html_grid, tex, without_html
+
+SYNTHETIC = "SYNTHETIC data"
+
+FORMATS: Registry[Callable[[ScoreTable], str]] = Registry("table format")
+
+
+def number(cell: Cell) -> str:
+    """Format the score with one decimal and its mark; a missing score is a dash."""
+    return HOLE if cell.value is None else f"{cell.value:.1f}{cell.mark}"
+
+
+def spread(cell: Cell) -> str:
+    """Return ``±`` the standard deviation over seeds, else the 95 % interval, else nothing."""
+    if cell.value is None:
+        return ""
+    if cell.spread is not None:
+        return f"±{cell.spread:.1f}"
+    return interval(cell)
+
+
+def interval(cell: Cell) -> str:
+    """Return the 95 % interval, or nothing."""
+    return "" if cell.low is None or cell.high is None else f"{cell.low:z.1f}–{cell.high:z.1f}"
+
+
+def beside(line: Line, cell: Cell) -> str:
+    """Return the text beside a number: the interval for an average, `spread` for a language."""
+    return (interval(cell) if line.kind == "summary" else "") or spread(cell)
+
+
+def _text(line: Line, cell: Cell) -> str:
+    return " ".join(part for part in (number(cell), beside(line, cell)) if part)
+
+
+def _heads(table: ScoreTable) -> list[str]:
+    """Return column names with the group's name in front."""
+    groups = [name for name, width in table.groups for _ in range(width)]
+    return [f"{group}: {name}" for group, name in zip(groups, table.columns, strict=True)]
+
+
+@FORMATS.register("md")
+def markdown(table: ScoreTable) -> str:
+    """Return a GitHub table with aligned columns; summary rows in bold."""
+    rows = [["", *_heads(table)]]
+    for line in table.lines:
+        cells = [_text(line, cell) for cell in line.cells]
+        bold = line.kind == "summary"
+        rows.append([f"**{line.name}**" if bold else line.name, *cells])
+    title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
+    body = grid(rows, [False, *(True for _ in table.columns)])
+    return without_html("\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n")
+
+
+@FORMATS.register("csv")
+def comma_separated(table: ScoreTable) -> str:
+    """Format one row per line: kind, name, then value and spread of each column with all digits."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    heads = [part for head in _heads(table) for part in (head, f"{head}: sd")]
+    writer.writerow(["kind", "name", *heads, *(["data"] if table.synthetic else [])])
+    for line in table.lines:
+        values = [v for c in line.cells for v in (c.value, c.spread)]
+        cells = ["" if v is None else repr(round(v, 6)) for v in values]
+        writer.writerow([line.kind, line.name, *cells, *([SYNTHETIC] if table.synthetic else [])])
+    return out.getvalue()
+
+
+@FORMATS.register("json")
+def as_json(table: ScoreTable) -> str:
+    """Return every field of the table as one object."""
+    return json.dumps(asdict(table), ensure_ascii=False, indent=1) + "\n"
+
+
+@FORMATS.register("tex")
+def latex(table: ScoreTable) -> str:
+    """Return a table with the rules of the LaTeX package booktabs."""
+    spec = "l" + "".join("r" * width for _, width in table.groups)
+    heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" for name, width in table.groups)
+    start, rules = 2, []
+    for _, width in table.groups:
+        rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
+        start += width
+    body, before = [], "lang"
+    for line in table.lines:
+        if line.kind != before:
+            body.append(r"\midrule")
+            before = line.kind
+        body.append(" & ".join([tex(line.name), *(_tex_cell(line, c) for c in line.cells)]) + r" \\")
+    title = tex(table.title + (f" ({SYNTHETIC})" if table.synthetic else ""))
+    notes = " ".join(map(tex, table.notes))
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{title}. {notes}}}",
+            rf"\begin{{tabular}}{{{spec}}}",
+            r"\toprule",
+            rf" & {heads} \\",
+            " ".join(rules),
+            " & ".join(["", *map(tex, table.columns)]) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+@FORMATS.register("html")
+def html_table(table: ScoreTable) -> str:
+    """Return a table element in a box that scrolls sideways, to be put into a page with `xling.pages.page.STYLE`."""
+    return html_under("h2", table)
+
+
+def html_under(heading: str, table: ScoreTable) -> str:
+    """Return `html_table` under a heading of another level."""
+    groups = "".join(f'<th colspan="{w}" scope="colgroup">{html.escape(n)}</th>' for n, w in table.groups)
+    starts, position = set(), 0
+    for _, width in table.groups:
+        starts.add(position)
+        position += width
+    heads = "".join(
+        f'<th scope="col"{_first(i, starts)}>{html.escape(n)}</th>' for i, n in enumerate(table.columns)
+    )
+    body = "\n".join(_html_line(line, starts) for line in table.lines)
+    flag = f' <span class="synthetic">{SYNTHETIC}</span>' if table.synthetic else ""
+    head = f"<tr><td></td>{groups}</tr>\n<tr><td></td>{heads}</tr>"
+    title = f"<{heading}>{html.escape(table.title)}{flag}</{heading}>\n"
+    return title + html_grid(head, body, table.notes, table.title, ' data-rows="languages"')
+
+
+def _html_line(line: Line, starts: set[int]) -> str:
+    cells = []
+    for i, cell in enumerate(line.cells):
+        small = beside(line, cell)
+        under = f"<small>{small}</small>" if small else ""
+        cells.append(f"<td{_first(i, starts)}>{number(cell)}{under}</td>")
+    return f'<tr class="{line.kind}"><th scope="row">{html.escape(line.name)}</th>{"".join(cells)}</tr>'
+
+
+def _first(position: int, starts: set[int]) -> str:
+    return ' class="first"' if position in starts else ""
+
+
+def _tex_cell(line: Line, cell: Cell) -> str:
+    under = beside(line, cell)
+    return tex(number(cell)) + (rf" {{\scriptsize {tex(under)}}}" if under else "")

@@ -1,0 +1,70 @@
+"""Inputs are checked before anything heavy is imported."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from xling.core.commands import inputs
+from xling.core.errors import UserError
+from xling.core.output import manifest
+
+
+@dataclass(frozen=True)
+class Config:
+    checkpoint: Path
+    out: Path
+
+
+def published(out: Path) -> Path:
+    with manifest.publish(out, "pretrain", {}) as made, zipfile.ZipFile(made.path / "model.pt", "w") as file:
+        file.writestr("weights", bytes(2000))
+    return out
+
+
+def test_a_checkpoint_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    path = published(tmp_path / "m") / "model.pt"
+    config = Config(tmp_path / "m", tmp_path / "out")
+    inputs.check_there("checkpoint", config)
+    whole = path.read_bytes()
+    for content in (whole[:-30], whole[:5], b"", b"<html>not found</html>"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"model\.pt is damaged, or not a file"):
+            inputs.check_there("checkpoint", config)
+    path.unlink()
+    with pytest.raises(UserError, match="no checkpoint at"):
+        inputs.check_there("checkpoint", config)
+    path.write_bytes(pickle.dumps({}))  # older files of torch: what is in them is checked by torch
+    inputs.check_there("checkpoint", config)
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("runs/m", "is both out= and what is read"),
+        ("runs", "is both out= and what is read"),
+        ("runs/../runs/m", "is both out= and what is read"),
+        ("link", "is both out= and what is read"),
+        ("runs/m/exported", "lies in .*m, a finished output of 'pretrain'"),
+        ("link/deep/er", "lies in .*m, a finished output of 'pretrain'"),
+    ],
+)
+def test_no_output_takes_the_place_of_an_input_or_lies_in_an_output(
+    out: str, said: str, tmp_path: Path
+) -> None:
+    """Replacing the outer output would delete the inner one."""
+    published(tmp_path / "runs" / "m")
+    (tmp_path / "link").symlink_to(tmp_path / "runs" / "m")
+    with pytest.raises(UserError, match=said):
+        inputs.check_there("checkpoint", Config(tmp_path / "runs" / "m", tmp_path / out))
+    inputs.check_there("checkpoint", Config(tmp_path / "runs" / "m", tmp_path / "runs" / "m2"))
+
+
+def test_a_manifest_of_another_program_does_not_count(tmp_path: Path) -> None:
+    for content in ('{"name": "web page"}', "[1]", "x", "[" * 100_000):
+        (tmp_path / manifest.FILE_NAME).write_text(content)
+        inputs.refuse_place(tmp_path / "runs" / "m", [])

@@ -1,0 +1,129 @@
+"""Phases and parts, here and in a pool of processes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from xling.core.commands.runner import STAGES, Phase, Stage, phases_of, run_local
+from xling.core.errors import UserError
+
+# A stage of its own module: a pool worker finds it by unpickling the configuration, which imports the module.
+_MODULE = '''
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from xling.core.errors import UserError
+from xling.core.commands.runner import STAGES, Phase, Stage
+
+@dataclass(frozen=True)
+class Config:
+    out: str
+    wrong: bool = False
+
+def phases(cfg):
+    """Words are split, then counted: how many counts there are is known after the split."""
+    out = Path(cfg.out)
+    return (Phase("split", 3), Phase("count", len(list(out.glob("split-*")))))
+
+def run_part(cfg, phase, index):
+    out = Path(cfg.out)
+    if cfg.wrong and index == 1:
+        raise UserError("part 1", "parts that work")
+    if phase == "split":
+        for number in range(index + 1):
+            (out / f"split-{index}-{number}").write_text("word " * (index + number))
+    else:
+        path = sorted(out.glob("split-*"))[index]
+        (out / f"count-{path.name}").write_text(str(len(path.read_text().split())))
+    return f"{phase} {index}", os.getpid()
+
+if "demo parts" not in STAGES:
+    STAGES.add("demo parts", Stage("demo parts", "demo_stage:Config", phases="demo_stage:phases",
+                                   run_part="demo_stage:run_part"))
+    STAGES.add("demo simple", Stage("demo simple", "demo_stage:Config", run="demo_stage:simple"))
+
+    STAGES.add("demo checked", Stage("demo checked", "demo_stage:Config", run="not_there:run",
+                                     check="demo_stage:check"))
+
+def simple(cfg):
+    return cfg.out
+
+def check(cfg):
+    if cfg.wrong:
+        raise UserError("wrong=true", "wrong=false")
+'''
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "demo_stage.py").write_text(_MODULE)
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    yield importlib.import_module("demo_stage")
+    del sys.modules["demo_stage"]
+    for name in ("demo parts", "demo simple", "demo checked"):
+        STAGES._things.pop(name)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_a_pool_does_what_one_process_does(
+    tmp_path: Path, demo: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, shown = {}, {}
+    for workers in (1, 2):
+        out = tmp_path / f"out{workers}"
+        out.mkdir()
+        result, pid = run_local("demo parts", demo.Config(str(out)), workers)
+        made[workers] = contents(out)
+        shown[workers] = [line.split(" parts,")[0] for line in capsys.readouterr().err.splitlines()]
+        assert result == "count 5"  # phases are asked for again: the split made six files
+        assert (pid == os.getpid()) == (workers == 1)
+    assert made[1] == made[2] and len(made[1]) == 12
+    assert shown[1] == shown[2] == ["demo parts: split: 3 of 3", "demo parts: count: 6 of 6"]
+    assert made[1]["count-split-2-1"] == "3"
+
+
+def test_a_simple_stage_has_one_phase_of_one_part(demo: ModuleType) -> None:
+    assert phases_of(STAGES["demo simple"], demo.Config("x")) == (Phase("run", 1),)
+    assert run_local("demo simple", demo.Config("x"), 2) == "x"
+
+
+def test_checks_come_before_the_module_of_the_stage(
+    tmp_path: Path, demo: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match="wrong=true"):
+        run_local("demo checked", demo.Config(str(tmp_path), wrong=True))
+    with pytest.raises(ModuleNotFoundError, match="not_there"):
+        run_local("demo checked", demo.Config(str(tmp_path)))
+    monkeypatch.setenv("XLING_ONLY_WHY", "true")  # the stage says itself whether it would run
+    with pytest.raises(ModuleNotFoundError, match="not_there"):
+        run_local("demo checked", demo.Config(str(tmp_path), wrong=True))
+
+
+def test_a_user_error_comes_back_from_a_worker(tmp_path: Path, demo: ModuleType) -> None:
+    for workers in (1, 2):
+        with pytest.raises(UserError, match="part 1; valid: parts that work"):
+            run_local("demo parts", demo.Config(str(tmp_path), wrong=True), workers)
+
+
+def test_every_stage_says_what_it_needs() -> None:
+    for name, stage in STAGES.items():
+        assert name == stage.name and stage.help and ":" in stage.config
+        assert bool(stage.run) != bool(stage.phases and stage.run_part), (
+            f"{name}: run, or phases and run_part"
+        )
+
+
+def test_a_stage_registered_twice_is_an_error() -> None:
+    with pytest.raises(ValueError, match="registered twice"):
+        STAGES.add("vocab", Stage("vocab", "x:Y"))

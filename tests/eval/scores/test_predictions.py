@@ -1,0 +1,265 @@
+"""Predictions on disk, scoring them again, comparing runs and the gate."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from xling import cli
+from xling.core.errors import UserError
+from xling.eval.rows.suite import Example, load, suites
+from xling.eval.scores import compare, predictions
+from xling.eval.scores.compare import DiffConfig, GateConfig, RegressionError
+from xling.eval.scores.predictions import Origin
+
+ORIGIN = Origin("toy_xnli", "sw", "test", "pretrained", 1, checkpoint="c" * 64, extra="fit:x")
+
+
+def rows(world: Path) -> list[Example]:
+    return load(suites()["toy_xnli"], "sw", "test", world)
+
+
+def saved(world: Path, folder: Path, right: int, origin: Origin = ORIGIN) -> Path:
+    gold = rows(world)
+    answers = [r.label if i < right else "neutral" for i, r in enumerate(gold)]
+    return predictions.write(folder, origin, gold, answers)
+
+
+def test_round_trip_and_score(world: Path, tmp_path: Path) -> None:
+    path = saved(world, tmp_path / "p", 12)
+    assert predictions.read_origin(path) == ORIGIN
+    assert predictions.read(path, rows(world)) == [r.label for r in rows(world)]
+    (score,) = predictions.score_file(path, world)
+    # Wilson: z = 1.96, 12 of 12: n / (n + z * z).
+    assert (score.value, score.n, score.low, score.high) == (100.0, 12, pytest.approx(75.75, abs=0.01), 100.0)
+    assert score.signature.startswith("accuracy:1|fit:x|data:")
+    assert score.signature.endswith("|seed:1|checkpoint:cccccccccccc")
+    assert score.synthetic
+    assert predictions.files(tmp_path / "p") == [path]
+
+
+@pytest.mark.parametrize(
+    "answers", [["O", "B-PER"], [None, "ü"], [["alarm", ["O"]]], [3], ["", "a\nb\t\"'"], [1.5, None]]
+)
+def test_any_answer_survives_the_file(tmp_path: Path, answers: list[Any]) -> None:
+    gold = [Example(str(i), {}, "") for i in range(len(answers))]
+    path = predictions.write(tmp_path, ORIGIN, gold, answers)
+    assert predictions.read(path, gold) == answers
+
+
+def test_order_in_the_file_does_not_matter(world: Path, tmp_path: Path) -> None:
+    path = saved(world, tmp_path, 12)
+    meta = pl.read_parquet_metadata(path)
+    facts = {k: meta[k] for k in ("format", "origin")}
+    pl.read_parquet(path).reverse().write_parquet(path, metadata=facts)
+    assert predictions.score_file(path, world)[0].value == 100
+
+
+def test_statistics_of_translations_are_kept_and_not_mistaken(tmp_path: Path) -> None:
+    (tmp_path / "mt").mkdir()
+    (tmp_path / "mt/en-sw.test.en").write_text("Hello.\nBye.\n")
+    (tmp_path / "mt/en-sw.test.sw").write_text("Habari za asubuhi rafiki.\nKwaheri ya kuonana rafiki.\n")
+    gold = load(suites()["mt"], "en-sw", "test", tmp_path)
+    origin = replace(ORIGIN, suite="mt", lang="en-sw")
+    path = predictions.write(tmp_path / "p", origin, gold, [row.label for row in gold])
+    first = predictions.score_file(path, tmp_path)
+    kept = sorted((path.parent / ".stats").iterdir())
+    assert len(kept) == 4
+    assert predictions.score_file(path, tmp_path) == first
+    assert first[0].value == pytest.approx(100)
+    predictions.write(tmp_path / "p", origin, gold, ["x", "y"])
+    assert predictions.score_file(path, tmp_path)[0].value < 1
+    predictions.write(tmp_path / "p", origin, gold, [row.label for row in gold])
+    (tmp_path / "mt/en-sw.test.sw").write_text("a\nb\n")
+    assert predictions.score_file(path, tmp_path)[0].value < 1, "other rows, other statistics"
+    assert predictions.files(tmp_path / "p") == [path]
+
+
+def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
+    gold = rows(world)
+    path = predictions.write(tmp_path, ORIGIN, gold[:-1], ["neutral"] * 11)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet has 11 predictions; valid: 12"):
+        predictions.score_file(path, world)
+    other = [replace(gold[0], id="99"), *gold[1:]]
+    predictions.write(tmp_path, ORIGIN, other, ["neutral"] * 12)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet has no prediction for id '0', row 0"):
+        predictions.score_file(path, world)
+    twice = [gold[1], *gold[1:]]
+    predictions.write(tmp_path, ORIGIN, twice, ["neutral"] * 12)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet: id '1' is there twice"):
+        predictions.score_file(path, world)
+    with pytest.raises(UserError, match="3 predictions for toy_xnli/sw/test; valid: 12"):
+        predictions.write(tmp_path, ORIGIN, gold, ["neutral"] * 3)
+    with pytest.raises(UserError, match="no predictions at"):
+        predictions.read_origin(tmp_path / "none.parquet")
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(UserError, match="holds no predictions of xling"):
+        predictions.read_origin(tmp_path / "other.parquet")
+    (tmp_path / "text.parquet").write_text("no parquet at all")
+    with pytest.raises(UserError, match="is not a Parquet file"):
+        predictions.read_origin(tmp_path / "text.parquet")
+    with pytest.raises(UserError, match="no predictions below"):
+        predictions.files(world)
+
+
+@pytest.mark.parametrize(
+    ("suite", "fields", "label", "good", "bad"),
+    [
+        ("toy_xnli", {"text_a": "a", "text_b": "b"}, "neutral", "neutral", ["netural", None, 0, ["neutral"]]),
+        ("toy_ner", {"tokens": ["a", "b"]}, ["O", "O"], ["I-PER", None], [["O"], ["O", "B-PET"], "OO", None]),
+        ("xsid", {"tokens": ["a"]}, ["weather/find", ["O"]], ["alarm/set_alarm", ["B-x"]],
+         ["weather/find", ["wether", ["O"]], ["weather/find", []], ["weather/find", [1]]]),
+        ("xcopa", {"premise": "a", "question": "cause", "choices": ["b", "c"]}, 1, 0, ["0", None, 1.0, True, 2, -1]),
+        ("mt", {"text": "a"}, "b", "", [None, 3, ["b"]]),
+        ("bucc", {"text": "a", "side": "src"}, ["x"], [], ["x", [1], None]),
+    ],
+)  # fmt: skip
+def test_answers_of_another_shape_are_named(
+    tmp_path: Path, suite: str, fields: Any, label: Any, good: Any, bad: list[Any]
+) -> None:
+    lang = "en-sw" if suite == "mt" else "xx"
+    rows_file = tmp_path / f"rows/{suite}/{lang}.test.jsonl"
+    rows_file.parent.mkdir(parents=True)
+    rows_file.write_text(
+        "".join(json.dumps({"id": str(i), "fields": fields, "label": label}) + "\n" for i in range(2))
+    )
+    gold = load(suites()[suite], lang, "test", tmp_path)
+    origin = replace(ORIGIN, suite=suite, lang=lang)
+    path = predictions.write(tmp_path / "p", origin, gold, [good, good])
+    assert predictions.score_file(path, tmp_path)
+    for answer in bad:
+        predictions.write(tmp_path / "p", origin, gold, [good, answer])
+        with pytest.raises(
+            UserError, match=r"\.test\.parquet: row 1, id '1': .* is not an answer to a row of"
+        ):
+            predictions.score_file(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("suite", "rows", "good", "bad"),
+    [
+        ("tatoeba", [({"text_a": "a", "text_b": "b"}, 0), ({"text_a": "c", "text_b": "d"}, 1)], [1, 0], [2, -1]),
+        ("bucc", [({"text": "a", "side": "src"}, ["1"]), ({"text": "b", "side": "tgt"}, [])], [["1"], []],
+         [["0"], ["1", "x"]]),
+    ],
+)  # fmt: skip
+def test_an_answer_outside_of_the_candidates_is_named(
+    tmp_path: Path, suite: str, rows: Any, good: list[Any], bad: list[Any]
+) -> None:
+    file = tmp_path / f"rows/{suite}/de.test.jsonl"
+    file.parent.mkdir(parents=True)
+    lines = [{"id": str(i), "fields": fields, "label": label} for i, (fields, label) in enumerate(rows)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    gold = load(suites()[suite], "de", "test", tmp_path)
+    origin = replace(ORIGIN, suite=suite, lang="de")
+    assert predictions.score_file(predictions.write(tmp_path / "p", origin, gold, good), tmp_path)
+    for answer in bad:
+        path = predictions.write(tmp_path / "p", origin, gold, [answer, good[1]])
+        with pytest.raises(
+            UserError, match=r"de\.test\.parquet: row 0, id '0': .* none of the candidates of the 2"
+        ):
+            predictions.score_file(path, tmp_path)
+
+
+def test_a_word_of_neither_dictionary_is_no_candidate(tmp_path: Path) -> None:
+    suite, folder = suites()["bli"], tmp_path / "rows/bli"
+    folder.mkdir(parents=True)
+    for split, pair in (("train", ["dog", "Hund"]), ("test", ["cat", "Katze"])):
+        row = {"id": pair[0], "fields": {"word": pair[0]}, "label": [pair[1]]}
+        (folder / f"en-de.{split}.jsonl").write_text(json.dumps(row) + "\n")
+    gold = load(suite, "en-de", "test", tmp_path)
+    origin = replace(ORIGIN, suite="bli", lang="en-de")
+    for word in ("Katze", "Hund"):
+        predictions.score_file(predictions.write(tmp_path / "p", origin, gold, [word]), tmp_path)
+    path = predictions.write(tmp_path / "p", origin, gold, ["Kat"])
+    with pytest.raises(UserError, match="row 0, id 'cat': \"Kat\" is none of the candidates"):
+        predictions.score_file(path, tmp_path)
+    (folder / "en-de.train.jsonl").unlink()
+    assert predictions.score_file(path, tmp_path), "without the other dictionary nobody knows"
+
+
+@pytest.mark.parametrize("text", ['"neutral', "1, 2", "", "[" * 100_000, None])
+def test_corrupt_json_names_file_and_row(world: Path, tmp_path: Path, text: str | None) -> None:
+    path = saved(world, tmp_path / "p", 12)
+    facts = {k: v for k, v in pl.read_parquet_metadata(path).items() if k in ("format", "origin")}
+    frame = pl.read_parquet(path)
+    answers = frame["prediction"].to_list()
+    answers[4] = text
+    frame.with_columns(pl.Series("prediction", answers)).write_parquet(path, metadata=facts)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet: row 4, id '4': .* is not JSON"):
+        predictions.score_file(path, world)
+    frame.drop("prediction").write_parquet(path, metadata=facts)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet cannot be read: .*; valid: columns id and"):
+        predictions.score_file(path, world)
+    for origin in ("{", '{"suite": "toy_xnli"}', '{"a": 1}'):
+        frame.write_parquet(path, metadata={**facts, "origin": origin})
+        with pytest.raises(UserError, match=r"sw\.test\.parquet: its origin cannot be read"):
+            predictions.score_file(path, world)
+
+
+def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:
+    saved(world, tmp_path / "old", 12)
+    saved(world, tmp_path / "new", 9)
+    text = compare.diff(DiffConfig((tmp_path / "old", tmp_path / "new"), world))
+    assert "toy_xnli/pretrained/zero_shot.source-dev.en.seed1/sw.test: accuracy 100.0 -> 83.3 (-16.7" in text
+    assert "2 of 12 rows differ, 0 better, 2 worse" in text
+    assert "9: entailment -> neutral, right: entailment" in text
+    saved(world, tmp_path / "third", 9, replace(ORIGIN, system="other"))
+    with pytest.raises(UserError, match="no suite, system, protocol and language in common"):
+        compare.diff(DiffConfig((tmp_path / "old", tmp_path / "third"), world))
+    with pytest.raises(UserError, match="1 runs; valid: two"):
+        compare.diff(DiffConfig((tmp_path / "old",), world))
+
+
+def test_gate_records_checks_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from eval_helpers import write_nli
+
+    data = tmp_path / "data"
+    write_nli(data / "nli/sw.test.tsv", 200)
+    baseline = tmp_path / "baseline.parquet"
+    saved(data, tmp_path / "good", 500)
+    assert "600 row statistics" in compare.gate(GateConfig(tmp_path / "good", baseline, True, data=data))
+    assert "no significant regression" in compare.gate(GateConfig(tmp_path / "good", baseline, data=data))
+    saved(data, tmp_path / "bad", 400)
+    with pytest.raises(RegressionError, match=r"worse than .*: toy_xnli accuracy -11\.") as failure:
+        compare.gate(GateConfig(tmp_path / "bad", baseline, data=data))
+    assert failure.value.exit_code == 1
+    where = [f"baseline={baseline}", f"data={data}"]
+    capsys.readouterr()
+    assert cli.main(["eval", "gate", str(tmp_path / "bad"), *where, "--json"]) == 1
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert told["failed"] == ["toy_xnli"] and told["suites"]["toy_xnli"]["difference"] < -10
+    assert err.startswith("xling: worse than ")
+    assert cli.main(["eval", "gate", str(tmp_path / "bad"), *where]) == 1
+    assert capsys.readouterr() == ("", err), "in words it stands where it always stood"
+    assert cli.main(["eval", "gate", str(tmp_path / "good"), *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == []
+    saved(data, tmp_path / "near", 497)
+    text = compare.gate(GateConfig(tmp_path / "near", baseline, data=data, drop=0.1))
+    assert "warning: too few rows to catch a drop of 0.1 points" in text
+
+
+def test_gate_refuses_other_rows_and_files(world: Path, tmp_path: Path) -> None:
+    baseline = tmp_path / "baseline.parquet"
+    saved(world, tmp_path / "run", 12)
+    with pytest.raises(UserError, match=r"no baseline at .*write=true"):
+        compare.gate(GateConfig(tmp_path / "run", baseline, data=world))
+    compare.gate(GateConfig(tmp_path / "run", baseline, True, data=world))
+    saved(world, tmp_path / "other", 12, replace(ORIGIN, seed=2))
+    with pytest.raises(UserError, match=r"24 rows are on one side only; toy_xnli/sw"):
+        compare.gate(GateConfig(tmp_path / "other", baseline, data=world))
+    with pytest.raises(UserError, match="has no predictions of system 'random'"):
+        compare.gate(GateConfig(tmp_path / "run", baseline, data=world, system="random"))
+    with pytest.raises(UserError, match="run is a folder; valid: a file; fix: for example baseline="):
+        compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", data=world))
+    with pytest.raises(UserError, match="run is a folder; valid: a file; fix: for example baseline="):
+        compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", True, data=world))
+    path = saved(world, tmp_path / "run", 12)
+    with pytest.raises(UserError, match="is not a baseline"):
+        compare.gate(GateConfig(tmp_path / "run", path, data=world))

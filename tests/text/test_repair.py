@@ -1,0 +1,98 @@
+"""Damage that other programs leave in text is undone, and right text stays as it is."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xling.text import repair
+
+RUSSIAN = "Добрый день, где здесь вокзал?"
+SENTENCES = (
+    ("Latn", "Où est la gare ? Là-bas, près de l’église."), ("Latn", "Zażółć gęślą jaźń, proszę."),
+    ("Cyrl", RUSSIAN), ("Deva", "यह एक घर है।"), ("Kore", "여기는 집입니다."), ("Latn", "Đây là một ngôi nhà đẹp."),
+)  # fmt: skip
+
+
+def wrongly(text: str, codec: str) -> str:
+    """UTF-8 read in another encoding, as programs do it: Windows-1252 with the holes of Latin-1."""
+    if codec != "cp1252":
+        return text.encode().decode(codec)
+    return "".join(
+        bytes([b]).decode("cp1252") if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(b)
+        for b in text.encode()
+    )
+
+
+@pytest.mark.parametrize("codec", ["cp1252", "latin-1"])
+@pytest.mark.parametrize(("script", "text"), SENTENCES)
+def test_utf8_that_was_read_in_a_western_encoding_comes_back(script: str, text: str, codec: str) -> None:
+    damaged = wrongly(text, codec)
+    assert damaged != text
+    assert repair.mojibake(damaged, {script}) == text
+    assert repair.mojibake(wrongly(damaged, codec), {script}) == text
+
+
+@pytest.mark.parametrize(("codec", "script", "text"), [
+    ("cp1251", "Cyrl", "Где вокзал? Там."), ("cp1250", "Latn", "Dzień dobry, będzie ładnie żyć."),
+])  # fmt: skip
+def test_eastern_encodings_come_back_too(codec: str, script: str, text: str) -> None:
+    assert repair.mojibake(wrongly(text, codec), {script}) == text
+
+
+RIGHT = [
+    "«LE CAFÉ» fin", "été…» et", "NÃO, NESCAFÉ®", "MAÇÃ…", "Рёбра и Сёмга", "Ça va, “Noël”…", "20 °C à l’ombre", "Ä… B",
+    "AT&T",
+    "x < y & y > z; R&D;", "FÜR Â ß", "naïve cliché – déjà vu", "It's 6\" long", 'He said "yes" and "no".',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_right_text_stays(text: str) -> None:
+    mended = text
+    for step in repair.STEPS.values():
+        mended = step(mended, text, "Latn", {"Latn", "Cyrl"})
+    assert mended == text
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=30))
+def test_what_was_mended_needs_no_second_mending(text: str) -> None:
+    once = repair.invisible(repair.entities(text), "Latn")
+    assert repair.invisible(once, "Latn") == once
+    assert len(repair.mojibake(text, {"Latn"})) <= len(text)
+
+
+@pytest.mark.parametrize(("text", "mended"), [
+    ("Fish &amp; chips", "Fish & chips"), ("Fish &amp;amp; chips", "Fish & chips"), ("&#233;t&eacute;", "été"),
+    ("a&nbsp;b", "a b"), ("&unknown; &c", "&unknown; &c"),
+])  # fmt: skip
+def test_entities(text: str, mended: str) -> None:
+    assert repair.entities(text) == mended
+
+
+@pytest.mark.parametrize(("text", "script", "mended"), [
+    ("It\x07 is\x00 late", "Latn", "It is late"), ("\ufefflate\u200b", "Latn", "late"),
+    ("\x93Yes\x94\x85", "Latn", "“Yes”…"),
+    ("\x1b[1mbold\x1b[0m", "Latn", "bold"), ("one\u2028two\x0bthree", "Latn", "one two three"),
+    ("می\u200cآیم\u200b", "Arab", "می\u200cآیم"),
+    ("ភាសា\u200bខ្មែរ\u2060", "Khmr", "ភាសា\u200bខ្មែរ"), ("mid\u00addle", "Latn", "middle"),
+])  # fmt: skip
+def test_characters_that_nobody_sees(text: str, script: str, mended: str) -> None:
+    assert repair.invisible(text, script) == mended
+
+
+@pytest.mark.parametrize(("text", "other", "mended"), [
+    ("``Yes'', he said", '"Ja", sagte er', '"Yes", he said'), ("don`t, l´eau", "", "don't, l'eau"),
+    ('He ""knows"" it', "«x»", 'He "knows" it'),
+    ('"It is late."', "Es ist spät.", "It is late."), ('"It is late."', "„Es ist spät.“", '"It is late."'),
+    ("“It is late.", "Es ist spät.", "It is late."), ('A door of 6"', "Eine Tür", 'A door of 6"'),
+])  # fmt: skip
+def test_quotes(text: str, other: str, mended: str) -> None:
+    assert repair.quotes(text, other) == mended
+
+
+@pytest.mark.parametrize(
+    "text", ["&amp;", "\x07", "cafÃ©", "â€™", "ÐŸÑ€", "РџСЂРё", "``", "DzieĹ„", "don`t", "\u200b"]
+)
+def test_the_first_look_misses_nothing(text: str) -> None:
+    assert pl.Series([text]).str.contains(repair.FIRST_LOOK).all()

@@ -1,0 +1,85 @@
+"""Rebuild the command line for a stage's settings; `xling.core.settings.config.load` reads it back to the same settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xling.core.commands.runner import STAGES, load
+from xling.core.errors import UserError
+from xling.core.settings import config
+
+
+def words_of(stage: str, settings: Mapping[str, Any], out: str) -> list[str]:
+    """Return ``xling STAGE key=value ...`` for the settings of a manifest, without settings at their defaults.
+
+    Args:
+        stage: a name in `xling.core.commands.runner.STAGES`.
+        settings: as `xling.core.settings.config.to_dict` gives them. If this version no longer accepts them, all are
+            written out.
+        out: the published directory, for stages whose manifest does not name it.
+    """
+    words = ["xling", *stage.split()]
+    if stage not in STAGES:
+        return [*words, *overrides(settings, {})]
+    cls = load(STAGES[stage].config)
+    if "out" in {f.name for f in dataclasses.fields(cls)} and settings.get("out") in (None, "."):
+        settings = {**settings, "out": out}
+    short = list(overrides(settings, _defaults(cls)))
+    try:
+        rebuilt = config.to_dict(config.load(cls, overrides=short))
+        if all(rebuilt.get(name) == value for name, value in settings.items()):
+            return [*words, *short]
+    except UserError:
+        pass
+    return [*words, *overrides(settings, {})]
+
+
+def overrides(settings: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the settings that differ from the defaults as ``key=value`` words."""
+    for name, value in settings.items():
+        key, usual = f"{prefix}{name}", defaults.get(name, dataclasses.MISSING)
+        if value == usual:
+            continue
+        if isinstance(value, Mapping) and value and all(_is_key(n) for n in value):
+            # For a mapping such as objectives=..., the default applies only if no key of it is given.
+            yield from overrides(value, usual if _is_dataclass_like(usual, value) else {}, f"{key}.")
+        elif isinstance(value, (Mapping, list, tuple)):
+            yield f"{key}={_flow(value)}"
+        else:
+            yield f"{key}={_text(value)}"
+
+
+def _is_key(name: str) -> bool:
+    return bool(name) and not set(name) & set(".= ")
+
+
+def _is_dataclass_like(usual: Any, value: Mapping[str, Any]) -> bool:
+    return isinstance(usual, Mapping) and usual.keys() == value.keys()
+
+
+def _flow(value: Any) -> str:
+    """Format a list or mapping as `xling.core.settings.config.nested` reads it."""
+    plain = isinstance(value, (list, tuple)) and all(isinstance(v, (str, int, float)) for v in value)
+    if plain and value and not any(set(str(v)) & set(",[{") or not str(v) for v in value):
+        return ",".join(map(_text, value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    """Return the defaults of a configuration and of its nested parts, without required settings."""
+    defaults = {}
+    for item in dataclasses.fields(cls):
+        if item.default is not dataclasses.MISSING:
+            defaults[item.name] = config.to_dict(item.default)
+        elif item.default_factory is not dataclasses.MISSING:
+            defaults[item.name] = config.to_dict(item.default_factory())
+    return defaults

@@ -1,0 +1,133 @@
+"""Texts of ``--help``, ``xling recipes`` and ``xling schema``, generated from stages, settings and recipes."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from xling.core.commands import pipeline
+from xling.core.commands.runner import STAGES, Stage, load
+from xling.core.errors import unknown
+from xling.core.output.answer import Answer
+from xling.core.settings import config, schema
+
+WIDTH = 110
+OF_EVERY = ("langs", "alpha", "tokens_per_sample")
+"""Settings that every objective has; the training run sets them for each of them."""
+
+
+def stage_help(stage: Stage) -> str:
+    """List the settings of one stage in groups, each with its default, its description and its valid values."""
+    cls = load(stage.config)
+    bare = "".join(f" [{name}]" for name in stage.positional.split())
+    lines = [f"xling {stage.name}{bare} [RECIPE.yaml] [key=value ...]", "", stage.help]
+    if said := _opening(cls):
+        lines += ["", said]
+    for prefix, about, keys in schema.groups(cls):
+        lines += ["", f"{prefix or 'Settings'}: {about}" if prefix else "Settings:"]
+        for key in keys:
+            lines += _key_lines(key)
+    if any(key.name == "objectives" for key in schema.keys(cls)):
+        lines += ["", *_objective_lines()]
+    return "\n".join(lines)
+
+
+def _opening(cls: Any) -> str:
+    """Return the docstring's text before its list of attributes, without a first line that only repeats the name."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    said = re.split(r"^(?:Attributes|Args):$", text, maxsplit=1, flags=re.M)[0].strip()
+    return re.sub(r"\ASettings of [`\w -]+\.\s*", "", said)
+
+
+def _key_lines(key: schema.Key) -> Iterator[str]:
+    yield f"  {key.name} = {'(required)' if key.required else key.default}"
+    yield from textwrap.wrap(
+        schema.described(key),
+        WIDTH,
+        initial_indent=" " * 6,
+        subsequent_indent=" " * 6,
+        break_on_hyphens=False,
+    )
+
+
+def _objective_lines() -> Iterator[str]:
+    """List the settings of every objective; settings common to all objectives are listed once."""
+    shown: set[str] = set()
+    for name, keys in schema.objectives().items():
+        yield f"objectives.{name}:"
+        own = [key for key in keys if key.name.rpartition(".")[2] not in OF_EVERY]
+        for key in own:
+            yield from _key_lines(key)
+        if not own:
+            yield "  none of its own"
+        shown |= {key.name.rpartition(".")[2] for key in keys} & {*OF_EVERY}
+    yield f"objectives.NAME: each also has {', '.join(sorted(shown))}; in a mix also weight and schedule (0:1,1000:0.5)"
+
+
+def whole_schema(words: Iterable[str] = ()) -> Answer:
+    """Return the JSON Schema of the recipes of all stages, or of the stage named by ``words``.
+
+    Raises:
+        UserError: the stage does not exist.
+    """
+    wanted = " ".join(words)
+    if wanted and wanted not in STAGES:
+        raise unknown("command", wanted, STAGES)
+    stages = [STAGES[wanted]] if wanted else list(STAGES.values())
+    json_schema = schema.json_schema({stage.name: load(stage.config) for stage in stages})
+    return Answer(json.dumps(json_schema, indent=1, ensure_ascii=False), json_schema)
+
+
+def stage_of(path: Path) -> str:
+    """Return the stage whose settings a recipe holds; empty for a pipeline and for keys that fit no stage."""
+    keys = config.read_yaml(path).keys() - {"scales"}
+    if not keys or keys & {"steps", "base"}:
+        return ""
+    fitting = (name for name, stage in STAGES.items() if keys <= get_type_hints(load(stage.config)).keys())
+    return next(fitting, "")
+
+
+def recipes() -> Answer:
+    """List every recipe with the command that runs it and the first sentence of its opening comment."""
+    rows = [
+        {"recipe": path.stem, "command": command_of(path), "about": first_sentence(path)}
+        for path in pipeline.recipes().values()
+    ]
+    width = max(len(row["command"]) for row in rows)
+    return Answer("\n".join(f"  {row['command']:<{width}}  {row['about']}" for row in rows), rows)
+
+
+def command_of(path: Path) -> str:
+    """Return the command that runs a recipe: ``xling run`` for a pipeline, else the recipe's stage."""
+    stage = stage_of(path)
+    return f"xling {stage or 'run'} {path.stem}{'.yaml' if stage else ''}"
+
+
+def pipelines() -> Answer:
+    """List the pipelines in recipes/, each with the first sentence of its opening comment."""
+    about = {name: first_sentence(path) for name, path in pipeline.recipes().items() if not stage_of(path)}
+    width = max(map(len, about))
+    lines = ["xling run NAME|PIPELINE.yaml [key=value ...]", ""]
+    lines += [f"  {name:<{width}}  {text}" for name, text in about.items()]
+    more = "`xling run NAME --help` says more; `xling recipes` lists those of single stages too."
+    return Answer("\n".join([*lines, "", more]), about)
+
+
+def first_sentence(path: Path) -> str:
+    """Return the first sentence of a recipe's opening comment, on one line."""
+    first = re.split(r"\n\n|(?<!\bal)\.\s", opening_comment(path) + "\n\n")[0]
+    return textwrap.shorten(first, 120, placeholder=" ...")
+
+
+def opening_comment(path: Path) -> str:
+    """Return the comment at the start of a recipe, without the ``#`` marks."""
+    config.read_yaml(path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    head = itertools.takewhile(lambda line: line.startswith("#"), lines)
+    return "\n".join(line.removeprefix("#").removeprefix(" ") for line in head)

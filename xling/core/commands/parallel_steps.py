@@ -1,0 +1,140 @@
+"""Running the steps of a pipeline on this machine, several at a time where none of them needs another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
+
+from xling.core import signals
+from xling.core.commands.pipeline import Pipeline
+from xling.core.commands.runner import run_local
+from xling.core.errors import UserError
+from xling.core.output.answer import tell
+
+_THREADS = "OMP_NUM_THREADS"
+
+
+def run_steps(
+    plan: Pipeline, configs: Mapping[str, Any], steps_at_once: int, num_workers: int = 1
+) -> Iterator[tuple[str, Any]]:
+    """Run every step after the steps that it needs; yield the name and the result of each as it ends.
+
+    One step at a time runs in this process. Several run in processes of their own, each with its share of the cores
+    as torch threads unless ``OMP_NUM_THREADS`` is set. When a step fails, no further one starts; those that are
+    running end first.
+
+    Args:
+        plan: steps and what each needs.
+        configs: resolved settings of each step.
+        steps_at_once: processes.
+        num_workers: processes for the parts of one stage.
+
+    Raises:
+        UserError: a step failed, or its process was killed.
+    """
+    if steps_at_once == 1:
+        for name, cfg in configs.items():
+            _announce(plan, name)
+            result, seconds = _measured(run_local, plan.steps[name].stage, cfg, num_workers)
+            _announce(plan, name, seconds)
+            yield name, result
+        return
+    given = os.environ.get(_THREADS)
+    os.environ.setdefault(_THREADS, str(max(1, len(os.sched_getaffinity(0)) // steps_at_once)))
+    pool = ProcessPoolExecutor(
+        steps_at_once, get_context("spawn"), _end_with_parent, (os.getpid(),), max_tasks_per_child=1
+    )
+    try:
+        with signals.stoppable(), pool:
+            yield from _run_in(pool, plan, configs, steps_at_once, num_workers)
+    finally:
+        if given is None:
+            del os.environ[_THREADS]
+
+
+def _run_in(
+    pool: ProcessPoolExecutor,
+    plan: Pipeline,
+    configs: Mapping[str, Any],
+    steps_at_once: int,
+    num_workers: int,
+) -> Iterator[tuple[str, Any]]:
+    ended: set[str] = set()
+    running: dict[Future[Any], str] = {}
+    try:
+        while len(ended) < len(configs):
+            for name in _ready(plan, ended, running.values())[: steps_at_once - len(running)]:
+                _announce(plan, name)
+                stage = plan.steps[name].stage
+                running[pool.submit(_measured, run_local, stage, configs[name], num_workers)] = name
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                name = running.pop(future)
+                result, seconds = _result(name, future, running.values())
+                _announce(plan, name, seconds)
+                ended.add(name)
+                yield name, result
+    except (KeyboardInterrupt, signals.Stopped, GeneratorExit):
+        for process in list((pool._processes or {}).values()):
+            process.terminate()  # a stage that can go on later saves first
+        raise
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ask the stage in this process to save and stop when the command that started it is gone."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _ready(plan: Pipeline, ended: set[str], running: Any) -> list[str]:
+    """Return steps that can start: first those with the longest chain of steps behind them, then by the file."""
+    chain: dict[str, int] = {}
+    for name in reversed(plan.steps):
+        chain[name] = 1 + max((chain[other] for other in chain if name in plan.steps[other].after), default=0)
+    waiting = [name for name in plan.steps if name not in ended and name not in running]
+    ready = [name for name in waiting if ended.issuperset(plan.steps[name].after)]
+    return sorted(ready, key=lambda name: -chain[name])
+
+
+def _measured(
+    run: Callable[[str, Any, int], Any], stage: str, cfg: Any, num_workers: int
+) -> tuple[Any, tuple[float, float]]:
+    """Return the result of a stage, and the seconds that it took: on the clock, and of processor time."""
+    began, before = time.monotonic(), sum(os.times()[:4])
+    result = run(stage, cfg, num_workers)
+    return result, (time.monotonic() - began, sum(os.times()[:4]) - before)
+
+
+def _announce(plan: Pipeline, name: str, seconds: tuple[float, float] | None = None) -> None:
+    place, took = list(plan.steps).index(name) + 1, ""
+    if seconds:
+        clock, processor = (f"{s / 60:.1f} min" if s >= 60 else f"{s:.1f} s" for s in seconds)
+        took = f" ended after {clock} ({processor} of processor time)"
+    stage = plan.steps[name].stage
+    tell(f"[{place}/{len(plan.steps)}] {name}: xling {stage}{took}")
+
+
+def _result(name: str, future: Future[Any], still_running: Any) -> tuple[Any, tuple[float, float]]:
+    try:
+        result: tuple[Any, tuple[float, float]] = future.result()
+        return result
+    except BrokenProcessPool:
+        raise UserError(
+            f"step {name!r} or one beside it was killed, often for lack of memory",
+            fix="run the same command again: it goes on; steps_at_once=1 needs less memory",
+        ) from None
+    except Exception:
+        if still_running:
+            tell(f"{name} failed; {', '.join(still_running)} will end first")
+        raise

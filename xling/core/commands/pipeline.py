@@ -1,0 +1,234 @@
+"""Pipelines: stages with their settings and dependencies in one YAML file.
+
+Format::
+
+    vars:
+      out: runs/quickstart
+    steps_at_once: 2          # on this machine; default 1
+    steps:
+      raw:    {stage: toyworld, config: {out: "${out}/raw"}}
+      vocab:
+        stage: vocab
+        after: [raw]
+        config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}
+
+``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
+Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
+``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
+``base: NAME.yaml`` is applied over that file of the same folder, which may have a base too.
+``${scale}`` is the name of the scale. ``sweep: NAME: [VALUE, ...]`` names the values of variables, or the scales,
+for which a file runs, once for each combination.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from xling.core.commands.runner import STAGES, load
+from xling.core.errors import UserError, unknown
+from xling.core.settings import config
+
+# Package data: in a checkout xling/recipes is a link to recipes/.
+RECIPES = Path(str(files("xling") / "recipes"))
+
+STEPS_AT_ONCE = "steps_at_once"
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of a pipeline with its settings as written.
+
+    Attributes:
+        stage: a name in `xling.core.commands.runner.STAGES`.
+        config: settings of the stage; scalars are text.
+        after: names of the steps that must have ended.
+        recipe: a recipe file; ``config`` overrides its settings.
+    """
+
+    stage: str
+    config: dict[str, Any] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    recipe: str = ""
+
+
+@dataclass(frozen=True)
+class _File:
+    vars: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    steps_at_once: int = 1
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Named steps in topological order: each comes after the steps it depends on."""
+
+    steps: dict[str, Step]
+    path: Path | None = None
+    steps_at_once: int = 1
+
+    def settings(self, name: str) -> Any:
+        """Return the resolved configuration dataclass of step ``name``."""
+        step = self.steps[name]
+        base = config.read_yaml(Path(step.recipe)) if step.recipe else {}
+        base.pop("scales", None)
+        try:
+            return config.from_dict(
+                load(STAGES[step.stage].config), config.merge(base, step.config), f"step {name!r}"
+            )
+        except UserError as error:
+            if self.path is None:
+                raise
+            raise config.located(error, self.path, inside=f"steps.{name}.config") from None
+
+
+def recipes() -> dict[str, Path]:
+    """Return the recipes of this package by name, sorted; those of papers lie in a folder of their own."""
+    return {path.stem: path for path in sorted(RECIPES.rglob("*.yaml"), key=lambda path: path.stem)}
+
+
+def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
+    """Read a pipeline file.
+
+    Raises:
+        UserError: the file does not exist or has no step, a stage, step or variable is unknown, or steps wait
+            for each other.
+    """
+    given = [config.split_override(item) for item in overrides]
+    scale = "".join(value for key, value in given if key == "scale")
+    file = config.from_dict(_File, config.scaled(_with_base(path), scale, str(path)), str(path))
+    variables, steps = dict(file.vars), dict(file.steps)
+    for key, value in given:
+        if key == "scale":
+            continue
+        if key == STEPS_AT_ONCE:
+            file = replace(file, steps_at_once=int(value) if value.isdecimal() else 0)
+            continue
+        name, _, rest = key.partition(".")
+        if not rest and name in variables:
+            variables[name] = value
+        elif rest and name in steps:
+            nested = config.nested(f"config.{rest}", value)
+            steps[name] = config.merge(steps[name], nested)
+        else:
+            raise unknown("variable or step", name, sorted({*variables, *steps}))
+    if file.steps_at_once < 1:
+        raise UserError(f"{path}: {STEPS_AT_ONCE}={file.steps_at_once}", "a whole number from 1")
+    known = {"scale": scale}
+    for name, text in variables.items():
+        known[name] = _substitute(text, known, path)
+    built = {
+        name: config.from_dict(Step, _substitute(step, known, path), f"{path}: step {name!r}")
+        for name, step in steps.items()
+    }
+    if not built:
+        raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
+    for step in built.values():
+        STAGES[step.stage]
+    return Pipeline({name: built[name] for name in _ordered(built, path)}, path, file.steps_at_once)
+
+
+def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
+    """Join pipelines of the same steps into one, and return it with the settings of each of its steps.
+
+    A step is there once for each of its different settings, as ``NAME`` or ``NAME#NUMBER``.
+
+    Raises:
+        UserError: two steps, or two different settings of a step, write to the same place.
+    """
+    steps: dict[str, Step] = {}
+    configs: dict[str, Any] = {}
+    for plan in pipelines:
+        own: dict[str, str] = {}
+        for name, step in plan.steps.items():
+            cfg, others = plan.settings(name), [key for key in steps if key.partition("#")[0] == name]
+            key = next(
+                (key for key in others if configs[key] == cfg),
+                f"{name}#{len(others) + 1}" if others else name,
+            )
+            same = next((other for other in steps if _out(cfg) == _out(configs[other])), key)
+            if key not in steps and same in others:
+                raise UserError(
+                    f"the sweep writes to out={_out(cfg)} more than once", "an out= with each swept key in it"
+                )
+            if key not in steps and same != key:
+                raise UserError(
+                    f"the steps {same} and {name} write to the same out={_out(cfg)}", "an out= for each"
+                )
+            needed = (*(steps[key].after if key in steps else ()), *(own[before] for before in step.after))
+            steps[key], configs[key] = replace(step, after=(*dict.fromkeys(needed),)), cfg
+            own[name] = key
+    path = pipelines[0].path
+    order = _ordered(steps, path or Path())
+    combined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
+    return combined, {name: configs[name] for name in order}
+
+
+def _out(cfg: Any) -> Any:
+    return getattr(cfg, "out", None) or object()
+
+
+def axes(path: Path) -> dict[str, tuple[str, ...]]:
+    """The ``sweep`` of a pipeline file: variable, or ``scale`` -> its values.
+
+    Raises:
+        UserError: no such file, or no mapping of names to lists.
+    """
+    return config.from_dict(_File, config.scaled(_with_base(path), "", str(path)), str(path)).sweep
+
+
+def _with_base(path: Path, over: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if path in over:
+        raise UserError(
+            f"{path}: the file is its own base, over {', '.join(each.name for each in over)}",
+            "bases without a circle",
+            f"remove base from {over[-1].name}",
+        )
+    data = config.read_yaml(path)
+    if not (base := str(data.pop("base", ""))):
+        return data
+    if Path(base).name != base:
+        raise UserError(f"{path}: base {base}", "the name of a file", f"put the file into {path.parent}")
+    return config.merge(_with_base(path.with_name(base), (*over, path)), data)
+
+
+def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
+    if isinstance(value, Mapping):
+        pairs = [(_substitute(k, variables, path), _substitute(v, variables, path)) for k, v in value.items()]
+        if len(substituted := dict(pairs)) < len(pairs):
+            raise UserError(
+                f"{path}: two of the keys {', '.join(k for k, _ in value.items())} become the same name",
+                "different names",
+                "give the variables in them different values",
+            )
+        return substituted
+    if isinstance(value, list):
+        return [_substitute(v, variables, path) for v in value]
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise unknown(f"variable in {path}:", match[1], variables)
+        return variables[match[1]]
+
+    return _VARIABLE.sub(replace, value)
+
+
+def _ordered(steps: Mapping[str, Step], path: Path) -> list[str]:
+    order: list[str] = []
+    while len(order) < len(steps):
+        for step in steps.values():
+            for name in step.after:
+                if name not in steps:
+                    raise unknown(f"step in {path}:", name, steps)
+        ready = [n for n, s in steps.items() if n not in order and all(a in order for a in s.after)]
+        if not ready:
+            waiting = ", ".join(n for n in steps if n not in order)
+            raise UserError(f"{path}: steps {waiting} wait for each other", fix="break the cycle in `after`")
+        order += ready
+    return order

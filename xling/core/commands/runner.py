@@ -1,0 +1,108 @@
+"""Stages of the pipeline as phases and parts: the same code runs in process, in a pool or as array jobs.
+
+A stage is a module-level configuration dataclass plus functions named in a `Stage`. A simple stage is one
+phase with one part. A corpus stage has several phases. The parts of one phase are independent of each other
+(array elements), and a phase starts when every part of the phase before it has ended (a barrier).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from xling.core import signals
+from xling.core.commands import extras, inputs
+from xling.core.commands.stage_type import Phase as Phase
+from xling.core.commands.stage_type import Stage as Stage
+from xling.core.commands.stage_type import load as load
+from xling.core.commands.stage_type import phases_of as phases_of
+from xling.core.commands.table import COMMANDS, OTHER_WORDS
+from xling.core.output import lease, manifest
+from xling.core.progress import Progress
+from xling.core.registry import Registry
+
+
+def _problem(name: str, stage: Any) -> str:
+    """Say why what another package names for a command cannot be it."""
+    words = name.split()
+    if not 1 <= len(words) <= 2:
+        return "has a name that is not one word or two"
+    if words[0] in OTHER_WORDS:
+        return "has a name that is taken"
+    is_fine = isinstance(stage, Stage) and stage.name == name
+    return "" if is_fine else f"is not a Stage of the name {name!r}"
+
+
+STAGES: Registry[Stage] = Registry("command", plugin="command", problem=_problem)
+for _stage in COMMANDS:
+    STAGES.add(_stage.name, _stage)
+
+
+def run_part(name: str, cfg: Any, phase: str, index: int) -> Any:
+    """Run one part of the stage called ``name``, as a pool worker or an array element does."""
+    stage = STAGES[name]
+    if not stage.phases:
+        return load(stage.run)(cfg)
+    return load(stage.run_part)(cfg, phase, index)
+
+
+def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
+    """Run every phase of a stage on this machine and return the result of the last part.
+
+    Args:
+        name: a name in `STAGES`.
+        cfg: the resolved configuration of that stage.
+        num_workers: processes for the parts of a phase; 1 runs them in this process.
+
+    Raises:
+        UserError: another process writes to the same output, or an input or an optional package is missing.
+        Stopped: SIGTERM was received; saved work is valid.
+    """
+    inputs.check_there(STAGES[name].reads, cfg)
+    extras.require(STAGES[name].extra, f"xling {name}")
+    cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
+    signals.reset()
+    out = Path(getattr(cfg, "out", None) or "")
+    is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
+    held = lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext()
+    with signals.stoppable(), held, inputs.standard_input(cfg, out) as cfg:
+        if STAGES[name].check and not os.environ.get(manifest.ONLY_WHY):
+            load(STAGES[name].check)(cfg)
+        return _run_phases(name, cfg, num_workers)
+
+
+def _run_phases(name: str, cfg: Any, num_workers: int) -> Any:
+    stage, result, position = STAGES[name], None, 0
+    while position < len(phases := phases_of(stage, cfg)):
+        phase = phases[position]
+        if phase.num_parts == 1:
+            result = run_part(name, cfg, phase.name, 0)
+        else:
+            with Progress(f"{name}: {phase.name}", phase.num_parts, "parts") as progress:
+                for result in _results(name, cfg, phase, num_workers):  # noqa: B007 - returned
+                    progress.update()
+        position += 1
+    return result
+
+
+def _results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[Any]:
+    """Yield the result of each part of a phase, in order."""
+    if num_workers == 1:
+        for index in range(phase.num_parts):
+            yield run_part(name, cfg, phase.name, index)
+        return
+    context = get_context("forkserver")
+    with ProcessPoolExecutor(min(num_workers, phase.num_parts), mp_context=context) as pool:
+        parts = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
+        try:
+            for part in parts:
+                yield part.result()
+        except BaseException:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()  # a killed worker never returns its part, and the pool would wait forever
+            raise

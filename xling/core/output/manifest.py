@@ -1,0 +1,402 @@
+"""Atomic publication of directories: a directory with a ``manifest.json`` is complete, one without is not.
+
+Every stage writes into a temporary sibling of its output, writes the manifest last and renames the folder. A
+rerun whose configuration and input digests match the published manifest does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from xling.core.errors import UserError
+from xling.core.output import source_version, swap
+from xling.core.output.answer import tell
+from xling.core.output.rerun import differences
+from xling.core.settings.config import to_dict
+
+FILE_NAME = swap.MANIFEST
+_TORN = re.compile(r"\..+\.\d+\.tmp")
+OVERWRITE, ONLY_WHY = "XLING_OVERWRITE", "XLING_ONLY_WHY"  # set by the command line for its child processes
+
+
+@dataclass
+class Manifest:
+    """The record of a stage's output: what was made, from which inputs, and how much data was kept or dropped.
+
+    Attributes:
+        stage: name of the stage.
+        config: resolved configuration as plain values.
+        inputs: path as given -> SHA-256 digest of the file, or of the directory's manifest or files.
+        counts: numbers by name, for example per language and per drop reason; JSON-ready.
+        files: path relative to the directory -> ``{"bytes": int, "sha256": str}``.
+        code_version: version of xling, digest of its code, and commit; see `xling.core.output.source_version`.
+        seconds: wall time of the stage.
+        peak_memory_mb: peak resident memory of the process, MiB.
+    """
+
+    stage: str
+    config: dict[str, Any]
+    inputs: dict[str, str]
+    counts: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    code_version: str = ""
+    seconds: float = 0.0
+    peak_memory_mb: float = 0.0
+
+    def digest(self) -> str:
+        """Return a SHA-256 over stage, configuration, inputs and files: equal for byte-equal results."""
+        same = {"stage": self.stage, "config": self.config, "inputs": self.inputs, "files": self.files}
+        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+
+    def content(self) -> str:
+        """Return a SHA-256 over stage and files, by which later outputs record that they were made from this one."""
+        same = {"stage": self.stage, "files": self.files}
+        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes as hex."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def digest(path: Path) -> str:
+    """Return a SHA-256 that identifies a file, a published directory, or a plain directory of files.
+
+    Raises:
+        UserError: ``path`` does not exist, or is the directory of an unfinished stage.
+    """
+    if path.is_file():
+        return sha256(path)
+    if (path / FILE_NAME).is_file():
+        return read(path).digest()
+    if not path.is_dir():
+        raise UserError(
+            f"no file or directory at {path}", fix="check the path, or run the stage that makes it"
+        )
+    parts = [f"{p.relative_to(path)}:{sha256(p)}" for p in sorted(path.rglob("*")) if p.is_file()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def content(path: Path) -> str:
+    """Return the SHA-256 of a file's or directory's content, without a stage's settings and paths.
+
+    Raises:
+        UserError: as `digest`.
+    """
+    return read(path).content() if (path / FILE_NAME).is_file() else digest(path)
+
+
+def digests_in(settings: Any) -> dict[str, str]:
+    """Return path -> digest for every file and directory that the settings name by a ``Path``, at any depth.
+
+    Equal settings can name files whose contents have changed: these digests detect that.
+
+    Raises:
+        UserError: a path does not exist.
+    """
+    if isinstance(settings, Path):
+        return {str(settings): digest(settings)}
+    if is_dataclass(settings):
+        settings = [getattr(settings, each.name) for each in fields(settings)]
+    elif isinstance(settings, Mapping):
+        settings = list(settings.values())
+    if not isinstance(settings, (list, tuple)):
+        return {}
+    return {path: value_digest for value in settings for path, value_digest in digests_in(value).items()}
+
+
+def read(directory: Path) -> Manifest:
+    """Read the manifest of a published directory.
+
+    Raises:
+        UserError: there is none: the directory is missing or the stage did not finish.
+    """
+    path = directory / FILE_NAME
+    if not path.is_file():
+        raise UserError(
+            f"{directory} has no {FILE_NAME}: it is missing or was left by a stage that did not finish",
+            fix="run the stage that makes it again",
+        )
+    try:
+        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(
+            f"{path} is damaged: {error}", fix="delete the directory and run its stage again"
+        ) from None
+
+
+def stage_of(directory: Path) -> str:
+    """Return the stage that published a directory, or "" if the directory is not a finished output of ours."""
+    if not (directory / FILE_NAME).is_file():
+        return ""
+    with contextlib.suppress(UserError, OSError):
+        return read(directory).stage
+    return ""
+
+
+def verify(directory: Path) -> Manifest:
+    """Read the manifest after checking that every file it lists exists with the recorded size.
+
+    Raises:
+        UserError: a file is missing or has another size than recorded.
+    """
+    manifest = read(directory)
+    for name, facts in manifest.files.items():
+        path = directory / name
+        if not path.is_file():
+            raise UserError(
+                f"{path} is missing", "the files in " + FILE_NAME, f"run {manifest.stage!r} again"
+            )
+        if path.stat().st_size != facts["bytes"]:
+            raise UserError(
+                f"{path} has {path.stat().st_size} bytes",
+                f"{facts['bytes']} as recorded",
+                f"run {manifest.stage!r} again",
+            )
+    return manifest
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file atomically: a reader sees the old or the new content, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def remove_torn(folder: Path) -> None:
+    """Delete temporary files that killed processes left below an output that is not written in one step."""
+    for path in folder.rglob(".*.tmp"):
+        if _TORN.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
+class Publication:
+    """An output directory in the making: write files under ``path`` and put numbers into ``counts``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.counts: dict[str, Any] = {}
+
+
+def up_to_date(
+    out: Path, stage: str, config: Any, inputs: Iterable[Path] = (), replaceable: bool = False
+) -> Manifest | None:
+    """Return the published manifest if a rerun would only repeat it, else None.
+
+    Args:
+        out: the output directory.
+        stage: name of the stage.
+        config: its settings, a dataclass or plain values.
+        inputs: files and directories that it reads.
+        replaceable: whether an output with other settings may be replaced without asking: true for tables and
+            pages that take seconds to make.
+
+    Raises:
+        UserError: an input is missing; ``out`` is not a published directory; or it is a finished output with
+            other settings or inputs and ``overwrite=true`` was not given. The message names the differences.
+    """
+    inputs, out = list(inputs), swap.target(out)
+    swap.restore(out)
+    refuse_foreign(out, stage, inputs)
+    if not (out / FILE_NAME).is_file():
+        _answer_why(f"{out} does not exist yet: the stage would run")
+        return None
+    digests = {str(path): (content(Path(path)), digest(Path(path))) for path in inputs}
+    try:
+        published = read(out)
+    except UserError as error:
+        _answer_why(f"{error.given}: the stage would run again")
+        _say(f"{error.given}; {_made_again(out)}")
+        return None
+    changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
+    if changed:
+        refuse_unasked(out, changed, replaceable)
+        return None
+    try:
+        verify(out)
+    except UserError as error:
+        _answer_why(f"{error.given}: the stage would run again")
+        _say(f"{error.given}; {_made_again(out)}")
+        return None
+    _answer_why(f"{out} is finished and up to date: nothing would run")
+    swap.clean_up(out)
+    if published.code_version != source_version.described():
+        _say(f"{out} is kept: made by xling {published.code_version}, this is {source_version.described()}")
+    return published
+
+
+def is_finished(out: Path, stage: str, config: Any, inputs: Iterable[Path]) -> bool:
+    """Return whether ``out`` is finished with these settings and inputs; say nothing, and change nothing.
+
+    Raises:
+        UserError: ``out`` is finished with other settings or inputs, or another stage or program made it.
+    """
+    inputs, out = list(inputs), swap.target(out)
+    refuse_foreign(out, stage, inputs)
+    if not stage_of(out):
+        return False
+    published = read(out)
+    digests = {str(path): (content(Path(path)), digest(Path(path))) for path in inputs}
+    changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
+    if changed:
+        refuse_unasked(out, changed)
+    return not changed
+
+
+def refuse_unasked(out: Path, changed: list[str], replaceable: bool = False) -> None:
+    """Refuse to replace a finished output that was made with other settings or inputs, unless it was asked for.
+
+    Args:
+        out: the output directory.
+        changed: what differs, as `xling.core.output.rerun.differences` says it.
+        replaceable: as for `up_to_date`.
+
+    Raises:
+        UserError: ``overwrite=true`` was not given. The message names the differences.
+    """
+    _answer_why(f"{out} was made with other settings or inputs: {'; '.join(changed)}")
+    if not (replaceable or may_overwrite()):
+        raise UserError(
+            f"{out} is finished and was made with other settings or inputs: {'; '.join(changed)}",
+            "the settings and inputs of the finished output, or another out=",
+            "add overwrite=true to replace it",
+        )
+
+
+class WhyAnswer(Exception):  # noqa: N818 - an answer, not an error
+    """Raised by a stage that was only asked whether it would run; the text gives the answer and the reason."""
+
+
+def may_overwrite() -> bool:
+    """Return whether ``overwrite=true`` was given; worker processes and cluster jobs inherit it."""
+    return os.environ.get(OVERWRITE) == "true"
+
+
+def _made_again(out: Path) -> str:
+    kept = "" if may_overwrite() else f", and what is there is kept as {out.name}.damaged"
+    return f"{out} is made again{kept}"
+
+
+def _say(text: str) -> None:
+    tell(f"xling: {text}")
+
+
+def _answer_why(text: str) -> None:
+    if os.environ.get(ONLY_WHY) == "true":
+        raise WhyAnswer(text)
+
+
+@contextmanager
+def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> Iterator[Publication]:
+    """Create directory ``out`` atomically: it appears complete with its manifest, or not at all.
+
+    Example:
+        >>> with publish(out, "vocab", cfg, [corpus]) as publication:      # doctest: +SKIP
+        ...     (publication.path / "spm.vocab").write_text(...)
+        ...     publication.counts["pieces"] = 32000
+
+    Raises:
+        UserError: an input is missing, or ``out`` exists and is not a published directory.
+    """
+    inputs, out = list(inputs), swap.target(out)
+    swap.restore(out)
+    refuse_foreign(out, stage, inputs)
+    inputs_found = _digests(inputs)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    swap.clean_up(out)
+    temporary = swap.sibling(out, swap.NEW)
+    temporary.mkdir()
+    publication, start = Publication(temporary), time.perf_counter()
+    try:
+        yield publication
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    files = {
+        str(p.relative_to(temporary)): {"bytes": p.stat().st_size, "sha256": sha256(p)}
+        for p in sorted(temporary.rglob("*"))
+        if p.is_file()
+    }
+    manifest = Manifest(
+        stage=stage,
+        config=to_dict(config),
+        inputs=inputs_found,
+        counts=publication.counts,
+        files=files,
+        code_version=source_version.described(),
+        seconds=round(time.perf_counter() - start, 3),
+        peak_memory_mb=peak_memory_mb(),
+    )
+    text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
+    (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
+    if kept := swap.swap(temporary, out, keep=not may_overwrite() and _is_damaged(out)):
+        _say(f"the damaged output is kept as {kept}; delete it when it is not needed")
+
+
+def _is_damaged(out: Path) -> bool:
+    """Return whether a published output is no longer as it was published."""
+    if not (out / FILE_NAME).is_file():
+        return False
+    try:
+        verify(out)
+    except UserError:
+        return True
+    return False
+
+
+def peak_memory_mb() -> float:
+    """Return the peak resident memory of this process, MiB.
+
+    ``ru_maxrss`` would count the parent's memory too: a process keeps it from before its program was started.
+    """
+    with contextlib.suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        if match := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
+            return round(int(match[1]) / 1024, 1)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def refuse_foreign(out: Path, stage: str, inputs: Iterable[Path] = ()) -> None:
+    """Refuse an output that this stage may not replace.
+
+    Raises:
+        UserError: another stage or program has made it, or it is one of ``inputs``.
+    """
+    elsewhere = "choose another out=, or move it away"
+    if not out.exists():
+        return
+    if not (out / FILE_NAME).is_file():
+        if not out.is_dir() or any(out.iterdir()):
+            raise UserError(f"{out} exists and was not made by xling", fix=elsewhere)
+        return
+    if any(Path(path).resolve().is_relative_to(out.resolve()) for path in inputs):
+        raise UserError(f"{out} is both out= and what is read", fix="choose another out=")
+    try:
+        made_by = read(out).stage
+    except UserError:  # a damaged output is replaced
+        return
+    if made_by != stage:
+        raise UserError(f"{out} was made by {made_by!r}, not by {stage!r}", fix=elsewhere)
+
+
+def _digests(inputs: Iterable[Path]) -> dict[str, str]:
+    return {str(path): content(Path(path)) for path in inputs}
+
+
+def summary(counts: Mapping[str, Any]) -> str:
+    """Format counts on one line for a log."""
+    return ", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in counts.items())

@@ -1,0 +1,133 @@
+"""Swap of a finished output for a new one, and its repair if the process is killed during the swap.
+
+A new output is written into a sibling folder ``.OUT.HOST.PID.tmp``. Its manifest is written last, so a sibling
+with a manifest is complete. The old output is renamed to ``.OUT.HOST.PID.old``, the new one takes its name, and
+only then the old one is deleted. A process that is killed between the two renames leaves both under other names;
+the next one that looks at the output puts the new one into place (`restore`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.core.output import lease
+from xling.core.output.answer import tell
+
+MANIFEST = "manifest.json"
+NEW, OLD = "tmp", "old"
+
+
+def target(out: Path) -> Path:
+    """Return the folder that is written for ``out``: for a symbolic link the folder that it points to.
+
+    Raises:
+        UserError: ``out`` is the working directory or has no name.
+    """
+    real = Path(os.path.realpath(out))
+    if real == Path(os.path.realpath(Path.cwd())) or not real.name:
+        what = "the folder that the command runs in" if real.name else "the root folder"
+        raise UserError(f"out={out} is {what}", "a folder of its own", "choose another out=")
+    return real if out.is_symlink() else out
+
+
+def sibling(out: Path, ending: str) -> Path:
+    """Return the path of a temporary folder of this process beside ``out``."""
+    return out.with_name(f".{out.name}.{socket.gethostname()}.{os.getpid()}.{ending}")
+
+
+def swap(new: Path, out: Path, keep: bool) -> Path | None:
+    """Rename the complete folder ``new`` to ``out``; the folder that was there is deleted last.
+
+    Args:
+        new: a folder with a manifest.
+        out: its final path.
+        keep: keep the old folder as ``OUT.damaged`` instead of deleting it.
+
+    Returns:
+        The path at which the old folder is kept, or None.
+    """
+    if not out.exists():
+        new.rename(out)
+        return None
+    old = _unused(out) if keep else sibling(out, OLD)
+    out.rename(old)
+    new.rename(out)
+    if keep:
+        return old
+    discard(old)
+    return None
+
+
+def restore(out: Path) -> None:
+    """Put a complete output into place that a killed process left under a temporary name.
+
+    The new output is preferred to the old one. Nothing happens if ``out`` exists.
+    """
+    if out.exists():
+        return
+    complete = {ending: path for path, ending in _abandoned(out) if (path / MANIFEST).is_file()}
+    if complete:
+        try:
+            (complete.get(NEW) or complete[OLD]).rename(out)
+        except OSError:
+            if out.exists():  # another process did the same
+                return
+            raise
+        which = "new" if NEW in complete else "old"
+        tell(f"xling: {out}: a process was killed while it replaced this output; the {which} one is in place")
+
+
+def clean_up(out: Path) -> None:
+    """Delete the temporary folders beside ``out`` that no process writes any more."""
+    for path, _ in list(_abandoned(out)):
+        discard(path)
+
+
+def discard(folder: Path) -> None:
+    """Delete a folder, its manifest first: a kill halfway must not leave a part that looks complete."""
+    (folder / MANIFEST).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _abandoned(out: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the temporary folders beside ``out`` whose process has ended, each with its ending.
+
+    A process on another host may be alive, unless this process holds the lease on ``out``.
+    """
+    prefix, host = f".{out.name}.", socket.gethostname()
+    if not out.parent.is_dir():
+        return
+    for path in sorted(out.parent.iterdir()):
+        whose, _, rest = path.name.removeprefix(prefix).rpartition(".")[0].rpartition(".")
+        ending = path.suffix.removeprefix(".")
+        if not path.name.startswith(prefix) or ending not in (NEW, OLD) or not rest.isdigit():
+            continue
+        if lease.is_mine(out) or (whose == host and not _is_other_alive(int(rest))):
+            yield path, ending
+
+
+def _is_other_alive(pid: int) -> bool:
+    """Return whether another process has this id; this process does not write yet."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _unused(out: Path) -> Path:
+    """Return the first free path of ``OUT.damaged``, ``OUT.damaged2`` and so on."""
+    number, path = 1, out.with_name(f"{out.name}.damaged")
+    while path.exists():
+        number += 1
+        path = out.with_name(f"{out.name}.damaged{number}")
+    return path

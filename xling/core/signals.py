@@ -1,0 +1,370 @@
+"""Signals between a running stage and its launcher: progress (heartbeats) and requests to stop.
+
+A stage that works on a laptop works in a cluster job. Without a launcher the heartbeat is discarded and no
+stop is requested. With one, the variable ``XLING_HEARTBEAT`` names a file that `beat` keeps up to date, and
+`stop_requested` becomes true when the job is about to be preempted or to reach its time limit::
+
+    with job.resumable():
+        for step in range(first, total):
+            ...
+            job.beat(step + 1, total, "updates", tokens_per_s=...)
+            if job.stop_requested():        # ranks of one training have to agree on it first
+                save(step + 1)
+                job.beat(step + 1, total, "updates", saved=step + 1)
+                raise job.Stopped
+
+Each process of a distributed training has a heartbeat of its own. Inside `watched` it also says when the next one is
+due: after the longest of the last updates and ``XLING_HANG_SLACK_S`` seconds more. A process that is late writes its
+Python stack to a file beside the heartbeat, and the launcher ends it. Work without updates, for example a validation,
+stands in `busy`. A launcher that calls `begin` also limits the time until `watched`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from xling.core import stacks
+from xling.core.output.records import report, write_private
+
+VARIABLE = "XLING_HEARTBEAT"
+SLACK_VARIABLE = "XLING_HANG_SLACK_S"
+"""Environment variable: seconds by which an update may be late before it counts as a hang; 0 or unset: any time."""
+SECONDS_BETWEEN_BEATS = 5.0
+BUSY_S = 1800.0
+"""Work without updates (the start, a validation, a checkpoint) counts as a hang after so many seconds."""
+START = "the start"
+NUM_TIMED = 64
+"""The longest of so many updates is the time that the next one may take."""
+SIGNALS = {signal.SIGUSR2: "time limit or preemption (SIGUSR2)", signal.SIGTERM: "preemption (SIGTERM)"}
+STOPPED_EXIT_CODE = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """Progress of a running stage, as its heartbeat file holds it.
+
+    Attributes:
+        done: units of work done.
+        total: units in all, 0 when unknown.
+        unit: what is counted, for example ``updates`` or ``docs``.
+        rate: units per second since the stage started.
+        tokens_per_s: training or encoding speed in tokens per second, 0 where it does not apply.
+        saved: units that would survive a kill now, for example those in a checkpoint.
+        note: a short remark, for example the loss.
+        time: time of the heartbeat, seconds since the epoch.
+        rank: rank of the process that wrote it.
+        node: name of the node that it runs on.
+        job: job and restart that it belongs to, as `job_mark` returns it.
+        due_s: seconds after ``time`` until the next heartbeat at the latest; 0: at any time.
+        own_s: seconds of an update, without those in which the process waited for others; 0 if unknown.
+        doing: work that makes no updates, for example ``validation``.
+        pid: process id on its node.
+    """
+
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+    rate: float = 0.0
+    tokens_per_s: float = 0.0
+    saved: int = 0
+    note: str = ""
+    time: float = 0.0
+    rank: int = 0
+    node: str = ""
+    job: str = ""
+    due_s: float = 0.0
+    own_s: float = 0.0
+    doing: str = ""
+    pid: int = 0
+
+    def late_s(self, now: float) -> float:
+        """Return the seconds by which the next heartbeat is late at ``now``; 0 if it is not."""
+        return max(now - self.time - self.due_s, 0.0) if self.due_s else 0.0
+
+
+class Stopped(BaseException):
+    """Raised when a stage ended early on request; its saved work is valid. Not an error, so not an Exception."""
+
+
+class BadNodeError(Exception):
+    """Raised when this node cannot be used: the launcher starts the part again on another one."""
+
+
+@dataclass
+class _Process:
+    """The state of this process, in which one stage runs at a time."""
+
+    stop: str = ""
+    polls: bool = False
+    begun: bool = False  # whether `beat` was called
+    beaten: float = float("-inf")
+    first: tuple[float, int] = (0.0, 0)
+    last: Heartbeat = Heartbeat()
+    start_s: float = 0.0  # above 0 from `begin` to `watched`
+    slack_s: float = 0.0  # above 0 inside `watched`
+    doing: str = ""  # set inside `busy`
+    update: tuple[float, int] = (float("-inf"), 0)  # when the last update was reported, and which one
+    untimed: int = 2  # updates after a start that are slow and do not count
+    times: deque[float] = field(
+        default_factory=lambda: deque(maxlen=NUM_TIMED)
+    )  # seconds of the last updates
+    waited: tuple[float, float, int] = (
+        0.0,
+        0.0,
+        0,
+    )  # time, seconds waited for others and updates at the last write
+
+
+_process = _Process()
+
+
+def begin(limit_s: float) -> None:
+    """Write the first heartbeat; this process hangs if it is silent for ``limit_s`` seconds before `watched`.
+
+    Imports and the rendezvous fall into this time. Nothing happens for a limit of 0, or where nothing is watched.
+    """
+    path = os.environ.get(VARIABLE)
+    if path and limit_s and float(os.environ.get(SLACK_VARIABLE) or 0):
+        _process.last, _process.start_s, _process.doing = _own(Path(path)), limit_s, START
+        _write(Path(path), time.monotonic())
+
+
+def beat(
+    done: int,
+    total: int | None = None,
+    unit: str = "",
+    tokens_per_s: float | None = None,
+    saved: int | None = None,
+    note: str | None = None,
+    waited_s: float | None = None,
+) -> None:
+    """Report progress; cheap enough to be called at every step.
+
+    Never raises if the file cannot be written. The file is written every few seconds, and at once when
+    ``saved`` is given or the work is complete; ``tokens_per_s``, ``saved`` and ``note`` keep their last value
+    if None is given. ``waited_s`` is the total time, in seconds, that this process waited for others.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    now, first = time.monotonic(), not _process.begun
+    if first:
+        _process.last, _process.first, _process.begun = _own(Path(path)), (now, done), True
+    _time_update(now, done)
+    told: dict[str, Any] = {"tokens_per_s": tokens_per_s, "saved": saved, "note": note}
+    _process.last = replace(_process.last, **{k: v for k, v in told.items() if v is not None})
+    at_once = first or saved is not None or done == total or _knows_pace()
+    if not at_once and now - _process.beaten < SECONDS_BETWEEN_BEATS:
+        return
+    seconds, start = now - _process.first[0], _process.first[1]
+    rate = round((done - start) / seconds, 3) if seconds > 0 and done > start else 0.0
+    if waited_s is not None:
+        _process.last = replace(_process.last, own_s=_own_seconds(now, waited_s, done))
+    _process.last = replace(_process.last, done=done, total=total or 0, unit=unit, rate=rate)
+    _write(Path(path), now)
+
+
+def _own(path: Path) -> Heartbeat:
+    """Return the heartbeat of an earlier start, with the rank, node and job of this process."""
+    return replace(
+        read(path) or Heartbeat(),
+        rank=int(os.environ.get("RANK", "0")),
+        node=node(),
+        job=job_mark(),
+        own_s=0.0,
+        pid=os.getpid(),
+    )
+
+
+def _time_update(now: float, done: int) -> None:
+    """Measure the time of an update, except of the first ones after a start and of the first after `busy`."""
+    since, before = _process.update
+    if done <= before:
+        return
+    _process.update = (now, done)
+    if since > float("-inf"):
+        if _process.untimed:
+            _process.untimed -= 1
+        else:
+            _process.times.append((now - since) / (done - before))
+
+
+def _knows_pace() -> bool:
+    """Return whether the time of updates is known now, and was not at the last write."""
+    return (
+        _process.slack_s > 0
+        and _process.last.due_s == BUSY_S
+        and not _process.doing
+        and len(_process.times) >= 2
+    )
+
+
+def _own_seconds(now: float, waited_s: float, done: int) -> float:
+    """Return the seconds of an update since the last write without those spent waiting; keep the old value if none."""
+    since, waited, before = _process.waited
+    _process.waited = (now, waited_s, done)
+    if not since or done <= before:
+        return _process.last.own_s
+    return round(max(now - since - (waited_s - waited), 0.0) / (done - before), 4)
+
+
+def _write(path: Path, now: float) -> None:
+    """Write the heartbeat, and arrange that this process writes its stack when the next one is late."""
+    due = BUSY_S if _process.slack_s else _process.start_s
+    # Before two updates were timed, nothing is known about their length.
+    if _process.slack_s and not _process.doing and len(_process.times) >= 2:
+        due = SECONDS_BETWEEN_BEATS + max(_process.times) + _process.slack_s
+    _process.beaten = now
+    _process.last = replace(
+        _process.last, time=round(time.time(), 1), due_s=round(due, 1), doing=_process.doing
+    )
+    try:
+        write_private(path, json.dumps(asdict(_process.last)) + "\n")
+    except OSError as error:  # a full disk must not stop the work: the next beat tries again
+        report(path, f"the progress is not shown: {error.strerror}")
+    stacks.arm(path, due)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Declare that the block makes updates and reports each by `beat`: one that is late counts as a hang."""
+    path, slack = os.environ.get(VARIABLE), float(os.environ.get(SLACK_VARIABLE) or 0)
+    _process.start_s = 0.0
+    if _process.doing == START:
+        _process.doing = ""
+    if not path or not slack:
+        yield
+        return
+    _process.slack_s = slack
+    if not _process.begun:
+        _process.last = _own(Path(path))
+    _write(Path(path), time.monotonic())
+    try:
+        yield
+    finally:
+        _process.slack_s = 0.0
+        _write(Path(path), time.monotonic())
+
+
+@contextmanager
+def busy(doing: str, other_pace: bool = False) -> Iterator[None]:
+    """Declare that the block works without updates: only after `BUSY_S` does it count as a hang.
+
+    ``other_pace``: updates after it take another time than those before.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path or not _process.slack_s or _process.doing:
+        yield
+        return
+    _process.doing = doing
+    _write(Path(path), time.monotonic())
+    try:
+        yield
+    finally:
+        # The block is not part of an update.
+        _process.doing, _process.update, _process.waited = (
+            "",
+            (float("-inf"), _process.update[1]),
+            (0.0, 0.0, 0),
+        )
+        if other_pace:
+            _process.times.clear()
+            _process.untimed = 2
+        _write(Path(path), time.monotonic())
+
+
+def node() -> str:
+    """Return the name of this node as Slurm knows it, "" outside of Slurm."""
+    return os.environ.get("SLURMD_NODENAME", "")
+
+
+def job_mark() -> str:
+    """Return the job of this process and its restart, which tell its heartbeats from those of an earlier start."""
+    return f"{os.environ.get('SLURM_JOB_ID', '')}.{os.environ.get('SLURM_RESTART_COUNT', '0')}"
+
+
+def read(path: Path) -> Heartbeat | None:
+    """Read the heartbeat in a file; None if there is none yet."""
+    try:
+        beat = Heartbeat(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    usual = Heartbeat()
+    right = all(isinstance(v, (type(w), int) if isinstance(w, float) else type(w))
+                for v, w in ((getattr(beat, f.name), getattr(usual, f.name)) for f in fields(beat)))  # fmt: skip
+    return beat if right else None
+
+
+def stop_requested() -> str:
+    """Return the reason why the stage should save and raise `Stopped`, or ""."""
+    return _process.stop
+
+
+def request_stop(reason: str) -> None:
+    """Ask the stage in this process to save and stop; for launchers and signal handlers."""
+    _process.stop = reason
+
+
+def is_polling() -> bool:
+    """Return whether the running stage checks `stop_requested` by itself."""
+    return _process.polls
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Declare that the stage polls `stop_requested` inside the block; elsewhere a request to stop ends it at once."""
+    _process.polls = True
+    try:
+        yield
+    finally:
+        _process.polls = False
+
+
+@contextmanager
+def stoppable(grace_s: float = 0.0) -> Iterator[None]:
+    """Treat SIGTERM and SIGUSR2 as requests to stop inside the block.
+
+    A stage that polls may save, within ``grace_s`` seconds if given. Any other stage ends at once. Its output
+    is published atomically, so it only loses time. Outside of the main thread nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if stop_requested():
+            return
+        request_stop(SIGNALS[signal.Signals(number)])
+        if not is_polling():
+            raise Stopped
+        signal.setitimer(signal.ITIMER_REAL, grace_s)
+
+    def out_of_time(_number: int, _: FrameType | None) -> None:
+        raise Stopped
+
+    handlers: dict[signal.Signals, Any] = dict.fromkeys(SIGNALS, ask)
+    handlers |= {signal.SIGALRM: out_of_time, signal.SIGCONT: signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def reset() -> None:
+    """Clear the state that an earlier stage left in this process; for launchers."""
+    global _process
+    _process = _Process()

@@ -1,0 +1,125 @@
+"""Files with a SHA-256 beside them, so that damaged or unfinished ones are recognised when they are read."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+import torch
+
+from xling.core.output import manifest
+from xling.models.distributed import processes
+
+logger = logging.getLogger(__name__)
+PARTS = ".parts"  # suffix of a folder that several processes have written
+SOMETHING_ELSE = "%s is not a checkpoint; taking the one before it"
+
+
+def write_marked(path: Path, state: Any) -> None:
+    """Write a file and its SHA-256 atomically, the checksum last.
+
+    Raises:
+        OSError: the file could not be written; the partial file is deleted.
+    """
+    temporary = path.with_suffix(".tmp")
+    try:
+        with temporary.open("wb") as handle:
+            digest = write_hashed(state, handle)
+            handle.flush()
+            os.fsync(handle.fileno())
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    temporary.replace(path)
+    manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
+
+
+def publish(torn: Path, folder: Path, digests: Mapping[str, str]) -> None:
+    """Make a folder appear whole, and then its checksums, by name of its files."""
+    mark = folder.with_suffix(".sha256")
+    mark.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    torn.replace(folder)
+    manifest.write_atomic(mark, "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
+
+
+def is_good(path: Path) -> bool:
+    """Return whether a file, or a folder of several processes, exists and matches its checksums.
+
+    Processes share the files of a folder, so all must call this for one.
+    """
+    mark = path.with_suffix(".sha256")
+    if path.suffix != PARTS:
+        return path.is_file() and mark.is_file() and manifest.sha256(path) == mark.read_text().strip()
+    lines = [line.split("  ") for line in mark.read_text().splitlines()] if mark.is_file() else []
+    wrong = not lines or any(
+        len(line) != 2 or not (file := path / line[1]).is_file() or manifest.sha256(file) != line[0]
+        for line in lines[processes.rank() :: processes.size()]
+    )
+    return not processes.agreed(wrong)
+
+
+def good_checkpoints(directory: Path) -> Iterator[Path]:
+    """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log."""
+    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
+        parts = mark.with_suffix(PARTS)
+        if is_good(path := parts if parts.is_dir() else mark.with_suffix(".pt")):
+            yield path
+        else:
+            logger.warning("%s is damaged; taking the checkpoint before it", path)
+
+
+def write_hashed(state: Any, handle: BinaryIO) -> str:
+    """Write ``state`` as `torch.save` does and return the SHA-256 of the written bytes.
+
+    Raises:
+        OSError: the file could not be written; torch itself would report an unexpected position.
+    """
+    digest, failed = hashlib.sha256(), list[OSError]()
+
+    class Both(io.RawIOBase):
+        def write(self, data: Any) -> int:
+            digest.update(data)
+            try:
+                return handle.write(data)
+            except OSError as error:
+                failed.append(error)
+                raise
+
+    try:
+        torch.save(state, cast("IO[bytes]", Both()))
+    except Exception:
+        if failed:
+            raise failed[0] from None
+        raise
+    return digest.hexdigest()
+
+
+def has_no_room(error: OSError) -> bool:
+    """Return whether an error means a full disk or quota."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def size_of(state: Any) -> int:
+    """Return the bytes of the tensors in a state, counting shared memory once."""
+    bytes_at: dict[int, int] = {}
+
+    def visit(value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            bytes_at[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        elif isinstance(value, dict):
+            for each in value.values():
+                visit(each)
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                visit(each)
+
+    visit(state)
+    return sum(bytes_at.values())

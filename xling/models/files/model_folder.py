@@ -1,0 +1,184 @@
+"""Published model files, read without torch; `xling.models.files.model_weights` reads their weights."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from xling.core.commands import inputs
+from xling.core.commands.stage_type import load
+from xling.core.errors import UserError
+from xling.models.setting import DECODER
+from xling.models.shape import Shape, names
+from xling.text.vocab import vocab_digest
+
+ENCODER, SEQ2SEQ, TASK, FOREIGN = "xling-encoder-1", "xling-seq2seq-1", "xling-task-1", "xling-foreign-1"
+OURS = (ENCODER, SEQ2SEQ)
+"""Kinds that are computed here."""
+KINDS = {
+    ENCODER: "an encoder",
+    SEQ2SEQ: "a model with a decoder",
+    TASK: "a fine-tuned encoder",
+    FOREIGN: "an encoder computed by transformers, for eval, finetune and mine",
+}
+INT8 = "int8"
+"""Key of the matrices that `xling quantize` writes, as values and scales of rows."""
+MODEL_FILE, TASK_FILE = inputs.MODELS
+OLD_TORCH = 0x1950A86A20F9469CFC6C
+"""Number at the beginning of a file that torch wrote before its files were archives (1.6)."""
+LARGEST = 2**28
+"""Bytes of the largest table of contents that is read; that of a model has about 200 bytes a tensor."""
+
+
+class _Plain(pickle.Unpickler):
+    """Reader of plain values that takes a tensor for its shape; nothing that the file names is imported or called."""
+
+    def persistent_load(self, pid: Any) -> None:
+        """Leave the numbers of a tensor out."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what stands for a name in the file.
+
+        Raises:
+            UnpicklingError: the name is of no plain value or tensor.
+        """
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda storage, offset, size, *rest: tuple(size)
+        if (module, name) == ("collections", "OrderedDict"):
+            return dict
+        if module == "torch" and name.endswith("Storage"):
+            return name
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """Return the values of a model file, with the shape of each tensor; empty if only torch can read it."""
+    with contextlib.suppress(Exception):
+        content = _in_zip(path) if zipfile.is_zipfile(path) else _in_stream(path)
+        return content if isinstance(content, dict) else {}
+    return {}
+
+
+def _in_zip(path: Path) -> Any:
+    with zipfile.ZipFile(path) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+        return (
+            _Plain(io.BytesIO(archive.read(name))).load()
+            if archive.getinfo(name).file_size <= LARGEST
+            else {}
+        )
+
+
+def _in_stream(path: Path) -> Any:
+    """Read a file of torch before 1.6: a number, two values about the writer, the content, then the tensors."""
+    with path.open("rb") as file:
+        is_old = _Plain(file).load() == OLD_TORCH
+        return [_Plain(file).load() for _ in range(3)][2] if is_old else {}
+
+
+def shape_of(content: Mapping[str, Any]) -> Any:
+    """Return the shape of a model from its `facts`; settings that it does not name have their defaults."""
+    return SimpleNamespace(**asdict(Shape()) | dict(content.get("shape", {})))
+
+
+def read(directory: Path, *kinds: str) -> dict[str, Any]:
+    """Return as `check_model`, but let torch read a file that only it can read."""
+    if content := check_model(directory, *kinds):
+        return content
+    whole: dict[str, Any] = load("xling.models.files.model_weights:read_published")(directory / MODEL_FILE, *kinds)
+    return whole
+
+
+def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
+    """Return the `facts` of the model or task in a directory, after checking its kind and its vocabulary.
+
+    Raises:
+        UserError: the model is missing, is of another kind, or has another vocabulary.
+    """
+    path = directory / (TASK_FILE if kinds == (TASK,) else MODEL_FILE)
+    check_file(path)
+    if content := facts(path):
+        check_kind(content, path, kinds)
+        check_vocabulary(content["vocab_digest"], directory, path)
+    return content
+
+
+def check_file(path: Path) -> None:
+    """Raise UserError where there is no model file."""
+    if not path.is_file():
+        inputs.refuse_hub_folder(path.parent)
+        if (path.parent / TASK_FILE).is_file():
+            raise UserError(
+                f"{path.parent} is fine-tuned",
+                f"a directory with {path.name}",
+                "give the checkpoint that it was fine-tuned from",
+            )
+        if (path.parent / inputs.STATIC).is_file():
+            raise UserError(
+                f"{path.parent} is a static encoder",
+                f"a directory with {path.name}, from `xling pretrain` or `xling finetune`",
+                "use it with `xling eval`, `xling label` or `xling export hf`",
+            )
+        fix = f"run `xling {'pretrain' if path.name == MODEL_FILE else 'finetune'}` first"
+        raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
+
+
+def check_kind(content: Any, path: Path, kinds: Sequence[str]) -> None:
+    """Raise UserError where the content of a model file is of none of ``kinds``."""
+    kind = content.get("format") if isinstance(content, Mapping) else None
+    if kind not in kinds:
+        held = f"holds {KINDS[kind]}" if kind in KINDS else "was not written by xling"
+        raise UserError(
+            f"{path} {held}",
+            " or ".join(KINDS.get(kind, kind) for kind in kinds),
+            "choose another checkpoint, or make one with `xling pretrain` or `xling finetune`",
+        )
+
+
+def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
+    """Reject weights and a vocabulary that do not belong together.
+
+    Raises:
+        UserError: the digests differ.
+    """
+    digest = vocab_digest(vocab_dir)
+    if digest != expected:
+        raise UserError(
+            f"{what} was trained with vocabulary {expected[:12]}, but {vocab_dir} holds {digest[:12]}",
+            "weights and vocabulary of one run",
+            "give the vocabulary that the checkpoint was trained with",
+        )
+
+
+def check_settings(mine: Any, theirs: Any, both: bool, directory: Path) -> None:
+    """Reject settings under which the weights to start from would have matching shapes but another meaning.
+
+    Args:
+        mine, theirs: the settings of the new model, and of the published one.
+        both: whether both have a decoder.
+        directory: directory of the published one.
+    """
+    for name in names(only=(None, DECODER) if both else (None,), same=True):
+        if (ours := getattr(mine, name)) != (other := getattr(theirs, name)):
+            raise UserError(
+                f"init={directory} has model.{name}={str(other).lower()}, not {str(ours).lower()}",
+                "the same",
+                "give the model.* settings of that run",
+            )
+
+
+def check_langs(theirs: Sequence[str], mine: Sequence[str], directory: Path) -> None:
+    """Raise UserError where a model to start from has vectors of other languages than the new one."""
+    if [*theirs] != [*mine]:
+        raise UserError(
+            f"init={directory} has language embeddings for {', '.join(theirs)}",
+            f"the languages of this training: {', '.join(mine)}",
+            f"set langs={','.join(theirs)}",
+        )

@@ -1,0 +1,207 @@
+"""States of a sharded training that all processes write and read together, so that none ever holds the whole.
+
+A state ``NAME.parts`` is a folder of `torch.distributed.checkpoint`: a file of tensors by each process, an index, and
+`REST` with all that is not a tensor. The checksums of its files are in ``NAME.sha256``, which is written last: a folder
+without it is not a state. Any number of processes can read it, one included.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from xling.core.output import manifest
+from xling.models.distributed import processes
+from xling.models.files import checksummed_file
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Shaped
+
+REST, NAME = "rest.pt", "states"
+_KEEPS = {
+    "pathlib": ("PosixPath",),
+    "torch": ("Size", "strided", *(name for name, value in vars(torch).items() if type(value) is torch.dtype)),
+    "torch.serialization": ("_get_layout",),
+    "torch.distributed.checkpoint.filesystem": ("_StorageInfo",),
+    "torch.distributed.checkpoint.metadata": (
+        "Metadata", "TensorStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "MetadataIndex", "StorageMeta",
+        "_MEM_FORMAT_ENCODING",
+    ),
+}  # fmt: skip
+
+
+class Divided(NamedTuple):
+    """A state of which every process has its part.
+
+    Attributes:
+        rest: the state with an empty tensor (of torch's device ``meta``) in place of each tensor.
+        same: path of a tensor -> path of an earlier one that has the same memory.
+        tensors: the others by path.
+    """
+
+    rest: Any
+    same: dict[str, str]
+    tensors: dict[str, Shaped[Tensor, " ..."]]
+
+    @classmethod
+    def of(cls, state: Any, stage: Callable[[Any], Any] | None = None) -> Divided:
+        """Divide a state; ``stage`` copies the tensors, else they are those of the state."""
+        first, same, tensors = dict[Any, str](), dict[str, str](), dict[str, Tensor]()
+
+        def note(path: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
+            if (before := first.setdefault(memory_of(tensor), path)) == path:
+                tensors[path] = tensor.detach()
+            else:
+                same[path] = before
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+
+        rest = with_tensors(state, note)
+        return cls(rest, same, stage(tensors) if stage else tensors)
+
+    def num_bytes(self) -> int:
+        """Return the bytes of the tensors of all processes."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+    def write(self, stem: Path) -> None:
+        """Write ``stem.parts`` and its checksums; all processes must call this, and wait until all have written.
+
+        Raises:
+            OSError: a process could not write its part; what the others have written is deleted.
+        """
+        from torch.distributed.checkpoint.api import CheckpointException
+        from torch.distributed.checkpoint.filesystem import FileSystemWriter
+        from torch.distributed.checkpoint.state_dict_saver import save
+
+        torn, first = stem.with_suffix(".tmp"), processes.rank() == 0
+
+        def begin() -> None:
+            if first:
+                shutil.rmtree(torn, ignore_errors=True)
+                torn.mkdir(parents=True)
+                torch.save((self.rest, self.same), torn / REST)
+
+        def digest() -> dict[str, str]:
+            own = [path for path in torn.iterdir() if path.name.startswith(f"__{processes.rank()}_")]
+            own += [torn / REST, torn / ".metadata"] if first else []
+            return {path.name: manifest.sha256(path) for path in own}
+
+        def publish() -> None:
+            if first:
+                checksummed_file.publish(torn, stem.with_suffix(checksummed_file.PARTS), digests)
+
+        try:
+            _together(begin)
+            save(self.tensors, storage_writer=FileSystemWriter(torn), process_group=processes.beside(NAME))
+            digests = {name: value for part in _together(digest) for name, value in part.items()}
+            _together(publish)
+        except (OSError, CheckpointException) as error:
+            shutil.rmtree(torn, ignore_errors=True)
+            causes = [each for each, _ in getattr(error, "failures", {}).values()] or [error]
+            raise next((each for each in causes if isinstance(each, OSError)), causes[0]) from None
+
+
+def _together(step: Callable[[], Any]) -> list[Any]:
+    """Call ``step`` in every process and return what it returned in each; where it fails in one, it fails in all."""
+    try:
+        result, failed = step(), None
+    except OSError as error:
+        result, failed = None, error
+    steps: list[Any] = [None] * processes.size()
+    dist.all_gather_object(steps, (result, failed), processes.beside(NAME))
+    for _, failed in steps:
+        if failed is not None:
+            raise failed
+    return [each for each, _ in steps]
+
+
+def rest_of(path: Path) -> tuple[Any, dict[str, str]]:
+    """Return `Divided.rest` and `Divided.same` of a state on the disk; no code in it is executed."""
+    rest, same = torch.load(path / REST, weights_only=True)
+    return rest, same
+
+
+def read(path: Path, like: Callable[[str, Shaped[Tensor, " ..."]], Shaped[Tensor, " ..."]]) -> Any:
+    """Return a state from the disk.
+
+    Args:
+        path: a folder that `Divided.write` has written; no code in it is executed.
+        like: called with the path of every tensor and an empty one of its shape; returns the tensor, or the part of
+            it, that this process wants to have filled.
+    """
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    class Reader(FileSystemReader):
+        def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
+            with (path / ".metadata").open("rb") as handle:
+                return _Index(handle).load()
+
+    rest, same = rest_of(path)
+    wanted: dict[str, Tensor] = {}
+
+    def want(place: str, tensor: Shaped[Tensor, " ..."]) -> None:
+        if place not in same:
+            wanted[place] = like(place, tensor)
+
+    with_tensors(rest, want)
+    with warnings.catch_warnings():  # every process reads what it needs by itself
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        load(wanted, storage_reader=Reader(path), no_dist=True)
+    return with_tensors(rest, lambda place, _: wanted[same.get(place, place)])
+
+
+class _Index(pickle.Unpickler):
+    """Reader of the index, which torch pickles, that makes nothing but what belongs into one."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name not in _KEEPS.get(module, ()):
+            raise pickle.UnpicklingError(f"{module}.{name} in an index")
+        return super().find_class(module, name)
+
+
+def whole(weights: dict[str, Shaped[Tensor, " ..."]], scratch: Path) -> dict[str, Float32[Tensor, " ..."]]:
+    """Return sharded weights in one piece to the first process, and nothing to the others; all must call this.
+
+    They lie in files, which the first process maps into its memory. The caller deletes the folder ``scratch``.
+    """
+    Divided.of(weights).write(scratch / "weights")
+    if processes.rank() > 0:
+        return {}
+    number = itertools.count()
+
+    def mapped(path: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
+        flat = torch.from_file(
+            str(scratch / f"{next(number)}.float32"), True, tensor.numel(), dtype=torch.float32
+        )
+        return flat.view(tensor.shape)
+
+    return dict(read(scratch / f"weights{checksummed_file.PARTS}", mapped))
+
+
+def with_tensors(value: Any, change: Callable[[str, Shaped[Tensor, " ..."]], Any], path: str = "") -> Any:
+    """Return a copy of nested values with ``change(path, tensor)`` in place of every tensor."""
+    if isinstance(value, Tensor):
+        return change(path, value)
+    if isinstance(value, dict):
+        return type(value)((k, with_tensors(v, change, f"{path}/{k}")) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value)(with_tensors(v, change, f"{path}/{i}") for i, v in enumerate(value))
+    return copy.deepcopy(value)
+
+
+def memory_of(tensor: Shaped[Tensor, " ..."]) -> Any:
+    """Return a key that tensors of the same memory share, in all processes alike."""
+    # Processes must agree: a tensor that is empty in one of them is the same as no other in all.
+    if not processes.is_everywhere(tensor):
+        return id(tensor)
+    return processes.local(tensor).data_ptr(), tensor.dtype, tensor.shape, tensor.stride()

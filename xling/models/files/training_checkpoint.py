@@ -1,0 +1,464 @@
+"""State of a running training: atomic checkpoints with a checksum, resumed from the last good one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from fairseq import checkpoint_utils
+from torch import Tensor
+
+from xling.core.errors import UserError
+from xling.core.output import source_version
+from xling.core.output.rerun import differences
+from xling.core.progress import say
+from xling.models.distributed import processes
+from xling.models.files import sharded_state
+from xling.models.files.checksummed_file import (
+    PARTS,
+    SOMETHING_ELSE,
+    good_checkpoints,
+    has_no_room,
+    size_of,
+    write_marked,
+)
+from xling.models.files.sharded_state import Divided
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
+logger = logging.getLogger(__name__)
+FORMAT = 2
+"""Version of the checkpoint format; increase it when an older version could not resume from it.
+
+Format 1 had another order of the data.
+"""
+FREE = (
+    "updates",
+    "schedule",
+    "decay",
+    "decay_shape",
+    "final_lr",
+    "valid_every",
+    "snapshots",
+    "snapshot_state",
+)
+"""Settings of ``train`` in which a run may differ from the one that it branches off."""
+STATE = "state.pt"
+"""Name of a state beside the model of a snapshot; that of a sharded model ends in `PARTS`."""
+FULL_DISK_VARIABLE = "XLING_FULL_DISK"
+"""``stop`` ends a training whose checkpoint does not fit on the disk; else it continues and retries later."""
+
+
+class Writer:
+    """Writer of the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it; deletes old checkpoints.
+
+    The state is copied when `save` is called and written by a thread. So training only waits for the copy,
+    and for the previous write if that has not ended. The checksum is written last: a file without one is not
+    a checkpoint. If the model is sharded, every process copies and writes its part of ``update-<n>.parts``.
+
+    Args:
+        directory: where to write.
+        keep: how many checkpoints to keep.
+        accumulate: batches of an update in each process.
+
+    Attributes:
+        saved: number of updates in the last checkpoint on disk, 0 if there is none.
+    """
+
+    def __init__(self, directory: Path, keep: int, accumulate: int = 1) -> None:
+        self._directory, self._keep, self.accumulate = directory, keep, accumulate
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._stage: Callable[[Any], Any] | None = None
+        self.saved = 0
+        for torn in directory.glob("update-*.tmp") if processes.rank() == 0 else ():
+            shutil.rmtree(torn) if torn.is_dir() else torn.unlink()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.wait()
+
+    def save(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+        """Copy the state and start to write it.
+
+        All processes must call this if the model is sharded, since each writes its part.
+
+        Raises:
+            OSError: the previous checkpoint could not be written.
+        """
+        arguments = (self.state(trainer, epoch_itr, run_key), trainer.get_num_updates())
+        # A daemon thread: an interrupted process ends at once, and a partial file is ignored.
+        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def state(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> Any:
+        """Return a copy of the whole state on the CPU, or of this process's part if the model is sharded.
+
+        It is valid until the next call.
+
+        Raises:
+            OSError: the previous checkpoint could not be written.
+        """
+        self.wait()
+        trainer.consolidate_optimizer()  # fairseq sets a field there that state_dict reads
+        state = trainer.state_dict()
+        state["extra_state"] |= {
+            "format": FORMAT,
+            "train_iterator": epoch_itr.position(),
+            "processes": processes.size(),
+            "batches_per_update": processes.size() * self.accumulate,
+            "code": source_version.described(),
+            "dtype": _dtype_of(trainer),
+            "run_key": json.dumps(run_key, sort_keys=True),
+        }
+        if not processes.is_sharded(trainer.get_model()):
+            return snapshot(state, {})
+        processes.beside(
+            sharded_state.NAME
+        )  # made here, since the writing threads of several processes may begin in any order
+        self._stage = self._stage or _stager()
+        return Divided.of(state, self._stage)
+
+    def wait(self) -> None:
+        """Wait until the saved state is on the disk.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _run(self, state: Any, num_updates: int) -> None:
+        try:
+            self.write(state, num_updates)
+        except BaseException as error:  # passed to the calling thread
+            self._error = error
+
+    def write(self, state: Any, num_updates: int) -> None:
+        """Write a state now and delete old ones; if the disk is full, skip it and report that.
+
+        Raises:
+            UserError: the disk is full, and `FULL_DISK_VARIABLE` says to stop then.
+            OSError: the state could not be written for another reason.
+        """
+        try:
+            put(self._directory / f"update-{num_updates:08d}", state)
+        except OSError as error:
+            if not has_no_room(error):
+                raise
+            free = shutil.disk_usage(self._directory).free
+            why = f"no room in {self._directory} for the checkpoint after {num_updates} updates: "
+            needed = state.num_bytes() if isinstance(state, Divided) else size_of(state)
+            why += f"{needed:,} bytes needed, {free:,} free"
+            if os.environ.get(FULL_DISK_VARIABLE) == "stop":
+                raise UserError(why, fix="free space there, and run the same command again") from None
+            if processes.rank() == 0:
+                say(f"xling: {why}; the training continues and tries again at the next one")
+            return
+        self.saved = num_updates
+        if processes.rank() > 0:
+            return
+        for old in sorted(self._directory.glob("update-*.sha256"))[: -self._keep]:
+            old.unlink()
+            old.with_suffix(".pt").unlink(missing_ok=True)
+            shutil.rmtree(old.with_suffix(PARTS), ignore_errors=True)
+
+
+def _stager() -> Callable[[Any], Any]:
+    """Return a function that copies tensors to the CPU, where it keeps the memory for the next call."""
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+    cuda = torch.cuda.is_available()
+    return DefaultStager(
+        StagingOptions(
+            use_pinned_memory=cuda,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=cuda,
+        )
+    ).stage
+
+
+def put(stem: Path, state: Any) -> None:
+    """Write what `Writer.state` returned as ``stem.pt``, or all processes together as ``stem.parts``.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    if isinstance(state, Divided):
+        state.write(stem)
+    else:
+        write_marked(stem.with_suffix(".pt"), state)
+
+
+def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
+    """Copy a value to the CPU, independent of further training.
+
+    Tensors that share memory also share it in the copy. Those of a sharded model are gathered.
+    """
+
+    def copied(_: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
+        if (key := sharded_state.memory_of(tensor)) not in seen:
+            gathered = tensor.full_tensor() if processes.is_part(tensor) else tensor
+            seen[key] = gathered.detach().to("cpu", copy=True)
+        return seen[key]
+
+    return sharded_state.with_tensors(value, copied)
+
+
+def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
+    """Return the training iterator at a position of `xling.training.reading.TrainIterator`.
+
+    Any number of processes share the rest of the epoch.
+    """
+    trainer.task.load_dataset("train")
+    trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
+    return trainer.get_train_iterator(where["epoch"], done=where["iterations_in_epoch"], place=where["place"])
+
+
+def branch_of(cfg: Any) -> Path | None:
+    """Return the file of the state that a run branches off, None if it does not."""
+    given = Path(cfg.branch)
+    if not given.is_dir() or given.suffix == PARTS:
+        return given if cfg.branch else None
+    parts = (given / STATE).with_suffix(PARTS)
+    return parts if cfg.branch and parts.is_dir() else given / STATE if cfg.branch else None
+
+
+def opened(path: Path) -> Any:
+    """Return a state for looking into it: its tensors are mapped into memory, or have only shapes."""
+    if path.suffix == PARTS:
+        return sharded_state.rest_of(path)[0]
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+
+
+def resume(
+    trainer: Any,
+    directory: Path,
+    run_key: dict[str, Any],
+    cfg: Any,
+    enter: Callable[[int], None] = lambda update: None,
+) -> tuple[Any, int]:
+    """Load the newest good checkpoint, if any, else the state of another run that ``cfg.branch`` names.
+
+    The content of a checkpoint is checked before anything is loaded; one with unexpected content is skipped
+    like a damaged one.
+
+    Args:
+        trainer: fresh, with the same settings in all processes.
+        directory: directory of the checkpoints.
+        run_key: ``config``, plain values, and ``data``, digests of content by path.
+        cfg: the settings that ``config`` was made from.
+        enter: called with the number of updates made before the data are opened.
+
+    Returns:
+        The training iterator at its saved position, and how many batches each process has in an update.
+
+    Raises:
+        UserError: the checkpoint has other settings or data or another format, its batches per update
+            are not possible with this number of processes, or none of several checkpoints can be read.
+    """
+    damaged, branch = [], branch_of(cfg)
+    for path in [*good_checkpoints(directory), *([branch] if branch else [])]:
+        # Not read: another model shape must not reach fairseq, which would stop with a traceback.
+        try:
+            state = opened(path)
+            extra = _extra_of(state, path)
+            accumulate = _compare(extra, run_key, cfg, path, path == branch)
+            _check_weights(state, trainer)
+        except UserError:
+            raise
+        except Exception as error:
+            damaged.append(f"{path.name}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}")
+            logger.warning(SOMETHING_ELSE, path)
+            continue
+        _tell_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
+        return _loaded(trainer, path, enter), accumulate
+    if damaged:
+        raise UserError(
+            f"no checkpoint in {directory} can be read: {'; '.join(damaged)}", fix="delete it to start again"
+        )
+    enter(0)
+    epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
+    trainer.lr_step(epoch_itr.epoch)
+    return epoch_itr, cfg.train.accumulate
+
+
+def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
+    """Load a checkpoint into the trainer and return the iterator at its position."""
+    try:
+        with _readable(path, trainer) as file:
+            where = trainer.load_checkpoint(str(file))["train_iterator"]
+        enter(trainer.get_num_updates())
+        epoch_itr = iterator_at(trainer, where)
+    except Exception as error:  # half of it may be loaded, so that no other one can be tried
+        told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {path.parent}") from error
+    trainer.lr_step(epoch_itr.epoch)
+    return epoch_itr
+
+
+@contextmanager
+def _readable(path: Path, trainer: Any) -> Iterator[Path]:
+    """Give fairseq this process's part of a divided state when it reads the returned file."""
+    if path.suffix != PARTS:
+        yield path
+        return
+    trainer.consolidate_optimizer()
+    own = dict[str, Tensor]()
+    sharded_state.with_tensors(trainer.state_dict(), own.__setitem__)
+    params = [param for group in trainer.optimizer.param_groups for param in group["params"]]
+    moments = {f"/last_optimizer_state/adamw/state/{number}": param for number, param in enumerate(params)}
+
+    def like(place: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
+        ours = own.get(place, moments.get(place.rpartition("/")[0]))
+        if ours is None or ours.shape != tensor.shape:
+            return torch.empty(tensor.shape, dtype=tensor.dtype)
+        return torch.empty_like(ours.detach(), dtype=tensor.dtype)
+
+    state, original = sharded_state.read(path, like), checkpoint_utils.load_checkpoint_to_cpu
+    checkpoint_utils.load_checkpoint_to_cpu = lambda *_, **__: state
+    try:
+        yield path / sharded_state.REST
+    finally:
+        checkpoint_utils.load_checkpoint_to_cpu = original
+
+
+def _dtype_of(trainer: Any) -> str:
+    """Return the dtype of the working weights of a trainer, for example ``bfloat16``."""
+    return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
+
+
+def _tell_precision(dtype: str, trainer: Any, path: Path) -> None:
+    if dtype != _dtype_of(trainer):
+        logger.warning(
+            "%s was written in %s, this machine continues in %s: the weights will differ from those of one run; "
+            "model.precision=fp32 or bf16 keeps it",
+            path, dtype, _dtype_of(trainer),
+        )  # fmt: skip
+
+
+def _extra_of(state: Any, path: Path) -> dict[str, Any]:
+    """Return our entries beside fairseq's state after checking their types."""
+    extra = state["extra_state"]
+    if isinstance(extra["format"], int) and extra["format"] != FORMAT:
+        raise UserError(
+            f"{path} has checkpoint format {extra['format']}",
+            f"{FORMAT}",
+            "continue with the version that wrote it",
+        )
+    wanted = {
+        "format": int,
+        "train_iterator": dict,
+        "processes": int,
+        "batches_per_update": int,
+        "code": str,
+        "run_key": str,
+    }
+    for name, kind in wanted.items():
+        if not isinstance(extra[name], kind):
+            raise TypeError(f"{name} is {type(extra[name]).__name__}")
+    where, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
+    if not isinstance(where["place"], dict) or not all(
+        isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)
+    ):
+        raise TypeError("a position is not a number")
+    if extra["batches_per_update"] < 1 or where["epoch"] < 1 or where["iterations_in_epoch"] < 0:
+        raise ValueError("a position is out of range")
+    return dict(extra)
+
+
+def _check_weights(state: dict[str, Any], trainer: Any) -> None:
+    """Check names and shapes of the weights, and that the optimiser's state has tensors."""
+    own, saved = _weights_of(trainer.get_model().state_dict()), _weights_of(state["model"])
+    if saved.keys() != own.keys():
+        raise ValueError(f"weights differ in name: {sorted(saved.keys() ^ own.keys())[:3]}")
+    for name, weight in own.items():
+        if not isinstance(saved[name], Tensor) or saved[name].shape != weight.shape:
+            raise ValueError(f"{name} has another shape")
+    if not isinstance(state["last_optimizer_state"], dict):
+        raise TypeError("the optimiser has no state")
+
+
+def _weights_of(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the weights without the objectives' own modules, which grow."""
+    return {name: weight for name, weight in state.items() if not name.startswith("extras.")}
+
+
+def _compare(
+    extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Path, branches: bool = False
+) -> int:
+    """Reject a checkpoint with other settings or data; return the batches of an update in each process.
+
+    More updates are allowed, and the same batches per update may come from another number of processes. A run that
+    ``branches`` off may also have the other settings of `FREE`.
+    """
+    saved = json.loads(extra["run_key"])
+    old, new = saved["config"], copy.deepcopy(run_key["config"])
+    given = {name: (digest,) for name, digest in sorted(run_key["data"].items())}  # as they were saved
+    if branches:
+        new["branch"] = old.get("branch", "")
+        new["train"] |= {name: old["train"][name] for name in FREE if name in old["train"]}
+        given = {name: digest for name, digest in given.items() if name != str(path)}
+    group, before = extra["batches_per_update"], old["train"]["updates"]
+    accumulate = new["train"]["accumulate"]
+    if accumulate == old["train"]["accumulate"] and group % processes.size() == 0:
+        accumulate = group // processes.size()
+    derived = accumulate != new["train"]["accumulate"] and any(
+        p.get("tokens") for p in new.get("phases", {}).values()
+    )
+    if derived or (new["train"].get("batch_warmup") and processes.size() != extra["processes"]):
+        raise UserError(
+            f"{path}: {extra['processes']} process(es) wrote it, {processes.size()} continue, with lengths in tokens",
+            f"{extra['processes']} process(es)" + (f", or train.accumulate={accumulate}" if derived else ""),
+        )
+    if accumulate * processes.size() != group:
+        raise UserError(
+            f"{path}: an update has {group} batches, {processes.size()} process(es) with"
+            f" train.accumulate={accumulate} would make {accumulate * processes.size()}",
+            f"a number of processes times train.accumulate that is {group}",
+        )
+    new["train"]["accumulate"] = old["train"]["accumulate"]
+    longer = new["train"]["updates"] > before
+    if longer:
+        new["train"]["updates"] = before
+    changed = differences((old, saved["data"]), (new, given), cfg)
+    if changed:
+        raise UserError(
+            f"{path} was made with other settings or data: {'; '.join(changed)}",
+            fix=f"give the old settings again, choose another out=, or delete {path.parent}",
+        )
+    if processes.rank() == 0:
+        _tell(extra, cfg, path, accumulate, before if longer else 0)
+    return int(accumulate)
+
+
+def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: int) -> None:
+    """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
+    if extra["code"] != source_version.described():
+        say(
+            f"xling: {path} was made by xling {extra['code']}, this is {source_version.described()}: the result may differ"
+        )
+    if accumulate != cfg.train.accumulate:
+        say(f"xling: an update keeps its {extra['batches_per_update']} batches: {processes.size()} x {accumulate}")
+    if before:
+        say(
+            f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate "
+            f"follows the schedule of {cfg.train.updates}, so the result is not that of one run of that length"
+        )

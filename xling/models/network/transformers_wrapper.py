@@ -1,0 +1,156 @@
+"""Adapter for encoders of transformers, for fine-tuning, evaluation and vectors, not for pre-training.
+
+The states are computed by the code of transformers. This module packs and unpacks texts and orders the rows
+of the embeddings as ours. transformers is imported only when such a model is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from xling.core.commands import extras
+from xling.core.errors import UserError
+from xling.models.network.attention import Attention, Runs
+from xling.models.network.encoder import EncoderConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+SETTINGS = "transformers"  # key of the ``config.json`` in a model file
+NAMES = {
+    "layers": ("num_hidden_layers", "n_layers"),
+    "dim": ("hidden_size", "dim", "emb_dim"),
+    "heads": ("num_attention_heads", "n_heads"),
+    "ffn_dim": ("intermediate_size", "hidden_dim"),
+    "max_positions": ("max_position_embeddings",),
+}
+"""Our names of sizes, each with its names in the configurations of transformers."""
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+
+
+def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
+    """Create the bare model of transformers that a ``config.json`` describes, with fresh weights.
+
+    Raises:
+        UserError: transformers is not installed, or does not know the model.
+    """
+    try:
+        from transformers import AutoConfig, AutoModel
+    except ImportError:
+        raise extras.missing("transformers", "this model", "hub") from None
+    told = dict(settings)
+    if dropout is not None:
+        told |= {name: dropout for name in DROPOUTS if name in told}
+    try:
+        config = AutoConfig.for_model(told.pop("model_type"), **told)
+        return AutoModel.from_config(config)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"transformers cannot build an encoder from its settings: {error}", fix="copy config.json again"
+        ) from None
+
+
+def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
+    """Return the sizes of a model under our names.
+
+    Raises:
+        UserError: its settings lack one of them.
+    """
+    if "emb_dim" in settings:  # XLM
+        settings = {**settings, "hidden_dim": 4 * settings["emb_dim"]}
+    sizes: dict[str, Any] = {
+        ours: next((settings[n] for n in theirs if n in settings), None) for ours, theirs in NAMES.items()
+    }
+    if lost := [name for name, value in sizes.items() if not isinstance(value, int)]:
+        raise UserError(
+            f"config.json of {settings.get('model_type')} does not say {', '.join(lost)}", fix="copy it again"
+        )
+    return EncoderConfig(**sizes)
+
+
+class ForeignEncoder(nn.Module):
+    """An encoder of transformers on packed batches.
+
+    Args:
+        settings: its ``config.json``.
+        vocab_size: rows of the embeddings in our order.
+        dropout: dropout of its layers in training; None for its own.
+    """
+
+    langs = segments = relative = invertible = None
+
+    def __init__(self, settings: Mapping[str, Any], vocab_size: int, dropout: float | None = None) -> None:
+        super().__init__()
+        self.settings, self.cfg = dict(settings), shape_of(settings)
+        self.body = body_of(settings, dropout)
+        own = self.body.get_input_embeddings()
+        self.tokens = nn.Embedding(vocab_size, own.weight.shape[1])
+        self.body.set_input_embeddings(self.tokens)
+        table = next((m for n, m in self.body.named_modules() if n.endswith("position_embeddings")), None)
+        padding = getattr(table, "padding_idx", None)
+        if padding is not None:  # RoBERTa's positions start after that of the padding
+            self.cfg = replace(self.cfg, max_positions=self.cfg.max_positions - padding - 1)
+        self._takes_sides = int(settings.get("type_vocab_size") or 0) > 1
+
+    @property
+    def layers(self) -> range:
+        """Indices of the layers of the imported model."""
+        return range(self.cfg.layers)
+
+    def forward(
+        self,
+        src_tokens: Int[Tensor, " tokens"],
+        positions: Int[Tensor, " tokens"],
+        runs: Runs,
+        layer: int | None = None,
+        segments: Int[Tensor, " tokens"] | None = None,
+        **_: Any,
+    ) -> Float[Tensor, "tokens dim"]:
+        """Compute hidden states (N, D) of a packed batch; see `xling.models.network.encoder.Encoder.forward`."""
+        words = self.tokens(src_tokens)
+        return self.contextualise(words, positions, Attention(runs), None, layer, segments)
+
+    def contextualise(
+        self,
+        words: Float[Tensor, "tokens dim"],
+        positions: Int[Tensor, " tokens"],
+        how: Attention,
+        langs: Int[Tensor, " tokens"] | None = None,
+        layer: int | None = None,
+        segments: Int[Tensor, " tokens"] | None = None,
+    ) -> Float[Tensor, "tokens dim"]:
+        """Compute hidden states (N, D) of word vectors (N, D).
+
+        Languages and positions are handled by the model itself.
+        """
+        lengths = [length for count, length in how.runs for _ in range(count)]
+        padded = nn.utils.rnn.pad_sequence(list(words.split(lengths)), batch_first=True)
+        sizes = torch.tensor(lengths, device=words.device)
+        seen = torch.arange(padded.shape[1], device=words.device) < sizes[:, None]
+        sides = {}
+        if self._takes_sides and segments is not None:
+            parts = list(segments.split(lengths))
+            sides["token_type_ids"] = nn.utils.rnn.pad_sequence(parts, batch_first=True)
+        output = self.body(
+            inputs_embeds=padded, attention_mask=seen.long(), output_hidden_states=layer is not None, **sides
+        )
+        states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
+        return states[seen]
+
+
+class ForeignModel(nn.Module):
+    """Model without an LM head that wraps an encoder of transformers where our pre-trained models are expected.
+
+    Args:
+        settings, vocab_size, dropout: see `ForeignEncoder`.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], vocab_size: int, dropout: float | None = None) -> None:
+        super().__init__()
+        self.encoder = ForeignEncoder(settings, vocab_size, dropout)
+        self.cfg = self.encoder.cfg

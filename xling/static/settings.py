@@ -1,0 +1,108 @@
+"""Settings of ``xling pretrain static``, which load without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.static.shape import StaticConfig
+
+SOURCE_SHARES = {
+    "bible": 0.45, "seed": 0.2, "mafand": 0.12, "nli": 0.08, "multi30k": 0.05, "dictionary": 0.05, "indian": 0.02,
+    "stories": 0.02, "udhr": 0.01,
+}  # fmt: skip
+
+MASS = {
+    "bible": 0.1, "seed": 0.3, "multi30k": 0.15, "mafand": 0.5, "nli": 0.5, "indian": 0.5, "stories": 0.5, "udhr": 0.1,
+    "dictionary": 0.02,
+}  # fmt: skip
+"""Default weights: verses recur in sixty languages, captions are similar, dictionary entries are short rows."""
+
+
+@dataclass(frozen=True)
+class LatentConfig:
+    """Settings of `latent_table`, or an encoder to use instead.
+
+    Attributes:
+        encoder: output of ``xling pretrain static`` with the same ``model.*`` to train further; latent
+            vectors are not computed then.
+        rounds: rounds of subspace iteration; 0 starts from a random table instead.
+        fit_rounds: iterations of conjugate gradients.
+        ridge: strength of the ridge penalty, relative to the median weight of a feature.
+        mass: weight of a text by source, 1 by default; a row weighs as much as its texts together.
+    """
+
+    encoder: Path | None = None
+    rounds: int = 3
+    fit_rounds: int = 5
+    ridge: float = 0.3
+    mass: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class StaticTraining:
+    """Settings of ``xling pretrain static``.
+
+    Attributes:
+        data: output of ``xling corpus nway``.
+        out: directory to publish.
+        minutes: wall time of the updates, with ``updates=0``; the learning rate falls to zero over it. 0
+            keeps the latent vectors unchanged.
+        updates: number of updates instead; then a resumed run ends in the same weights.
+        shares: share of the rows by source; the other sources share the rest evenly. Within a source a set of
+            aligned files counts by the square root of its rows.
+        start: latent vectors, or an encoder, to start from.
+        rows: rows of one update.
+        run_of_rows: rows that are drawn together, one after the other in their source. Those of a chapter are hard
+            negatives for each other.
+        english: share of the rows with three or more languages in which one side is English.
+        drop: share of the words of a text that are dropped.
+        lr: initial learning rate.
+        temperature: temperature of the softmax over the rows.
+        margin: subtracted from the similarity of a row's own translation.
+        seed: seed of the table and of the batches.
+        save_minutes: minutes between saved states from which a stopped run continues.
+        model: shape of the encoder.
+    """
+
+    data: Path
+    out: Path
+    minutes: float = 20.0
+    updates: int = 0
+    shares: dict[str, float] = field(default_factory=lambda: dict(SOURCE_SHARES))
+    start: LatentConfig = field(default_factory=LatentConfig)
+    rows: int = 1024
+    run_of_rows: int = 1
+    english: float = 1.0
+    drop: float = 0.1
+    lr: float = 0.02
+    temperature: float = 0.05
+    margin: float = 0.2
+    seed: int = 1
+    save_minutes: float = 2.0
+    model: StaticConfig = field(default_factory=StaticConfig)
+
+    def __post_init__(self) -> None:
+        """Reject invalid settings.
+
+        Raises:
+            UserError: a setting out of range.
+        """
+        if self.updates < 0 or self.minutes < 0:
+            raise UserError(f"minutes={self.minutes} updates={self.updates}", "numbers from 0")
+        if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):
+            raise UserError(
+                "minutes=0 updates=0 would learn nothing", "one of them above 0, or start.rounds above 0"
+            )
+        for name, low, high in (("english", 0, 1), ("drop", 0, 0.9)):
+            if not low <= getattr(self, name) <= high:
+                raise UserError(f"{name}={getattr(self, name)}", f"{low} to {high}")
+        for name in ("lr", "temperature", "save_minutes"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name}={getattr(self, name)}", "more than 0")
+        if self.rows < 2:
+            raise UserError(f"rows={self.rows}", "at least 2: the other rows are the negatives")
+        if not 1 <= self.run_of_rows <= self.rows:
+            raise UserError(f"run_of_rows={self.run_of_rows}", f"1 to {self.rows}, the rows of an update")

@@ -1,0 +1,47 @@
+"""Shape of a static encoder, without torch, so that a stage's settings load quickly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xling.core.settings import ranges
+from xling.core.settings.ranges import Range, ranged
+from xling.text.words import features
+
+_MORE = Range(above=0, words="more than 0")
+
+
+def _whole(least: int, most: int) -> Range:
+    return Range(least, most, words=f"a whole number from {least} to {most}")
+
+
+@dataclass(frozen=True)
+class StaticConfig:
+    """Shape of the encoder.
+
+    Attributes:
+        dim: size of the vectors.
+        bits: the table has ``2 ** bits`` rows.
+        smooth: a in the weight a / (a + share) of a word.
+        sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
+            numbers that no training text contains. 0 for none.
+        sketch_weight: length of the sketch relative to the learned vector.
+        features: version of the word features, `xling.text.words.features.VERSION`; no other value is valid.
+    """
+
+    dim: int = ranged(192, _whole(1, 4096))
+    bits: int = ranged(19, _whole(1, 26))
+    smooth: float = ranged(5e-3, _MORE)
+    sketch: int = ranged(384, _whole(0, 4096))
+    sketch_weight: float = ranged(0.4, _MORE)
+    features: int = ranged(
+        features.VERSION, Range(features.VERSION, features.VERSION, words=f"only {features.VERSION}")
+    )
+
+    def __post_init__(self) -> None:
+        """Reject settings without a valid table.
+
+        Raises:
+            UserError: a setting out of range.
+        """
+        ranges.check(self)

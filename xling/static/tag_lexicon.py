@@ -1,0 +1,124 @@
+"""Lexicon of tags: how often each spelling has each type of tag, as a feature of a tagger.
+
+A frozen encoder gives a rare name a vector that says little. The lexicon remembers names and words of the tagged
+texts and of texts with projected tags. Spellings are romanised, so a name is found in other scripts too: once
+by its Latin letters and once by its consonants.
+
+Sources: tags of word types from projection: Täckström et al. 2013, Token and type constraints for cross-lingual
+part-of-speech tagging. Other occurrences of a name: Ratinov and Roth 2009, Design challenges and misconceptions
+in named entity recognition, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xling.static.tag_projection import OUTSIDE, types_of
+from xling.text.words.features import MIN_SKELETON
+from xling.text.words.han import simplified
+from xling.text.words.romanise import romanise, skeleton
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64
+
+PRIOR = 0.5
+"""Added to the number of occurrences: a spelling that was seen once has shares below 1."""
+
+
+class TagLexicon:
+    """Counts of tag types by spelling.
+
+    Args:
+        labels: tags; B- and I- of a name are one type.
+        texts: words with their tags; other tags than ``labels`` are ignored.
+    """
+
+    def __init__(
+        self, labels: Sequence[str], texts: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
+    ) -> None:
+        self._types, self._index = types_of(labels)
+        self._features = [i for i, name in enumerate(self._types) if name != OUTSIDE]
+        self._keys: dict[str, int] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        # The last row is that of spellings without a key, -1, and stays zero.
+        self._counts = np.zeros((1, len(self._types)), np.float32)
+        self.add([words for words, _ in texts], [self.shares(tags) for _, tags in texts])
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a word: for both spellings one per type, without words outside of names."""
+        return 2 * len(self._features)
+
+    def shares(self, tags: Sequence[str]) -> Float32[np.ndarray, "words types"]:
+        """Return 1 at the type of each tag, (num_words, types); zeros for other tags."""
+        shares = np.zeros((len(tags), len(self._types)), np.float32)
+        for row, tag in zip(shares, tags, strict=True):
+            if tag in self._index:
+                row[self._index[tag]] = 1
+        return shares
+
+    def of_types(self, probabilities: Float32[np.ndarray, "_ labels"]) -> Float32[np.ndarray, "_ types"]:
+        """Return the probabilities of the types from those of the labels, (num_words, types)."""
+        types = np.eye(len(self._types), dtype=np.float32)[list(self._index.values())]
+        return np.asarray(probabilities @ types)
+
+    def add(self, texts: Sequence[Sequence[str]], shares: Sequence[Float32[np.ndarray, "_ types"]]) -> None:
+        """Count the words of some texts.
+
+        Args:
+            texts: words.
+            shares: probabilities of the types of the words of each text, (num_words, types).
+        """
+        if not texts:
+            return
+        places = np.concatenate([self._lookup(words, new=True) for words in texts])
+        counts = np.zeros((len(self._keys) + 1, len(self._types)), np.float32)
+        counts[: len(self._counts) - 1] = self._counts[:-1]
+        amounts = np.concatenate(shares)
+        for column in places.T:
+            is_key = column >= 0
+            np.add.at(counts, column[is_key], amounts[is_key])
+        self._counts = counts
+
+    def features(
+        self, words: Sequence[str], own: Float32[np.ndarray, "words types"] | None = None
+    ) -> Float32[Tensor, "words features"]:
+        """Return the share of each type among the occurrences of each word's spellings.
+
+        Args:
+            words: words of a text.
+            own: what this text added, to be left out: else a tagger learns to copy the tag that it has to predict.
+
+        Returns:
+            float32 (num_words, dim); zeros for a new spelling.
+        """
+        sides = []
+        for column in self._lookup(words).T:
+            counts = self._counts[column]
+            if own is not None:
+                counts = np.maximum(counts - (column[:, None] == column) @ own, 0)
+            sides.append((counts / (counts.sum(1, keepdims=True) + PRIOR))[:, self._features])
+        return torch.from_numpy(np.concatenate(sides, 1).astype(np.float32))
+
+    def _lookup(self, words: Sequence[str], new: bool = False) -> Int64[np.ndarray, "words 2"]:
+        """Return the row in the counts of both spellings of each word; -1 for a spelling that was never counted."""
+        return np.array([self._spellings(word, new) for word in words], np.int64).reshape(-1, 2)
+
+    def _spellings(self, word: str, new: bool) -> tuple[int, int]:
+        if word in self._places:
+            return self._places[word]
+        roman = romanise(word.lower()) or simplified(word.lower())
+        consonants = skeleton(roman) if roman[:1].isalpha() else ""
+        keys = [f"W{roman}", f"S{consonants}" if len(consonants) >= MIN_SKELETON else ""]
+        if new:
+            for key in filter(None, keys):
+                self._keys.setdefault(key, len(self._keys))
+        first, second = (self._keys.get(key, -1) for key in keys)
+        if new:
+            self._places[word] = first, second
+        return first, second

@@ -1,0 +1,82 @@
+"""Adapter that gives any tokenizer of transformers the interface of a SentencePiece model.
+
+Ids use SentencePiece's numbering, as in `xling.text.tokenizers.wordpiece`, so that code that adds one to them works here
+too (`xling.text.vocab`). The file stores the tokenizer of `tokenizers` unchanged, with its id for each of our
+ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from xling.core.errors import UserError
+from xling.text.tokenizers import moses
+from xling.text.tokenizers.wordpiece import WORD_START, WordPieceProcessor
+
+MOSES = "moses"  # key of the settings of `xling.text.tokenizers.moses.MosesTokenizer` in the place of a tokenizer
+SPACE = "\u0120"
+"""Marker of a word's start in byte-level vocabularies."""
+
+
+def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
+    """Write the tokenizer of an imported model, with the order of our ids.
+
+    Args:
+        path: file to write.
+        tokenizer: the text of its ``tokenizer.json``, or of `MOSES` with its settings.
+        order: the tokenizer's id for each of our ids: begin, padding, end, unknown, the pieces, mask.
+    """
+    path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
+
+
+def _loaded(told: dict[str, Any]) -> tuple[Any, bool]:
+    """Return a stored tokenizer, and whether its pieces are WordPiece's."""
+    if MOSES in told:
+        return moses.MosesTokenizer(told[MOSES]), False
+    tokenizer = Tokenizer.from_str(json.dumps(told))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer, json.loads(tokenizer.to_str())["model"].get("type") == "WordPiece"
+
+
+class ForeignProcessor(WordPieceProcessor):
+    """A stored tokenizer with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
+
+    Args:
+        path: file that `write` wrote.
+
+    Raises:
+        UserError: the file is damaged, or the tokenizer needs a package that is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            self._tokenizer, self._is_wordpiece = _loaded(told["tokenizer"])
+            self._order = [int(number) for number in told["order"]]
+        except UserError:
+            raise
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise UserError(f"{path} is damaged: {error}", fix="import the model again") from None
+        self._ours = {theirs: max(0, ours - 1) for ours, theirs in reversed(list(enumerate(self._order)))}
+        self._ours[self._order[3]] = 0
+
+    def _number_of(self, stored: int) -> int:
+        return self._ours.get(stored, 0)
+
+    def _stored_id(self, number: int) -> int:
+        return self._order[number + 1]
+
+    def get_piece_size(self) -> int:
+        """Return the number of ids, including the three specials."""
+        return len(self._order) - 2
+
+    def _marked(self, name: str) -> str:
+        if self._is_wordpiece:
+            return super()._marked(name)
+        return WORD_START + name[1:] if name.startswith(SPACE) else name.removesuffix(moses.END)

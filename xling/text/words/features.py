@@ -1,0 +1,111 @@
+"""Hashed features of words: the word, its character n-grams, its Latin spelling and its consonants.
+
+Nothing is learned here, so any language in any script has features. An unseen word shares most of its
+features with related words. Scripts without spaces between words are read in windows: each character with the
+ones after it. Chinese characters are compared in their simplified form.
+
+Source: character n-grams of words and hashing: Bojanowski et al. 2017, Enriching word vectors with subword
+information.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xling.text.words.han import simplified
+from xling.text.words.romanise import romanise, skeleton
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt32
+
+VERSION = 3
+"""Version of the features. Hashes and vectors of one version cannot be used with those of another."""
+MIN_GRAM, MAX_GRAM = 3, 5
+ROMAN_GRAMS = (3, 4)
+MIN_SKELETON = 3
+WINDOW = "\x01"
+"""Prefix of a token that is a window of characters instead of a word."""
+
+_HAN_WINDOW, _OTHER_WINDOW = 2, 3
+_NO_SPACE = "぀-ゟ㐀-䶿一-鿿豈-﫿\u0e00-\u0eff\u1000-\u109fក-\u17ff"
+_MARKS = "".join(
+    f"{chr(first)}-{chr(last)}"
+    for first, last in (
+        (0x300, 0x36F), (0x591, 0x5C7), (0x610, 0x61A), (0x64B, 0x65F), (0x670, 0x670), (0x900, 0x903),
+        (0x93A, 0x94F), (0x962, 0x963), (0x981, 0x983), (0x9BC, 0x9CD), (0xA01, 0xA03), (0xA3C, 0xA4D),
+        (0xA70, 0xA71), (0xA81, 0xA83), (0xABC, 0xACD), (0xB01, 0xB03), (0xB3C, 0xB57), (0xB82, 0xB82),
+        (0xBBE, 0xBCD), (0xC00, 0xC03), (0xC3C, 0xC56), (0xC81, 0xC83), (0xCBC, 0xCD6), (0xD00, 0xD03),
+        (0xD3E, 0xD4D), (0x200C, 0x200D),
+    )
+)  # fmt: skip
+_WORD = re.compile(
+    rf"[{_NO_SPACE}]|[^\W\d_{_NO_SPACE}](?:[^\W_{_NO_SPACE}]|[{_MARKS}'’ʼʻ-ʽ]|-(?=[^\W\d_]))*|\d+|[^\w\s]"
+)
+_RUN = re.compile(rf"[{_NO_SPACE}]+|[^{_NO_SPACE}]+")
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words and punctuation marks of ``text`` in order, case kept.
+
+    Windows (see `WINDOW`) without spaces.
+    """
+    pieces: list[str] = []
+    for run in _RUN.findall(unicodedata.normalize("NFC", text.replace(WINDOW, " "))):
+        if not is_unspaced(run):
+            pieces += _WORD.findall(run)
+            continue
+        width = _OTHER_WINDOW if "\u0e00" <= run[0] <= "\u17ff" else _HAN_WINDOW
+        pieces += [WINDOW + run[i : i + width] for i in range(len(run))]
+    return pieces
+
+
+def is_unspaced(text: str) -> bool:
+    """Return whether ``text`` begins with a character of a script without spaces between words."""
+    return bool(re.match(f"[{_NO_SPACE}]", text))
+
+
+def features(token: str) -> list[str]:
+    """Return the sorted, lower-case features of a token; equal tokens have equal features.
+
+    A window has its prefixes of every length, in simplified characters. A word has itself and its n-grams of
+    `MIN_GRAM` to `MAX_GRAM` characters including word boundaries, and the same for its Latin spelling if that
+    differs; Hangul has n-grams of 1 to 3 syllables. A number has those of its western digits. Katakana, which
+    writes names and loan words, is read as words.
+    """
+    token = token.lower()
+    if token.startswith(WINDOW):
+        token = simplified(token)
+        return sorted(token[:end] for end in range(2, len(token) + 1))
+    hangul = "가" <= token[0] <= "힣"
+    sizes = range(1, 4) if hangul else range(MIN_GRAM, MAX_GRAM + 1)
+    parts = {f"W{token}", *_grams(token, sizes)}
+    if token.isdecimal():
+        number = _western(token)
+        return sorted({f"W{number}", *_grams(number, sizes)})
+    if token[0].isalpha():
+        roman = romanise(token)
+        if roman and roman != token:
+            parts |= {f"W{roman}", *_grams(roman, ROMAN_GRAMS)}
+        if len(consonants := skeleton(roman)) >= MIN_SKELETON:
+            parts.add(f"S{consonants}")
+    return sorted(parts)
+
+
+def hashed(token: str) -> UInt32[np.ndarray, " features"]:
+    """Return the 32-bit hashes of `features`, uint32 (num_features,); a table of n rows takes them modulo n."""
+    return np.array([zlib.crc32(feature.encode()) for feature in features(token)], dtype=np.uint32)
+
+
+def _western(number: str) -> str:
+    """Convert a number in any script to the digits 0 to 9."""
+    return "".join(str(unicodedata.decimal(digit)) for digit in number)
+
+
+def _grams(word: str, sizes: range | tuple[int, ...]) -> set[str]:
+    bordered = f"<{word}>"
+    return {bordered[i : i + n] for n in sizes for i in range(len(bordered) - n + 1)}

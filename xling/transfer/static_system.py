@@ -1,0 +1,336 @@
+"""Adapter of static encoders as systems under test: heads on fixed vectors.
+
+See `xling.static.heads` and `xling.static.tagger`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.sampling import rng
+from xling.static import encoder_files
+from xling.static.heads import (
+    MAX_VOTERS,
+    Neighbours,
+    averaged,
+    logistic,
+    network,
+    pair_features,
+    rescaled,
+    text_features,
+)
+from xling.static.linked_words import LinkedWords
+from xling.static.matching import matched
+from xling.static.tag_lexicon import TagLexicon
+from xling.static.tag_projection import projected
+from xling.static.tagger import Tagged, tagger
+from xling.static.vectors import StaticEncoder, unit
+from xling.text.files.word_alignments import Linked, read
+from xling.transfer.encode import Row, is_soft, shares_of
+from xling.transfer.task import TASKS, TaskShape
+from xling.transfer.tasks.classify import Classify
+from xling.transfer.tasks.intent_slots import INTENT, IntentSlots
+from xling.transfer.tasks.pair import Pair
+from xling.transfer.tasks.tag import Tag
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64
+
+STRENGTHS = (0.5, 1.0, 2.0)
+"""Strengths of logistic regression: each gives a checkpoint, and the source language's dev rows choose one. None is
+strong, since the vectors of other languages are noisier than those that it is fitted on."""
+VOTES = (0.0, 1.0)
+"""Weights of the votes of labelled texts, of which the dev rows choose one too."""
+SOFT_VOTES = (0.5,)
+"""The same for texts of which a teacher gave probabilities: dev rows with a teacher's labels cannot choose it. It was
+chosen on training rows of SIB-200 in Bulgarian, Hindi and Arabic (`docs/results.d/papers.md`)."""
+INTENT_STRENGTH, INTENT_VOTES = 2.0, 0.3
+"""Strength and weight with many classes of few rows."""
+SWITCHED = 9
+"""Copies of the rows of a slot tagger with words in other languages, if ``project`` names linked texts."""
+
+
+@dataclass(frozen=True)
+class Both:
+    """The two heads for intents and slots."""
+
+    intent: Neighbours
+    slots: Tagged
+
+
+class StaticBackend:
+    """A static encoder, or a control with the same shape and a fresh table.
+
+    Args:
+        ckpt: directory of `xling pretrain static`.
+        name: name in tables.
+        random_init: use a fresh table, as a control.
+    """
+
+    def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
+        self.name, self.seeded = name, True
+        self.digest = manifest.digest(ckpt)
+        self._ckpt, self._random_init = ckpt, random_init
+        self._encoder: StaticEncoder | None = None
+        self._pairs: dict[int, Tensor] = {}
+        self._votes: dict[int, Tensor] = {}
+        self._links: dict[Path, list[Linked]] = {}
+        self._fitted: dict[int, tuple[Any, list[Any]]] = {}
+
+    @property
+    def encoder(self) -> StaticEncoder:
+        """The encoder, loaded on first use."""
+        if self._encoder is None:
+            self._encoder = encoder_files.load(self._ckpt, self._random_init)
+        return self._encoder
+
+    def fit(
+        self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
+    ) -> list[Any]:
+        """Fit candidate heads: for classes one per strength and weight of the votes, else one.
+
+        Raises:
+            UserError: there is no head for the suite's task, or there are no rows.
+        """
+        head = _head_of(suite)
+        if not train:
+            raise UserError(f"{suite.name}: no training rows", fix="check the training split")
+        labels = TASKS[suite.task].labels_of(suite, train)
+        rows = hashlib.sha256("\n".join(repr((row.fields, row.label)) for row in train).encode()).digest()
+        asked = (head, tuple(labels), suite.scheme, rows, cfg)
+        # Suites that train on the same rows (PAN-X, UNER, MasakhaNER) share their heads.
+        if cfg.seed not in self._fitted or self._fitted[cfg.seed][0] != asked:
+            self._fitted[cfg.seed] = asked, head.fit(self, suite, train, labels, cfg)
+        return self._fitted[cfg.seed][1]
+
+    def features_of_pairs(self, rows: Sequence[Row]) -> Float32[Tensor, "pairs features"]:
+        """Return the features of pairs of one language, computed once for all seeds."""
+        key = hash(tuple(pairs := [(row.fields["text_a"], row.fields["text_b"]) for row in rows]))
+        if key not in self._pairs:
+            self._pairs[key] = rescaled(pair_features(self.encoder, pairs))
+        return self._pairs[key]
+
+    def linked(self, folder: Path) -> list[Linked]:
+        """Return the aligned texts, read once."""
+        if folder not in self._links:
+            self._links[folder] = read(folder)
+        return self._links[folder]
+
+    def average(self, checkpoints: Sequence[Any]) -> Any:
+        """Average the weights of the heads."""
+        if isinstance(checkpoints[0], Both):
+            return Both(averaged([c.intent for c in checkpoints]), averaged([c.slots for c in checkpoints]))
+        return averaged(checkpoints)
+
+    def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
+        """Return one answer per row, in the form of the suite's labels; the rows are of one language."""
+        return _head_of(suite).predict(self, checkpoint, rows)
+
+    def probabilities(
+        self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str
+    ) -> Float32[np.ndarray, "rows labels"]:
+        """Return the probability of each label for single texts of one language, (rows, labels)."""
+        return np.asarray(self.likely(checkpoint, [row.fields["text"] for row in rows]).numpy())
+
+    def likely(self, checkpoint: Neighbours, texts: Sequence[str]) -> Float32[Tensor, "texts labels"]:
+        """Return the probability of each class; votes are computed once for all strengths, weights and seeds."""
+        key = hash((checkpoint.texts, checkpoint.classes, checkpoint.shares, tuple(texts)))
+        if key not in self._votes:
+            with torch.inference_mode():
+                self._votes[key] = checkpoint.log_votes(texts)
+        return checkpoint.probabilities(texts, self._votes[key])
+
+    def classes(self, checkpoint: Neighbours, texts: Sequence[str]) -> list[str]:
+        """Return the most likely class of each text; the texts are of one language."""
+        return [checkpoint.labels[i] for i in self.likely(checkpoint, texts).argmax(1).tolist()]
+
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
+        """Compute sentence vectors of length 1, float32 (num_texts, dim).
+
+        Raises:
+            UserError: another layer than the only one, or another pooling than the mean.
+        """
+        if layer not in (-1, 0) or pooling != "mean":
+            raise UserError(
+                f"layer={layer} pooling={pooling}", "layer=-1 pooling=mean: a static encoder has no layers"
+            )
+        with torch.inference_mode():
+            return np.asarray(unit(self.encoder.sentences(texts)).numpy())
+
+    def matched(
+        self, src: Sequence[str], tgt: Sequence[str], candidates: Int64[np.ndarray, "src depth"]
+    ) -> Float32[np.ndarray, "src depth"]:
+        """Return how well the words of each text match those of its candidates (`xling.static.matching`)."""
+        with torch.inference_mode():
+            return matched(self.encoder, src, tgt, candidates)
+
+
+class Head(Protocol):
+    """Interface of a head: fitting and prediction for the rows of one task."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """Fit the heads of a task, from which the dev rows choose."""
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """Return one answer per row; the rows are of one language."""
+
+
+class Classes:
+    """Logistic regression on the vector of a text, and votes of the labelled texts."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """Fit a classifier for each value of `STRENGTHS`, and combine it with each weight of `VOTES`."""
+        texts, classes = [row.fields["text"] for row in train], [row.label for row in train]
+        # Rows with a teacher's labels are of another language than rows that are learned beside them.
+        of_teacher = np.array([is_soft(row) for row in train])
+        places = [np.flatnonzero(side) for side in (~of_teacher, of_teacher) if side.any()]
+        sides = [text_features(backend.encoder, [texts[i] for i in place.tolist()]) for place in places]
+        features = torch.cat(sides)[torch.from_numpy(np.argsort(np.concatenate(places)))]
+        voters = sorted(rng("static votes", cfg.seed).permutation(len(train))[:MAX_VOTERS].tolist())
+        chosen = tuple(texts[i] for i in voters), tuple(classes[i] for i in voters)
+        soft = np.stack([shares_of(row, labels) for row in train]) if of_teacher.any() else None
+        shares = None if soft is None else torch.from_numpy(soft)
+        parts = (
+            () if soft is None else tuple(tuple(soft[i].tolist()) if of_teacher[i] else () for i in voters)
+        )
+        fitted = [logistic(features, classes, labels, strength, shares) for strength in STRENGTHS]
+        weights = VOTES if soft is None else SOFT_VOTES
+        return [
+            Neighbours(backend.encoder, each, *chosen, weight, parts) for weight in weights for each in fitted
+        ]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """Return the most likely class of each row."""
+        return list(backend.classes(checkpoint, [row.fields["text"] for row in rows]))
+
+
+class Pairs:
+    """A small network on the unmatched words of two texts."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """Fit a network on the features of text pairs."""
+        features = backend.features_of_pairs(train)
+        return [network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """Return the most likely class of each row."""
+        return list(checkpoint.predict(backend.features_of_pairs(rows)))
+
+
+class Tags:
+    """A tagger, also trained on projected tags if ``project`` names aligned texts."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """Fit a tagger of words; projected tags may add to the rows."""
+        sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
+        spans, encoder = bool(suite.scheme), backend.encoder
+        lexicon = TagLexicon(labels, _different(sentences, tags))
+        first = tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
+        if not cfg.project:
+            return [first]
+        pairs = backend.linked(cfg.project)
+        sources = list(dict.fromkeys(pair.src for pair in pairs))
+        scores = dict(zip(sources, first.log_probabilities(sources), strict=True))
+        more = projected(pairs, scores, labels)
+        lexicon = TagLexicon(labels, [*_different(sentences, tags), *more])
+        lexicon.add(sources, [lexicon.of_types(np.exp(scores[words])) for words in sources])
+        return [tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """Return the tags of the words of each row."""
+        return list(checkpoint.predict([row.fields["tokens"] for row in rows]))
+
+
+class IntentsSlots:
+    """A classifier of the text and a tagger of its words.
+
+    If ``project`` names linked texts, the tagger also learns from rows with words in other languages.
+    """
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """Fit a classifier of intents and a tagger of slots."""
+        sentences = [row.fields["tokens"] for row in train]
+        intents = [label.removeprefix(INTENT) for label in labels if label.startswith(INTENT)]
+        slots = [label for label in labels if not label.startswith(INTENT)]
+        texts, classes = tuple(map(" ".join, sentences)), tuple(row.label[0] for row in train)
+        features = text_features(backend.encoder, texts)
+        fitted = logistic(features, classes, intents, INTENT_STRENGTH)
+        intent = Neighbours(backend.encoder, fitted, texts, classes, INTENT_VOTES)
+        tags, epochs = [row.label[1] for row in train], cfg.epochs
+        if cfg.project:
+            words = LinkedWords([word for words in sentences for word in words], backend.linked(cfg.project))
+            draw = rng("static switched", cfg.seed)
+            switched = [words.replaced(text, draw) for _ in range(SWITCHED) for text in sentences]
+            sentences, tags = [*sentences, *switched], tags * (1 + SWITCHED)
+            epochs = math.ceil(4 * epochs / (1 + SWITCHED))
+        lexicon = TagLexicon(slots, _different(sentences, tags))
+        # A few hundred rows teach the spelling of their words; the sketch of an unknown word would be noise.
+        encoder = backend.encoder.without_sketch()
+        tag = tagger(encoder, lexicon, sentences, tags, slots, epochs, cfg.seed, True)
+        return [Both(intent, tag)]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """Return intent and tags of each row."""
+        sentences = [row.fields["tokens"] for row in rows]
+        intents = backend.classes(checkpoint.intent, list(map(" ".join, sentences)))
+        slots = checkpoint.slots.predict(sentences)
+        return [[intent, tags] for intent, tags in zip(intents, slots, strict=True)]
+
+
+HEADS: dict[str, type[Head]] = {
+    Classify.name: Classes,
+    Pair.name: Pairs,
+    Tag.name: Tags,
+    IntentSlots.name: IntentsSlots,
+}
+"""Head of each supported task."""
+
+
+def _different(
+    sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return each tagged sentence once: a lexicon leaves one copy of it out while the tagger learns from it."""
+    return list(dict.fromkeys((tuple(w), tuple(t)) for w, t in zip(sentences, tags, strict=True)))
+
+
+def _head_of(suite: TaskShape) -> type[Head]:
+    if suite.task not in HEADS:
+        raise UserError(
+            f"{suite.name} has rows that a static encoder cannot answer",
+            f"suites of these tasks: {', '.join(HEADS)}",
+            "see xling eval list",
+        )
+    return HEADS[suite.task]

@@ -1,0 +1,88 @@
+"""Training of a translation model, from scratch or from a checkpoint, scored with sacreBLEU: ``xling finetune mt``.
+
+Training is `xling.training.train` on the objective ``translation`` (several directions at once, label
+smoothing, back-translated text beside the genuine), so it resumes exactly after a kill. Then the test sets
+are translated and scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from xling.core.languages import split_pair
+from xling.core.output import manifest
+from xling.core.progress import Progress
+from xling.text.tokenizers.bleu_words import bleu_tokeniser
+from xling.transfer import plans
+from xling.transfer.settings import MtConfig
+from xling.transfer.translation import train_and_score
+from xling.transfer.translation.translate import Translator
+
+
+def score(
+    translator: Translator, pair: str, sources: Sequence[str], references: Sequence[str], folder: Path
+) -> dict[str, object]:
+    """Score a test set by BLEU and chrF with sacreBLEU's signature; write the translations to ``folder``.
+
+    Words are split as `xling.text.tokenizers.bleu_words.bleu_tokeniser` says.
+    """
+    src, tgt = split_pair(pair)
+    parts = [
+        translator.split(text) for text in sources
+    ]  # a line that exceeds the model's positions has several parts
+    with Progress(f"translate {pair}", sum(map(len, parts)), "parts") as progress:
+        outputs = translator.write(parts, src, tgt, lambda num, _: progress.update(num))
+    (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
+    return scores_of(outputs, references, tgt)
+
+
+def scores_of(outputs: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
+    """Return BLEU and chrF of texts in a language, 0 to 100, with sacreBLEU's signature of the former."""
+    bleu = BLEU(tokenize=bleu_tokeniser(lang))
+    return {
+        "bleu": bleu.corpus_score(list(outputs), [list(references)]).score,
+        "chrf": CHRF().corpus_score(list(outputs), [list(references)]).score,
+        "lines": len(outputs),
+        "signature": str(bleu.get_signature()),
+    }
+
+
+def run(cfg: MtConfig) -> manifest.Manifest:
+    """Train, translate, score and publish; a rerun after a kill resumes the training.
+
+    Raises:
+        UserError: there is no parallel text, a direction is unknown, a checkpoint has another vocabulary or
+            shape, or a test set is missing or its sides differ in length.
+    """
+    return train_and_score.run(STAGE, cfg)
+
+
+def scores_of_tests(
+    cfg: MtConfig, model: Path, tests: Mapping[str, plans.Sides], folder: Path
+) -> dict[str, Any]:
+    """Return the scores of every test set; write the translations to ``folder``."""
+    translator = Translator(model, cfg.search, precision=cfg.precision)
+    return {pair: score(translator, pair, *two, folder) for pair, two in tests.items()}
+
+
+def report(scores: dict[str, Any]) -> str:
+    """Format the scores of the test sets, one per line."""
+    return "\n".join(
+        f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f} ({result['signature']})"
+        for pair, result in scores.items()
+    )
+
+
+STAGE = train_and_score.Stage[MtConfig](
+    "finetune mt",
+    inputs=plans.mt_inputs,
+    sets=lambda cfg: {"test": cfg.test},
+    pretraining=plans.mt,
+    scores=scores_of_tests,
+    report=report,
+)

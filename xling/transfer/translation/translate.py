@@ -1,0 +1,202 @@
+"""Streaming translation of text, one line at a time: ``xling translate``.
+
+It writes one line per input line, in order, an empty one for an empty one. A line longer than the model's
+positions is divided at sentence ends, else between words, and the translations of the parts are joined.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from xling.core import languages
+from xling.core.progress import Progress
+from xling.models.files import model_weights
+from xling.models.generate.decode import generate_all
+from xling.models.generate.settings import Search
+from xling.models.network.encoder import working_dtype
+from xling.text import vocab
+from xling.training import memory
+from xling.transfer import checks
+from xling.transfer.encode import pieces
+from xling.transfer.settings import TranslateConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+SENTENCE_ENDS = frozenset(".!?…。！？｡।॥؟۔።")
+WORD_START = "\u2581"
+
+
+class Translator:
+    """A published encoder-decoder with its vocabulary.
+
+    Args:
+        directory: output of `xling pretrain` or `xling finetune mt`.
+        search: search settings.
+        batch_tokens: source tokens of a batch.
+        precision: precision of the weights.
+        cut: truncate texts that are too long instead of dividing them.
+        random_init: use fresh random weights instead of the trained ones, as a control.
+
+    Raises:
+        UserError: the model does not exist or has no decoder.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        search: Search,
+        batch_tokens: int = 2048,
+        precision: str = "fp32",
+        cut: bool = False,
+        random_init: bool = False,
+    ) -> None:
+        self.directory, self.search, self.batch_tokens, self.cut = directory, search, batch_tokens, cut
+        model, self.symbols = model_weights.load_seq2seq(directory, random_init=random_init)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = model.to(device, working_dtype(precision)).eval()
+        self.processor = vocab.load(directory)
+        self.room = model.cfg.max_positions - 2
+
+    def lang(self, code: str) -> int:
+        """Return the index of a language.
+
+        Raises:
+            UserError: the language is unknown, or the model was not trained on it.
+        """
+        return self.symbols.index_of(languages.get(code).code, str(self.directory))
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        src: str,
+        tgt: str,
+        told: Callable[[int, int], None] | None = None,
+        via: str = "",
+    ) -> list[str]:
+        """Translate texts, one output per input, in order.
+
+        Args:
+            texts: any; empty ones stay empty.
+            src, tgt: languages.
+            told: see `xling.models.generate.decode.generate_all`; not called for translation into ``via``.
+            via: language to translate through, empty for none.
+        """
+        if via:
+            texts, src = self(texts, src, via), via
+        return self.write([self.split(text) for text in texts], src, tgt, told)
+
+    def write(
+        self,
+        parts: Sequence[Sequence[Int[np.ndarray, " _"]]],
+        src: str,
+        tgt: str,
+        told: Callable[[int, int], None] | None = None,
+    ) -> list[str]:
+        """Translate lists of parts to one text each, joining the parts' outputs.
+
+        Args:
+            parts: pieces (length,) of every part; an empty list gives an empty text.
+            src, tgt: languages.
+            told: see `xling.models.generate.decode.generate_all`.
+        """
+        flat = [part for of_text in parts for part in of_text]
+        langs = [[self.lang(code)] * len(flat) for code in (src, tgt)]
+        results = generate_all(
+            self.model, flat, langs[0], langs[1], self.symbols, self.search, self.batch_tokens, told=told
+        )
+        outputs = iter([self.text(hypotheses[0].tokens) for hypotheses in results])
+        return [" ".join(islice(outputs, len(of_text))) for of_text in parts]
+
+    def split(self, text: str) -> list[Int[np.ndarray, " _"]]:
+        """Split a text into parts that fit the model and return their pieces; empty for an empty text."""
+        ids = self.cut_pieces(text).tolist() if self.cut else pieces(self.processor, text)
+        shown = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
+        return [np.array(ids[begin:end]) for begin, end in cuts(shown, self.room)]
+
+    def cut_pieces(self, text: str) -> Int[np.ndarray, " length"]:
+        """Return as many pieces of a text as fit the model, int64 (length,)."""
+        return np.array(pieces(self.processor, text)[: self.room], dtype=np.int64)
+
+    def text(self, tokens: Int[np.ndarray, " length"]) -> str:
+        """Decode output tokens to a text on one line."""
+        return " ".join(str(self.processor.decode([int(i) - 1 for i in tokens])).split("\n")).strip()
+
+
+def cuts(shown: Sequence[str], room: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the parts of a text, given as pieces, of at most ``room`` pieces.
+
+    A part ends with a sentence if one ends in its second half, else before the last word that begins there,
+    else at the limit.
+    """
+    begin = 0
+    while len(shown) - begin > room:
+        half, full = begin + room // 2, begin + room
+        ends = [i for i in range(half, full) if shown[i][-1:] in SENTENCE_ENDS and _starts(shown, i + 1)]
+        starts = [i for i in range(half + 1, full + 1) if _starts(shown, i)]
+        end = ends[-1] + 1 if ends else starts[-1] if starts else full
+        yield begin, end
+        begin = end
+    if begin < len(shown):
+        yield begin, len(shown)
+
+
+def _starts(shown: Sequence[str], index: int) -> bool:
+    """Return whether a word starts there; always after the full stop of a script without spaces."""
+    return shown[index].startswith(WORD_START) or shown[index - 1][-1:] in "。！？｡"
+
+
+def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
+    """Read lines of UTF-8 without line ends; invalid bytes are replaced."""
+    for line in stream:
+        yield line.rstrip(b"\r\n").decode("utf-8", "replace")
+
+
+def translate_lines(
+    translator: Translator, lines: Iterable[str], cfg: TranslateConfig, write: Callable[[str], Any]
+) -> int:
+    """Translate lines in blocks of ``cfg.buffer`` and write each block at once; return the number of lines."""
+    stream, count, tokens, since = iter(lines), 0, 0, time.perf_counter()
+    with Progress(f"translate {cfg.src}-{cfg.tgt}", unit="lines") as progress:
+
+        def told(num: int, num_tokens: int) -> None:
+            nonlocal tokens
+            tokens += num_tokens
+            rate = tokens / (time.perf_counter() - since)
+            progress.update(0, f"{rate:,.0f} tokens/s")
+
+        while block := list(islice(stream, cfg.buffer)):
+            for text in translator(block, cfg.src, cfg.tgt, told, cfg.via):
+                write(f"{text}\n")
+            count += len(block)
+            rate = tokens / (time.perf_counter() - since)
+            progress.update(len(block), f"{rate:,.0f} tokens/s")
+    return count
+
+
+def run(cfg: TranslateConfig) -> None:
+    """Translate standard input to standard output.
+
+    Raises:
+        UserError: as `xling.transfer.checks.translate`.
+    """
+    checks.translate(cfg)
+    if cfg.threads:
+        torch.set_num_threads(cfg.threads)
+    translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens, cfg.precision)
+    out = sys.stdout
+
+    def write(text: str) -> None:
+        out.buffer.write(text.encode("utf-8"))
+        out.flush()
+
+    with memory.kept():
+        translate_lines(translator, read_lines(sys.stdin.buffer), cfg, write)

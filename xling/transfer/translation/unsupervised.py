@@ -1,0 +1,239 @@
+"""Unsupervised translation.
+
+Train on monolingual text, select without parallel text, score at the end: ``xling umt``.
+
+Training is `xling.training.train` on the objective ``umt`` combined with ``dae`` or ``mass``, both in every
+update. It resumes exactly after a kill. At every validation held-out sentences are translated there and back
+(`xling.transfer.translation.without_references`): the best model is kept, and a collapsed run stops. The test sets are read
+after training.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+from xling.core.errors import UserError
+from xling.core.languages import split_pair
+from xling.core.output import manifest
+from xling.core.output.answer import tell
+from xling.data.symbols import Symbols
+from xling.models.distributed import processes
+from xling.models.files import model_weights
+from xling.models.generate.settings import Search
+from xling.objectives.base import load_dictionary
+from xling.objectives.umt import count_pieces
+from xling.text import vocab, word_translation
+from xling.text.files import shards
+from xling.training import train
+from xling.training.settings import PretrainConfig
+from xling.transfer import plans
+from xling.transfer.plans import aligned
+from xling.transfer.settings import UmtConfig
+from xling.transfer.translation import train_and_score
+from xling.transfer.translation.supervised import scores_of
+from xling.transfer.translation.translate import Translator
+from xling.transfer.translation.without_references import Examiner, Held, check_alive
+
+TOKEN = re.compile(r"\w+|[^\w\s]")
+SELECTION = {
+    "two_way": "two_way: round trips of monolingual text, no parallel text",
+    "oracle": "ORACLE: BLEU on parallel text, so this run is not unsupervised",
+    "last": "last: the weights of the last update",
+}
+
+
+def warn_of_strangers(data: Path, pair: str) -> None:
+    """Warn on standard error if the texts of the two languages have no piece in common."""
+    langs = list(split_pair(pair))
+    counts = count_pieces(data, langs, len(load_dictionary(data)))
+    if not bool((counts > 0).all(0).any()):
+        tell(
+            f"xling: warning: {' and '.join(langs)} share no vocabulary item: nothing connects the two at the "
+            "start, so expect a BLEU near 0 unless the checkpoint saw translations or dictionaries are given"
+        )
+
+
+class Watcher:
+    """Validation callback that measures a model, keeps the best one, and stops a collapsed run.
+
+    Args:
+        cfg: settings of the stage.
+        settings: settings of the training.
+    """
+
+    def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:
+        self.cfg, self.langs, data = cfg, list(settings.langs), Path(cfg.data)
+        self.processor = vocab.load(data)
+        order = {name: getattr(settings.model, name) for name in ("source_lang", "lang_first")}
+        symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs), **order)
+        pairs = [split_pair(pair) for pair in cfg.pairs]
+        codes = [(self.langs.index(a), self.langs.index(b)) for a, b in pairs]
+        self.directions = [f"{a}-{b}" for pair in pairs for a, b in (pair, pair[::-1])]
+        self.oracle = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.oracle.items()}
+        if cfg.select == "oracle" and not self.oracle:
+            raise UserError(
+                "select=oracle without parallel text to select by",
+                "a pair of files",
+                "oracle.SRC-TGT=SRC,REF",
+            )
+        held = {lang: self.held(data, self.langs[lang]) for pair in codes for lang in pair}
+        self.examine = Examiner(held, codes, symbols, self.processor, Search(beam=1))
+
+    def held(self, data: Path, lang: str) -> Held:
+        """Return held-out sentences of a language.
+
+        Raises:
+            UserError: there are none.
+        """
+        shard = shards.open_shard(data / lang / "valid")
+        starts, sizes = shard.starts(), shard.sizes
+        rows = [i for i in range(len(sizes)) if sizes[i] > 1][: self.cfg.valid_lines]
+        if not rows:
+            raise UserError(
+                f"no held-out text in {lang} in {data}", fix="give `xling binarize` more text, or valid_docs="
+            )
+        tokens = [shard.tokens[starts[i] : starts[i] + sizes[i] - 1].astype(np.int64) for i in rows]
+        return Held(tokens, [str(self.processor.decode([int(i) - 1 for i in t if i > 3])) for t in tokens])
+
+    def __call__(self, trainer: Any, partial: Path) -> dict[str, float]:
+        """Return the numbers of this validation; see `Examiner` and, with ``oracle``, BLEU as ``oracle``."""
+        model, update = trainer.get_model(), trainer.get_num_updates()
+        seen = self.examine(model)
+        if self.oracle:
+            bleus = [self.bleu(model, pair, *two) for pair, two in self.oracle.items()]
+            seen |= {f"{pair}/oracle": bleu for pair, bleu in zip(self.oracle, bleus, strict=True)}
+            seen["oracle"] = sum(bleus) / len(bleus)
+        past = validations(partial / "log.jsonl")
+        key = self.cfg.select
+        if key != "last" and seen[key] > max((event[key] for event in past), default=-1.0):
+            self.keep(model, partial / train.SELECTED)
+        check_alive([*past, {"update": update, **seen}], self.directions, self.cfg.collapse)
+        return seen
+
+    def keep(self, model: Any, path: Path) -> None:
+        """Write the model that is to be published."""
+        if processes.rank() == 0:
+            temporary = path.with_suffix(".tmp")
+            model_weights.save_model(temporary, model, self.langs, Path(self.cfg.data))
+            temporary.replace(path)
+
+    def bleu(self, model: Any, pair: str, sources: Sequence[str], references: Sequence[str]) -> float:
+        """Compute BLEU of the current weights on parallel text."""
+        src, tgt = (self.langs.index(lang) for lang in split_pair(pair))
+        tokens = [
+            np.array([3 if i == 0 else i + 1 for i in ids], dtype=np.int64)
+            for ids in self.processor.encode(list(sources))
+        ]
+        outputs = self.examine.texts(self.examine.outputs(model, tokens, src, tgt))
+        return float(str(scores_of(outputs, references, split_pair(pair)[1])["bleu"]))
+
+
+def validations(log: Path) -> list[dict[str, Any]]:
+    """Return the validations of a run so far, in order."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    return [event for event in map(json.loads, lines) if event["split"] == "valid" and "two_way" in event]
+
+
+def summary(cfg: UmtConfig, log: Path) -> dict[str, Any]:
+    """Summarise how the model was selected, the criterion over time, and what an oracle would have chosen."""
+    curve = validations(log)
+    facts: dict[str, Any] = {"selection": SELECTION[cfg.select], "test": {}}
+    chosen = curve[-1] if cfg.select == "last" else max(curve, key=lambda event: event[cfg.select])
+    facts["update"] = chosen["update"]
+    facts["two_way"] = {event["update"]: event["two_way"] for event in curve}
+    if cfg.oracle:
+        best = max(curve, key=lambda event: event["oracle"])
+        facts["oracle"] = {event["update"]: round(event["oracle"], 2) for event in curve}
+        facts["behind_oracle"] = round(best["oracle"] - chosen["oracle"], 2)
+    return facts
+
+
+def score(
+    cfg: UmtConfig,
+    translator: Translator,
+    pair: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    folder: Path,
+) -> dict[str, Any]:
+    """Compute BLEU in both conventions for the model and for the baselines copy and word-by-word."""
+    src, tgt = split_pair(pair)
+    outputs = {"model": translator(sources, src, tgt), "copy": list(sources)}
+    words = word_translation.read(cfg.back.get("dictionaries", "")).get((src, tgt))
+    if words is not None:
+        outputs["word_by_word"] = [words(text) for text in sources]
+    (folder / f"test.{pair}.txt").write_text(
+        "".join(f"{line}\n" for line in outputs["model"]), encoding="utf-8"
+    )
+    return {
+        name: {**scores_of(texts, references, tgt), "tokenised_bleu": tokenised_bleu(texts, references)}
+        for name, texts in outputs.items()
+    }
+
+
+def tokenised_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Compute BLEU of lower-cased words and single marks, as in published figures, though their tokenisers differ."""
+    both = [[" ".join(TOKEN.findall(line.lower())) for line in side] for side in (outputs, references)]
+    return float(BLEU(tokenize="none", force=True).corpus_score(both[0], [both[1]]).score)
+
+
+def report(scores: dict[str, Any]) -> str:
+    """Format the scores of the test sets, one per line."""
+    lines = [f"selected update {scores['update']} by {scores['selection']}"]
+    if "behind_oracle" in scores:
+        lines.append(
+            f"an oracle would have gained {scores['behind_oracle']:.2f} BLEU on its development text"
+        )
+    for pair, systems in scores["test"].items():
+        for name, result in systems.items():
+            lines.append(
+                f"{pair} {name}: sacreBLEU {result['bleu']:.2f}, tokenised lower-cased BLEU "
+                f"{result['tokenised_bleu']:.2f} ({result['signature']})"
+            )
+    return "\n".join(lines)
+
+
+def run(cfg: UmtConfig) -> manifest.Manifest:
+    """Train, select, translate, score and publish; a rerun after a kill resumes the training.
+
+    Raises:
+        UserError: a language is given twice or has no text, the checkpoint was not trained on it, the run
+            collapsed, or a test set is missing or its sides differ in length.
+    """
+    return train_and_score.run(STAGE, cfg)
+
+
+def watch(cfg: UmtConfig, settings: PretrainConfig) -> Watcher:
+    """Create the validation callback, after a warning about what to expect of the languages."""
+    for pair in cfg.pairs:
+        warn_of_strangers(Path(cfg.data), pair)
+    return Watcher(cfg, settings)
+
+
+def scores_of_run(
+    cfg: UmtConfig, model: Path, tests: Mapping[str, plans.Sides], folder: Path
+) -> dict[str, Any]:
+    """Return how the model was selected, and the scores of every test set; write the translations to ``folder``."""
+    scores = summary(cfg, model / "log.jsonl")
+    translator = Translator(model, cfg.search)
+    for pair, two in tests.items():
+        scores["test"][pair] = score(cfg, translator, pair, *two, folder)
+    return scores
+
+
+STAGE = train_and_score.Stage[UmtConfig](
+    "umt",
+    inputs=plans.umt_inputs,
+    sets=lambda cfg: {"oracle": cfg.oracle, "test": cfg.test},
+    pretraining=plans.umt,
+    scores=scores_of_run,
+    report=report,
+    watch=watch,
+)

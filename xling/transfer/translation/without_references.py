@@ -1,0 +1,182 @@
+"""Measurements of a translation model without parallel text: round trips, and signs of collapse.
+
+The criterion is that of Lample et al. 2018 (section 3.3): the mean over both directions of the BLEU between
+sentences and their round-trip translation. A model that copies has a perfect round trip. So the intermediate
+text must be in the other language, judged by the pieces of both languages' training text (naive Bayes), and
+must not be a copy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xling.core.errors import UserError
+from xling.models.generate.settings import Search
+from xling.objectives.base import FIRST_PIECE
+from xling.objectives.umt import translate
+from xling.text import word_translation
+from xling.transfer.settings import CollapseConfig
+from xling.transfer.translation.supervised import scores_of
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True)
+class Held:
+    """Held-out sentences of one language: pieces without specials (length,) each, and as text."""
+
+    pieces: list[Int[np.ndarray, " pieces"]]
+    texts: list[str]
+
+
+def language_shares(
+    counts: Float[Tensor, "langs vocab"],
+    tokens: Sequence[Int[np.ndarray, " _"]],
+    wanted: int,
+    among: Sequence[int],
+) -> float:
+    """Return the share of texts that naive Bayes over pieces assigns to a language.
+
+    Args:
+        counts: counts of pieces by language, (num_langs, vocabulary).
+        tokens: pieces of each text; an empty one is in no language.
+        wanted: the language.
+        among: languages to choose from.
+    """
+    smooth = counts.double()[list(among)] + 0.1
+    logs = (smooth / smooth.sum(1, keepdim=True)).log()
+    logs[:, :FIRST_PIECE] = 0
+    right = 0
+    for text in tokens:
+        if len(text):
+            sums = logs[:, torch.from_numpy(np.minimum(text, logs.shape[1] - 1))].sum(1)
+            right += list(among)[int(sums.argmax())] == wanted
+    return right / max(len(tokens), 1)
+
+
+def copied_share(sources: Sequence[str], outputs: Sequence[str]) -> float:
+    """Return the share of the outputs' words that occur in their source, counted at most as often as there."""
+    shared = total = 0
+    for source, output in zip(sources, outputs, strict=True):
+        own = Counter(word_translation.words(output))
+        shared += sum((own & Counter(word_translation.words(source))).values())
+        total += sum(own.values())
+    return shared / max(total, 1)
+
+
+def distinct_pairs(texts: Sequence[str]) -> float:
+    """Return the number of distinct pairs of neighbouring words per pair, 0 without pairs."""
+    pairs = [pair for words in map(str.split, texts) for pair in pairwise(words)]
+    return len(set(pairs)) / max(len(pairs), 1)
+
+
+class Examiner:
+    """Measurement of a model on held-out monolingual sentences.
+
+    Args:
+        held: sentences by language index.
+        pairs: pairs of language indices, each examined in both directions.
+        symbols: symbols of the model.
+        processor: SentencePiece.
+        search: search settings.
+    """
+
+    def __init__(
+        self,
+        held: dict[int, Held],
+        pairs: Sequence[tuple[int, int]],
+        symbols: Any,
+        processor: Any,
+        search: Search,
+    ) -> None:
+        self.held, self.pairs, self.symbols, self.processor, self.search = (
+            held,
+            pairs,
+            symbols,
+            processor,
+            search,
+        )
+
+    def __call__(self, model: Any) -> dict[str, float]:
+        """Compute the criterion ``two_way``, 0 if a direction fails to translate, and its components.
+
+        These are by direction ``<src>-<tgt>/``: ``round_trip`` (BLEU), ``copied``, ``in_language``,
+        ``length_ratio``, ``distinct``.
+        """
+        numbers: dict[str, float] = {}
+        scores = []
+        for pair in self.pairs:
+            for src, tgt in (pair, pair[::-1]):
+                seen = self.direction(model, src, tgt)
+                name = f"{self.symbols.langs[src]}-{self.symbols.langs[tgt]}"
+                numbers |= {f"{name}/{key}": round(value, 4) for key, value in seen.items()}
+                # Intermediate text counts only as far as it is in the requested language and not copied.
+                sound = seen["in_language"] >= 0.5 and seen["copied"] <= 0.8
+                scores.append(seen["round_trip"] if sound else 0.0)
+        numbers["two_way"] = round(sum(scores) / len(scores), 4)
+        return numbers
+
+    def direction(self, model: Any, src: int, tgt: int) -> dict[str, float]:
+        """Measure one direction and the way back."""
+        held, langs = self.held[src], self.symbols.langs
+        there = self.outputs(model, held.pieces, src, tgt)
+        back = self.outputs(model, there, tgt, src)
+        shown = self.texts(there)
+        bleu: Any = scores_of(self.texts(back), held.texts, langs[src])["bleu"]
+        real = distinct_pairs(self.held[tgt].texts)
+        return {
+            "round_trip": float(bleu),
+            "copied": copied_share(held.texts, shown),
+            "in_language": language_shares(model.extras["umt"].counts.cpu(), there, tgt, (src, tgt)),
+            "length_ratio": sum(map(len, there)) / max(sum(map(len, held.pieces)), 1),
+            "distinct": distinct_pairs(shown) / max(real, 1e-9),
+        }
+
+    def outputs(
+        self, model: Any, texts: list[Int[np.ndarray, " _"]], src: int, tgt: int
+    ) -> list[Int[np.ndarray, " _"]]:
+        """Return the best translation of each text, as pieces."""
+        room = model.cfg.max_positions - 2
+        cut = [text[:room] for text in texts]
+        return translate(model, cut, [src] * len(cut), [tgt] * len(cut), self.symbols, self.search)
+
+    def texts(self, tokens: Sequence[Int[np.ndarray, " _"]]) -> list[str]:
+        """Decode rows of pieces to texts."""
+        return [str(self.processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])) for text in tokens]
+
+
+def check_alive(events: Sequence[dict[str, Any]], directions: Sequence[str], limits: CollapseConfig) -> None:
+    """Stop a run that has collapsed.
+
+    Args:
+        events: the validations so far, in order, each with ``update`` and the numbers of `Examiner`.
+        directions: ``src-tgt``.
+        limits: conditions of a collapse.
+
+    Raises:
+        UserError: it has collapsed; the message says how.
+    """
+    last = [event for event in events if event["update"] > limits.after][-limits.patience :]
+    if not limits.patience or len(last) < limits.patience:
+        return
+    for name in directions:
+        reasons = [
+            limits.reason({k.partition("/")[2]: v for k, v in event.items() if k.startswith(f"{name}/")})
+            for event in last
+        ]
+        if all(reasons):
+            raise UserError(
+                f"{name} has collapsed after {last[-1]['update']} updates: it {reasons[-1]}, "
+                f"at {len(last)} successive validations",
+                fix="start from a pre-trained model or a dictionary, set own_pieces, lower train.lr, or "
+                "collapse.patience=0 to continue",
+            )
