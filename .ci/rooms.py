@@ -2,7 +2,8 @@
 
 A room is a folder or a file directly in the package. Every import counts, those inside functions and of types
 too, and so does a module that is named as text in ``load("...")`` or ``import_module("...")``. What a registry
-refers to (`xling.core.registry`, the table of commands in `xling.core.commands.runner`) does not: it is looked up by name.
+refers to (`xling.core.registry`, the table of commands in `xling.core.commands.runner`) does not: it is looked up by
+name.
 
 Run ``python .ci/rooms.py`` to write the diagram and the table again; ``--check`` fails where they are not as shown.
 """

@@ -136,7 +136,9 @@ def measured(
             if name == "rows" and number >= plain_draws:
                 continue
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
-            counter["alarms"] += statistics.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
+            counter["alarms"] += (
+                statistics.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
+            )
             test = statistics.compare(tests[1], metric, f"c{number}", RESAMPLES)
             counter["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")

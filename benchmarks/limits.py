@@ -3,11 +3,11 @@
 Run:  XLING_DATA=FOLDER python -m benchmarks.limits train corpora/builtin/limits.tsv
       XLING_DATA=FOLDER python -m benchmarks.limits
 
-``train`` fits `xling.corpora.builtin.limits` to the text of FOLDER: the New Testament in the Bibles, the Universal Declaration
-of Human Rights, Common Voice's sentences, NLLB-Seed, African Storybook, VOA and the training files of MAFAND. The table
-keeps ratios of counts and words, and no text. Tatoeba, NTREX, SIB-200, XNLI and files for development or testing are
-not read. A document is ten lines, in the Declaration four, or a story. Each limit is relative to English documents of
-the same sources.
+``train`` fits `xling.corpora.builtin.limits` to the text of FOLDER: the New Testament in the Bibles, the Universal
+Declaration of Human Rights, Common Voice's sentences, NLLB-Seed, African Storybook, VOA and the training files of
+MAFAND. The table keeps ratios of counts and words, and no text. Tatoeba, NTREX, SIB-200, XNLI and files for
+development or testing are not read. A document is ten lines, in the Declaration four, or a story. Each limit is
+relative to English documents of the same sources.
 
 Without a word it prints what each rule drops of clean documents that no limit was fitted to: of the other half of the
 documents, and of the other sources where limits and stop words are fitted to one source alone.

@@ -73,7 +73,9 @@ def judged(kind: str, site: str, html: str, texts: list[str], person: str | None
     for text in map(paragraphs, texts):
         if text and text.count("\n") < MAX_LINES:
             marked = None if person is None else boilerplate.labels(text, person)
-            yield Judged(kind, site, text, boilerplate.labels(text, article), boilerplate.labels(text, main), marked)
+            yield Judged(
+                kind, site, text, boilerplate.labels(text, article), boilerplate.labels(text, main), marked
+            )
 
 
 def saved(kind: str, files: list[Path], articles: dict[str, str]) -> Iterator[Judged]:

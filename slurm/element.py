@@ -64,7 +64,10 @@ class Element:
         _set_up(step)
         os.environ[signals.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
         signals.begin(step.plan.resources.hang_start_s)
-        with signals.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(signals.Stopped):
+        with (
+            signals.stoppable(step.plan.resources.signal_delay_s * 0.8),
+            contextlib.suppress(signals.Stopped),
+        ):
             self._follow(step, part)
         return False
 

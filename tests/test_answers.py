@@ -28,7 +28,8 @@ LINES = {"translate"}
 """Commands whose output is text line by line and no table."""
 ON_STANDARD_OUTPUT = {
     # Results of a training in words, whose values are in the manifest that --json prints.
-    "xling/transfer/translation/train_and_score.py", "xling/transfer/generation/finetune.py", "xling/transfer/translation/unsupervised.py", "corpora/lexicon/stage.py",
+    "xling/transfer/translation/train_and_score.py", "xling/transfer/translation/unsupervised.py",
+    "xling/transfer/generation/finetune.py", "corpora/lexicon/stage.py",
     "xling/cli.py", "xling/core/progress.py", "slurm/entry.py",
 }  # fmt: skip
 

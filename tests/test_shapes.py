@@ -373,7 +373,10 @@ def test_fifty_faults_are_planted_and_some_in_every_room_that_has_arrays() -> No
         for path, source in SOURCES.items()
         if ROOT / "xling" in path.parents and path.parent != ROOT / "xling" and "from jaxtyping" in source
     }
-    assert rooms >= {"corpora", "eval"} | there - {"text"}
+    assert rooms >= {"corpora", "eval"} | there - {
+        "text",
+        "training",
+    }  # neither has a public function of an array
 
 
 def test_every_module_is_imported_with_the_checks_unless_they_are_switched_off() -> None:
@@ -386,6 +389,7 @@ def test_every_module_is_imported_with_the_checks_unless_they_are_switched_off()
 
 
 def test_production_does_not_import_the_checks(python: Callable[..., Any]) -> None:
-    code = "import sys, xling.models.network.seq2seq, xling.objectives; print({'jaxtyping', 'beartype'} & {*sys.modules})"
+    modules = "sys, xling.models.network.seq2seq, xling.objectives"
+    code = f"import {modules}; print({{'jaxtyping', 'beartype'}} & {{*sys.modules}})"
     assert python("-c", code).stdout.strip() == "set()"
     assert importlib.util.find_spec("jaxtyping") and "jaxtyping" in sys.modules

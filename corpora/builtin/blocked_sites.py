@@ -1,7 +1,7 @@
 """The built-in list of adult and gambling sites: hashes of domain names, by kind.
 
-Source: Sinfonietta/hostfiles on GitHub (MIT, `sites.txt`), commit 62631ce. ``python -m benchmarks.sites`` writes the
-table. It holds 40 bits of a hash of each domain: one site in ten million is taken for a listed one.
+Source: Sinfonietta/hostfiles on GitHub (MIT, `blocked_sites.txt`), commit 62631ce. ``python -m benchmarks.sites``
+writes the table. It holds 40 bits of a hash of each domain: one site in ten million is taken for a listed one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def save(path: Path, domains: Mapping[str, list[str]]) -> None:
 
 @cache
 def _listed(kinds: tuple[str, ...]) -> frozenset[int]:
-    stored = resources.files("xling.corpora").joinpath("sites.npz").read_bytes()
+    stored = resources.files("xling.corpora.builtin").joinpath("blocked_sites.npz").read_bytes()
     with np.load(io.BytesIO(stored), allow_pickle=False) as table:
         return frozenset(number for kind in kinds for number in np.cumsum(table[kind]).tolist())
 

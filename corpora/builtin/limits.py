@@ -146,7 +146,7 @@ def read(lines: Iterable[str]) -> dict[str, Row]:
 @cache
 def built_in() -> dict[str, Row]:
     """Return the rows of the table that ships with the package, by language code."""
-    text = resources.files("xling.corpora").joinpath(TABLE).read_text(encoding="utf-8")
+    text = resources.files("xling.corpora.builtin").joinpath(TABLE).read_text(encoding="utf-8")
     return read(io.StringIO(text))
 
 

@@ -263,7 +263,12 @@ def _alm(cfg: CodeswitchConfig) -> Found:
     def items(ledger: Ledger) -> Iterator[Item]:
         cut = [_aligned_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
         levels = Level(cfg.alm), Level(cfg.alm)
-        rows = zip(corpus_reader.lines(names[0]), corpus_reader.lines(names[1]), corpus_reader.lines(folder / LINKS), strict=True)
+        rows = zip(
+            corpus_reader.lines(names[0]),
+            corpus_reader.lines(names[1]),
+            corpus_reader.lines(folder / LINKS),
+            strict=True,
+        )
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
             ledger.enter("read", pair)
@@ -301,7 +306,9 @@ def _aligned_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) 
     if languages.get(lang).spaces:
         return spans
     table = folder / PHRASES
-    return cutter(lang, corpus_reader.lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ())
+    return cutter(
+        lang, corpus_reader.lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ()
+    )
 
 
 def _written(text: str, places: Spans) -> Callable[[int, int], str]:

@@ -150,7 +150,9 @@ def fit(pages: list[Page], epochs: int, seed: int) -> boilerplate.LineModel:
     """
     seen = np.concatenate([boilerplate.features([page.text]) for page in pages])
     weights = np.concatenate([np.sqrt(1.0 + sizes(page.text)) for page in pages])
-    return boilerplate.train(seen, np.concatenate([page.main for page in pages]), weights, seed, epochs=epochs)
+    return boilerplate.train(
+        seen, np.concatenate([page.main for page in pages]), weights, seed, epochs=epochs
+    )
 
 
 def score(kept: list[Bool[np.ndarray, " _"]], pages: list[Page]) -> dict[str, float]:

@@ -100,7 +100,9 @@ def _linked(cfg: DictionaryConfig, folder: Path) -> Iterator[tuple[str, str]]:
         cutter(lang, corpus_reader.lines(path), {}, of_phrases(folder / PHRASES, side))
         for side, (lang, path) in enumerate(zip(cfg.langs, names, strict=True))
     ]
-    for *pair, links in zip(*map(corpus_reader.lines, names), corpus_reader.lines(folder / LINKS), strict=True):
+    for *pair, links in zip(
+        *map(corpus_reader.lines, names), corpus_reader.lines(folder / LINKS), strict=True
+    ):
         texts = [" ".join(text.split()) for text in pair]
         places = cut[0](texts[0]), cut[1](texts[1])
         word_links = projected(parse_pharaoh(links), places, (spans(texts[0]), spans(texts[1])))

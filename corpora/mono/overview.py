@@ -138,7 +138,9 @@ def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
     """Return the table of languages with each name as a link to the card of its corpus."""
     for row in rows:
         name = html.escape(row["name"])
-        shown = shown.replace(f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML}">{name}</a></th>', 1)
+        shown = shown.replace(
+            f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML}">{name}</a></th>', 1
+        )
     return shown
 
 

@@ -1,8 +1,8 @@
 """Documents from blocked sites or full of blocked words.
 
-A list of adult and gambling sites is built in (`xling.corpora.builtin.blocked_sites`). Others are text files of the user, with one
-entry a line; ``#`` starts a comment. The UT1 lists of Toulouse university and the LDNOOBW word lists fit as they are.
-No list of words is built in: what is adult or spam differs between languages and users.
+A list of adult and gambling sites is built in (`xling.corpora.builtin.blocked_sites`). Others are text files of the
+user, with one entry a line; ``#`` starts a comment. The UT1 lists of Toulouse university and the LDNOOBW word lists
+fit as they are. No list of words is built in: what is adult or spam differs between languages and users.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Rules and default values are those of Raffel et al. 2020 (C4, section 2.2), Rae et al. 2021 (Gopher, appendix
 A.1) and Penedo et al. 2024 (FineWeb, section 3.6), with three differences. Words are `xling.text.words.units`: in
 scripts without spaces a unit is a character, two or three of which count as a word. Sentence ends are those of every
-script. Stop words and several limits are those of the language (`xling.corpora.builtin.limits`), and stop words are counted
-by their share of the words: lists and menus name things, and a long one has two of them by chance.
+script. Stop words and several limits are those of the language (`xling.corpora.builtin.limits`), and stop words are
+counted by their share of the words: lists and menus name things, and a long one has two of them by chance.
 """
 
 from __future__ import annotations

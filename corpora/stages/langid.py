@@ -1,4 +1,4 @@
-"""Stage of language identification of documents and paragraphs, by `xling.corpora.langid.identify` or a custom model."""
+"""Stage of language identification of documents and paragraphs, by `xling.corpora.langid` or a custom model."""
 
 from __future__ import annotations
 

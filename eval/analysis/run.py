@@ -312,7 +312,9 @@ def _explained(
     """Yield a regression of zero-shot scores on the measures, each language predicted from the others."""
     if cfg.scores is None:
         return
-    scores = [s for s in score_file.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source]
+    scores = [
+        s for s in score_file.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source
+    ]
     table: list[tuple[Cell, ...]] = []
     for suite, metric in dict.fromkeys((s.suite, s.metric) for s in scores):
         by_lang: dict[str, list[float]] = {}

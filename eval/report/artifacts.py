@@ -233,7 +233,9 @@ def text_scores(published: Artifact, name: str) -> list[Score]:
     for item in written(published):
         low, high = None, None
         if item.stats is not None:
-            low, high = statistics.interval(item.stats, METRICS["bleu"], f"{published.stage}/{item.lang}/bleu")
+            low, high = statistics.interval(
+                item.stats, METRICS["bleu"], f"{published.stage}/{item.lang}/bleu"
+            )
         scores.append(
             Score(
                 suite=published.stage,

@@ -131,7 +131,9 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
     shown = [*scores, *(beside(scores, data) if cfg.published else [])]
     score_tables = [
-        score_table.language_table([s for s in shown if s.suite == suite], suite, cfg.allow_missing, ends=ends)
+        score_table.language_table(
+            [s for s in shown if s.suite == suite], suite, cfg.allow_missing, ends=ends
+        )
         for suite in dict.fromkeys(s.suite for s in scores)
     ]
     spoken: dict[str, set[str]] = {}

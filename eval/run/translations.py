@@ -42,7 +42,9 @@ class Translations:
             kept: list[str] = json.loads(path.read_text(encoding="utf-8"))
             return kept
         if self._translator is None:
-            self._translator = load("xling.transfer.generation.decoder_system:translator")(self.model, self.search)
+            self._translator = load("xling.transfer.generation.decoder_system:translator")(
+                self.model, self.search
+            )
         translated: list[str] = self._translator(texts, src, tgt)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json.dumps(translated, ensure_ascii=False))

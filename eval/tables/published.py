@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.eval.rows.suite import Suite, load, suites
 from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, Score
 
-FILE = Path(str(files("xling.eval") / "published.yaml"))
+FILE = Path(str(files("xling.eval.tables") / "published.yaml"))
 TOLERANCE = 0.01
 """Share by which numbers of training rows may differ: corpora are cleaned a little."""
 ROUNDING = 0.1 + 1e-6

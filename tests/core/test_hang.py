@@ -107,7 +107,11 @@ def test_work_without_updates_has_its_own_limit(path: Path, clock: Clock) -> Non
             signals.beat(5, 1000, "updates", saved=5)  # a checkpoint within it
             with signals.busy("checkpoint"):
                 assert shown(path).doing == "validation"
-            assert (shown(path).doing, shown(path).due_s, shown(path).saved) == ("validation", signals.BUSY_S, 5)
+            assert (shown(path).doing, shown(path).due_s, shown(path).saved) == (
+                "validation",
+                signals.BUSY_S,
+                5,
+            )
         beats(clock, 6, 6, 6)
         assert (shown(path).doing, shown(path).due_s) == ("", signals.SECONDS_BETWEEN_BEATS + 6 + 7)
         with signals.busy("next phase", other_pace=True):

@@ -173,7 +173,9 @@ def _data(root: Path) -> Path:
 def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp_path: Path) -> None:
     data, langs = _data(tmp_path / "data"), ("de", "sw", "ar", "th", "fr", "es")
     file = tmp_path / "scores.json"
-    score_file.write_scores(file, [Score("sib200", x, "accuracy", 40.0 + i, 24, 1) for i, x in enumerate(langs)])
+    score_file.write_scores(
+        file, [Score("sib200", x, "accuracy", 40.0 + i, 24, 1) for i, x in enumerate(langs)]
+    )
     cfg = AnalyseConfig(model, ("sib200",), tmp_path / "out", data, scores=file)
     said = run.run(cfg)
     rows = json.loads((cfg.out / "analysis.json").read_text())

@@ -43,7 +43,9 @@ def test_the_command_says_what_is_needed(world: Path, tmp_path: Path) -> None:
     right = {lang: [4, 9 - number, 6] for number, lang in enumerate(("en", "sw", "de"))}
     for name, shift in (("a", 0), ("b", 2)):
         cfg = EvalConfig(("toy_xnli",), tmp_path / name, world, seeds=(1, 2))
-        evaluation.evaluate_systems(cfg, [Epochs({k: [v - shift for v in values] for k, values in right.items()})])
+        evaluation.evaluate_systems(
+            cfg, [Epochs({k: [v - shift for v in values] for k, values in right.items()})]
+        )
     runs = (tmp_path / "a", tmp_path / "b")
     said = power.run(PowerConfig(runs, "toy_xnli", ("pretrained",), 5.0, data=world))
     assert "toy_xnli accuracy: 12 items, 3 languages and 2 seeds find a difference of" in said

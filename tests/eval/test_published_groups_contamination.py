@@ -265,7 +265,9 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "| toy_xnli | en | pretrained source-dev seed 1 | 100.0 | 100.0 (2 rows) |" in text
     table = publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
     assert "pretrained, unexposed rows" in table
-    scores = {(s.lang, s.system): (s.value, s.n) for s in score_file.read_scores(cfg.out / "tables/scores.json")}
+    scores = {
+        (s.lang, s.system): (s.value, s.n) for s in score_file.read_scores(cfg.out / "tables/scores.json")
+    }
     assert scores["en", "pretrained, unexposed rows"] == (100.0, 2)
     assert scores["de", "pretrained, unexposed rows"] == scores["de", "pretrained"]
     document = json.loads(file.read_text())

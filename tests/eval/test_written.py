@@ -221,7 +221,9 @@ def test_mistakes(writer: Path, model: Path, folder: Path, tmp_path: Path) -> No
     (folder / "mt/en-sw.test.en").write_text("a\n")
     (folder / "mt/en-sw.test.sw").write_text("b\n")
     with pytest.raises(UserError, match="was not trained on 'sw'; valid: ar, en, th"):
-        evaluation.run(settings("mt", folder, writer, tmp_path / "b", langs=("en-sw",), systems=("pretrained",)))
+        evaluation.run(
+            settings("mt", folder, writer, tmp_path / "b", langs=("en-sw",), systems=("pretrained",))
+        )
     with pytest.raises(UserError, match="the control ngram has no answer to the mt rows"):
         evaluation.run(settings("mt", folder, writer, tmp_path / "c", langs=("en-th",), systems=("ngram",)))
     cfg = settings("xsum", folder, writer, tmp_path / "d", langs=("th",), systems=("pretrained",))

@@ -240,7 +240,9 @@ def test_mbart50_saved_by_transformers_5_has_no_sentencepiece_model(
     assert (copy / "tokenizer.json").is_file()
     for name, source in (("one", folder), ("two", copy)):
         import_hf(ImportConfig(source, tmp_path / name))
-    (first, symbols), (second, again) = (model_weights.load_seq2seq(tmp_path / name) for name in ("one", "two"))
+    (first, symbols), (second, again) = (
+        model_weights.load_seq2seq(tmp_path / name) for name in ("one", "two")
+    )
     assert symbols == again
     assert all(torch.equal(w, second.state_dict()[name]) for name, w in first.state_dict().items())
     one, two = (vocabulary.load(tmp_path / name) for name in ("one", "two"))

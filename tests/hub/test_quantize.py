@@ -35,7 +35,8 @@ def test_weights_come_back_rounded_to_eight_bits(model: Path, tmp_path: Path) ->
 def test_the_same_integers_are_computed_with(model: Path, tmp_path: Path) -> None:
     run(QuantizeConfig(model, tmp_path / "out"))
     first, second = (
-        Int8Linear(model_weights.load_model(path)[0].encoder.layers[0].up) for path in (model, tmp_path / "out")
+        Int8Linear(model_weights.load_model(path)[0].encoder.layers[0].up)
+        for path in (model, tmp_path / "out")
     )
     assert torch.equal(first.values, second.values)
     torch.testing.assert_close(first.scales, second.scales)

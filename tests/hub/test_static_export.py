@@ -62,7 +62,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     with manifest.publish(folder / "model", "pretrain static", {}, [folder / "rows"]) as made:
         share = {word_hash("the"): 0.05, word_hash("圖書"): 0.01}
-        encoder_files.save(encoder_files.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path)
+        encoder_files.save(
+            encoder_files.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path
+        )
     return folder / "model"
 
 
@@ -151,10 +153,8 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
 
 
 def test_portable_code_names_neither_xling_nor_packages_for_types() -> None:
-    code = (
-        '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplified\n\n'
-    )
-    code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core.output import source_version as code\n\nx = 1\n"
+    code = '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplified\n\n'
+    code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core import languages\n\nx = 1\n"
     made = static_export.portable(code)
     assert made.startswith("# From xling ")
     assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplified\n\nx = 1\n'

@@ -133,7 +133,9 @@ def test_a_student_starts_from_chosen_layers_and_the_teacher_is_no_part_of_it(
     shape = ["model.layers=2", "model.dim=48", "model.heads=4", "model.ffn_dim=64", "model.dropout=0"]
     words = [*shape, f"init={teacher}", "init_layers=[0,2]", "train.lr=1e-12"]
     made: Any = train.run(recipe(bitext, "distill", tmp_path / "out", *words))
-    ours, theirs = (model_weights.load_model(folder)[0].state_dict() for folder in (tmp_path / "out", teacher))
+    ours, theirs = (
+        model_weights.load_model(folder)[0].state_dict() for folder in (tmp_path / "out", teacher)
+    )
     for mine, yours in ((0, 0), (1, 2)):
         for part in ("qkv.weight", "down.bias"):
             name = f"encoder.layers.{mine}.{part}"

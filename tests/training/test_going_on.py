@@ -92,10 +92,13 @@ def test_where_no_checkpoint_can_be_read_nothing_begins_anew_in_silence(
 
 
 def test_a_later_format_is_named(interrupted: Path, pretrain: Pretrain) -> None:
-    rewrite(interrupted / "update-00000008.pt", instead(training_checkpoint.FORMAT + 1, "extra_state", "format"))
+    rewrite(
+        interrupted / "update-00000008.pt", instead(training_checkpoint.FORMAT + 1, "extra_state", "format")
+    )
     with pytest.raises(
         UserError,
-        match=f"checkpoint format {training_checkpoint.FORMAT + 1}; valid: {training_checkpoint.FORMAT}; fix: continue with the version",
+        match=f"checkpoint format {training_checkpoint.FORMAT + 1}; valid: {training_checkpoint.FORMAT}; "
+        "fix: continue with the version",
     ):
         pretrain("out")
 

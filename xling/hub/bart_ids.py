@@ -171,7 +171,9 @@ def _with_merges(folder: Path, rows: int, langs: Sequence[str], kind: str) -> Id
         names = dict(zip(tokens.order[4:-1], tokens.names, strict=True))
         order = [tokens.order[n] for n in kept]
         tokens = transformers_wrapper.Tokens(tokens.text, order, [names[number] for number in order[4:-1]])
-    vocabulary = files.Vocabulary(tokens.names, lambda out: transformers_wrapper.write_vocabulary(tokens, out))
+    vocabulary = files.Vocabulary(
+        tokens.names, lambda out: transformers_wrapper.write_vocabulary(tokens, out)
+    )
     return Ids(vocabulary, torch.tensor([*tokens.order, *own]), codes)
 
 

@@ -37,7 +37,9 @@ def trim(cfg: TrimConfig) -> list[Path]:
         )
     read = [cfg.checkpoint, *paths]
     if not manifest.is_finished(cfg.out, "trim", cfg, read):
-        kinds = [model_folder.TASK] if (cfg.checkpoint / model_folder.TASK_FILE).is_file() else model_folder.OURS
+        kinds = (
+            [model_folder.TASK] if (cfg.checkpoint / model_folder.TASK_FILE).is_file() else model_folder.OURS
+        )
         if name := parts.without_pieces(model_folder.check_model(cfg.checkpoint, *kinds).get("shape", {})):
             raise UserError(
                 f"{cfg.checkpoint} has model.{name}",

@@ -258,7 +258,9 @@ def _publish(cfg: ImportConfig, stage: str, folder: Path, foreign_model: Foreign
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         vocabulary.write(publication.path)
         if foreign_model.task is None:
-            model_weights.save_model(publication.path / "model.pt", model, foreign_model.langs, publication.path)
+            model_weights.save_model(
+                publication.path / "model.pt", model, foreign_model.langs, publication.path
+            )
         else:
             _save_task(foreign_model, model, publication.path)
         kind = SEQ2SEQ if isinstance(model, Seq2SeqModel) else ENCODER

@@ -119,7 +119,10 @@ def read(directory: Path) -> Original | None:
             fix="import the model again",
         )
     settings, weights = dict(published[SETTINGS]), published["weights"]
-    own = _named(weights, directory, kept[transformers_wrapper.PREFIX], kept[transformers_wrapper.UNREAD]) | kept[transformers_wrapper.REST]
+    own = (
+        _named(weights, directory, kept[transformers_wrapper.PREFIX], kept[transformers_wrapper.UNREAD])
+        | kept[transformers_wrapper.REST]
+    )
     if not settings.get("architectures"):
         raise UserError(f"{directory}: its config.json names no class", fix="import the model again")
     shape = ForeignModel(settings, 1).cfg

@@ -31,8 +31,8 @@ MODULE, CONFIG, CLASS, SENTENCES = (
     "StaticSentences",
 )
 CODE = (
-    "hub/modeling_static.py", "models/static_matching.py", "models/static_vectors.py", "text/features.py",
-    "text/romanise.py",
+    "static/modeling_static.py", "static/matching.py", "static/vectors.py", "text/words/features.py",
+    "text/words/romanise.py",
 )  # fmt: skip
 """Files that are copied; `xling.text.words.han` becomes one without OpenCC."""
 _HAN = '''"""Chinese characters in one form. The table is made from that of OpenCC (Apache licence 2.0)."""

@@ -94,7 +94,9 @@ def _tokens_of_xlm(tokenizer: Any) -> Tokens:
     }
     named = {number: name for name, number in tokenizer.get_vocab().items()}
     first = [tokenizer.bos_token_id, tokenizer.pad_token_id, tokenizer.sep_token_id, tokenizer.unk_token_id]
-    return _ordered(json.dumps({transformers_tokenizer.MOSES: settings}), named, first, tokenizer.mask_token_id)
+    return _ordered(
+        json.dumps({transformers_tokenizer.MOSES: settings}), named, first, tokenizer.mask_token_id
+    )
 
 
 def _ordered(text: str, named: Mapping[int, str], first: list[int], mask: int) -> Tokens:

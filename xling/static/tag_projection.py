@@ -1,10 +1,9 @@
 """Projection of tags from one language to others through word alignments, to train a tagger on.
 
-A tagger of the source language tags its side of text pairs with aligned words (`xling.corpora.nway.word_alignments`). A word
-of the other side takes the tag of its aligned word if the tagger is sure, and is ignored otherwise. Names are
-rarer than other words and taggers less sure of them. So their types have a lower bound and words outside of
-names a higher one, and only texts with a name are kept. Otherwise most names would be projected as other
-words.
+A tagger of the source language tags its side of text pairs with aligned words (`xling.corpora.nway.word_alignments`).
+A word of the other side takes the tag of its aligned word if the tagger is sure, and is ignored otherwise. Names are
+rarer than other words and taggers less sure of them. So their types have a lower bound and words outside of names a
+higher one, and only texts with a name are kept. Otherwise most names would be projected as other words.
 
 Source: Yarowsky and Ngai 2001, Inducing multilingual POS taggers and NP bracketers via robust projection;
 Agic et al. 2015, If all you have is a bit of the Bible.

@@ -69,7 +69,7 @@ class StaticEncoder:
         return StaticEncoder(replace(self.cfg, sketch=0), self.table, self.share)
 
     def of_tokens(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
-        """Return learned vectors of length 1 of what `xling.text.words.features.tokens` returns, float32 (num_words, dim)."""
+        """Return learned vectors of length 1 of what `features.tokens` returns, float32 (num_words, dim)."""
         return unit(self._means([[word] for word in words])[:, : self.dim])
 
     def spelt_words(self, words: Sequence[str]) -> Float32[Tensor, "words dim_and_sketch"]:

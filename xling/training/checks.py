@@ -215,7 +215,9 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
     theirs = model_folder.shape_of(content)
     if cfg.model.lang_embeddings:
         model_folder.check_langs(content["langs"], langs, directory)
-    model_folder.check_settings(cfg.model, theirs, decoder and content["format"] == model_folder.SEQ2SEQ, directory)
+    model_folder.check_settings(
+        cfg.model, theirs, decoder and content["format"] == model_folder.SEQ2SEQ, directory
+    )
     _check_widths(cfg, theirs, directory)
 
 

@@ -116,7 +116,9 @@ def _train_and_publish(
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, publication.path / "model.pt")
         else:
-            model_weights.save_model(publication.path / "model.pt", model, course.langs(task.langs), data, state)
+            model_weights.save_model(
+                publication.path / "model.pt", model, course.langs(task.langs), data, state
+            )
         publication.counts |= {
             "updates": trainer.get_num_updates(),
             "parameters": num_parameters(model),
@@ -147,7 +149,9 @@ def _train(
     title, told, seen = f"pretrain {cfg.out}", 0, dict[str, Any]()
     batches = Batches.of(replace(cfg.train, accumulate=accumulate), processes.size())
     clock, writer = Clock(title), training_checkpoint.Writer(partial, cfg.train.keep, accumulate)
-    shown = track.shown(log_to if processes.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
+    shown = track.shown(
+        log_to if processes.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates()
+    )
     with (
         signals.resumable(),
         writer,
@@ -257,7 +261,9 @@ def _keep_snapshot(
             objective.before_save(model)
         if processes.rank() == 0 or processes.is_sharded(model):
             writer, epoch_itr, run_key = run
-            training_checkpoint.put(out / Path(training_checkpoint.STATE).stem, writer.state(trainer, epoch_itr, run_key))
+            training_checkpoint.put(
+                out / Path(training_checkpoint.STATE).stem, writer.state(trainer, epoch_itr, run_key)
+            )
     state = _gathered(model, partial)
     if processes.rank() > 0:
         return

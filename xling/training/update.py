@@ -26,7 +26,7 @@ _NO_MEMORY = ("out of memory", "can't allocate memory")
 
 
 class SafeTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's Trainer without its crash files; checkpoints are written by `xling.models.files.training_checkpoint.Writer`."""
+    """fairseq's Trainer without its crash files; checkpoints are written by `training_checkpoint.Writer`."""
 
     _marked: Any = None
 

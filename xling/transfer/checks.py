@@ -42,7 +42,8 @@ def generate(cfg: GenerateConfig) -> None:
     """Check the rows, the model and the languages of ``xling finetune generate``.
 
     Raises:
-        UserError: as `xling.transfer.generation.finetune.run`, or the output is finished and was made with other settings.
+        UserError: as `xling.transfer.generation.finetune.run`, or the output is finished and was made with other
+        settings.
     """
     track.check(cfg.log)
     paths = [Path(name) for name in (cfg.checkpoint, cfg.train, *cfg.test.values())]

@@ -29,7 +29,8 @@ def check_mt(cfg: MtConfig) -> None:
     """Check the settings of ``xling finetune mt`` and what they name.
 
     Raises:
-        UserError: as `xling.transfer.translation.supervised.run`, or the output is finished and was made with other settings.
+        UserError: as `xling.transfer.translation.supervised.run`, or the output is finished and was made with other
+        settings.
     """
     track.check(cfg.log)
     _check(cfg, "finetune mt", mt_inputs(cfg), {"test": cfg.test}, mt)
@@ -39,7 +40,8 @@ def check_umt(cfg: UmtConfig) -> None:
     """Check the settings of ``xling umt`` and what they name.
 
     Raises:
-        UserError: as `xling.transfer.translation.unsupervised`, or the output is finished and was made with other settings.
+        UserError: as `xling.transfer.translation.unsupervised`, or the output is finished and was made with other
+        settings.
     """
     track.check(cfg.log)
     _check(cfg, "umt", umt_inputs(cfg), {"oracle": cfg.oracle, "test": cfg.test}, umt)

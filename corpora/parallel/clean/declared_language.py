@@ -133,7 +133,7 @@ class FileGrams:
             self.tables[order] = known, np.minimum(gains, ngrams.MAX_GAIN)
 
     def gains(self, grams: Grams, folds: Int64[np.ndarray, " texts"]) -> Float64[np.ndarray, " texts"]:
-        """Return the mean gain of each text by the other folds, as `xling.corpora.langid.ngrams.NgramModel.scores` counts."""
+        """Return the mean gain of each text by the other folds, as `NgramModel.scores` counts."""
         sums, sizes = np.zeros(len(grams)), np.zeros(len(grams))
         for order, (known, gains) in self.tables.items():
             flat, owners = _flat(grams, order)

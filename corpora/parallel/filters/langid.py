@@ -36,9 +36,9 @@ class PairLangId(PairFilter):
     """Drop pairs with a side that is in another language than the declared one.
 
     A side is judged against the first batch of the file: a text goes if it stands out there towards another
-    language (`xling.corpora.parallel.clean.declared_language`). The column ``langid`` holds how many deviations the worse side
-    lies from the middle of the file; it is null where neither side was looked at. In a large batch, words that stand
-    almost only in right lines of a sample are trusted, and so is a line made mostly of them.
+    language (`xling.corpora.parallel.clean.declared_language`). The column ``langid`` holds how many deviations the
+    worse side lies from the middle of the file; it is null where neither side was looked at. In a large batch, words
+    that stand almost only in right lines of a sample are trusted, and so is a line made mostly of them.
 
     Args:
         deviations: standard deviations under the middle of the file from which a text goes, more in short texts; more

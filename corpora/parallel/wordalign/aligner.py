@@ -1,7 +1,8 @@
 """Word alignment of a bitext: our own aligner, eflomal when installed, or similarities of embeddings.
 
-The embedded aligner starts with EM for IBM model 1 (`xling.corpora.parallel.wordalign.model1`), refines by Gibbs sampling of an HMM
-with fertilities (`xling.corpora.parallel.wordalign.gibbs`) in both directions. `xling.corpora.parallel.wordalign.symmetrise` joins them.
+The embedded aligner starts with EM for IBM model 1 (`xling.corpora.parallel.wordalign.model1`), refines by Gibbs
+sampling of an HMM with fertilities (`xling.corpora.parallel.wordalign.gibbs`) in both directions.
+`xling.corpora.parallel.wordalign.symmetrise` joins them.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = Non
 def symmetrised(
     forward: Sequence[Int[np.ndarray, " _"]], backward: Sequence[Int[np.ndarray, " _"]], method: str
 ) -> list[set[Link]]:
-    """The links of both directions of each pair as one set, by a method of `xling.corpora.parallel.wordalign.symmetrise`."""
+    """Return the links of both directions of each pair as one set, by a method of `symmetrise`."""
     join = symmetrise.METHODS[method]
     return [
         join(

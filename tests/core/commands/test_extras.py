@@ -16,7 +16,7 @@ from xling.core.commands import extras
 from xling.core.commands.runner import STAGES, run_local
 from xling.core.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PAIRS = [(name, extra) for name, stage in STAGES.items() for extra in stage.extra.split()]
 

@@ -132,7 +132,7 @@ def test_a_signal_to_the_command_reaches_the_steps(tmp_path: Path, number: signa
         f"t.concurrent.run_local = t.play; folder = Path({str(tmp_path)!r});"
         "list(t.run_steps(t.plan(a='', b=''), t.configs(folder, a='long', b='long'), 2))"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2]) as command:
+    with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3]) as command:
         assert until(lambda: len(list(tmp_path.glob("*.started"))) == 2)
         steps = [int(path.read_text().split()[0]) for path in tmp_path.glob("*.started")]
         time.sleep(0.2)

@@ -136,11 +136,15 @@ def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict
     ]
     data_card.write(tmp_path, stats)
     assert "What another limit would keep" in (tmp_path / data_card.HTML).read_text(encoding="utf-8")
-    assert "| min_mean_word" in (tmp_path / data_card.MARKDOWN).read_text(encoding="utf-8").replace("\\_", "_")
+    assert "| min_mean_word" in (tmp_path / data_card.MARKDOWN).read_text(encoding="utf-8").replace(
+        "\\_", "_"
+    )
 
 
 def test_long_names_break_after_underscores_and_the_last_mark_is_inside_the_picture() -> None:
-    shown = data_card.as_html(data_card.table(["limit", "now"], [["max_repeated_line_chars", "1"]], numbers=(1,)))
+    shown = data_card.as_html(
+        data_card.table(["limit", "now"], [["max_repeated_line_chars", "1"]], numbers=(1,))
+    )
     assert "max_<wbr>repeated_<wbr>line_<wbr>chars" in shown
     drawn = charts.histogram({30: 2}, {}, "characters")
     assert f'<text x="{charts.WIDTH}.0"' in drawn

@@ -142,7 +142,9 @@ def test_the_pairs_of_a_corpus_teach_where_the_other_language_lies():
     assert (right[:, None] > other[None]).mean() > 0.98
     assert (right[:, None] > swapped[None]).mean() > 0.98
     inside = embedding_distance.measure(embedding_distance.train(learned, pairs), pairs)
-    assert (inside[:, embedding_distance.NAMES.index("lead")] > 0).mean() > 0.9  # a partner is no rival of itself
+    assert (
+        inside[:, embedding_distance.NAMES.index("lead")] > 0
+    ).mean() > 0.9  # a partner is no rival of itself
     few = embedding_distance.train(learned[:5])
     assert np.isfinite(embedding_distance.measure(few, pairs)).all()
 
@@ -210,7 +212,9 @@ CHARS = st.lists(st.sampled_from("东西南北中发白天地人"), min_size=5, 
 def test_up_to_three_characters_more_are_found_where_no_spaces_stand(chars, place, extra):
     longer = [*chars[:place], *extra, *chars[place:]]
     bags = near_duplicates.bags(
-        near_duplicates.whole_words(pl.Series(["".join(chars), "".join(longer), "".join(longer) + "东西南北"]))
+        near_duplicates.whole_words(
+            pl.Series(["".join(chars), "".join(longer), "".join(longer) + "东西南北"])
+        )
     )
     assert near_duplicates.few_more(bags[[0]], bags[[1]])[0]
     assert near_duplicates.few_more(bags[[1]], bags[[0]])[0]

@@ -58,7 +58,8 @@ def test_csls_lets_go_of_hubs() -> None:
     hub = base.mean(axis=0, keepdims=True) * 5
     tgt = np.vstack([base + 1.2 * noise, hub])
     right = {
-        d: int((nearest_neighbours.nearest(base, tgt, d)[:30] == np.arange(30)).sum()) for d in ("cosine", "csls")
+        d: int((nearest_neighbours.nearest(base, tgt, d)[:30] == np.arange(30)).sum())
+        for d in ("cosine", "csls")
     }  # type: ignore[arg-type]
     assert right["csls"] >= right["cosine"]
 

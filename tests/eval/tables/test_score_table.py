@@ -127,7 +127,9 @@ def test_a_missing_seed_is_a_hole() -> None:
 
 
 def test_unscored_languages_of_the_published_suite_are_named() -> None:
-    found = score_table.language_table([Score("pawsx", lang, "accuracy", 50.0, 10, 1) for lang in ("en", "de")])
+    found = score_table.language_table(
+        [Score("pawsx", lang, "accuracy", 50.0, 10, 1) for lang in ("en", "de")]
+    )
     assert "pawsx: 2 of the suite's 7 languages; not scored: es fr ja ko zh." in found.notes
 
 

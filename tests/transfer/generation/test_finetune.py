@@ -82,7 +82,9 @@ def test_it_learns_rows_by_heart_and_writes_in_other_languages(
 @pytest.mark.parametrize("part", ["decoder", "encoder"])
 def test_a_frozen_part_stays(pretrained: Path, rows: Path, tmp_path: Path, part: str) -> None:
     finetune.run(settings(pretrained, rows, tmp_path / "out", "fit.epochs=1", f"freeze={part}"))
-    before, after = (model_weights.load_seq2seq(path)[0].state_dict() for path in (pretrained, tmp_path / "out"))
+    before, after = (
+        model_weights.load_seq2seq(path)[0].state_dict() for path in (pretrained, tmp_path / "out")
+    )
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed
     other = {"decoder": "encoder.", "encoder": "decoder."}[part]

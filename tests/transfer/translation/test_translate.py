@@ -125,12 +125,18 @@ def test_it_starts_from_a_checkpoint_with_its_shape_and_languages(
         "train.lr=1e-9",
         "model.precision=fp32",
     ]
-    supervised.run(config.load(supervised.MtConfig, overrides=[*words, f"checkpoint={trained}", "directions=ar-en"]))
-    before, after = (model_weights.load_seq2seq(path)[0].state_dict() for path in (trained, tmp_path / "tuned"))
+    supervised.run(
+        config.load(supervised.MtConfig, overrides=[*words, f"checkpoint={trained}", "directions=ar-en"])
+    )
+    before, after = (
+        model_weights.load_seq2seq(path)[0].state_dict() for path in (trained, tmp_path / "tuned")
+    )
     for name, weight in before.items():
         torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=1e-4)
     words[1] = f"out={tmp_path}/both"
-    supervised.run(config.load(supervised.MtConfig, overrides=[*words, f"checkpoint={model}", "model.decoder_layers=1"]))
+    supervised.run(
+        config.load(supervised.MtConfig, overrides=[*words, f"checkpoint={model}", "model.decoder_layers=1"])
+    )
     both, symbols = model_weights.load_seq2seq(tmp_path / "both")
     assert symbols.langs == ("ar", "en", "th") and len(both.decoder.layers) == 1
     old = model_weights.load_model(model)[0]
@@ -208,7 +214,9 @@ def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path,
 
     for data, share, kinds in ((pairs / "shards", 0.5, {0, 1}), (tmp_path / "back", 1.0, {0})):
         words = [f"data={data}", "out=unused", *SHAPE, f"back_translated={tmp_path}/back", "tag=true"]
-        cfg = config.load(supervised.MtConfig, overrides=[*words, f"back_share={share}", "tokens_per_sample=12"])
+        cfg = config.load(
+            supervised.MtConfig, overrides=[*words, f"back_share={share}", "tokens_per_sample=12"]
+        )
         _, task = build_trainer(plans.mt(cfg, tmp_path / "unused"), tmp_path)
         task.load_dataset("train")
         dataset = task.dataset("train")
@@ -397,7 +405,9 @@ def test_a_model_without_decoder_is_refused(model: Path) -> None:
 def test_mistakes_in_training_are_user_errors(
     pairs: Path, tmp_path: Path, words: list[str], pattern: str
 ) -> None:
-    cfg = config.load(supervised.MtConfig, overrides=[f"data={pairs}/shards", f"out={tmp_path}/out", *SHAPE, *words])
+    cfg = config.load(
+        supervised.MtConfig, overrides=[f"data={pairs}/shards", f"out={tmp_path}/out", *SHAPE, *words]
+    )
     with pytest.raises(UserError, match=pattern):
         supervised.run(cfg)
     assert not (tmp_path / "out").exists()

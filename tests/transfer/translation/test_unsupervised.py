@@ -56,7 +56,9 @@ def text(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def settings(folder: Path, out: Path, *words: str) -> unsupervised.UmtConfig:
-    return config.load(unsupervised.UmtConfig, overrides=[f"data={folder}/shards", f"out={out}", *TINY, *words])
+    return config.load(
+        unsupervised.UmtConfig, overrides=[f"data={folder}/shards", f"out={out}", *TINY, *words]
+    )
 
 
 def test_it_selects_without_parallel_text_and_scores_with_baselines(

@@ -1,4 +1,4 @@
-"""Rebuild the command line for a stage's settings; `xling.core.settings.config.load` reads it back to the same settings."""
+"""Rebuild the command line for a stage's settings; `config.load` reads it back to the same settings."""
 
 from __future__ import annotations
 

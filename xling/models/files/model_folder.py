@@ -92,7 +92,9 @@ def read(directory: Path, *kinds: str) -> dict[str, Any]:
     """Return as `check_model`, but let torch read a file that only it can read."""
     if content := check_model(directory, *kinds):
         return content
-    whole: dict[str, Any] = load("xling.models.files.model_weights:read_published")(directory / MODEL_FILE, *kinds)
+    whole: dict[str, Any] = load("xling.models.files.model_weights:read_published")(
+        directory / MODEL_FILE, *kinds
+    )
     return whole
 
 

@@ -453,10 +453,13 @@ def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: 
     """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
     if extra["code"] != source_version.described():
         say(
-            f"xling: {path} was made by xling {extra['code']}, this is {source_version.described()}: the result may differ"
+            f"xling: {path} was made by xling {extra['code']}, this is {source_version.described()}: "
+            "the result may differ"
         )
     if accumulate != cfg.train.accumulate:
-        say(f"xling: an update keeps its {extra['batches_per_update']} batches: {processes.size()} x {accumulate}")
+        say(
+            f"xling: an update keeps its {extra['batches_per_update']} batches: {processes.size()} x {accumulate}"
+        )
     if before:
         say(
             f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate "

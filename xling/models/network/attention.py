@@ -141,7 +141,7 @@ class Attention:
         return block_masks
 
     def _windows(self, rows: Layout) -> list[Tensor | None]:
-        """Return the masks of blocks as `xling.models.network.local_attention` divides them; short blocks are masked undivided."""
+        """Return the masks of blocks as `local_attention` divides them; short blocks are masked undivided."""
         assert self.bias is None and self.keys is None, (
             "windows support neither biases nor keys of other sequences"
         )

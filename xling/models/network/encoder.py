@@ -163,7 +163,7 @@ def whole(
     told: Told,
     rule: tuple[float, bool, int],
 ) -> Float[Tensor, "tokens dim"]:
-    """Map (N, D) -> (N, D) as ``layer`` does; ``told`` and ``rule`` as for `xling.models.network.attention.attend_told`."""
+    """Map (N, D) -> (N, D) as ``layer`` does; ``told`` and ``rule`` as for `attention.attend_told`."""
     query, key, value = projections(layer, x, turn).unbind(1)
     return after_attention(layer, x, attend_told(query, key, value, told, rule))
 

@@ -202,7 +202,9 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         params = [p for group in self._optimizer.param_groups for p in group["params"]]
         moments = {
             number: {
-                name: processes.shard_like(value, params[number]) if value.shape == params[number].shape else value
+                name: processes.shard_like(value, params[number])
+                if value.shape == params[number].shape
+                else value
                 for name, value in of_one.items()
             }
             for number, of_one in state_dict["adamw"]["state"].items()

@@ -115,7 +115,9 @@ class Rules(torch.optim.Optimizer):
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         state["step"] += 1
         beta1, beta2 = group["betas"]
-        weight, g, mean, square = map(processes.local, (parameter, grad, state["exp_avg"], state["exp_avg_sq"]))
+        weight, g, mean, square = map(
+            processes.local, (parameter, grad, state["exp_avg"], state["exp_avg_sq"])
+        )
         mean.lerp_(g, 1 - beta1)
         square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         step = float(state["step"])

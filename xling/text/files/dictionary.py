@@ -28,7 +28,7 @@ _MAX_ENTRY = 6
 
 
 def read_dictionary(path: Path, lang: str = "") -> dict[str, tuple[str, ...]]:
-    """Read a dictionary: key of the source word (`xling.text.words.word_forms.key`) -> translations in the order of the file.
+    """Read a dictionary: key of the source word (`word_forms.key`) -> translations in the order of the file.
 
     Lines are ``source<TAB>target`` or ``source target``. ``lang`` is the language of the source words, if it is known.
 

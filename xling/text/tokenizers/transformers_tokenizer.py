@@ -1,7 +1,7 @@
 """Adapter that gives any tokenizer of transformers the interface of a SentencePiece model.
 
-Ids use SentencePiece's numbering, as in `xling.text.tokenizers.wordpiece`, so that code that adds one to them works here
-too (`xling.text.vocab`). The file stores the tokenizer of `tokenizers` unchanged, with its id for each of our
+Ids use SentencePiece's numbering, as in `xling.text.tokenizers.wordpiece`, so that code that adds one to them works
+here too (`xling.text.vocab`). The file stores the tokenizer of `tokenizers` unchanged, with its id for each of our
 ids.
 """
 
@@ -18,7 +18,9 @@ from xling.core.errors import UserError
 from xling.text.tokenizers import moses
 from xling.text.tokenizers.wordpiece import WORD_START, WordPieceProcessor
 
-MOSES = "moses"  # key of the settings of `xling.text.tokenizers.moses.MosesTokenizer` in the place of a tokenizer
+MOSES = (
+    "moses"  # key of the settings of `xling.text.tokenizers.moses.MosesTokenizer` in the place of a tokenizer
+)
 SPACE = "\u0120"
 """Marker of a word's start in byte-level vocabularies."""
 

@@ -4,8 +4,8 @@ Train on monolingual text, select without parallel text, score at the end: ``xli
 
 Training is `xling.training.train` on the objective ``umt`` combined with ``dae`` or ``mass``, both in every
 update. It resumes exactly after a kill. At every validation held-out sentences are translated there and back
-(`xling.transfer.translation.without_references`): the best model is kept, and a collapsed run stops. The test sets are read
-after training.
+(`xling.transfer.translation.without_references`): the best model is kept, and a collapsed run stops. The test sets
+are read after training.
 """
 
 from __future__ import annotations

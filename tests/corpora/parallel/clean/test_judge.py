@@ -158,6 +158,8 @@ def test_the_spread_of_a_trait_is_that_of_its_inner_nine_tenths():
 def test_odds_are_the_weighted_terms() -> None:
     random = np.random.default_rng(1)
     traits = random.normal(0, 3, (50, 4))
-    classifier = pair_classifier.Classifier(random.normal(size=4), random.uniform(0.5, 2, 4), random.normal(size=12))
+    classifier = pair_classifier.Classifier(
+        random.normal(size=4), random.uniform(0.5, 2, 4), random.normal(size=12)
+    )
     terms = pair_classifier._terms((traits - classifier.middle) / classifier.spread)
     np.testing.assert_allclose(classifier.odds(traits), terms @ classifier.weights)

@@ -1,0 +1,1 @@
+"""The data card of a corpus, and the counts that it shows."""

@@ -1,0 +1,1 @@
+"""Storage that all builds share: shards, slices of arrays, sorting on disk, downloads."""

@@ -1,0 +1,1 @@
+"""Commands that look into a corpus or a file: why, score, sample, select."""

@@ -1,0 +1,1 @@
+"""Systems without a model: the scores that a model has to exceed."""

@@ -1,0 +1,1 @@
+"""Test rows in training text: the index of rows, and the scores outside of a corpus."""

@@ -1,0 +1,1 @@
+"""Suites and their rows: definition, files, readers, languages, protocols."""

@@ -1,0 +1,1 @@
+"""Predictions and scores: files, statistics, comparison of two runs."""

@@ -1,0 +1,1 @@
+"""Tables of scores, published results beside them, and sealed results."""

@@ -1,0 +1,1 @@
+"""Commands: their table, how one runs, pipelines of several, help."""

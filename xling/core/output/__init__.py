@@ -1,0 +1,1 @@
+"""Outputs of commands: manifests, atomic publication, leases, resumable parts, record files."""

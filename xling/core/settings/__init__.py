@@ -1,0 +1,1 @@
+"""Settings of commands: YAML and ``key=value`` into dataclasses, ranges, schema."""

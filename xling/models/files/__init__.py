@@ -1,0 +1,1 @@
+"""Files of models: published ones, and checkpoints of a running training."""

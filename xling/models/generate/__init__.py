@@ -1,0 +1,1 @@
+"""Generation of text by a model with a decoder."""

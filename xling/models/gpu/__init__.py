@@ -1,1 +1,0 @@
-"""GPU kernels, which need Triton; in a subpackage because fairseq imports every module of `xling.models`."""

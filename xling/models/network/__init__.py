@@ -1,0 +1,1 @@
+"""Parts of the network: encoder, encoder-decoder, attention, positions, loss."""

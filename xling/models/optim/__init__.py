@@ -1,0 +1,1 @@
+"""Optimiser and learning rate schedules."""

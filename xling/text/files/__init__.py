@@ -1,0 +1,1 @@
+"""Readers and writers of text files, shards, dictionaries and word alignments."""

@@ -1,0 +1,1 @@
+"""Tokenizers of other programs behind the interface of a SentencePiece model."""

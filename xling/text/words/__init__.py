@@ -1,0 +1,1 @@
+"""Words of a text in any script: units, borders, forms, spelling, features."""

@@ -1,0 +1,1 @@
+"""Conditional generation: fine-tuning on texts to write, and models with a decoder as systems."""

@@ -1,0 +1,1 @@
+"""Translation: supervised and unsupervised training, decoding, back-translation."""
