@@ -1,11 +1,13 @@
-"""The rooms of xling and the imports between them, as docs/architecture.md shows them.
+"""The folders of xling and the imports between its rooms, as docs/architecture.md shows them.
 
 A room is a folder or a file directly in the package. Every import counts, those inside functions and of types
 too, and so does a module that is named as text in ``load("...")`` or ``import_module("...")``. What a registry
 refers to (`xling.core.registry`, the table of commands in `xling.core.commands.runner`) does not: it is looked up by
 name.
 
-Run ``python .ci/rooms.py`` to write the diagram and the table again; ``--check`` fails where they are not as shown.
+A folder is described by the first line of its package, so no list of folders has to be kept.
+
+Run ``python .ci/rooms.py`` to write that part of the document again; ``--check`` fails where it is not as shown.
 """
 
 from __future__ import annotations
@@ -47,8 +49,20 @@ def _named(module: str) -> Iterator[str]:
                 yield target
 
 
+def described() -> list[str]:
+    """Rows of a table: every folder, and every file directly in the package, with the first line of its docstring."""
+    tops = [ROOT / top for top in ("corpora", "eval", "slurm", "xling")]
+    files = [*(ROOT / "xling").glob("*.py"), *(path for top in tops for path in top.rglob("__init__.py"))]
+    rows = []
+    for path in files:
+        opening = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+        name = path.relative_to(ROOT).as_posix().removesuffix("__init__.py")
+        rows.append(f"| `{name}` | {opening.replace('``', '`').replace('|', chr(92) + '|')} |")
+    return ["| folder or file | what it holds |", "|---|---|", *sorted({*rows})]
+
+
 def drawn(imports: dict[str, set[str]]) -> str:
-    """The part of the document that is made from the imports: a Mermaid diagram and a table.
+    """The part of the document that is made from the code: the folders, a Mermaid diagram and a table of imports.
 
     A room is above all that it imports. The diagram leaves out arrows that follow from others.
     """
@@ -58,7 +72,8 @@ def drawn(imports: dict[str, set[str]]) -> str:
         height[room] = 1 + max((height[other] for other in imports[room]), default=-1)
         below[room] = imports[room].union(*(below[other] for other in imports[room]))
     rooms = sorted(imports, key=lambda room: (-height[room], room))
-    lines = ["```mermaid", "flowchart TD", *(f"    {room}[{room}]" for room in rooms)]
+    names = [f"    {room}[{room}]" for room in rooms]
+    lines = [*described(), "", "```mermaid", "flowchart TD", *names]
     for room, others in sorted(imports.items()):
         shown = (o for o in others if not any(o in below[between] for between in others))
         lines += [f"    {room} --> {other}" for other in sorted(shown)]

@@ -116,21 +116,6 @@ def test_an_arrow_that_the_document_lacks_is_shown(house: Path, path: str, plant
     assert code == 1 and shown in said.splitlines(), said
 
 
-def test_every_room_is_described() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    described = re.findall(r"^\| (\S+) \|", text.partition("## Imports")[0], re.MULTILINE)
-    rooms = {module.split(".")[1] for module in graph().modules if module.count(".")}
-    assert sorted(described) == sorted({"room", *(room.replace("_", "\\_") for room in rooms)})
-
-
-def test_no_room_names_the_papers_as_text() -> None:
-    files = [p for room in ("xling", "corpora", "eval", "slurm") for p in (ROOT / room).rglob("*.py")]
-    named = [
-        p for p in files if p.parent.name != "papers" and "xling.papers" in p.read_text(encoding="utf-8")
-    ]
-    assert named == []
-
-
 def plugin_words() -> set[str]:
     """The words that the registries know entry points by."""
     found = set()

@@ -1,1 +1,1 @@
-"""What tells a good sentence pair from a bad one: lexicon, features, classifier, synthetic noise."""
+"""Signs of a good sentence pair and of a bad one: lexicon, features, classifier, synthetic noise."""
