@@ -1,11 +1,7 @@
 """The folders of xling and the imports between its rooms, as docs/architecture.md shows them.
 
-A room is a folder or a file directly in the package. Every import counts, those inside functions and of types
-too, and so does a module that is named as text in ``load("...")`` or ``import_module("...")``. What a registry
-refers to (`xling.core.registry`, the table of commands in `xling.core.commands.runner`) does not: it is looked up by
-name.
-
-A folder is described by the first line of its package, so no list of folders has to be kept.
+A room is a folder or a file directly in the package. Every import counts, and so does a module that is named as text in
+``load("...")``. What a registry refers to (`xling.core.registry`) does not: it is looked up by name.
 
 Run ``python .ci/rooms.py`` to write that part of the document again; ``--check`` fails where it is not as shown.
 """
@@ -61,38 +57,25 @@ def described() -> list[str]:
     return ["| folder or file | what it holds |", "|---|---|", *sorted({*rows})]
 
 
-def drawn(imports: dict[str, set[str]]) -> str:
-    """The part of the document that is made from the code: the folders, a Mermaid diagram and a table of imports.
-
-    A room is above all that it imports. The diagram leaves out arrows that follow from others.
-    """
-    height: dict[str, int] = {}
-    below: dict[str, set[str]] = {}
-    for room in TopologicalSorter(imports).static_order():  # raises an error that names a circle
-        height[room] = 1 + max((height[other] for other in imports[room]), default=-1)
-        below[room] = imports[room].union(*(below[other] for other in imports[room]))
-    rooms = sorted(imports, key=lambda room: (-height[room], room))
-    names = [f"    {room}[{room}]" for room in rooms]
-    lines = [*described(), "", "```mermaid", "flowchart TD", *names]
-    for room, others in sorted(imports.items()):
-        shown = (o for o in others if not any(o in below[between] for between in others))
-        lines += [f"    {room} --> {other}" for other in sorted(shown)]
-    lines += ["```", "", "| room | imports |", "|---|---|"]
-    lines += [f"| {room} | {', '.join(sorted(imports[room])) or 'nothing'} |" for room in rooms]
-    return "\n".join(lines) + "\n"
+def shown() -> str:
+    """The part of the document that is made from the code: the folders, and each room below those that import it."""
+    imports = {room: sorted(others) for room, others in sorted(arrows().items())}
+    rooms = reversed([*TopologicalSorter(imports).static_order()])  # raises an error that names a circle
+    rows = [f"| {room} | {', '.join(imports[room]) or 'nothing'} |" for room in rooms]
+    return "\n".join([*described(), "", "| room | imports |", "|---|---|", *rows]) + "\n"
 
 
 def main(words: list[str]) -> int:
     """Write the document again; with ``--check`` print the lines that it lacks, and return 1 then."""
     sys.path.insert(0, str(ROOT))
     before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    shown, _, behind = rest.partition(END)
-    now = drawn(arrows())
+    written, _, behind = rest.partition(END)
+    now = shown()
     if words != ["--check"]:
         DOCUMENT.write_text(f"{before}{BEGIN}{now}{END}{behind}", encoding="utf-8")
-    elif shown != now:
+    elif written != now:
         print("docs/architecture.md shows other imports; fix: run python .ci/rooms.py")
-        print(*sorted({*now.splitlines()} - {*shown.splitlines()}), sep="\n")
+        print(*sorted({*now.splitlines()} - {*written.splitlines()}), sep="\n")
         return 1
     return 0
 
