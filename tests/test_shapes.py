@@ -373,10 +373,8 @@ def test_fifty_faults_are_planted_and_some_in_every_room_that_has_arrays() -> No
         for path, source in SOURCES.items()
         if ROOT / "xling" in path.parents and path.parent != ROOT / "xling" and "from jaxtyping" in source
     }
-    assert rooms >= {"corpora", "eval"} | there - {
-        "text",
-        "training",
-    }  # neither has a public function of an array
+    # Neither text nor training has a public function of an array; papers holds plug-ins.
+    assert rooms >= {"corpora", "eval"} | there - {"text", "training", "papers"}
 
 
 def test_every_module_is_imported_with_the_checks_unless_they_are_switched_off() -> None:
