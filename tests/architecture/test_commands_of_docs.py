@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,3 +115,26 @@ def test_links_outside_of_the_site_lead_to_files(name: str) -> None:
     """`make docs` checks those of the site."""
     links = re.findall(r"\]\((?![a-z]+:)([^)\s#]+)", (ROOT / name).read_text(encoding="utf-8"))
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def names_in(schema: dict[str, Any]) -> Iterator[str]:
+    """Every setting that a schema describes, at any depth."""
+    for name, described in schema.get("properties", {}).items():
+        yield name
+        yield from names_in(described)
+    for alternative in schema.get("anyOf", []):
+        yield from names_in(alternative)
+
+
+def test_every_command_and_setting_stands_on_a_page_or_in_a_recipe(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["schema"]) == 0
+    stages = json.loads(capsys.readouterr().out)["$defs"]
+    files = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", *(ROOT / "recipes").rglob("*.yaml")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    words = {*re.findall(r"\w+", text)}
+    assert [stage for stage in stages if stage not in text] == []
+    settings = {name: stage for stage, schema in stages.items() for name in names_in(schema)}
+    assert {name: stage for name, stage in settings.items() if name not in words} == {}
+    assert len(settings) > 400

@@ -39,6 +39,13 @@ def test_functions_and_files_can_be_read_at_once() -> None:
     assert [problem for path in files for problem in too_long(path)] == []
 
 
+def test_a_page_of_results_can_be_read_at_once() -> None:
+    lengths = {
+        path.name: len(path.read_text().splitlines()) for path in (ROOT / "docs/results.d").glob("*.md")
+    }
+    assert lengths and {name: lines for name, lines in lengths.items() if lines > 100} == {}
+
+
 def test_a_long_function_and_a_long_file_are_found(tmp_path: Path) -> None:
     path = tmp_path / "long.py"
     for lines, problems in ((60, 0), (61, 1)):
