@@ -138,8 +138,8 @@ def load(checkpoint: Path | str) -> Model:
     Raises:
         UserError: there is no checkpoint, or its type is not supported.
     """
-    if str(checkpoint).startswith(inputs.HUB):
-        return Model(Path(runner.load(inputs.IMPORTER)(str(checkpoint))))
+    if str(checkpoint).startswith(inputs.HUB_PREFIX):
+        return Model(Path(runner.load(inputs.HUB_IMPORTER)(str(checkpoint))))
     path = Path(checkpoint)
     if not path.is_dir():
         raise UserError(

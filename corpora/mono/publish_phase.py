@@ -63,7 +63,7 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
             "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
-            "phases": workspace.facts(),
+            "phases": workspace.resource_use(),
         }
     if not cfg.keep_work:
         shutil.rmtree(workspace.root.parent)

@@ -65,7 +65,7 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
     sources = open_sources([cfg.uris[index]], cfg.source_context())
     ledger, pair_counters = Ledger(num_samples=cfg.num_samples), PairCounters()
     with (
-        cfg.workspace().making("read", index) as folder,
+        cfg.workspace().write_part("read", index) as folder,
         Progress(f"read {cfg.uris[index]}", unit="pairs") as bar,
     ):
         files = {name: TableFile(folder / name) for name in (KEPT, REJECTS, KEYS)}

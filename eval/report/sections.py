@@ -374,7 +374,7 @@ def reproduction(runs: Sequence[Run]) -> Section:
             settings, stage = item.manifest.config, item.stage
             if by := item.manifest.counts.get("made_by"):
                 settings, stage = by["settings"], by["stage"]
-            lines.append(shlex.join(command_line.words_of(stage, settings, str(item.path))))
+            lines.append(shlex.join(command_line.command_words(stage, settings, str(item.path))))
             facts = item.manifest
             rows.append(
                 (

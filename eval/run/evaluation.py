@@ -116,7 +116,7 @@ def evaluate_systems(
     """
     data = data_folder(cfg.data)
     chosen = checked(cfg, data)
-    manifest.remove_torn(cfg.out)
+    manifest.remove_temporary_files(cfg.out)
     files: list[Path] = []
     for suite, targets in chosen:
         for system in systems:

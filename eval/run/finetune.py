@@ -109,7 +109,7 @@ def check(cfg: FinetuneConfig) -> None:
         return
     if not home.has(cfg.source, "train", data):
         source_rows(suite, home, cfg.source, data)  # says what is missing
-    if not (cfg.checkpoint / inputs_.STATIC).is_file():
+    if not (cfg.checkpoint / inputs_.STATIC_FILE).is_file():
         model_folder.check_model(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
 
 

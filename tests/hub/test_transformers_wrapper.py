@@ -200,11 +200,11 @@ def test_a_checkpoint_may_be_named_hf(
 
     monkeypatch.setenv("XLING_CACHE", str(tmp_path / "cache"))
     cfg = EvalConfig(suites=("x",), out=tmp_path / "run", checkpoint=Path(f"hf:{written('roberta')}"))
-    found = inputs.brought_here("checkpoint translator", cfg, load)
+    found = inputs.import_hub_inputs("checkpoint translator", cfg, load)
     assert found.checkpoint is not None and (found.checkpoint / "model.pt").is_file()
     assert found.checkpoint.is_relative_to(tmp_path / "cache")
     assert "is imported into" in capsys.readouterr().err
-    assert inputs.brought_here("checkpoint translator", cfg, load) == found
+    assert inputs.import_hub_inputs("checkpoint translator", cfg, load) == found
     assert capsys.readouterr().err == ""
 
 

@@ -107,7 +107,7 @@ def test_asked_to_stop_it_saves_and_goes_on(model: Path, tmp_path: Path) -> None
     saves = Saves(tmp_path / "task", "key")
     with pytest.raises(signals.Stopped):
         fit(model, CFG, saves, lambda n, *_: signals.request_stop("SIGTERM") if n == 7 else None)
-    signals.reset()
+    signals.reset_process_state()
     state = saves.load()
     assert state is not None
     assert len(state[0]["told"]) == 7
@@ -119,7 +119,7 @@ def test_a_damaged_state_is_passed_over_and_another_key_refused(model: Path, tmp
     saves = Saves(tmp_path / "task", "key", 0.0)
     with pytest.raises(signals.Stopped):
         fit(model, CFG, saves, lambda n, *_: signals.request_stop("x") if n == 8 else None)
-    signals.reset()
+    signals.reset_process_state()
     newest = sorted(saves.folder.glob("update-*.pt"))[-1]
     newest.write_bytes(newest.read_bytes()[:-10])
     with pytest.raises(UserError, match="was made with other settings or data; fix: give the old settings"):

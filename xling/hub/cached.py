@@ -23,7 +23,7 @@ def checkpoint_of(name: str) -> Path:
     """
     folder = located(Path(name.removeprefix(PREFIX)), allow_pickle=False)
     home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "xling")
-    out = home / "hf" / manifest.content(folder)[:32]
+    out = home / "hf" / manifest.content_digest(folder)[:32]
     if not (out / manifest.FILE_NAME).is_file():
         tell(f"xling: {name} is imported into {out}")
         run_hf(ImportConfig(folder, out))

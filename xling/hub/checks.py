@@ -55,7 +55,7 @@ def export_hf(cfg: ExportConfig) -> None:
     Raises:
         UserError: as `xling.hub.express.check_hf`; or another pooling than the mean of a static encoder.
     """
-    if not (cfg.checkpoint / inputs.STATIC).is_file():
+    if not (cfg.checkpoint / inputs.STATIC_FILE).is_file():
         express.check_hf(cfg.checkpoint)
     elif cfg.pooling != "mean":
         raise UserError(

@@ -56,14 +56,14 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     """Check the files of a model of fairseq, and import it; see `xling.hub.imports.run_fairseq`."""
     check_file(cfg.source / "model.pt")
     check_file(cfg.source / "dict.txt", "the dictionary beside the weights")
-    inputs.refuse_damaged(cfg.source / "model.pt")
+    inputs.check_weights_file(cfg.source / "model.pt")
     done: manifest.Manifest = load("xling.hub.imports:run_fairseq")(cfg)
     return done
 
 
 def run_xlm(cfg: ImportConfig) -> manifest.Manifest:
     """Check the files of a model of XLM, and import it; see `xling.hub.xlm.run`."""
-    inputs.refuse_damaged(xlm_files(cfg.source)[0])
+    inputs.check_weights_file(xlm_files(cfg.source)[0])
     done: manifest.Manifest = load("xling.hub.xlm:run")(cfg)
     return done
 
@@ -99,7 +99,7 @@ def checked(cfg: ImportConfig) -> Source:
             or there is no network.
     """
     folder = located(cfg.source, cfg.allow_pickle, cfg.revision)
-    inputs.refuse_place(cfg.out, [folder])
+    inputs.check_output_place(cfg.out, [folder])
     config = read_json(folder / "config.json")
     kind = str(config.get("model_type"))
     if kind == STATIC:

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.source_version import described
+from xling.core.output.source_version import full_version
 from xling.hub import card, configs, source
 from xling.hub.settings import ExportConfig, ImportConfig
 from xling.static import encoder_files
@@ -147,7 +147,7 @@ def portable(code: str) -> str:
 
 
 def _header() -> str:
-    return f"# From xling {described()}, MIT licence.\n"
+    return f"# From xling {full_version()}, MIT licence.\n"
 
 
 def _settings(shape: Any, num_frequent: int) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def tokens_of(folder: Path) -> Tokens:
         backend = tokenizer.backend_tokenizer
     except ImportError as error:
         package = "sacremoses" if "sacremoses" in str(error) else "transformers"
-        raise extras.missing(package, str(folder), "hub") from None
+        raise extras.missing_package_error(package, str(folder), "hub") from None
     except Exception as error:  # tokenizer classes raise all kinds of errors
         problem = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(

@@ -43,7 +43,7 @@ class Encoder(Protocol):
 
 
 ENCODERS: Registry[Callable[[Path], Encoder]] = Registry("encoder", plugin="encoder")
-ENCODERS.refer("checkpoint", "xling.transfer.words:CheckpointEncoder")
+ENCODERS.register_target("checkpoint", "xling.transfer.words:CheckpointEncoder")
 
 
 def encoder_of(checkpoint: str | Path) -> Encoder:

@@ -13,7 +13,7 @@ from typing import Any
 from xling.core.commands import inputs
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
-from xling.core.registry import plugins
+from xling.core.registry import plugin_entry_points
 from xling.core.settings import config, ranges, schema
 from xling.models import constraints
 from xling.models.files import model_folder
@@ -65,7 +65,7 @@ def check_settings(cfg: PretrainConfig) -> None:
     """
     data = Path(cfg.data)
     shard_selection.check_dictionary(data)
-    if cfg.init_pieces and not (Path(cfg.init_pieces) / inputs.STATIC).is_file():
+    if cfg.init_pieces and not (Path(cfg.init_pieces) / inputs.STATIC_FILE).is_file():
         raise UserError(
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
         )
@@ -130,7 +130,9 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
 def check_known(name: str) -> str:
     """Return the name of an objective after checking that this package or another one has it."""
     known = schema.objectives()
-    added = {point.name.partition(".")[2] for point in plugins() if point.name.startswith("objective.")}
+    added = {
+        point.name.partition(".")[2] for point in plugin_entry_points() if point.name.startswith("objective.")
+    }
     if name not in known and name not in added:
         raise unknown("objective", name, sorted({*known, *added}))
     return name

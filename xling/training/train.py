@@ -93,7 +93,10 @@ def _train_and_publish(
     cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: str
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
-    run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
+    run_key = {
+        "config": config.to_dict(cfg),
+        "data": {str(path): manifest.content_digest(path) for path in inputs},
+    }
     given = cfg  # the next start compares its settings with these
     cfg, parts = phases.planned(branch.from_there(cfg), processes.size())
     trainer, task = build_trainer(parts[0].cfg, partial)
@@ -179,7 +182,7 @@ def _train(
                 if done in cfg.train.snapshots:
                     _keep_snapshot(cfg, trainer, course, partial, (writer, epoch_itr, run_key))
                 if turns := course.ends(done):
-                    with signals.busy("next phase", other_pace=True):
+                    with signals.busy("next phase", changes_pace=True):
                         epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
                 if done % cfg.train.save_every == 0 or last or stop or turns:
                     _save(writer, trainer, epoch_itr, run_key, last or stop)

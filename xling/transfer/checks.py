@@ -77,7 +77,7 @@ def mine(cfg: Any) -> None:
     Raises:
         UserError: it is fine-tuned, or no model.
     """
-    if cfg.checkpoint and not (Path(cfg.checkpoint) / inputs.STATIC).is_file():
+    if cfg.checkpoint and not (Path(cfg.checkpoint) / inputs.STATIC_FILE).is_file():
         model_folder.check_model(Path(cfg.checkpoint), *model_folder.OURS, model_folder.FOREIGN)
 
 

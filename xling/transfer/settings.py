@@ -375,7 +375,7 @@ class BackTranslateConfig:
 
     def workspace(self) -> Workspace:
         """Return the parts, keyed by the settings and the inputs."""
-        return Workspace.beside(
+        return Workspace.for_output(
             Path(self.out), [self.content(), [manifest.digest(path) for path in self.inputs()]]
         )
 

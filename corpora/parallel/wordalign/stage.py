@@ -101,7 +101,7 @@ class AlignConfig(OfPair):
 
     def workspace(self) -> Workspace:
         """The intermediate parts, keyed by the settings and the input."""
-        return Workspace.beside(
+        return Workspace.for_output(
             self.directory, [self.content(), [manifest.digest(path) for path in self.files]]
         )
 
@@ -114,7 +114,7 @@ def phases(cfg: AlignConfig) -> Sequence[Phase]:
     """``direction`` for the embedded aligner, then ``publish``."""
     if cfg.method != "own" or cfg.is_published():
         return (Phase("publish"),)
-    manifest.refuse_foreign(cfg.directory, STAGE_NAME)
+    manifest.check_is_ours(cfg.directory, STAGE_NAME)
     num_pairs = sum(1 for _ in corpus_reader.lines(cfg.files[0]))
     num_chunks = -(-num_pairs // cfg.aligner.chunk_pairs)
     return (Phase("direction", 2 * num_chunks), Phase("publish"))
@@ -137,7 +137,7 @@ def run_part(cfg: AlignConfig, phase: str, index: int) -> Answer | None:
             sides.reverse()
             direction = "backward"
         links = align_direction(sides[0], sides[1], cfg.aligner, direction, start)
-        with cfg.workspace().making(phase, index) as folder:
+        with cfg.workspace().write_part(phase, index) as folder:
             np.save(folder / "links.npy", np.concatenate([*links, np.empty(0, np.int32)]))
             np.save(folder / "lengths.npy", np.array([len(row) for row in links], np.int64))
     return None

@@ -184,7 +184,7 @@ def test_back_translated_text_has_its_share_and_its_direction(
 def test_other_back_translations_make_another_model(
     pairs: Path, vocab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/back"]
     cfg = plans.mt(config.load(supervised.MtConfig, overrides=words), tmp_path / "model")
     cfg = replace(cfg, train=replace(cfg.train, updates=2, valid_every=2, warmup=1))

@@ -16,7 +16,7 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.core.precision import fast_bfloat16
+from xling.core.precision import has_fast_bfloat16
 from xling.models import parts, windows
 from xling.models.network import adapters
 from xling.models.network.attention import Attention, Runs, Told, attend, attend_told
@@ -416,7 +416,7 @@ def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
     assert precision in ("auto", "fp32", "bf16"), f"precision {precision!r}: auto, fp32 or bf16"
     if precision != "auto":
         return torch.bfloat16 if precision == "bf16" else torch.float32, f"model.precision={precision}"
-    fast, why = fast_bfloat16(torch)
+    fast, why = has_fast_bfloat16(torch)
     return torch.bfloat16 if fast else torch.float32, why
 
 

@@ -42,7 +42,7 @@ def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
-        raise extras.missing("transformers", "this model", "hub") from None
+        raise extras.missing_package_error("transformers", "this model", "hub") from None
     told = dict(settings)
     if dropout is not None:
         told |= {name: dropout for name in DROPOUTS if name in told}

@@ -53,7 +53,7 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
             torch.set_num_threads(cfg.threads)
         translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens)
         lines = sentences(cfg)[index * cfg.part_lines : (index + 1) * cfg.part_lines]
-        with cfg.workspace().making(phase, index) as folder:
+        with cfg.workspace().write_part(phase, index) as folder:
             with Progress(f"translate {cfg.src}-{cfg.tgt}", len(lines), "lines") as progress:
                 translations = translator(
                     lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num), cfg.via
