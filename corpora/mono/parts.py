@@ -32,7 +32,7 @@ from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.text.document import Document, Ledger
-from xling.text.lm.train import LmConfig, train
+from xling.text.lm.train import LmConfig, train_language_model
 
 DOCS, HASHES = "docs.parquet", "hashes"
 SKETCH, PAIRS, ENDS, SHINGLES = "sketch", "pairs.u64", "ends.u64", "shingles.parquet"
@@ -177,7 +177,7 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
         return {"model": "", "note": note}
     out.mkdir()
     settings = LmConfig(cfg.lang, (), order=cfg.lm.order, pieces=cfg.lm.pieces, seed=cfg.seed)
-    train(texts, out, settings)
+    train_language_model(texts, out, settings)
     return {"model": "auto", "note": _TRAINED.format(num_chars)}
 
 
@@ -235,7 +235,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
             piece = _take(itertools.chain([first], docs), cfg.shard_mb * _MB)
             with _open_export(cfg, part_folder, number) as text:
                 for doc in _written(piece, part_folder / f"{number:05d}.parquet", passing=False):
-                    log.enter("corpus", doc)
+                    log.count_seen("corpus", doc)
                     log.counters.published(doc, cfg.num_samples)
                     text(doc)
     _delete_input(cfg, source / DOCS)

@@ -92,7 +92,9 @@ def publish_routed(cfg: MonoConfig, workspace: Workspace, plan: Plan) -> None:
     """Publish the routed parts with their index."""
     folders = [workspace.part("route", i) for i in range(len(plan.parts))]
     ledger = merged_ledger(folders, cfg.num_samples)
-    assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
+    assert not ledger.unaccounted_bytes(), (
+        f"bytes unaccounted for: {ledger.unaccounted_bytes()} of {ledger.num_bytes}"
+    )
     counters, inputs = Counters(), dict[str, Any]()
     index: dict[str, dict[str, Any]] = {}
     for number, folder in enumerate(folders):

@@ -27,8 +27,8 @@ from xling.eval.scores import score_file
 from xling.pages import figure, page, tabular
 from xling.pages.tabular import Cell, Table
 from xling.text import vocab
-from xling.text.words.features import hashed, tokens
-from xling.text.words.units import units
+from xling.text.words.features import hash_features, split_tokens
+from xling.text.words.units import split_units
 
 SYSTEMS = ("pretrained", "random")
 
@@ -228,7 +228,7 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
     kinds = {lang: {piece for text in texts for piece in pieces_of(text)} for lang, texts in own.items()}
     measured = {}
     for lang, read_texts in own.items():
-        words = sum(len(units(text)) for text in read_texts) or 1
+        words = sum(len(split_units(text)) for text in read_texts) or 1
         pieces = sum(len(pieces_of(text)) for text in read_texts)
         measured[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
     return measured
@@ -239,8 +239,10 @@ def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
     from xling.static.encoder_files import is_static  # imports torch
 
     if is_static(checkpoint):
-        return lambda text: [feature for token in tokens(text) for feature in hashed(token).tolist()]
-    encode: Callable[[str], Sequence[int]] = vocab.load(checkpoint).encode
+        return lambda text: [
+            feature for token in split_tokens(text) for feature in hash_features(token).tolist()
+        ]
+    encode: Callable[[str], Sequence[int]] = vocab.load_processor(checkpoint).encode
     return encode
 
 

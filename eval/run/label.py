@@ -94,7 +94,7 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     cfg = replace(cfg, lang=languages.canonical(cfg.lang), source=languages.canonical(cfg.source))
     _check(cfg, suite)
-    home, paths = training_suite(suite), corpus_reader.resolve(cfg.text)
+    home, paths = training_suite(suite), corpus_reader.resolve_files(cfg.text)
     tested = scored_split(suite, cfg.lang, data)
     splits = [
         (cfg.source, "train"),
@@ -244,7 +244,7 @@ def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[E
     seen = tested | set(_texts(rows))
     lines = dict.fromkeys(
         line.strip()
-        for document in corpus_reader.documents(cfg.text)
+        for document in corpus_reader.read_documents(cfg.text)
         for line in document
         if low <= len(line.strip()) <= high
     )

@@ -171,7 +171,7 @@ def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: 
     run(BliConfig("en-el", files, f"{tmp_path}/out", dim=50, min_count=2, rounds=20, cues=cues))
     sources = english(3, 50)
     for spec in (f"en-el={tmp_path}/out/en-el.txt", f"{tmp_path}/out"):
-        translator = word_translation.read(spec)["en", "el"]
+        translator = word_translation.read_translators(spec)["en", "el"]
         made = [translator(line) for line in sources]
         bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
         print(f"word by word, BLEU {bleu:.2f}")

@@ -218,7 +218,10 @@ def mbart_code(name: str) -> str:
 def test_ids_are_those_of_their_tokenizers(written: Callable[[str], Path], tmp_path: Path, kind: str) -> None:
     folder = written(kind)
     import_hf(ImportConfig(folder, tmp_path / "in"))
-    symbols, processor = model_weights.load_seq2seq(tmp_path / "in")[1], vocabulary.load(tmp_path / "in")
+    symbols, processor = (
+        model_weights.load_seq2seq(tmp_path / "in")[1],
+        vocabulary.load_processor(tmp_path / "in"),
+    )
     config = json.loads((folder / "config.json").read_text())
     order = bart_ids.ids_of(folder, config["model_type"], config["vocab_size"], (), bart_ids.CC50).order
     coded = theirs_of(kind, folder)
@@ -245,7 +248,7 @@ def test_mbart50_saved_by_transformers_5_has_no_sentencepiece_model(
     )
     assert symbols == again
     assert all(torch.equal(w, second.state_dict()[name]) for name, w in first.state_dict().items())
-    one, two = (vocabulary.load(tmp_path / name) for name in ("one", "two"))
+    one, two = (vocabulary.load_processor(tmp_path / name) for name in ("one", "two"))
     assert all(pieces(one, line) == pieces(two, line) for line in ODD)
 
 
@@ -265,7 +268,10 @@ def test_exports_write_what_we_write_and_come_back(vocab: Path, tmp_path: Path, 
     run_hf(ExportConfig(folder, tmp_path / "out"))
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     assert type(theirs).__name__ == f"{name}ForConditionalGeneration"
-    fast, processor = transformers.AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load(folder)
+    fast, processor = (
+        transformers.AutoTokenizer.from_pretrained(tmp_path / "out"),
+        vocabulary.load_processor(folder),
+    )
     model, symbols = model_weights.load_seq2seq(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3

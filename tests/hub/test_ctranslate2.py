@@ -45,7 +45,7 @@ def test_a_converted_model_writes_what_ours_writes(vocab: Path, tmp_path: Path, 
     model, symbols = model_weights.load_seq2seq(folder)
     never = {*settings.suppress_tokens, *(symbols.lang(i) for i in range(len(LANGS)))}
     barred = [[name] for name in fast.convert_ids_to_tokens(sorted(never))]
-    parts = [np.array(pieces(vocabulary.load(folder), line)) for line in LINES]
+    parts = [np.array(pieces(vocabulary.load_processor(folder), line)) for line in LINES]
     search = Search(beam=1, max_len_a=0, max_len_b=LENGTH)
     different = set()
     for lang, code in enumerate(LANGS):

@@ -71,7 +71,7 @@ def logits(model: Path, sequences: list[list[int]]) -> list[torch.Tensor]:
 
 def masked(model: Path) -> list[list[int]]:
     """Sequences of the texts with some positions masked."""
-    processor = vocabulary.load(model)
+    processor = vocabulary.load_processor(model)
     mask = len((model / "dict.txt").read_text().splitlines()) + 4
     made = [[0, *pieces(processor, text)[:60], 2] for text in TEXTS]
     return [[mask if i % 4 == 2 and t > 3 else t for i, t in enumerate(tokens)] for tokens in made]
@@ -219,7 +219,7 @@ def test_a_choice_model_gives_our_scores(
 def same_ids(folder: Path, model: Path, lines: list[str]) -> None:
     from transformers import AutoTokenizer
 
-    fast, processor = AutoTokenizer.from_pretrained(folder), vocabulary.load(model)
+    fast, processor = AutoTokenizer.from_pretrained(folder), vocabulary.load_processor(model)
     for line in lines:
         assert fast(line, add_special_tokens=False)["input_ids"] == pieces(processor, line), repr(line[:200])
 
@@ -231,7 +231,7 @@ def test_ids_of_odd_text(exported: Path, model: Path) -> None:
 @pytest.fixture(scope="module")
 def normalisers(model: Path) -> tuple[Any, spm.SentencePieceProcessor]:
     blob = tokenizer.read_model(model / "spm.model").normalizer_spec.precompiled_charsmap
-    return charsmap.normaliser(blob), vocabulary.load(model)
+    return charsmap.normaliser(blob), vocabulary.load_processor(model)
 
 
 LETTERS = st.sampled_from("eEaoAα авéêẹのかハㄱ가กڤबড\u1100 12½ﬁ\u00a0")
@@ -269,7 +269,7 @@ def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
         vocabulary._round_scores(out)
     else:
         vocabulary.run(vocabulary.VocabConfig(corpora=langs, out=str(out), size=12000, num_sentences=12000))
-    fast, processor = tokenizer.build(out / "spm.model"), vocabulary.load(out)
+    fast, processor = tokenizer.build(out / "spm.model"), vocabulary.load_processor(out)
     assert len(files) >= 30
     for path in files:
         for line in path.read_text(encoding="utf-8").split("\n"):

@@ -48,7 +48,11 @@ def swahili(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(folder: Path) -> tuple[Any, torch.Tensor, torch.Tensor]:
     model, _ = model_weights.load_model(folder)
-    return vocabulary.load(folder), model.encoder.tokens.weight.detach(), model.lm_head.bias.detach()
+    return (
+        vocabulary.load_processor(folder),
+        model.encoder.tokens.weight.detach(),
+        model.lm_head.bias.detach(),
+    )
 
 
 @pytest.mark.parametrize("init", ["mean", "fvt", "overlap"])
@@ -102,7 +106,7 @@ def test_overlap_takes_the_same_letters(tmp_path: Path) -> None:
 
 
 def test_fvt_by_hand(vocab: Path, tmp_path: Path) -> None:
-    processor = vocabulary.load(vocab)
+    processor = vocabulary.load_processor(vocab)
     model = spm.SentencePieceProcessor(model_file=str(vocab / "spm.model"))
     cutter = extend._cutter(files.tokenizer.read_model(vocab / "spm.model"))
     (first,) = extend._sources(["\u2581book"], [], cutter, "fvt")
@@ -117,7 +121,7 @@ def test_new_text_is_cut_into_fewer_pieces_and_old_text_still_fits(
 ) -> None:
     run_hf(ImportConfig(foreign, tmp_path / "old"))
     run_hf(replace(ImportConfig(foreign, tmp_path / "new"), extend_vocab=swahili / "spm.model"))
-    old, new = (vocabulary.load(tmp_path / x) for x in ("old", "new"))
+    old, new = (vocabulary.load_processor(tmp_path / x) for x in ("old", "new"))
     text = " ".join(SWAHILI[::7])
     assert len(new.encode(text)) < 0.9 * len(old.encode(text))
     for line in ("The old woman sees a red boat.", "المرأة العجوز", "หญิงชราเห็นเรือ"):

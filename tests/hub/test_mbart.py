@@ -70,7 +70,7 @@ def publish(folder: Path, vocab: Path, langs: list[str] = LANGS, **more: Any) ->
             nn.init.normal_(model.decoder.positions.weight)
             model.decoder.head.bias[2] += 1
     with manifest.publish(folder, "test", {}, []) as made:
-        vocabulary.copy(vocab, made.path)
+        vocabulary.copy_vocabulary(vocab, made.path)
         model_weights.save_model(made.path / "model.pt", model, langs, made.path)
         made.counts["langs"] = langs
     return folder
@@ -108,7 +108,7 @@ def test_transformers_gives_our_logits(vocab: Path, tmp_path: Path, more: dict[s
     theirs, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert isinstance(theirs, MBartForConditionalGeneration)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load(folder)
+    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load_processor(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
         source, target = pieces(processor, line)[:60], pieces(processor, LINES[number - 1])[:60]
@@ -143,7 +143,7 @@ def test_tokens_of_hard_lines_are_ours(exported: Path, published: Path) -> None:
 
     from tests.hub.test_export import ODD
 
-    fast, processor = AutoTokenizer.from_pretrained(exported), vocabulary.load(published)
+    fast, processor = AutoTokenizer.from_pretrained(exported), vocabulary.load_processor(published)
     symbols = model_weights.load_seq2seq(published)[1]
     for line in [*ODD, *LINES[:4]]:
         wanted = [*pieces(processor, line), 2, symbols.lang(2)]

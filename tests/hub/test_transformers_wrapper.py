@@ -130,7 +130,7 @@ def test_states_and_ids_are_those_of_transformers(
     folder = written(kind)
     run_hf(ImportConfig(folder, tmp_path / "in"))
     fast, theirs = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    processor = vocab.load(tmp_path / "in")
+    processor = vocab.load_processor(tmp_path / "in")
     for line in LINES:
         ours = [processor._order[n] for n in pieces(processor, line)]
         assert ours == fast(line, add_special_tokens=False)["input_ids"], line

@@ -24,7 +24,7 @@ from xling.transfer.encode import pieces
 
 def scores(folder: Path, text: str) -> tuple[list[str], torch.Tensor]:
     """The pieces of a text, and the logits (length, length) of each of them at each place."""
-    model, processor = model_weights.load_model(folder)[0].eval(), vocabulary.load(folder)
+    model, processor = model_weights.load_model(folder)[0].eval(), vocabulary.load_processor(folder)
     tokens = [0, *pieces(processor, text)[:60], 2]
     example = {"id": np.array([0]), "tokens": np.array(tokens), "positions": np.arange(len(tokens))}
     with torch.inference_mode():
@@ -41,9 +41,9 @@ def test_scores_stay_the_same(model: Path, corpus: Path, tmp_path: Path) -> None
         assert before == after
         assert torch.equal(wanted, found)
     arabic = (corpus / "ar.txt").read_text().split("\n")[0]
-    assert vocabulary.load(model).encode(arabic).count(0) < vocabulary.load(tmp_path / "out").encode(
-        arabic
-    ).count(0)
+    assert vocabulary.load_processor(model).encode(arabic).count(0) < vocabulary.load_processor(
+        tmp_path / "out"
+    ).encode(arabic).count(0)
 
 
 def test_byte_pairs_are_merged_as_before(corpus: Path, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_byte_pairs_are_merged_as_before(corpus: Path, tmp_path: Path) -> None:
     kept = kept_pieces(tmp_path / "bpe", {"en": (str(half),)})
     (tmp_path / "small").mkdir()
     write_vocabulary(tmp_path / "bpe", tmp_path / "small", kept)
-    before, after = (vocabulary.load(tmp_path / name) for name in ("bpe", "small"))
+    before, after = (vocabulary.load_processor(tmp_path / name) for name in ("bpe", "small"))
     assert after.get_piece_size() < before.get_piece_size()
     for line in lines[: len(lines) // 2]:
         assert before.encode(line, out_type=str) == after.encode(line, out_type=str)
@@ -94,7 +94,7 @@ def test_a_decoder_keeps_its_language_tokens(vocab: Path, corpus: Path, tmp_path
     assert made.counts["vocabulary"] < made.counts["vocabulary_before"]
     (old, before), (new, after) = (model_weights.load_seq2seq(x) for x in (folder, tmp_path / "out"))
     assert after.langs == before.langs and after.sentinels == before.sentinels
-    processors = [vocabulary.load(x) for x in (folder, tmp_path / "out")]
+    processors = [vocabulary.load_processor(x) for x in (folder, tmp_path / "out")]
     line = "The old woman sees a red boat near the river."
     found = []
     for model, symbols, processor in zip((old, new), (before, after), processors, strict=True):

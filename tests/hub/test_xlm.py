@@ -77,7 +77,7 @@ def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path)
 
     run_hf(ImportConfig(written, tmp_path / "in"))
     words, theirs = AutoTokenizer.from_pretrained(written), AutoModel.from_pretrained(written).eval()
-    processor = vocab.load(tmp_path / "in")
+    processor = vocab.load_processor(tmp_path / "in")
     backend = EncoderBackend(tmp_path / "in", "pretrained")
     seen = set()
     for layer in (1, -1):
@@ -232,7 +232,7 @@ def test_tags_are_exported_and_pairs_refused(written: Path, tmp_path: Path) -> N
     ],
 )
 def test_pieces_have_their_place_in_the_text(text: str, names: list[str], wanted: list[str]) -> None:
-    assert [text[begin:end] for begin, end in moses.offsets(text, names)] == wanted
+    assert [text[begin:end] for begin, end in moses.find_offsets(text, names)] == wanted
 
 
 def test_without_sacremoses_it_says_what_to_install(
@@ -241,7 +241,7 @@ def test_without_sacremoses_it_says_what_to_install(
     run_hf(ImportConfig(written, tmp_path / "in"))
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     for use in (
-        lambda: vocab.load(tmp_path / "in"),
+        lambda: vocab.load_processor(tmp_path / "in"),
         lambda: run_hf(ImportConfig(written, tmp_path / "again")),
     ):
         with pytest.raises(UserError, match=r"sacremoses is not installed.*pip install 'xling\[hub\]'"):

@@ -39,7 +39,7 @@ def test_bits_are_those_of_the_losses_by_hand(trained: Path, tmp_path: Path) -> 
     (tmp_path / "text").write_text("a b c\nthe sea and the land\n", encoding="utf-8")
     answer = run(BitsConfig(trained, {"en": (f"{tmp_path}/text",)}, tmp_path / "bits"))
     model, _ = model_weights.load_model(trained)
-    processor, nats, half = vocabulary.load(trained), 0.0, model.cfg.dim // 2
+    processor, nats, half = vocabulary.load_processor(trained), 0.0, model.cfg.dim // 2
     for text in ("a b c", "the sea and the land"):
         ids = torch.tensor([BOS, *pieces(processor, text), EOS])
         with torch.no_grad():

@@ -21,8 +21,8 @@ from xling.static.settings import LatentConfig, StaticTraining
 from xling.static.shape import StaticConfig
 from xling.static.train import Batches, Trainer, contrast
 from xling.static.vectors import StaticEncoder, unit, word_hash
-from xling.text.files.nway import open_rows, words_of
-from xling.text.words.features import VERSION, WINDOW
+from xling.text.files.nway import open_rows, read_words
+from xling.text.words.features import FEATURES_VERSION, WINDOW_PREFIX
 
 SHAPE = StaticConfig(dim=16, bits=10, sketch=0)
 
@@ -173,7 +173,7 @@ def test_batches_depend_on_their_number_alone_and_hold_translations(corpus: Path
     first.draw(1)
     for a, b in zip(first.draw(7), again.draw(7), strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-    known = words_of(corpus)
+    known = read_words(corpus)
     for a, b in zip(*first.draw(3), strict=True):
         one, other = ([known[i] for i in text] for text in (a, b))
         assert [w[2:] for w in one] == [w[2:] for w in other]
@@ -222,9 +222,12 @@ def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_
 
 
 def test_traditional_characters_have_the_vectors_and_weights_of_simplified_ones() -> None:
-    share = {word_hash(f"{WINDOW}{word}"): 0.05 for word in ("这个", "個")}
+    share = {word_hash(f"{WINDOW_PREFIX}{word}"): 0.05 for word in ("这个", "個")}
     encoder = model.random_encoder(SHAPE, share)
-    assert len(share) == 2 and encoder.weight(f"{WINDOW}這個") == encoder.weight(f"{WINDOW}个") < 0.5
+    assert (
+        len(share) == 2
+        and encoder.weight(f"{WINDOW_PREFIX}這個") == encoder.weight(f"{WINDOW_PREFIX}个") < 0.5
+    )
     simplified, traditional, other = encoder.sentences(["这个图书馆", "這個圖書館", "这个图书室"])
     assert torch.equal(simplified, traditional) and not torch.equal(simplified, other)
 
@@ -273,7 +276,7 @@ def test_settings_out_of_range_are_refused(corpus: Path, changes: dict[str, obje
 
 
 def test_what_is_no_model_or_no_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
-    (tmp_path / "static.json").write_text(f'{{"features": {VERSION}}}', encoding="utf-8")
+    (tmp_path / "static.json").write_text(f'{{"features": {FEATURES_VERSION}}}', encoding="utf-8")
     with pytest.raises(UserError, match=r"not a static encoder.*run it again"):
         model.load(tmp_path)
     with pytest.raises(UserError, match="a share above 0"):
@@ -295,7 +298,7 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     (tmp_path / "static.json").write_text(json.dumps({k: v for k, v in settings.items() if k != "features"}))
     with pytest.raises(
         UserError,
-        match=rf"version 1 of the word features; valid: version {VERSION}; fix: run xling corpus nway and",
+        match=rf"version 1 of the word features; valid: version {FEATURES_VERSION}; fix: run xling corpus nway and",
     ):
         model.load(tmp_path)
     older = tmp_path / "older"
@@ -305,6 +308,6 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     (older / "manifest.json").write_text(json.dumps(record))
     with pytest.raises(
         UserError,
-        match=rf"version 1 of the word features; valid: version {VERSION}; fix: run xling corpus nway",
+        match=rf"version 1 of the word features; valid: version {FEATURES_VERSION}; fix: run xling corpus nway",
     ):
         open_rows(older)

@@ -27,7 +27,7 @@ class Row:
 
 @pytest.fixture(scope="module")
 def processor(vocab: Path) -> Any:
-    return vocabulary.load(vocab)
+    return vocabulary.load_processor(vocab)
 
 
 _ODD = st.sampled_from(

@@ -85,7 +85,7 @@ def processor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             model="unigram" if small else request.param,
         )
     )
-    return vocab.load(folder / "vocab")
+    return vocab.load_processor(folder / "vocab")
 
 
 def round_trip(processor: Any, words: Sequence[str], max_length: int) -> None:

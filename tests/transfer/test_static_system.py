@@ -37,7 +37,7 @@ from xling.static.tag_projection import UNKNOWN, projected
 from xling.static.tagger import _follow, best_path, shapes, tagger, without_case
 from xling.static.vectors import StaticEncoder
 from xling.static.word_frequency import LEAST_SHARE, MIN_TEXTS, common_words
-from xling.text.files.word_alignments import FILE, Linked
+from xling.text.files.word_alignments import FILE_NAME, AlignedPair
 
 
 @pytest.fixture(scope="module")
@@ -226,12 +226,12 @@ def test_pairs_and_shapes_hold_numbers_for_any_text(ckpt: Path) -> None:
     assert shapes([]).shape == (0, 30)
 
 
-def linked_pairs(num_rows: int) -> list[Linked]:
+def linked_pairs(num_rows: int) -> list[AlignedPair]:
     """Pairs of both languages in another order of words."""
     _, numbers = texts("xz", num_rows, 9)
     order = [5, 3, 4, 0, 1, 2]
     return [
-        Linked(
+        AlignedPair(
             "de",
             tuple(word("xz", n) for n in row),
             tuple(word("qw", row[i]) for i in order),
@@ -243,7 +243,7 @@ def linked_pairs(num_rows: int) -> list[Linked]:
 
 def test_tags_go_over_links_where_the_tagger_is_sure() -> None:
     labels = ("NOUN", "VERB", "X")
-    pair = Linked("de", ("a", "b", "c", "d"), ("C", "B", "q", "A"), ((0, 3), (1, 1), (2, 0)))
+    pair = AlignedPair("de", ("a", "b", "c", "d"), ("C", "B", "q", "A"), ((0, 3), (1, 1), (2, 0)))
     sure = np.log(np.array([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.01, 0.01, 0.98], [0.4, 0.3, 0.3]]))
     (words, tags), *more = projected([pair], {pair.src: sure}, labels)
     assert (words, tags, more) == (("C", "B", "q", "A"), ("X", "VERB", UNKNOWN, "NOUN"), [])
@@ -254,7 +254,7 @@ def test_tags_go_over_links_where_the_tagger_is_sure() -> None:
 def test_names_go_over_where_their_type_is_likelier_than_not() -> None:
     """B- and I- count together; a word outside of names needs a surer tagger, and texts without names teach nothing."""
     labels = ("O", "B-X", "I-X")
-    pair = Linked("de", ("a", "b", "c", "d"), ("A", "B", "C", "D"), ((0, 0), (1, 1), (2, 2), (3, 3)))
+    pair = AlignedPair("de", ("a", "b", "c", "d"), ("A", "B", "C", "D"), ((0, 0), (1, 1), (2, 2), (3, 3)))
     torn = np.log(np.array([[0.3, 0.4, 0.3], [0.4, 0.25, 0.35], [0.9, 0.05, 0.05], [0.98, 0.01, 0.01]]))
     assert projected([pair], {pair.src: torn}, labels)[0][1] == ("B-X", "I-X", UNKNOWN, "O")
     assert projected([pair], {pair.src: torn}, labels, sure_name=0.65)[0][1] == (
@@ -302,7 +302,7 @@ def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -
     with publish(tmp_path / "model", "pretrain static", cfg) as made:
         encoder_files.save(encoder_files.random_encoder(cfg, {}), made.path)
     (tmp_path / "links").mkdir()
-    with gzip.open(tmp_path / "links" / FILE, "wt", encoding="utf-8") as file:
+    with gzip.open(tmp_path / "links" / FILE_NAME, "wt", encoding="utf-8") as file:
         for pair in linked_pairs(300):
             file.write(json.dumps(pair.__dict__) + "\n")
     suite, train, other = Shape("s", "tag", ("X",), "IOB2"), tagged("xz", 300, 1), tagged("qw", 60, 2)

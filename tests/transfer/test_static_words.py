@@ -21,8 +21,8 @@ from xling.static.linked_words import REPLACED, LinkedWords
 from xling.static.matching import matched, matched_all
 from xling.static.shape import StaticConfig
 from xling.static.vectors import StaticEncoder, unit, word_hash
-from xling.text.files.word_alignments import FILE, Linked
-from xling.text.words.features import tokens
+from xling.text.files.word_alignments import FILE_NAME, AlignedPair
+from xling.text.words.features import split_tokens
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_linked_texts_teach_the_slots_of_words_that_vectors_do_not_know(ckpt: Pa
         for n in (*range(NUM_WORDS),) * 3
     ]
     (tmp_path / "links").mkdir()
-    with gzip.open(tmp_path / "links" / FILE, "wt") as file:
+    with gzip.open(tmp_path / "links" / FILE_NAME, "wt") as file:
         file.writelines(json.dumps(line) + "\n" for line in linked)
     rows = [Example(row.id, row.fields, ("low", row.label)) for row in tagged("xz", 300, 1)]
     other = [Example(row.id, row.fields, ("low", row.label)) for row in tagged("qw", 100, 2)]
@@ -56,9 +56,9 @@ def test_linked_texts_teach_the_slots_of_words_that_vectors_do_not_know(ckpt: Pa
 
 
 def test_words_are_replaced_by_their_usual_translations_into_one_language() -> None:
-    links = [Linked("de", ("The", "rain"), ("der", "Regen"), ((0, 0), (1, 1)))] * 5
-    links += [Linked("de", ("rain",), ("Schnee",), ((0, 0),))]  # once
-    links += [Linked("fr", ("the", "rain"), ("la", "pluie"), ((0, 0), (1, 1)))] * 2
+    links = [AlignedPair("de", ("The", "rain"), ("der", "Regen"), ((0, 0), (1, 1)))] * 5
+    links += [AlignedPair("de", ("rain",), ("Schnee",), ((0, 0),))]  # once
+    links += [AlignedPair("fr", ("the", "rain"), ("la", "pluie"), ((0, 0), (1, 1)))] * 2
     words, draw = LinkedWords(["the", "RAIN", "now"], links), np.random.default_rng(1)
     made = [words.replaced(("The", "rain", "now"), draw) for _ in range(300)]
     the = {"de": "der", "fr": "la"}
@@ -79,7 +79,7 @@ def test_matched_is_the_sum_over_all_words_of_the_best_similarity() -> None:
     cfg = StaticConfig(dim=6, bits=10, sketch=4)
     encoder = StaticEncoder(cfg, torch.randn(1 << cfg.bits, cfg.dim), {word_hash("ab"): 0.01})
     src, tgt = ["ab cd", "cd ef gh ab", ""], ["ij kl ij", "mn", "Ij op. 今日は", "kl ab"]
-    words = {text: [w.lower() for w in tokens(text)] or ["."] for text in (*src, *tgt)}
+    words = {text: [w.lower() for w in split_tokens(text)] or ["."] for text in (*src, *tgt)}
 
     def side(texts: list[str]) -> dict[str, torch.Tensor]:
         all_words = [w for text in texts for w in words[text]]

@@ -413,7 +413,7 @@ def spoken(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert made.encoder.langs is not None
     with torch.no_grad():
         made.encoder.langs.weight.normal_(0, 1)
-    vocab.copy(model, out)
+    vocab.copy_vocabulary(model, out)
     model_weights.save_model(out / "model.pt", made, langs, out)
     return out
 

@@ -103,7 +103,7 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Int[Tensor
             "check that vocab.txt has one piece per line",
         )
     lowercase, accents, chinese = _normaliser(folder, pieces)
-    tokenizer = wordpiece.build(pieces, lowercase, accents, chinese)
+    tokenizer = wordpiece.build_tokenizer(pieces, lowercase, accents, chinese)
 
     def write(out: Path) -> None:
         tokenizer.save(str(out / WORDPIECE))

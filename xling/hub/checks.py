@@ -28,7 +28,7 @@ def trim(cfg: TrimConfig) -> list[Path]:
         raise UserError(f"least={cfg.least}", "a whole number from 1")
     for lang in cfg.corpora:
         languages.get(lang)
-    paths = [path for names in cfg.corpora.values() for path in corpus_reader.resolve(names)]
+    paths = [path for names in cfg.corpora.values() for path in corpus_reader.resolve_files(names)]
     if not paths:
         raise UserError("no text to keep pieces for", "corpora.LANG=PATH", "name some text")
     if (cfg.checkpoint / vocab.WORDPIECE).is_file():
@@ -167,7 +167,7 @@ def measure(cfg: MeasureConfig) -> None:
             "at least one model, and a different name for each",
             "NAME=DIRECTORY,NAME=DIRECTORY",
         )
-    corpus_reader.resolve(cfg.text)
+    corpus_reader.resolve_files(cfg.text)
     for _, _, place in named:
         is_task = (Path(place) / model_folder.TASK_FILE).is_file()
         kinds = [model_folder.TASK] if is_task else [*model_folder.OURS, model_folder.FOREIGN]

@@ -105,7 +105,9 @@ def converter(
     Raises:
         UserError: as `run_hf`.
     """
-    if (cfg.checkpoint / vocab.FOREIGN).is_file() and (own := native_export.read(cfg.checkpoint)):
+    if (cfg.checkpoint / vocab.TRANSFORMERS_TOKENIZER).is_file() and (
+        own := native_export.read(cfg.checkpoint)
+    ):
         return _converter_of(own, cfg, usage)
     model = _read(cfg.checkpoint)
     segments = model.shape.segment_embeddings
@@ -181,9 +183,9 @@ def _read(directory: Path) -> Model:
     Raises:
         UserError: there is no model, or the classes of other programs cannot express it.
     """
-    if (directory / vocab.FOREIGN).is_file():
+    if (directory / vocab.TRANSFORMERS_TOKENIZER).is_file():
         raise UserError(
-            f"{directory} has the tokenizer of another model, in {vocab.FOREIGN}",
+            f"{directory} has the tokenizer of another model, in {vocab.TRANSFORMERS_TOKENIZER}",
             "a vocabulary of `xling vocab`, or an imported SentencePiece or WordPiece one",
             "use the model that it was imported from, or train with another vocabulary",
         )
@@ -361,8 +363,8 @@ def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) 
 
 
 def _copy_spm(directory: Path, out: Path) -> None:
-    if (directory / vocab.SPM).is_file():
-        shutil.copy(directory / vocab.SPM, out / "sentencepiece.bpe.model")
+    if (directory / vocab.SPM_MODEL).is_file():
+        shutil.copy(directory / vocab.SPM_MODEL, out / "sentencepiece.bpe.model")
 
 
 def _count(weights: dict[str, Tensor]) -> int:

@@ -67,7 +67,7 @@ def check_hf(directory: Path) -> None:
         UserError: there is no model, or no class has its parts. A model that only torch can read, or that
             transformers computes, passes.
     """
-    if (directory / vocab.FOREIGN).is_file():
+    if (directory / vocab.TRANSFORMERS_TOKENIZER).is_file():
         return
     is_task = (directory / model_folder.TASK_FILE).is_file()
     content = model_folder.check_model(directory, *([model_folder.TASK] if is_task else model_folder.OURS))

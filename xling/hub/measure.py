@@ -57,12 +57,12 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
     given = [(item, small) for small, items in enumerate((cfg.checkpoints, cfg.int8)) for item in items]
     named = [(item.rpartition("="), bool(small)) for item, small in given]
     places = {name or Path(place).name: (Path(place), small) for (name, _, place), small in named}
-    texts = corpus_reader.resolve(cfg.text)
+    texts = corpus_reader.resolve_files(cfg.text)
     inputs = [*dict.fromkeys(place for place, _ in places.values()), *texts]
     settings = replace(cfg, out=Path())
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
-    lines = [line for document in corpus_reader.documents(cfg.text) for line in document][: cfg.lines]
+    lines = [line for document in corpus_reader.read_documents(cfg.text) for line in document][: cfg.lines]
     models = {name: _read(place, small, lines) for name, (place, small) in places.items()}
     taken = _times([(encoder, samples) for encoder, _, samples in models.values()], cfg.rounds)
     measured = [
@@ -90,7 +90,7 @@ def _read(place: Path, small: bool, lines: list[str]) -> tuple[Any, int, list[di
     encoder: Any = tune.load(place).model.encoder if is_task else model_weights.load_model(place)[0].encoder
     vocabulary = encoder.tokens.num_embeddings
     encoder = quantised(encoder) if small else encoder.float().eval()
-    processor, room = vocab.load(place), encoder.cfg.max_positions
+    processor, room = vocab.load_processor(place), encoder.cfg.max_positions
     rows = [[BOS, *pieces(processor, line)[: room - 2], EOS] for line in lines]
     return encoder, vocabulary, [pack([_example(i, row, 0)]) for i, row in enumerate(rows)]
 

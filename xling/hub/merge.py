@@ -45,7 +45,7 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
         merged = {name: _mean([w[name] for w in weights], shares) for name in weights[0]}
     with manifest.publish(cfg.out, STAGE, cfg, sources) as publication:
         torch.save(states[0] | {"weights": merged}, publication.path / "model.pt")
-        vocab.copy(cfg.checkpoints[0], publication.path)
+        vocab.copy_vocabulary(cfg.checkpoints[0], publication.path)
         publication.counts |= {"langs": states[0]["langs"], "models": num, "method": cfg.method}
     return manifest.read(cfg.out)
 

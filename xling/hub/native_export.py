@@ -168,7 +168,10 @@ def _rows(settings: Mapping[str, Any], order: list[int]) -> int:
 
 def _order(directory: Path) -> list[int]:
     """Return the tokenizer's id for each of ours."""
-    return [int(n) for n in json.loads((directory / vocab.FOREIGN).read_text(encoding="utf-8"))["order"]]
+    return [
+        int(n)
+        for n in json.loads((directory / vocab.TRANSFORMERS_TOKENIZER).read_text(encoding="utf-8"))["order"]
+    ]
 
 
 def _named(
@@ -204,11 +207,11 @@ def save_tokenizer(model: Original, directory: Path, out: Path) -> list[str]:
     Returns:
         The names of the tokens at begin and end of a text, then of padding, unknown and mask if it has them.
     """
-    told = json.loads((directory / vocab.FOREIGN).read_text(encoding="utf-8"))["tokenizer"]
+    told = json.loads((directory / vocab.TRANSFORMERS_TOKENIZER).read_text(encoding="utf-8"))["tokenizer"]
     order = _order(directory)
     begin, pad, end, unknown, mask = *order[:4], order[-1]
-    if stored.MOSES in told:
-        return _save_xlm(told[stored.MOSES], model, (begin, pad, end, unknown, mask), out)
+    if stored.MOSES_KEY in told:
+        return _save_xlm(told[stored.MOSES_KEY], model, (begin, pad, end, unknown, mask), out)
     fast = Tokenizer.from_str(json.dumps(told))
     fast.no_truncation()
     fast.no_padding()

@@ -36,7 +36,7 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     state["weights"] = {name: weight for name, weight in state["weights"].items() if name not in matrices}
     with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
         torch.save(state | {INT8: matrices}, publication.path / path.name)
-        vocab.copy(cfg.checkpoint, publication.path)
+        vocab.copy_vocabulary(cfg.checkpoint, publication.path)
         sizes = [file.stat().st_size for file in (path, publication.path / path.name)]
         publication.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
     return manifest.read(cfg.out)

@@ -97,7 +97,7 @@ def write(cfg: ExportConfig, out: Path) -> dict[str, Any]:
         code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
         more = _COPIED if name == CODE[0] else ""
         (out / Path(name).name).write_text(portable(code) + more, encoding="utf-8")
-    old, new = repr("".join(map(chr, han.table()))), repr("".join(han.table().values()))
+    old, new = repr("".join(map(chr, han.simplified_table()))), repr("".join(han.simplified_table().values()))
     (out / "han.py").write_text(_header() + _HAN.format(old=old, new=new), encoding="utf-8")
     text = card.compose(cfg.checkpoint, _shape(settings), _USAGE, _LIMITS, cfg.scores)
     (out / "README.md").write_text(text, encoding="utf-8")

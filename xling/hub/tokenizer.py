@@ -77,7 +77,7 @@ def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = F
         if symbols is not None:
             raise UserError(f"{directory} has a decoder and a WordPiece vocabulary", "a SentencePiece one")
         return _wordpiece(directory / vocab.WORDPIECE, segments)
-    fast = build(directory / vocab.SPM, symbols.names() if symbols else (), segments)
+    fast = build(directory / vocab.SPM_MODEL, symbols.names() if symbols else (), segments)
     if symbols is not None:
         lang = symbols.names()[symbols.default]
         known = [(name, fast.token_to_id(name)) for name in ("</s>", lang)]

@@ -95,7 +95,7 @@ def _tokens_of_xlm(tokenizer: Any) -> Tokens:
     named = {number: name for name, number in tokenizer.get_vocab().items()}
     first = [tokenizer.bos_token_id, tokenizer.pad_token_id, tokenizer.sep_token_id, tokenizer.unk_token_id]
     return _ordered(
-        json.dumps({transformers_tokenizer.MOSES: settings}), named, first, tokenizer.mask_token_id
+        json.dumps({transformers_tokenizer.MOSES_KEY: settings}), named, first, tokenizer.mask_token_id
     )
 
 
@@ -109,7 +109,7 @@ def _ordered(text: str, named: Mapping[int, str], first: list[int], mask: int) -
 
 def write_vocabulary(tokens: Tokens, out: Path) -> None:
     """Write the files of the vocabulary into ``out``."""
-    transformers_tokenizer.write(out / vocab.FOREIGN, tokens.text, tokens.order)
+    transformers_tokenizer.write_tokenizer(out / vocab.TRANSFORMERS_TOKENIZER, tokens.text, tokens.order)
     files.write_dictionary(out, tokens.names)
 
 

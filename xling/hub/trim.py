@@ -49,7 +49,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
     ):
         vocabulary = Path(folder)
         write_vocabulary(cfg.checkpoint, vocabulary, kept)
-        mask = vocab.load(cfg.checkpoint).get_piece_size() + 1
+        mask = vocab.load_processor(cfg.checkpoint).get_piece_size() + 1
         pieces = [*range(len(tokenizer.SPECIALS)), *(piece + 1 for piece in kept)]
         if (cfg.checkpoint / TASK_FILE).is_file():
             tuned = tune.load(cfg.checkpoint)
@@ -58,7 +58,12 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             weight = encoder.tokens.weight[rows].detach().clone()
             encoder.tokens = nn.Embedding.from_pretrained(weight, padding_idx=PAD)
             langs = model_weights.read_published(cfg.checkpoint / TASK_FILE, TASK)["langs"]
-            tune.save(replace(tuned, processor=vocab.load(vocabulary)), publication.path, vocabulary, langs)
+            tune.save(
+                replace(tuned, processor=vocab.load_processor(vocabulary)),
+                publication.path,
+                vocabulary,
+                langs,
+            )
         else:
             model, langs = _load(cfg.checkpoint)
             before = model.encoder.tokens.num_embeddings
@@ -68,7 +73,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             for name in {*model_weights.BY_TOKEN, *model_weights.TIED} & state.keys():
                 state[name] = state[name][rows]
             small.load_state_dict(state)
-            vocab.copy(vocabulary, publication.path)
+            vocab.copy_vocabulary(vocabulary, publication.path)
             model_weights.save_model(publication.path / "model.pt", small, langs, publication.path)
         publication.counts |= {"langs": langs, "vocabulary_before": before, "vocabulary": len(rows)}
     return manifest.read(cfg.out)
@@ -92,12 +97,12 @@ def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 
     Raises:
         UserError: a language has no text.
     """
-    processor = vocab.load(folder)
+    processor = vocab.load_processor(folder)
     uses = np.zeros(processor.get_piece_size(), dtype=np.int64)
     chars: set[str] = set()
     for lang, paths in corpora.items():
         seen = 0
-        for lines in _batches(line for doc in corpus_reader.documents(paths) for line in doc):
+        for lines in _batches(line for doc in corpus_reader.read_documents(paths) for line in doc):
             seen += len(lines)
             for line, ids in zip(lines, processor.encode(lines), strict=True):
                 uses += np.bincount(ids, minlength=len(uses))

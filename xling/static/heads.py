@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from xling.core.sampling import rng
 from xling.static.matching import matched_all
 from xling.static.vectors import StaticEncoder, unit
-from xling.text.words.features import tokens
+from xling.text.words.features import split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float32
@@ -99,7 +99,7 @@ def _of_pair(
 
 def _pair_words(text: str) -> list[str]:
     """Return the words of a text of a pair; blanks before punctuation, as in treebanks, are removed."""
-    return [word.lower() for word in tokens(_SPACED_MARK.sub(r"\1", text))[:MAX_PAIR_WORDS]] or ["."]
+    return [word.lower() for word in split_tokens(_SPACED_MARK.sub(r"\1", text))[:MAX_PAIR_WORDS]] or ["."]
 
 
 def _spread(best: Tensor, weights: Tensor) -> Tensor:

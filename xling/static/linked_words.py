@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xling.text.files.word_alignments import Linked
+from xling.text.files.word_alignments import AlignedPair
 
 MIN_COUNT, MIN_SHARE, MAX_TRANSLATIONS = 2, 0.2, 3
 """Least number and share of a word's links that lead to a translation, and most translations of a word."""
@@ -29,7 +29,7 @@ class LinkedWords:
         links: linked texts.
     """
 
-    def __init__(self, words: Sequence[str], links: Sequence[Linked]) -> None:
+    def __init__(self, words: Sequence[str], links: Sequence[AlignedPair]) -> None:
         wanted = {word.lower() for word in words}
         counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for text in links:

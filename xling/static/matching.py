@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from xling.static.vectors import StaticEncoder, unit
-from xling.text.words.features import tokens
+from xling.text.words.features import split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
@@ -81,7 +81,10 @@ class _Words:
         number: dict[str, int] = {}
         self.places = [
             torch.tensor(
-                [number.setdefault(word.lower(), len(number)) for word in tokens(text)[:MAX_WORDS] or ["."]]
+                [
+                    number.setdefault(word.lower(), len(number))
+                    for word in split_tokens(text)[:MAX_WORDS] or ["."]
+                ]
             )
             for text in texts
         ]

@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from xling.static.matching import matched_all
 from xling.static.vectors import StaticEncoder, unit
-from xling.text.words.features import VERSION
+from xling.text.words.features import FEATURES_VERSION
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -47,12 +47,12 @@ class StaticEncoderConfig(PretrainedConfig):
         smooth: float = 5e-3,
         sketch: int = 384,
         sketch_weight: float = 0.4,
-        features: int = VERSION,
+        features: int = FEATURES_VERSION,
         num_frequent: int = 0,
         **options: Any,
     ) -> None:
-        if features != VERSION:
-            raise ValueError(f"features={features}; this code computes version {VERSION}")
+        if features != FEATURES_VERSION:
+            raise ValueError(f"features={features}; this code computes version {FEATURES_VERSION}")
         self.dim, self.bits, self.smooth, self.features = dim, bits, smooth, features
         self.sketch, self.sketch_weight, self.num_frequent = sketch, sketch_weight, num_frequent
         super().__init__(**options)

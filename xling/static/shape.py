@@ -26,7 +26,7 @@ class StaticConfig:
         sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
             numbers that no training text contains. 0 for none.
         sketch_weight: length of the sketch relative to the learned vector.
-        features: version of the word features, `xling.text.words.features.VERSION`; no other value is valid.
+        features: version of the word features, `xling.text.words.features.FEATURES_VERSION`; no other value is valid.
     """
 
     dim: int = ranged(192, _whole(1, 4096))
@@ -35,7 +35,10 @@ class StaticConfig:
     sketch: int = ranged(384, _whole(0, 4096))
     sketch_weight: float = ranged(0.4, _MORE)
     features: int = ranged(
-        features.VERSION, Range(features.VERSION, features.VERSION, words=f"only {features.VERSION}")
+        features.FEATURES_VERSION,
+        Range(
+            features.FEATURES_VERSION, features.FEATURES_VERSION, words=f"only {features.FEATURES_VERSION}"
+        ),
     )
 
     def __post_init__(self) -> None:

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from xling.static.tag_projection import OUTSIDE, types_of
-from xling.text.words.features import MIN_SKELETON
-from xling.text.words.han import simplified
-from xling.text.words.romanise import romanise, skeleton
+from xling.text.words.features import MIN_CONSONANTS
+from xling.text.words.han import simplify
+from xling.text.words.romanise import consonants_of, romanise
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
@@ -112,9 +112,9 @@ class TagLexicon:
     def _spellings(self, word: str, new: bool) -> tuple[int, int]:
         if word in self._places:
             return self._places[word]
-        roman = romanise(word.lower()) or simplified(word.lower())
-        consonants = skeleton(roman) if roman[:1].isalpha() else ""
-        keys = [f"W{roman}", f"S{consonants}" if len(consonants) >= MIN_SKELETON else ""]
+        roman = romanise(word.lower()) or simplify(word.lower())
+        consonants = consonants_of(roman) if roman[:1].isalpha() else ""
+        keys = [f"W{roman}", f"S{consonants}" if len(consonants) >= MIN_CONSONANTS else ""]
         if new:
             for key in filter(None, keys):
                 self._keys.setdefault(key, len(self._keys))

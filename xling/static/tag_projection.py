@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.text.files.word_alignments import Linked
+from xling.text.files.word_alignments import AlignedPair
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -28,7 +28,7 @@ OUTSIDE = "O"
 
 
 def projected(
-    pairs: Sequence[Linked],
+    pairs: Sequence[AlignedPair],
     scores: Mapping[tuple[str, ...], Float[np.ndarray, "_ _"]],
     labels: Sequence[str],
     sure: float = 0.7,

@@ -31,7 +31,7 @@ from xling.static.encoder_files import FREQUENT, fresh_table, load, save
 from xling.static.latent import latent_table
 from xling.static.settings import StaticTraining
 from xling.static.vectors import StaticEncoder, unit, word_hash
-from xling.text.files.nway import RowSet, open_rows, words_of
+from xling.text.files.nway import RowSet, open_rows, read_words
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32
@@ -231,7 +231,7 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
         trainer = Trainer(cfg, hashes, ends, weights, table)
         publication.counts |= _train(cfg, trainer, batches)
         frequent = np.flatnonzero(weights < 1 - FREQUENT)
-        words = words_of(cfg.data)
+        words = read_words(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent}
         save(StaticEncoder(cfg.model, trainer.table, share), publication.path)
     _state_path(cfg).unlink(missing_ok=True)

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xling.text.words.features import hashed, tokens
-from xling.text.words.han import simplified
+from xling.text.words.features import hash_features, split_tokens
+from xling.text.words.han import simplify
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -84,7 +84,9 @@ class StaticEncoder:
             float32 (num_texts, dim + sketch).
         """
         number: dict[str, int] = {}
-        places = [[number.setdefault(word.lower(), len(number)) for word in tokens(text)] for text in texts]
+        places = [
+            [number.setdefault(word.lower(), len(number)) for word in split_tokens(text)] for text in texts
+        ]
         weights = torch.tensor([self.weight(word) for word in number])
         vectors = self._means([[word] for word in number]) * weights[:, None]
         sums = _bags(places, vectors, "sum")
@@ -93,12 +95,12 @@ class StaticEncoder:
 
     def _of_words(self, words: Sequence[str]) -> Tensor:
         place = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        means = self._means([tokens(word) for word in place])
+        means = self._means([split_tokens(word) for word in place])
         return means[torch.tensor([place[word] for word in words], dtype=torch.int64)]
 
     def _means(self, groups: Sequence[Sequence[str]]) -> Tensor:
         """Average the token features of each group, learned ones first, (num_groups, dim + sketch)."""
-        hashes = [[h for token in group for h in hashed(token).tolist()] for group in groups]
+        hashes = [[h for token in group for h in hash_features(token).tolist()] for group in groups]
         learned = _bags([[h % len(self.table) for h in each] for each in hashes], self.table, "mean")
         if not self.cfg.sketch:
             return learned
@@ -118,7 +120,7 @@ def _bags(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
 
 def word_hash(word: str) -> int:
     """Return the hash of a word, in lower case and simplified characters, in a model's list of frequent words."""
-    return zlib.crc32(f"W{simplified(word.lower())}".encode())
+    return zlib.crc32(f"W{simplify(word.lower())}".encode())
 
 
 def unit(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:

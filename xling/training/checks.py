@@ -54,7 +54,7 @@ def static(cfg: StaticTraining) -> None:
     Raises:
         UserError: it is not a finished output of its stage.
     """
-    nway.check(Path(cfg.data))
+    nway.check_output(Path(cfg.data))
 
 
 def check_settings(cfg: PretrainConfig) -> None:
@@ -84,7 +84,7 @@ def _check_part(cfg: PretrainConfig) -> tuple[list[str], bool]:
     with_decoder = [name for name in objectives if name in schema.with_decoder()]
     if len(objectives) == len(cfg.objectives):  # else others are of another package
         check_side(cfg, with_decoder)
-    langs = shard_selection.langs_of(",".join(cfg.langs), data, bool(with_decoder))
+    langs = shard_selection.select_langs(",".join(cfg.langs), data, bool(with_decoder))
     if len(cfg.objectives) == 1:
         constraints.unscheduled(*next(iter(cfg.objectives.items())))
     else:
@@ -106,7 +106,10 @@ def inputs_of(cfg: PretrainConfig) -> tuple[list[Path], list[Path]]:
     outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
     dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
     outputs = [Path(cfg.data), *outputs]
-    return outputs, [*outputs, *(path for spec in dictionaries for path in word_translation.paths(spec))]
+    return outputs, [
+        *outputs,
+        *(path for spec in dictionaries for path in word_translation.input_paths(spec)),
+    ]
 
 
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def _train_and_publish(
     if processes.rank() > 0:
         return
     with manifest.publish(out, STAGE, given, inputs) as publication:
-        vocab.copy(data, publication.path)
+        vocab.copy_vocabulary(data, publication.path)
         if (kept := partial / SNAPSHOTS).is_dir():
             shutil.copytree(kept, publication.path / SNAPSHOTS)
         shutil.copy(partial / "log.jsonl", publication.path / "log.jsonl")
@@ -270,7 +270,7 @@ def _keep_snapshot(
     state = _gathered(model, partial)
     if processes.rank() > 0:
         return
-    vocab.copy(data, out)
+    vocab.copy_vocabulary(data, out)
     model_weights.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
     shutil.rmtree(partial / SCRATCH, ignore_errors=True)
 

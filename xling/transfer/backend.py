@@ -202,7 +202,11 @@ class EncoderBackend:
             model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
             if self.int8:
                 quantised(model.encoder)
-            self._embedder = model.to(working_dtype(self.precision)).eval(), langs, vocab.load(self.ckpt)
+            self._embedder = (
+                model.to(working_dtype(self.precision)).eval(),
+                langs,
+                vocab.load_processor(self.ckpt),
+            )
         model, langs, processor = self._embedder
         depth = len(model.encoder.layers)
         if not -1 <= layer <= depth:

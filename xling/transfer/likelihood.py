@@ -48,7 +48,7 @@ class MaskedLM:
                 wanted,
                 "give another checkpoint",
             )
-        self.model, self.processor = model.eval(), vocab.load(ckpt)
+        self.model, self.processor = model.eval(), vocab.load_processor(ckpt)
         self.mask = model_weights.mask_of(ckpt)
 
     def likelier(self, rows: Sequence[Row], lang: str) -> list[int]:

@@ -67,7 +67,7 @@ def mt_inputs(cfg: MtConfig) -> list[Path]:
 
 def umt_inputs(cfg: UmtConfig) -> list[Path]:
     """Return all that ``xling umt`` reads, in the order of the manifest."""
-    words = word_translation.paths(cfg.back.get("dictionaries", ""))
+    words = word_translation.input_paths(cfg.back.get("dictionaries", ""))
     return _paths(cfg.data, cfg.checkpoint, cfg.parallel_data, *files(cfg.oracle, cfg.test), *words)
 
 
@@ -82,7 +82,7 @@ def mt(cfg: MtConfig, out: Path) -> PretrainConfig:
         UserError: a direction or language is missing from the data.
     """
     data = Path(cfg.data)
-    there = shards.pairs_in(data)
+    there = shards.list_pairs(data)
     directions = ",".join(cfg.directions)
     pairs = shard_selection.pairs_of_directions(directions, there) if directions else ",".join(there)
     spoken = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
@@ -121,7 +121,7 @@ def umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
         UserError: no pair is given, a language is given twice or has no text, or the checkpoint was not
             trained on it.
     """
-    there = shards.languages_in(Path(cfg.data))
+    there = shards.list_languages(Path(cfg.data))
     if not cfg.pairs:
         raise UserError("no pair is named", "pairs=SRC-TGT,SRC-TGT", "for example pairs=en-fr")
     spoken = sorted({lang for pair in cfg.pairs for lang in split_pair(pair)})
@@ -173,7 +173,7 @@ def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[st
 
 
 def _back_pairs(cfg: MtConfig) -> list[str]:
-    return shards.pairs_in(Path(cfg.back_translated)) if cfg.back_translated else []
+    return shards.list_pairs(Path(cfg.back_translated)) if cfg.back_translated else []
 
 
 def check_files(sets: Sets) -> None:

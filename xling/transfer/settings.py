@@ -363,7 +363,7 @@ class BackTranslateConfig:
     @property
     def files(self) -> list[Path]:
         """Return the files of the text."""
-        return corpus_reader.resolve(self.text)
+        return corpus_reader.resolve_files(self.text)
 
     def content(self) -> dict[str, Any]:
         """Return the settings that determine the output."""

@@ -36,7 +36,7 @@ from xling.static.tag_lexicon import TagLexicon
 from xling.static.tag_projection import projected
 from xling.static.tagger import Tagged, tagger
 from xling.static.vectors import StaticEncoder, unit
-from xling.text.files.word_alignments import Linked, read
+from xling.text.files.word_alignments import AlignedPair, read_word_alignments
 from xling.transfer.encode import Row, is_soft, shares_of
 from xling.transfer.task import TASKS, TaskShape
 from xling.transfer.tasks.classify import Classify
@@ -85,7 +85,7 @@ class StaticBackend:
         self._encoder: StaticEncoder | None = None
         self._pairs: dict[int, Tensor] = {}
         self._votes: dict[int, Tensor] = {}
-        self._links: dict[Path, list[Linked]] = {}
+        self._links: dict[Path, list[AlignedPair]] = {}
         self._fitted: dict[int, tuple[Any, list[Any]]] = {}
 
     @property
@@ -121,10 +121,10 @@ class StaticBackend:
             self._pairs[key] = rescaled(pair_features(self.encoder, pairs))
         return self._pairs[key]
 
-    def linked(self, folder: Path) -> list[Linked]:
+    def linked(self, folder: Path) -> list[AlignedPair]:
         """Return the aligned texts, read once."""
         if folder not in self._links:
-            self._links[folder] = read(folder)
+            self._links[folder] = read_word_alignments(folder)
         return self._links[folder]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:

@@ -54,7 +54,7 @@ def run(cfg: SwapConfig) -> manifest.Manifest:
     if cfg.embeddings:
         vocabulary = Path(cfg.embeddings)
         langs = _take_embeddings(tuned.model.encoder, vocabulary, task)
-        tuned = replace(tuned, processor=vocab.load(vocabulary), lang=0, langs=tuple(langs))
+        tuned = replace(tuned, processor=vocab.load_processor(vocabulary), lang=0, langs=tuple(langs))
     if cfg.adapters:
         langs = _take_adapters(tuned.model.encoder, Path(cfg.adapters), vocabulary, task)
     with manifest.publish(out, STAGE, cfg, inputs) as publication:

@@ -15,8 +15,8 @@ from typing import Any
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.text.files.dictionary import Cosda, check_direction, read_dictionary
-from xling.text.pairs import spans
-from xling.text.words.substitution import project_tags, render
+from xling.text.pairs import word_spans
+from xling.text.words.substitution import project_tags, render_text
 from xling.transfer.encode import Row
 from xling.transfer.task import TASKS, Task
 
@@ -87,12 +87,12 @@ class Switcher:
         switched = {}
         for name in self._fields:
             text = row.fields[name]
-            places = spans(text)
+            places = word_spans(text)
             replaced = self._cosda([text[a:b] for a, b in places], epoch, row.id, name)
-            switched[name] = render(replaced, text, places, self._spaced)
+            switched[name] = render_text(replaced, text, places, self._spaced)
         return SwitchedRow(row.id, {**row.fields, **switched}, row.label)
 
 
 def _words(text: str | Sequence[str]) -> list[str]:
     """Return the words of a text, or of tokens."""
-    return [text[a:b] for a, b in spans(text)] if isinstance(text, str) else list(text)
+    return [text[a:b] for a, b in word_spans(text)] if isinstance(text, str) else list(text)

@@ -142,7 +142,7 @@ def fit(
     regime.check_head(cfg, model)
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     code = langs.index(lang) if lang in langs else 0
-    tuned = Tuned(model, vocab.load(ckpt), longest, code, tuple(langs))
+    tuned = Tuned(model, vocab.load_processor(ckpt), longest, code, tuple(langs))
     switch = Switcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
     # Switched rows may be longer or shorter: the number of updates per epoch is computed from the unswitched
     # rows.
@@ -244,7 +244,7 @@ def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
 def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
     """Write ``task.pt`` and the vocabulary of ``ckpt`` for `load`."""
     if ckpt != directory:
-        vocab.copy(ckpt, directory)
+        vocab.copy_vocabulary(ckpt, directory)
     model = tuned.model
     facts = {
         "shape": model_weights.shape_of(model.encoder.cfg),
@@ -287,7 +287,7 @@ def load(directory: Path, lang: str = "") -> Tuned:
     own = state.get("lang", langs.index("en") if "en" in langs else 0)
     code = langs.index(lang) if lang in langs else own
     model.requires_grad_(False).eval()
-    return Tuned(model, vocab.load(directory), state["max_length"], code, tuple(langs))
+    return Tuned(model, vocab.load_processor(directory), state["max_length"], code, tuple(langs))
 
 
 def average(checkpoints: Sequence[Tuned]) -> Tuned:

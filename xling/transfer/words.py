@@ -40,7 +40,7 @@ class CheckpointEncoder:
         """Compute sentence vectors; see `EncoderBackend.embed`."""
         return self._backend.embed(texts, lang, layer, pooling)
 
-    def words(
+    def word_vectors(
         self, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
     ) -> list[Float32[np.ndarray, "_ dim"]]:
         """Compute word vectors; see `word_vectors`. Those of a static encoder are the same in every layer."""
@@ -71,7 +71,7 @@ def word_vectors(
     torch.manual_seed(1)
     model, langs = model_weights.load_model(ckpt, random_init=random_init)
     model = model.to(working_dtype("fp32")).eval()
-    processor = vocab.load(ckpt)
+    processor = vocab.load_processor(ckpt)
     depth, room = len(model.encoder.layers), model.encoder.cfg.max_positions
     if not -1 <= layer <= depth:
         raise UserError(f"layer={layer}", f"-1 to {depth}", f"the model has {depth} layers")

@@ -82,10 +82,10 @@ def test_rejects_are_written_and_ledgers_add_up(tmp_path: Path) -> None:
         with RejectLog(folder, {("a", "part")}, num_samples=3, max_chars=5) as log:
             for number in range(4):
                 doc = Document(f"{i}/{number}", "maneno mengi", url="u", lang="sw")
-                log.enter("a", doc)
+                log.count_seen("a", doc)
                 log.drop("a", "whole", doc)
                 log.drop("a", "part", doc, "neno")
-            log.note("seen", 2)
+            log.count_event("seen", 2)
         assert read_json(folder / "counters.json")["histograms"]["length dropped"] == {"10": 4}
     rows = pl.read_parquet(tmp_path / "*" / "rejects.parquet").sort("id", "reason").to_dicts()
     assert len(rows) == 16

@@ -101,7 +101,7 @@ def test_ids_are_those_of_their_sentencepiece(
     spiece: Callable[[str], Path], imports: Callable[[str], Path], kind: str
 ) -> None:
     folder, theirs = imports(kind), spm.SentencePieceProcessor(model_file=str(spiece(kind)))
-    processor, ids = vocabulary.load(folder), their_ids(kind, folder)
+    processor, ids = vocabulary.load_processor(folder), their_ids(kind, folder)
     for line in [*ODD, *LINES]:
         found = pieces(processor, line)
         assert [ids[t] for t in found] == theirs.encode(line), repr(line[:80])
@@ -161,7 +161,7 @@ def test_transformers_gives_the_logits_of_ours(vocab: Path, tmp_path: Path, more
     theirs, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert isinstance(theirs, MT5ForConditionalGeneration)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load(folder)
+    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load_processor(folder)
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
@@ -194,7 +194,7 @@ def test_tokens_of_hard_lines_are_ours_in_bytes_too(imported: Path, tmp_path: Pa
     from transformers import AutoTokenizer
 
     export_hf(ExportConfig(imported, tmp_path / "out"))
-    fast, processor = AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load(imported)
+    fast, processor = AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load_processor(imported)
     for line in [*ODD, *LINES]:
         found = fast(line)["input_ids"]
         assert found == [*pieces(processor, line), 2], repr(line[:80])

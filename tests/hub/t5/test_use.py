@@ -99,10 +99,10 @@ def test_pieces_can_be_added_and_left_out(
         assert torch.equal(after[new[1].mask :], before[old[1].mask :])
     trim(TrimConfig(imported, tmp_path / "less", {"en": (str(corpus / "en.txt"),)}))
     model, symbols = model_weights.load_seq2seq(tmp_path / "less")
-    processor = vocabulary.load(tmp_path / "less")
+    processor = vocabulary.load_processor(tmp_path / "less")
     assert (
         symbols.mask < old[1].mask and sum(map(processor.is_byte, range(processor.get_piece_size()))) == 256
     )
-    both = [pieces(vocabulary.load(x), LINES[0]) for x in (imported, tmp_path / "less")]
+    both = [pieces(vocabulary.load_processor(x), LINES[0]) for x in (imported, tmp_path / "less")]
     made = [ours(x, line, [], 0, 0)[0] for x, line in zip((imported, tmp_path / "less"), both, strict=True)]
     assert torch.equal(made[0][both[0]], made[1][both[1]]) and len(model.decoder.head.weight) == symbols.size

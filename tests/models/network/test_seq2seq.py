@@ -192,7 +192,7 @@ def test_label_smoothing_is_fairseqs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def published(vocab: Path, tmp_path: Path) -> Path:
     """A model over the tiny vocabulary, published."""
-    size = vocabulary.load(vocab).get_piece_size() + 1
+    size = vocabulary.load_processor(vocab).get_piece_size() + 1
     symbols = Symbols(size, ("en", "th"))
     cfg = Seq2SeqConfig(
         layers=1, decoder_layers=2, dim=16, heads=2, ffn_dim=32, max_positions=32, pre_norm=True

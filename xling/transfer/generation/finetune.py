@@ -74,7 +74,7 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
         losses = track.Losses(show)
         fit(translator, examples, cfg.fit, cfg.freeze, cfg.seed, f"fine-tune {cfg.out}", told=losses.tell)
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
-        vocab.copy(directory, publication.path)
+        vocab.copy_vocabulary(directory, publication.path)
         (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         langs = list(translator.symbols.langs)
         model_weights.save_model(publication.path / "model.pt", translator.model, langs, directory)

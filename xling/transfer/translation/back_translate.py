@@ -70,7 +70,9 @@ def sentences(cfg: BackTranslateConfig) -> list[str]:
         UserError: there are none.
     """
     # Readers of the pairs would take a lone carriage return as the end of a line.
-    filled = (line.replace("\r", " ").strip() for path in cfg.files for line in corpus_reader.lines(path))
+    filled = (
+        line.replace("\r", " ").strip() for path in cfg.files for line in corpus_reader.read_lines(path)
+    )
     lines = list(islice(filter(None, filled), cfg.lines or None))
     if not lines:
         raise UserError(f"no text in {', '.join(cfg.text)}", "a sentence a line")

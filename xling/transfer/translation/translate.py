@@ -63,7 +63,7 @@ class Translator:
         model, self.symbols = model_weights.load_seq2seq(directory, random_init=random_init)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = model.to(device, working_dtype(precision)).eval()
-        self.processor = vocab.load(directory)
+        self.processor = vocab.load_processor(directory)
         self.room = model.cfg.max_positions - 2
 
     def lang(self, code: str) -> int:

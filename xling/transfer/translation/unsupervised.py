@@ -70,7 +70,7 @@ class Watcher:
 
     def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:
         self.cfg, self.langs, data = cfg, list(settings.langs), Path(cfg.data)
-        self.processor = vocab.load(data)
+        self.processor = vocab.load_processor(data)
         order = {name: getattr(settings.model, name) for name in ("source_lang", "lang_first")}
         symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs), **order)
         pairs = [split_pair(pair) for pair in cfg.pairs]
@@ -166,7 +166,7 @@ def score(
     """Compute BLEU in both conventions for the model and for the baselines copy and word-by-word."""
     src, tgt = split_pair(pair)
     outputs = {"model": translator(sources, src, tgt), "copy": list(sources)}
-    words = word_translation.read(cfg.back.get("dictionaries", "")).get((src, tgt))
+    words = word_translation.read_translators(cfg.back.get("dictionaries", "")).get((src, tgt))
     if words is not None:
         outputs["word_by_word"] = [words(text) for text in sources]
     (folder / f"test.{pair}.txt").write_text(

@@ -67,8 +67,8 @@ def copied_share(sources: Sequence[str], outputs: Sequence[str]) -> float:
     """Return the share of the outputs' words that occur in their source, counted at most as often as there."""
     shared = total = 0
     for source, output in zip(sources, outputs, strict=True):
-        own = Counter(word_translation.words(output))
-        shared += sum((own & Counter(word_translation.words(source))).values())
+        own = Counter(word_translation.split_words(output))
+        shared += sum((own & Counter(word_translation.split_words(source))).values())
         total += sum(own.values())
     return shared / max(total, 1)
 
