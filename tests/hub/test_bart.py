@@ -150,7 +150,7 @@ def test_logits_and_outputs_are_those_of_transformers(
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     model, symbols = model_weights.load_seq2seq(tmp_path / "in")
     rows = theirs.get_input_embeddings().weight.shape[0]
-    ids = bart_ids.ids_of(folder, theirs.config.model_type, rows, (), bart_ids.CC50)
+    ids = bart_ids.read_id_mapping(folder, theirs.config.model_type, rows, (), bart_ids.MBART50_LANGS)
     order, num_langs = ids.order, {"mbart50": 52, "m2m": 100, "bart": 1}.get(kind, 202)
     assert len(symbols.langs) == num_langs and symbols.lang_first and symbols.sentinels == 0
     src, tgt = symbols.langs.index("en"), num_langs - 1
@@ -194,7 +194,9 @@ def theirs_of(kind: str, folder: Path) -> Callable[[str, str], list[int]]:
         fast = transformers.AutoTokenizer.from_pretrained(folder)
         return lambda text, code: [0, *fast(text, add_special_tokens=False)["input_ids"], 2]
     if kind == "mbart50":
-        names = dict(zip([mbart_code(n) for n in bart_ids.CC50], bart_ids.CC50, strict=True))
+        names = dict(
+            zip([mbart_code(n) for n in bart_ids.MBART50_LANGS], bart_ids.MBART50_LANGS, strict=True)
+        )
         fast = transformers.MBart50Tokenizer.from_pretrained(folder, src_lang="en_XX")
     else:
         codes = transformers.models.nllb.tokenization_nllb.FAIRSEQ_LANGUAGE_CODES
@@ -223,7 +225,9 @@ def test_ids_are_those_of_their_tokenizers(written: Callable[[str], Path], tmp_p
         vocabulary.load_processor(tmp_path / "in"),
     )
     config = json.loads((folder / "config.json").read_text())
-    order = bart_ids.ids_of(folder, config["model_type"], config["vocab_size"], (), bart_ids.CC50).order
+    order = bart_ids.read_id_mapping(
+        folder, config["model_type"], config["vocab_size"], (), bart_ids.MBART50_LANGS
+    ).order
     coded = theirs_of(kind, folder)
     for number, line in enumerate(ODD):
         # transformers keeps a space at the end as a piece of mBART-50's; SentencePiece and fairseq do not.
@@ -359,5 +363,7 @@ def test_what_does_not_fit_is_refused(
 
 def test_the_languages_of_an_older_list_come_first() -> None:
     assert (
-        bart_ids.CC50[:25] == mbart.CC25 and len(set(bart_ids.CC50)) == 52 and len(set(bart_ids.M2M)) == 100
+        bart_ids.MBART50_LANGS[:25] == mbart.MBART25_LANGS
+        and len(set(bart_ids.MBART50_LANGS)) == 52
+        and len(set(bart_ids.M2M_LANGS)) == 100
     )

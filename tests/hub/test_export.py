@@ -230,8 +230,8 @@ def test_ids_of_odd_text(exported: Path, model: Path) -> None:
 
 @pytest.fixture(scope="module")
 def normalisers(model: Path) -> tuple[Any, spm.SentencePieceProcessor]:
-    blob = tokenizer.read_model(model / "spm.model").normalizer_spec.precompiled_charsmap
-    return charsmap.normaliser(blob), vocabulary.load_processor(model)
+    blob = tokenizer.read_spm_model(model / "spm.model").normalizer_spec.precompiled_charsmap
+    return charsmap.build_normaliser(blob), vocabulary.load_processor(model)
 
 
 LETTERS = st.sampled_from("eEaoAα авéêẹのかハㄱ가กڤबড\u1100 12½ﬁ\u00a0")
@@ -251,7 +251,7 @@ def test_any_marks_are_composed_as_sentencepiece_does(normalisers: Any, parts: l
 )
 def test_rules_are_read_as_written(rules: dict[str, str]) -> None:
     rules = {k: f"{v}{len(k)}" for k, v in rules.items() if k.isprintable() or k}
-    assert charsmap.read(charsmap.write(rules)) == rules
+    assert charsmap.read_charsmap(charsmap.build_charsmap(rules)) == rules
 
 
 @pytest.mark.data
@@ -269,7 +269,7 @@ def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
         vocabulary._round_scores(out)
     else:
         vocabulary.run(vocabulary.VocabConfig(corpora=langs, out=str(out), size=12000, num_sentences=12000))
-    fast, processor = tokenizer.build(out / "spm.model"), vocabulary.load_processor(out)
+    fast, processor = tokenizer.build_from_spm(out / "spm.model"), vocabulary.load_processor(out)
     assert len(files) >= 30
     for path in files:
         for line in path.read_text(encoding="utf-8").split("\n"):
@@ -319,10 +319,10 @@ def test_card_tells_corpora_and_licences(model: Path, tmp_path: Path) -> None:
         pass
     sizes = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
     settings = {"architectures": ["X"], **dict.fromkeys(sizes, 4)}
-    text = re.sub(" +", " ", card.write(tmp_path / "copy", settings))
+    text = re.sub(" +", " ", card.write_card(tmp_path / "copy", settings))
     digest = hashlib.sha256(b"# Swahili").hexdigest()[:16]
     assert text.count(f"| `sw` | `{digest}` | CC BY 4.0 |") == 1
-    assert "trained by others" in text and "trained by others" not in card.write(model, settings)
+    assert "trained by others" in text and "trained by others" not in card.write_card(model, settings)
 
 
 def test_no_text_of_others_leaves_its_place_in_the_card(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_no_text_of_others_leaves_its_place_in_the_card(tmp_path: Path) -> None:
     (tmp_path / "scores.json").write_text(json.dumps([score]))
     sizes = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
     settings = {"architectures": ["X"], **dict.fromkeys(sizes, 4)}
-    text = card.write(tmp_path / "model", settings, [tmp_path / "scores.json"])
+    text = card.write_card(tmp_path / "model", settings, [tmp_path / "scores.json"])
     outside_code = re.sub(r"`[^`\n]*`", "", text.replace("\\`", ""))
     assert outside_code.count("&lt;img src=x") == 6 and "\x1b" not in text
     assert not re.search(r"<(?=[A-Za-z/!?])", outside_code) and "\n# b" not in text
@@ -375,8 +375,8 @@ def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -
 def test_a_model_without_a_fast_equivalent_is_refused(
     vocab: Path, tmp_path: Path, change: Callable[[Any], None], message: str
 ) -> None:
-    changed = tokenizer.read_model(vocab / "spm.model")
+    changed = tokenizer.read_spm_model(vocab / "spm.model")
     change(changed)
     (tmp_path / "spm.model").write_bytes(changed.SerializeToString())
     with pytest.raises(UserError, match=f"{message}.*valid: a model as `xling vocab` trains it"):
-        tokenizer.build(tmp_path / "spm.model")
+        tokenizer.build_from_spm(tmp_path / "spm.model")

@@ -100,7 +100,7 @@ def test_old_rows_stay_and_new_ones_come_from_them(
 def test_overlap_takes_the_same_letters(tmp_path: Path) -> None:
     old = ["\u2581kate", "Kate", "kat", "\u2581Na", "na"]
     fresh = ["kate", "\u2581kat", "\u2581NA", "\u2581kate\u0301", "NA", "\u2581"]
-    found = extend._sources(fresh, old, None, "overlap")
+    found = extend._source_rows(fresh, old, None, "overlap")
     # The same spelling first, then the same beginning, then the first in the list.
     assert found == [(4,), (6,), (7,), (), (8,), ()]
 
@@ -108,12 +108,12 @@ def test_overlap_takes_the_same_letters(tmp_path: Path) -> None:
 def test_fvt_by_hand(vocab: Path, tmp_path: Path) -> None:
     processor = vocabulary.load_processor(vocab)
     model = spm.SentencePieceProcessor(model_file=str(vocab / "spm.model"))
-    cutter = extend._cutter(files.tokenizer.read_model(vocab / "spm.model"))
-    (first,) = extend._sources(["\u2581book"], [], cutter, "fvt")
+    cutter = extend._plain_processor(files.tokenizer.read_model(vocab / "spm.model"))
+    (first,) = extend._source_rows(["\u2581book"], [], cutter, "fvt")
     assert [model.id_to_piece(i - 1) for i in first] == processor.encode("book", out_type=str)
-    inside = extend._sources(["book"], [], cutter, "fvt")[0]
+    inside = extend._source_rows(["book"], [], cutter, "fvt")[0]
     assert inside and not model.id_to_piece(inside[0] - 1).startswith("\u2581")
-    assert extend._sources(["жщ"], [], cutter, "fvt") == [()]  # letters that it has not: the mean of all
+    assert extend._source_rows(["жщ"], [], cutter, "fvt") == [()]  # letters that it has not: the mean of all
 
 
 def test_new_text_is_cut_into_fewer_pieces_and_old_text_still_fits(

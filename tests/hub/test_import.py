@@ -225,4 +225,4 @@ def test_what_does_not_belong_is_refused(
 
 def test_a_missing_weight_is_named(foreign: Path) -> None:
     with pytest.raises(UserError, match=r"no weight roberta\.embeddings"):
-        layouts.inwards({}, layouts.XLMR, str(foreign))
+        layouts.from_layout({}, layouts.XLMR, str(foreign))

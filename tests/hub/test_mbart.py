@@ -200,7 +200,9 @@ def test_mbart_gives_the_same_logits_and_outputs_here(foreign: Path, vocab: Path
     assert symbols.mask == first
     ro, en = symbols.langs.index("ro"), symbols.langs.index("en")
     source, target = [5, 77, 9, 30, 41], [8, 60, 4, 121]
-    order, _ = mbart.our_order([*"spuk", *"p" * (first - 4), *mbart.CC25, "<mask>"], first - 4, Path("test"))
+    order, _ = mbart.order_of_ids(
+        [*"spuk", *"p" * (first - 4), *mbart.MBART25_LANGS, "<mask>"], first - 4, Path("test")
+    )
     with torch.inference_mode():
         found = theirs(
             torch.tensor([[*source, 2, first + en]]), decoder_input_ids=torch.tensor([[first + ro, *target]])
@@ -332,7 +334,7 @@ def truncate(folder: Path) -> None:
 
 def other_pieces(folder: Path) -> None:
     tokens = [["<s>", 0], ["<pad>", 0], ["</s>", 0], ["<unk>", 0], *([f"x{i}", 0] for i in range(127))]
-    tokens += [[code, 0] for code in [*mbart.CC25, "<mask>"]]
+    tokens += [[code, 0] for code in [*mbart.MBART25_LANGS, "<mask>"]]
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}}))
 
 
@@ -367,7 +369,7 @@ def test_what_does_not_belong_is_refused(
 def test_languages_are_those_of_the_tokens(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="25 tokens after its pieces, for 2 languages"):
         import_hf(ImportConfig(copied, tmp_path / "out", ("en", "ro")))
-    given = tuple(code.split("_")[0] for code in reversed(mbart.CC25))
+    given = tuple(code.split("_")[0] for code in reversed(mbart.MBART25_LANGS))
     import_hf(ImportConfig(copied, tmp_path / "out", given))
     assert model_weights.load_seq2seq(tmp_path / "out")[1].langs == given
 

@@ -140,13 +140,13 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
     for name, inputs in (("few", files[:20]), ("many", files)):
         with manifest.publish(tmp_path / name, "test", {}, inputs):
             pass
-    few, many = (card.compose(tmp_path / name, "", "", ()) for name in ("few", "many"))
+    few, many = (card.compose_card(tmp_path / name, "", "", ()) for name in ("few", "many"))
     assert "00.txt`" in few and "files`" not in few
     assert "data/0: 11 files`" in many and "data/1: 10 files`" in many and ".txt`" not in many
     files[0].write_text("other")
     with manifest.publish(tmp_path / "other", "test", {}, files):
         pass
-    other = card.compose(tmp_path / "other", "", "", ())
+    other = card.compose_card(tmp_path / "other", "", "", ())
     assert sum(a != b for a, b in zip(many.splitlines(), other.splitlines(), strict=True)) == 2, (
         "name and a digest"
     )
@@ -155,7 +155,7 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
 def test_portable_code_names_neither_xling_nor_packages_for_types() -> None:
     code = '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplified\n\n'
     code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core import languages\n\nx = 1\n"
-    made = static_export.portable(code)
+    made = static_export.to_portable_code(code)
     assert made.startswith("# From xling ")
     assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplified\n\nx = 1\n'
 

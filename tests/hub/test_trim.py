@@ -14,7 +14,7 @@ from tests.hub.test_mbart import publish
 from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.data.packing import pack, pack_seq2seq
-from xling.hub.trim import TrimConfig, kept_pieces, run, write_vocabulary
+from xling.hub.trim import TrimConfig, find_kept_pieces, run, write_vocabulary
 from xling.models.files import model_weights
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
@@ -52,7 +52,7 @@ def test_byte_pairs_are_merged_as_before(corpus: Path, tmp_path: Path) -> None:
     half.write_text("\n".join(lines[: len(lines) // 2]) + "\n", encoding="utf-8")
     texts = {"en": (str(english),), "th": (str(corpus / "th.txt"),)}
     vocabulary.run(vocabulary.VocabConfig(texts, str(tmp_path / "bpe"), size=300, coverage=1.0, model="bpe"))
-    kept = kept_pieces(tmp_path / "bpe", {"en": (str(half),)})
+    kept = find_kept_pieces(tmp_path / "bpe", {"en": (str(half),)})
     (tmp_path / "small").mkdir()
     write_vocabulary(tmp_path / "bpe", tmp_path / "small", kept)
     before, after = (vocabulary.load_processor(tmp_path / name) for name in ("bpe", "small"))

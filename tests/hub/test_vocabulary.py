@@ -136,4 +136,4 @@ def test_ids_are_equal_on_all_lines_of_ntrex(tmp_path: Path) -> None:
 
 
 def test_neighbours_are_a_range_of_a_character_class() -> None:
-    assert charsmap._class("cabx") == r"[\x{61}-\x{63}\x{78}]"
+    assert charsmap._character_class("cabx") == r"[\x{61}-\x{63}\x{78}]"

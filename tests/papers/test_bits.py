@@ -66,4 +66,4 @@ def test_a_model_that_reads_characters_has_no_pieces_to_trim(
 ) -> None:
     cfg = TrimConfig(trained, tmp_path / "out", {"en": (f"{corpus}/en.txt",)})
     with pytest.raises(UserError, match=r"has model\.char_cnn; valid: a model with a vector for each piece"):
-        checks.trim(cfg)
+        checks.check_trim(cfg)

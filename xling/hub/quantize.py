@@ -25,8 +25,8 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     Raises:
         UserError: the checkpoint does not exist, or is already in 8 bits.
     """
-    if done := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
-        return done
+    if published := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
+        return published
     is_task = (cfg.checkpoint / TASK_FILE).is_file()
     path = cfg.checkpoint / (TASK_FILE if is_task else "model.pt")
     state = model_weights.read_published(path, TASK, *model_weights.SHAPES)

@@ -145,8 +145,8 @@ def read_translators(dictionaries_setting: str) -> dict[tuple[str, str], WordByW
 
     Args:
         dictionaries_setting: a directory of `xling bli`; or dictionaries ``en-fr=PATH,fr-en=PATH`` in MUSE's
-            format. Of these the first translation of each word is used, and a direction that is not given is the other one
-            inverted.
+            format. Of these the first translation of each word is used, and a direction that is not given
+            is the other one inverted.
 
     Raises:
         UserError: ``dictionaries_setting`` cannot be parsed, or a file is missing, empty or not a dictionary.

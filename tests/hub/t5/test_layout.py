@@ -212,8 +212,8 @@ def test_the_recipe_is_mt5_small() -> None:
     shape = Seq2SeqConfig(
         **{k: v for k, v in asdict(settings).items() if k in Seq2SeqConfig.__dataclass_fields__}
     )
-    made, theirs = t5.hf_config(shape, Symbols(250_000, ("en",))), MT5Config()
-    assert express.unfit(shape, True) == ("T5", [])
+    made, theirs = t5.to_hf_config(shape, Symbols(250_000, ("en",))), MT5Config()
+    assert express.closest_family(shape, True) == ("T5", [])
     same = ("d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "layer_norm_epsilon")
     for name in (
         *same,
@@ -237,10 +237,10 @@ def test_logits_are_theirs_at_the_size_of_mt5_small() -> None:
     shape = Seq2SeqConfig(
         **{k: v for k, v in asdict(settings).items() if k in Seq2SeqConfig.__dataclass_fields__}
     )
-    order = t5.our_order(31_997, 1, [32_099 - i for i in range(100)])
+    order = t5.order_of_ids(31_997, 1, [32_099 - i for i in range(100)])
     symbols = Symbols.behind(32_001, len(order), ["en"], False)
     model = Seq2SeqModel(shape, len(order)).eval()
-    weights = t5.our_weights(theirs.state_dict(), shape, order, Path("mt5"))
+    weights = t5.to_our_weights(theirs.state_dict(), shape, order, Path("mt5"))
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert set(missing) == model_weights.tied_of(shape) and not unexpected
     draw = np.random.default_rng(0)

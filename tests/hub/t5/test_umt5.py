@@ -55,7 +55,7 @@ def test_umt5_and_byt5(spiece: Callable[[str], Path], tmp_path: Path, kind: str)
     import_hf(ImportConfig(folder, tmp_path / "in", ("en", "sw")))
     ours, symbols = model_weights.load_seq2seq(tmp_path / "in")
     assert ours.cfg.layer_biases == (kind == "umt5")
-    order = t5.ids_of(folder, size, ("en", "sw")).order
+    order = t5.read_id_mapping(folder, size, ("en", "sw")).order
     processor = vocabulary.load_processor(tmp_path / "in")
     if kind == "byt5":
         for line in ODD:

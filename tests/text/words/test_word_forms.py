@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from xling.text.files.dictionary import Cosda, read_dictionary
 from xling.text.pairs import word_spans
-from xling.text.words.substitution import render_text, token_langs
+from xling.text.words.substitution import expand_elided_words, render_text, token_langs
 from xling.text.words.word_forms import (
     copy_capitals,
     dictionary_key,
@@ -17,7 +17,7 @@ from xling.text.words.word_forms import (
 def switched(text, base, dictionaries, spaced=("en", "fr", "it", "tr", "de"), **settings):
     cosda = Cosda(base, dictionaries, 1.0, **settings)
     places = list(split_elided(text, word_spans(text), base))
-    made = expand_elided(cosda([text[a:b] for a, b in places], 1), base)
+    made = expand_elided_words(cosda([text[a:b] for a, b in places], 1), base)
     new = render_text(made, text, places, spaced)
     assert len(token_langs(new, made)) == len(new.split())
     return new

@@ -17,7 +17,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output import manifest
 
-HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:checkpoint_of"
+HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:cached_checkpoint"
 MODEL_FILES = ("model.pt", "task.pt")
 """Files of which a checkpoint of ours has one, if it is not static."""
 STATIC_FILE = "static.safetensors"

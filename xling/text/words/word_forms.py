@@ -107,7 +107,7 @@ def find_inflected(words: Iterable[str], entries: Collection[str]) -> dict[str, 
 
 
 def _match_endings(words: list[str], entries: list[str], reverse: bool) -> dict[str, tuple[int, int, str]]:
-    """Map each word to the entry of the likeliest change of ending (``reverse``: of beginning), as (stem, count, entry)."""
+    """Map each word to the entry of the likeliest change of ending (``reverse``: of beginning), with (stem, count)."""
     step = -1 if reverse else 1
     stems: dict[str, list[str]] = defaultdict(list)
     for entry in entries:
