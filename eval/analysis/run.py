@@ -236,9 +236,9 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
 
 def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
     """Return what splits a text into the units that a model has vectors for; of a static encoder, features of words."""
-    from xling.static.encoder_files import is_static  # imports torch
+    from xling.static.encoder_files import is_static_encoder  # imports torch
 
-    if is_static(checkpoint):
+    if is_static_encoder(checkpoint):
         return lambda text: [
             feature for token in split_tokens(text) for feature in hash_features(token).tolist()
         ]
@@ -351,13 +351,13 @@ def _explained(
 
 def _files(rows: Sequence[Row], tables: Sequence[Table]) -> dict[str, str]:
     title = "Why does it transfer?"
-    pictures = figure.grid(figures(rows))
+    pictures = figure.arrange_figures(figures(rows))
     body = [f"<main><h1>{title}</h1>", pictures, *map(tabular.html_table, tables), "</main>"]
     told = [dict(zip(KEYS, row, strict=True)) for row in rows]
     return {
-        "analysis.html": page.document(title, "\n".join(body)),
-        "analysis.md": f"# {title}\n\n" + "\n".join(map(tabular.markdown, tables)),
+        "analysis.html": page.html_document(title, "\n".join(body)),
+        "analysis.md": f"# {title}\n\n" + "\n".join(map(tabular.to_markdown, tables)),
         "analysis.json": json.dumps(told, ensure_ascii=False, indent=1) + "\n",
         TABLES: json.dumps([asdict(s) for s in tables], ensure_ascii=False) + "\n",
-        **{f"{s.name}.csv": tabular.comma_separated(s) for s in tables},
+        **{f"{s.name}.csv": tabular.to_csv(s) for s in tables},
     }

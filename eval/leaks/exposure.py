@@ -91,7 +91,11 @@ def run(cfg: ContaminationConfig) -> Answer:
         both = {"all": asdict(every), "clean": asdict(clean) if clean else None}
         rows.append({"suite": origin.suite, "lang": origin.lang, **_facts(facts), **both})
     texts = [False] * 3
-    lines = [*tabular.grid(sides, [*texts, True, True]), "", *tabular.grid(table, [*texts, True, True])]
+    lines = [
+        *tabular.markdown_grid(sides, [*texts, True, True]),
+        "",
+        *tabular.markdown_grid(table, [*texts, True, True]),
+    ]
     if cfg.out:
         listed = [
             {"suite": s, "lang": x, "split": p, **_facts(facts)} for (s, x, p), facts in exposures.items()

@@ -163,6 +163,6 @@ def test_a_row_of_the_speed_run_holds_the_mean_over_suites_without_english() -> 
 
 
 def test_the_share_of_a_word_is_scaled_by_its_logarithm() -> None:
-    least = word_frequency.LEAST_SHARE
-    found = word_frequency._scaled(np.array([least / 2, least, least**0.5, 1.0]))
+    least = word_frequency.MIN_SHARE
+    found = word_frequency._log_scale(np.array([least / 2, least, least**0.5, 1.0]))
     assert found.tolist() == pytest.approx([0, 0, 0.5, 1])

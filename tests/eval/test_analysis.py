@@ -212,7 +212,7 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
 def test_a_static_encoder_has_one_layer_and_features_in_place_of_sub_words(tmp_path: Path) -> None:
     shape = StaticConfig(dim=16, bits=10, sketch=0)
     with manifest.publish(tmp_path / "model", "pretrain static", shape) as made:
-        encoder_files.save(encoder_files.random_encoder(shape, {}, seed=2), made.path)
+        encoder_files.save_encoder(encoder_files.random_encoder(shape, {}, seed=2), made.path)
     data = _data(tmp_path / "data")
     run.run(AnalyseConfig(tmp_path / "model", ("sib200",), tmp_path / "out", data))
     rows = json.loads((tmp_path / "out/analysis.json").read_text())

@@ -21,10 +21,10 @@ from xling.hub import card, source, static_export
 from xling.hub.export import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig
 from xling.static import encoder_files
-from xling.static.matching import matched_all
+from xling.static.matching import match_all
 from xling.static.modeling_static import StaticEncoderConfig, StaticEncoderModel, StaticSentences
 from xling.static.shape import StaticConfig
-from xling.static.vectors import unit, word_hash
+from xling.static.vectors import unit_length, word_hash
 from xling.text.words import han
 
 TEXTS = (
@@ -62,7 +62,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     with manifest.publish(folder / "model", "pretrain static", {}, [folder / "rows"]) as made:
         share = {word_hash("the"): 0.05, word_hash("圖書"): 0.01}
-        encoder_files.save(
+        encoder_files.save_encoder(
             encoder_files.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path
         )
     return folder / "model"
@@ -94,16 +94,16 @@ def computed(exported: Path, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_programs_without_xling_compute_our_vectors(encoder: Path, exported: Path, tmp_path: Path) -> None:
-    made, ours = computed(exported, tmp_path), encoder_files.load(encoder)
-    vectors = unit(ours.sentences(TEXTS)).numpy()
+    made, ours = computed(exported, tmp_path), encoder_files.load_encoder(encoder)
+    vectors = unit_length(ours.sentences(TEXTS)).numpy()
     lengths = np.linalg.norm(vectors, axis=1)
     assert np.abs(lengths[[0, 1, 2, 3, 4, 6, 7, 8]] - 1).max() < 1e-5 and lengths[5] == 0
     for name in ("vectors", "encoded", "saved"):
         assert np.abs(made[name] - vectors).max() < 1e-6, name
-    prompted = unit(ours.sentences([f"x {text}" for text in TEXTS])).numpy()
+    prompted = unit_length(ours.sentences([f"x {text}" for text in TEXTS])).numpy()
     assert np.abs(made["prompted"] - prompted).max() < 1e-6
     assert np.abs(made["words"] - ours.words(TEXTS).numpy()).max() < 1e-6
-    assert np.abs(made["matches"] - matched_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
+    assert np.abs(made["matches"] - match_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
     assert int(made["size"]) == vectors.shape[1] == 40
 
 
@@ -116,7 +116,7 @@ def test_every_chinese_character_has_the_same_form(exported: Path) -> None:
 
 def test_an_export_comes_back_unchanged(encoder: Path, exported: Path, tmp_path: Path) -> None:
     source.run_hf(ImportConfig(exported, tmp_path / "back"))
-    before, after = encoder_files.load(encoder), encoder_files.load(tmp_path / "back")
+    before, after = encoder_files.load_encoder(encoder), encoder_files.load_encoder(tmp_path / "back")
     assert torch.equal(before.table, after.table)
     assert (before.cfg, before.share) == (after.cfg, after.share)
 
@@ -220,7 +220,7 @@ def test_other_exports_say_that_the_encoder_is_static(
 
 def test_the_classes_work_here_as_well(encoder: Path) -> None:
     """The exported classes are those of this repository; `computed` runs their copies."""
-    ours = encoder_files.load(encoder)
+    ours = encoder_files.load_encoder(encoder)
     config = StaticEncoderConfig(**{"dim": 24, "bits": 12, "sketch": 16, "num_frequent": len(ours.share)})
     model = StaticEncoderModel(config)
     model.table.data.copy_(ours.table)
@@ -228,7 +228,7 @@ def test_the_classes_work_here_as_well(encoder: Path) -> None:
     share: Any = model.share
     frequent.copy_(torch.tensor(list(ours.share)))
     share.copy_(torch.tensor(list(ours.share.values())))
-    assert torch.equal(model(TEXTS), unit(ours.sentences(TEXTS)))
+    assert torch.equal(model(TEXTS), unit_length(ours.sentences(TEXTS)))
     sentences = StaticSentences(model)
     assert torch.equal(sentences(sentences.tokenize(TEXTS))["sentence_embedding"], model(TEXTS))
     assert sentences.get_sentence_embedding_dimension() == 40

@@ -35,7 +35,7 @@ def by_hand(out: Path) -> Path:
         form = word(lang, number)
         table[word_hash(form) % len(table)] = meanings[number] * len(hash_features(form))
     with publish(out, "pretrain static", cfg) as made:
-        encoder_files.save(StaticEncoder(cfg, table, {}), made.path)
+        encoder_files.save_encoder(StaticEncoder(cfg, table, {}), made.path)
     return out
 
 

@@ -19,7 +19,7 @@ from xling.eval.rows.suite import Example, load, suites
 from xling.eval.run import label
 from xling.eval.systems import FitConfig
 from xling.static.heads import VOTE_SHARPNESS
-from xling.static.matching import matched_all
+from xling.static.matching import match_all
 from xling.transfer.static_system import SOFT_VOTES, VOTES
 
 
@@ -171,7 +171,7 @@ def test_labels_of_the_source_and_of_a_teacher_are_learned_together(
     found, same = (backend.probabilities(each, suite, others, "de") for each in (both, mixed))
     np.testing.assert_allclose(found, same, atol=1e-3)
     texts = [row.fields["text"] for row in others]
-    near = matched_all(backend.encoder, texts, both.texts)
+    near = match_all(backend.encoder, texts, both.texts)
     near = VOTE_SHARPNESS * (near - near.mean(0))
     soft = torch.tensor([bool(share) for share in both.shares])
     assert int(soft.sum()) == len(german)

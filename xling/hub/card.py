@@ -173,7 +173,7 @@ def _format_table(
 ) -> str:
     """Return a table of cells that are Markdown; the last columns hold numbers."""
     is_number = [column >= len(column_names) - num_number_columns for column in range(len(column_names))]
-    return "\n".join(tabular.grid([column_names, *rows], is_number))
+    return "\n".join(tabular.markdown_grid([column_names, *rows], is_number))
 
 
 def _format_code(value: object) -> str:

@@ -39,7 +39,7 @@ from xling.models.files.model_folder import TASK_FILE
 from xling.models.generate.decode import BOS, EOS, allowed_tokens
 from xling.models.network.encoder import PAD, EncoderConfig
 from xling.models.network.seq2seq import Seq2SeqConfig
-from xling.static.encoder_files import is_static
+from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
 
@@ -87,7 +87,9 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     inputs = [cfg.checkpoint, *cfg.scores]
     if published := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
         return published
-    convert = partial(static_export.write_export, cfg) if is_static(cfg.checkpoint) else make_converter(cfg)
+    convert = (
+        partial(static_export.write_export, cfg) if is_static_encoder(cfg.checkpoint) else make_converter(cfg)
+    )
     with manifest.publish(cfg.out, "export hf", cfg, inputs) as publication:
         publication.counts |= convert(publication.path)
     return manifest.read(cfg.out)

@@ -43,7 +43,7 @@ _TABLE = str.maketrans(
 )
 
 
-def simplified(text: str) -> str:
+def simplify(text: str) -> str:
     """Return a text with every Chinese character in its simplified form."""
     return text if text.isascii() else text.translate(_TABLE)
 '''
@@ -85,7 +85,7 @@ def write_export(cfg: ExportConfig, out: Path) -> dict[str, Any]:
     Raises:
         UserError: the encoder is damaged or of another version, or a file of ``cfg.scores`` contains no scores.
     """
-    encoder = encoder_files.load(cfg.checkpoint)
+    encoder = encoder_files.load_encoder(cfg.checkpoint)
     tensors = load_file(cfg.checkpoint / encoder_files.WEIGHTS_FILE)
     save_file(tensors, out / source.SAFETENSORS_FILE, metadata={"format": "pt"})
     settings = _config(encoder.cfg, len(encoder.share))
@@ -130,7 +130,7 @@ def import_static(cfg: ImportConfig, model: source.ModelSource) -> manifest.Mani
         settings = {f.name: model.config[f.name] for f in fields(StaticConfig) if f.name in model.config}
         configs.write_json(publication.path / encoder_files.CONFIG_FILE, settings)
         publication.counts["langs"] = langs
-        encoder_files.load(publication.path)
+        encoder_files.load_encoder(publication.path)
     return manifest.read(cfg.out)
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from xling.static.matching import matched_all
-from xling.static.vectors import StaticEncoder, unit
+from xling.static.matching import match_all
+from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.words.features import FEATURES_VERSION
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class StaticEncoderModel(PreTrainedModel):
     def forward(self, texts: Sequence[str]) -> Float[Tensor, "texts dim_and_sketch"]:
         """Return vectors of texts, of length 1, float32 (num_texts, dim + sketch); zeros for an empty text."""
         with torch.inference_mode():
-            return unit(self.encoder.sentences(texts)).to(self.table.device)
+            return unit_length(self.encoder.sentences(texts)).to(self.table.device)
 
     def words(self, words: Sequence[str]) -> Float[Tensor, "words dim"]:
         """Return learned vectors of words, float32 (num_words, dim), not normalised."""
@@ -101,7 +101,7 @@ class StaticEncoderModel(PreTrainedModel):
         Each list is of one language: a word that is near all words of the other list counts less.
         """
         with torch.inference_mode():
-            return matched_all(self.encoder, texts, others).to(self.table.device)
+            return match_all(self.encoder, texts, others).to(self.table.device)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Leave the weights as they are: all of them come from a file."""
@@ -123,9 +123,12 @@ class StaticSentences(nn.Module):
     @classmethod
     def load(cls, name: str, subfolder: str = "", cache_folder: str | None = None, **options: Any) -> Any:
         """Read a model from a directory or the Hugging Face Hub."""
-        given = {key: options.get(key) for key in ("token", "revision", "local_files_only")}
+        download_options = {key: options.get(key) for key in ("token", "revision", "local_files_only")}
         model = StaticEncoderModel.from_pretrained(
-            name, subfolder=subfolder, cache_dir=cache_folder, **{k: v for k, v in given.items() if v}
+            name,
+            subfolder=subfolder,
+            cache_dir=cache_folder,
+            **{k: v for k, v in download_options.items() if v},
         )
         return cls(model)
 

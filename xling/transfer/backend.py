@@ -21,7 +21,7 @@ from xling.models.files.model_folder import TASK_FILE
 from xling.models.generate.settings import Search
 from xling.models.network.encoder import EncoderModel, working_dtype
 from xling.models.network.int8 import quantised
-from xling.static.encoder_files import is_static
+from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.checks import check_control
@@ -268,7 +268,7 @@ def random(cfg: Any) -> EncoderBackend | StaticBackend:
 
 
 def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend | StaticBackend:
-    if is_static(path := _checkpoint(cfg)):
+    if is_static_encoder(path := _checkpoint(cfg)):
         return StaticBackend(path, name, random_init)
     if cfg.int8 and cfg.precision != "fp32":
         raise UserError(f"int8=true and precision={cfg.precision}", "one of them", "leave out precision=")

@@ -22,20 +22,20 @@ from xling.core.sampling import rng
 from xling.static import encoder_files
 from xling.static.heads import (
     MAX_VOTERS,
-    Neighbours,
-    averaged,
-    logistic,
-    network,
+    NeighbourClassifier,
+    average_models,
+    fit_logistic,
+    fit_network,
     pair_features,
-    rescaled,
+    rescale,
     text_features,
 )
-from xling.static.linked_words import LinkedWords
-from xling.static.matching import matched
+from xling.static.linked_words import AlignedTranslations
+from xling.static.matching import match_candidates
 from xling.static.tag_lexicon import TagLexicon
-from xling.static.tag_projection import projected
-from xling.static.tagger import Tagged, tagger
-from xling.static.vectors import StaticEncoder, unit
+from xling.static.tag_projection import project_tags
+from xling.static.tagger import TrainedTagger, train_tagger
+from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.files.word_alignments import AlignedPair, read_word_alignments
 from xling.transfer.encode import Row, is_soft, shares_of
 from xling.transfer.task import TASKS, TaskShape
@@ -65,8 +65,8 @@ SWITCHED = 9
 class Both:
     """The two heads for intents and slots."""
 
-    intent: Neighbours
-    slots: Tagged
+    intent: NeighbourClassifier
+    slots: TrainedTagger
 
 
 class StaticBackend:
@@ -92,7 +92,7 @@ class StaticBackend:
     def encoder(self) -> StaticEncoder:
         """The encoder, loaded on first use."""
         if self._encoder is None:
-            self._encoder = encoder_files.load(self._ckpt, self._random_init)
+            self._encoder = encoder_files.load_encoder(self._ckpt, self._random_init)
         return self._encoder
 
     def fit(
@@ -118,7 +118,7 @@ class StaticBackend:
         """Return the features of pairs of one language, computed once for all seeds."""
         key = hash(tuple(pairs := [(row.fields["text_a"], row.fields["text_b"]) for row in rows]))
         if key not in self._pairs:
-            self._pairs[key] = rescaled(pair_features(self.encoder, pairs))
+            self._pairs[key] = rescale(pair_features(self.encoder, pairs))
         return self._pairs[key]
 
     def linked(self, folder: Path) -> list[AlignedPair]:
@@ -130,8 +130,11 @@ class StaticBackend:
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """Average the weights of the heads."""
         if isinstance(checkpoints[0], Both):
-            return Both(averaged([c.intent for c in checkpoints]), averaged([c.slots for c in checkpoints]))
-        return averaged(checkpoints)
+            return Both(
+                average_models([c.intent for c in checkpoints]),
+                average_models([c.slots for c in checkpoints]),
+            )
+        return average_models(checkpoints)
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
         """Return one answer per row, in the form of the suite's labels; the rows are of one language."""
@@ -143,7 +146,9 @@ class StaticBackend:
         """Return the probability of each label for single texts of one language, (rows, labels)."""
         return np.asarray(self.likely(checkpoint, [row.fields["text"] for row in rows]).numpy())
 
-    def likely(self, checkpoint: Neighbours, texts: Sequence[str]) -> Float32[Tensor, "texts labels"]:
+    def likely(
+        self, checkpoint: NeighbourClassifier, texts: Sequence[str]
+    ) -> Float32[Tensor, "texts labels"]:
         """Return the probability of each class; votes are computed once for all strengths, weights and seeds."""
         key = hash((checkpoint.texts, checkpoint.classes, checkpoint.shares, tuple(texts)))
         if key not in self._votes:
@@ -151,7 +156,7 @@ class StaticBackend:
                 self._votes[key] = checkpoint.log_votes(texts)
         return checkpoint.probabilities(texts, self._votes[key])
 
-    def classes(self, checkpoint: Neighbours, texts: Sequence[str]) -> list[str]:
+    def classes(self, checkpoint: NeighbourClassifier, texts: Sequence[str]) -> list[str]:
         """Return the most likely class of each text; the texts are of one language."""
         return [checkpoint.labels[i] for i in self.likely(checkpoint, texts).argmax(1).tolist()]
 
@@ -168,14 +173,14 @@ class StaticBackend:
                 f"layer={layer} pooling={pooling}", "layer=-1 pooling=mean: a static encoder has no layers"
             )
         with torch.inference_mode():
-            return np.asarray(unit(self.encoder.sentences(texts)).numpy())
+            return np.asarray(unit_length(self.encoder.sentences(texts)).numpy())
 
     def matched(
         self, src: Sequence[str], tgt: Sequence[str], candidates: Int64[np.ndarray, "src depth"]
     ) -> Float32[np.ndarray, "src depth"]:
         """Return how well the words of each text match those of its candidates (`xling.static.matching`)."""
         with torch.inference_mode():
-            return matched(self.encoder, src, tgt, candidates)
+            return match_candidates(self.encoder, src, tgt, candidates)
 
 
 class Head(Protocol):
@@ -213,10 +218,12 @@ class Classes:
         parts = (
             () if soft is None else tuple(tuple(soft[i].tolist()) if of_teacher[i] else () for i in voters)
         )
-        fitted = [logistic(features, classes, labels, strength, shares) for strength in STRENGTHS]
+        fitted = [fit_logistic(features, classes, labels, strength, shares) for strength in STRENGTHS]
         weights = VOTES if soft is None else SOFT_VOTES
         return [
-            Neighbours(backend.encoder, each, *chosen, weight, parts) for weight in weights for each in fitted
+            NeighbourClassifier(backend.encoder, each, *chosen, weight, parts)
+            for weight in weights
+            for each in fitted
         ]
 
     @staticmethod
@@ -234,7 +241,7 @@ class Pairs:
     ) -> list[Any]:
         """Fit a network on the features of text pairs."""
         features = backend.features_of_pairs(train)
-        return [network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
+        return [fit_network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
@@ -253,16 +260,16 @@ class Tags:
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
         spans, encoder = bool(suite.scheme), backend.encoder
         lexicon = TagLexicon(labels, _different(sentences, tags))
-        first = tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
+        first = train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
         if not cfg.project:
             return [first]
         pairs = backend.linked(cfg.project)
         sources = list(dict.fromkeys(pair.src for pair in pairs))
         scores = dict(zip(sources, first.log_probabilities(sources), strict=True))
-        more = projected(pairs, scores, labels)
+        more = project_tags(pairs, scores, labels)
         lexicon = TagLexicon(labels, [*_different(sentences, tags), *more])
-        lexicon.add(sources, [lexicon.of_types(np.exp(scores[words])) for words in sources])
-        return [tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
+        lexicon.add_texts(sources, [lexicon.type_probabilities(np.exp(scores[words])) for words in sources])
+        return [train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
@@ -286,19 +293,21 @@ class IntentsSlots:
         slots = [label for label in labels if not label.startswith(INTENT)]
         texts, classes = tuple(map(" ".join, sentences)), tuple(row.label[0] for row in train)
         features = text_features(backend.encoder, texts)
-        fitted = logistic(features, classes, intents, INTENT_STRENGTH)
-        intent = Neighbours(backend.encoder, fitted, texts, classes, INTENT_VOTES)
+        fitted = fit_logistic(features, classes, intents, INTENT_STRENGTH)
+        intent = NeighbourClassifier(backend.encoder, fitted, texts, classes, INTENT_VOTES)
         tags, epochs = [row.label[1] for row in train], cfg.epochs
         if cfg.project:
-            words = LinkedWords([word for words in sentences for word in words], backend.linked(cfg.project))
+            words = AlignedTranslations(
+                [word for words in sentences for word in words], backend.linked(cfg.project)
+            )
             draw = rng("static switched", cfg.seed)
-            switched = [words.replaced(text, draw) for _ in range(SWITCHED) for text in sentences]
+            switched = [words.replace_words(text, draw) for _ in range(SWITCHED) for text in sentences]
             sentences, tags = [*sentences, *switched], tags * (1 + SWITCHED)
             epochs = math.ceil(4 * epochs / (1 + SWITCHED))
         lexicon = TagLexicon(slots, _different(sentences, tags))
         # A few hundred rows teach the spelling of their words; the sketch of an unknown word would be noise.
         encoder = backend.encoder.without_sketch()
-        tag = tagger(encoder, lexicon, sentences, tags, slots, epochs, cfg.seed, True)
+        tag = train_tagger(encoder, lexicon, sentences, tags, slots, epochs, cfg.seed, True)
         return [Both(intent, tag)]
 
     @staticmethod

@@ -13,7 +13,7 @@ from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.models.network.encoder import working_dtype
-from xling.static.encoder_files import is_static
+from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend, _example
@@ -31,7 +31,7 @@ class CheckpointEncoder:
 
     def __init__(self, ckpt: Path) -> None:
         self._ckpt = ckpt
-        self._static = StaticBackend(ckpt, "encoder") if is_static(ckpt) else None
+        self._static = StaticBackend(ckpt, "encoder") if is_static_encoder(ckpt) else None
         self._backend = self._static or EncoderBackend(ckpt, "encoder")
 
     def embed(

@@ -232,7 +232,7 @@ def static_encoder(folder: Path, meanings: dict[str, np.ndarray]) -> str:
         shares @ shares.T, np.stack(list(meanings.values())).astype(np.float32)
     )
     folder.mkdir()
-    encoder_files.save(
+    encoder_files.save_encoder(
         StaticEncoder(StaticConfig(dim=dim, bits=bits, sketch=0), torch.from_numpy(table), {}), folder
     )
     return str(folder)

@@ -311,21 +311,21 @@ def test_a_table_in_every_format() -> None:
         (("a|b", 1234, 0.25), ("c&", None, None)),
         ("so",),
     )
-    assert tabular.markdown(table).splitlines()[2:6] == [
+    assert tabular.to_markdown(table).splitlines()[2:6] == [
         "| name |     n |    x |",
         "|------|------:|-----:|",
         "| a\\|b | 1,234 |  0.2 |",
         "| c&   |     - |    - |",
     ]
-    assert tabular.comma_separated(table) == "name,n,x\na|b,1234,0.25\nc&,,\n"
-    assert r"c\& & - & - \\" in tabular.latex(table)
+    assert tabular.to_csv(table) == "name,n,x\na|b,1234,0.25\nc&,,\n"
+    assert r"c\& & - & - \\" in tabular.to_latex(table)
     assert "<h3>A &lt;b&gt;</h3>" in tabular.html_table(table)
     assert "<h3>" not in tabular.html_table(table, heading=False)
 
 
 def test_more_lines_than_can_be_told_apart_are_several_pictures() -> None:
     series = {f"l{i:02}": [(0.0, 1.0), (1.0, float(i))] for i in range(19)}
-    pictures = figure.curves(series, "many", "loss")
+    pictures = figure.line_charts(series, "many", "loss")
     assert len(pictures) == 3 and "many (3 of 3)" in pictures[2]
     ids = [re.findall(r' id="([^"]+)"', picture) for picture in pictures]
     for found in ids:
