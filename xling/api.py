@@ -120,7 +120,7 @@ class Model:
     def _encoder(self) -> Any:
         config = runner.load("xling.eval.run.settings:EvalConfig")
         cfg = config(suites=(), out=Path(), checkpoint=self.path)
-        return runner.load("xling.transfer.backend:pretrained")(cfg)
+        return runner.load("xling.transfer.backend:pretrained_system")(cfg)
 
     @cached_property
     def _translator(self) -> Any:

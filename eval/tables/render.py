@@ -126,7 +126,7 @@ def latex(table: ScoreTable) -> str:
 
 @FORMATS.register("html")
 def html_table(table: ScoreTable) -> str:
-    """Return a table element in a box that scrolls sideways, to be put into a page with `xling.pages.page.PAGE_STYLE`."""
+    """Return a table element in a box that scrolls sideways, for a page with `xling.pages.page.PAGE_STYLE`."""
     return html_under("h2", table)
 
 

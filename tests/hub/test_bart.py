@@ -31,7 +31,7 @@ from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 SIZES = {
     "d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
@@ -233,7 +233,7 @@ def test_ids_are_those_of_their_tokenizers(written: Callable[[str], Path], tmp_p
         # transformers keeps a space at the end as a piece of mBART-50's; SentencePiece and fairseq do not.
         line = line.rstrip() if kind == "mbart50" else line
         lang = "en" if kind == "bart" else ("en", "ar", "th", "sw")[number % 4]
-        ours = symbols.with_lang(np.array([*pieces(processor, line), 2]), symbols.langs.index(lang))
+        ours = symbols.with_lang(np.array([*encode_pieces(processor, line), 2]), symbols.langs.index(lang))
         assert order[ours].tolist() == coded(line, lang), line
 
 
@@ -253,7 +253,7 @@ def test_mbart50_saved_by_transformers_5_has_no_sentencepiece_model(
     assert symbols == again
     assert all(torch.equal(w, second.state_dict()[name]) for name, w in first.state_dict().items())
     one, two = (vocabulary.load_processor(tmp_path / name) for name in ("one", "two"))
-    assert all(pieces(one, line) == pieces(two, line) for line in ODD)
+    assert all(encode_pieces(one, line) == encode_pieces(two, line) for line in ODD)
 
 
 OURS: dict[str, dict[str, Any]] = {
@@ -279,12 +279,12 @@ def test_exports_write_what_we_write_and_come_back(vocab: Path, tmp_path: Path, 
     model, symbols = model_weights.load_seq2seq(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
-        cut = pieces(processor, line)[:50]
+        cut = encode_pieces(processor, line)[:50]
         source = symbols.with_lang(np.array([*cut, 2]), src).tolist()
         if len(cut) < 50:
             text = (line, f"[{LANGS[src]}]") if symbols.source_lang else (line,)
             assert fast(*text)["input_ids"] == source, line
-        target = pieces(processor, LINES[number - 1])[:50]
+        target = encode_pieces(processor, LINES[number - 1])[:50]
         with torch.inference_mode():
             wanted = theirs(
                 torch.tensor([source]), decoder_input_ids=torch.tensor([[*symbols.prompt(tgt), *target]])

@@ -37,7 +37,7 @@ from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TuneConfig
 from xling.transfer.task import TASKS
 
@@ -135,8 +135,8 @@ def test_ids_are_theirs(foreign: Path, imported: Path) -> None:
     assert processor.get_piece_size() == len(NAMES) - 2
     for line in [*ODD, *LINES[:3], "[unused1] ##s"]:
         wanted = our_ids(fast(line, add_special_tokens=False)["input_ids"])
-        assert pieces(processor, line) == wanted, repr(line[:80])
-    assert 3 in pieces(processor, "ж 中文")  # no such letter
+        assert encode_pieces(processor, line) == wanted, repr(line[:80])
+    assert 3 in encode_pieces(processor, "ж 中文")  # no such letter
     assert processor.encode(["two books", ""]) == [processor.encode("two books"), []]
     assert processor.encode("two sees", out_type=str) == ["\u2581two", "\u2581see", "s"]
     assert processor.decode(processor.encode("two  sees")) == "two sees"
@@ -183,10 +183,10 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
 
     labels = () if kind == "span" else LABELS
     cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
-    tuned = tune.fit(imported, kind, labels, ROWS[kind], cfg)[-1]
+    tuned = tune.fine_tune(imported, kind, labels, ROWS[kind], cfg)[-1]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
-        tune.save(tuned, made.path, imported, ["en"])
-    again = tune.load(tmp_path / "task")
+        tune.save_tuned(tuned, made.path, imported, ["en"])
+    again = tune.load_tuned(tmp_path / "task")
     assert again.predict(ROWS[kind]) == tuned.predict(ROWS[kind])
     export_hf(ExportConfig(tmp_path / "task", tmp_path / "out"))
     settings = json.loads((tmp_path / "out" / "config.json").read_text())

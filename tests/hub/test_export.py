@@ -32,7 +32,7 @@ from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.task import TASKS
 
 TEXTS = (
@@ -73,7 +73,7 @@ def masked(model: Path) -> list[list[int]]:
     """Sequences of the texts with some positions masked."""
     processor = vocabulary.load_processor(model)
     mask = len((model / "dict.txt").read_text().splitlines()) + 4
-    made = [[0, *pieces(processor, text)[:60], 2] for text in TEXTS]
+    made = [[0, *encode_pieces(processor, text)[:60], 2] for text in TEXTS]
     return [[mask if i % 4 == 2 and t > 3 else t for i, t in enumerate(tokens)] for tokens in made]
 
 
@@ -135,7 +135,7 @@ def test_fairseq_gives_our_logits(model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["classify", "pair", "tag"])
 def test_task_models_give_our_scores(
-    model: Path, kind: str, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    model: Path, kind: str, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     import transformers
 
@@ -163,7 +163,7 @@ def test_task_models_give_our_scores(
 
 
 def test_a_span_model_gives_our_scores(
-    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     from transformers import AutoTokenizer, XLMRobertaForQuestionAnswering
 
@@ -195,7 +195,7 @@ def test_a_span_model_gives_our_scores(
 
 
 def test_a_choice_model_gives_our_scores(
-    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     from transformers import AutoTokenizer, XLMRobertaForMultipleChoice
 
@@ -221,7 +221,9 @@ def same_ids(folder: Path, model: Path, lines: list[str]) -> None:
 
     fast, processor = AutoTokenizer.from_pretrained(folder), vocabulary.load_processor(model)
     for line in lines:
-        assert fast(line, add_special_tokens=False)["input_ids"] == pieces(processor, line), repr(line[:200])
+        assert fast(line, add_special_tokens=False)["input_ids"] == encode_pieces(processor, line), repr(
+            line[:200]
+        )
 
 
 def test_ids_of_odd_text(exported: Path, model: Path) -> None:
@@ -276,7 +278,7 @@ def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
             for form in ("", "NFD", "NFKC"):
                 text = unicodedata.normalize(form, line) if form else line  # type: ignore[arg-type]
                 ids = fast.encode(text, add_special_tokens=False).ids
-                assert ids == pieces(processor, text), f"{path.stem} {form}: {text}"
+                assert ids == encode_pieces(processor, text), f"{path.stem} {form}: {text}"
 
 
 @pytest.mark.parametrize("setting", ["pre_norm", "lang_embeddings", "invertible"])
@@ -291,7 +293,7 @@ def test_what_cannot_be_expressed_is_named(
 
 
 def test_match_features_are_refused(
-    tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     _, folder, _ = task("pair", pair_features="match")
     with pytest.raises(UserError, match="match features"):
@@ -299,7 +301,7 @@ def test_match_features_are_refused(
 
 
 def test_intents_with_slots_are_refused(
-    tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     _, folder, _ = task("intent_slots")
     with pytest.raises(UserError, match="a head for intent_slots"):

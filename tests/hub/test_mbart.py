@@ -33,7 +33,7 @@ from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.translation.translate import TranslateConfig, Translator, translate_lines
 
 LANGS = ["ar", "en", "th"]
@@ -111,7 +111,7 @@ def test_transformers_gives_our_logits(vocab: Path, tmp_path: Path, more: dict[s
     symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load_processor(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
-        source, target = pieces(processor, line)[:60], pieces(processor, LINES[number - 1])[:60]
+        source, target = encode_pieces(processor, line)[:60], encode_pieces(processor, LINES[number - 1])[:60]
         with torch.inference_mode():
             found = theirs.eval()(
                 torch.tensor([[*source, 2, symbols.lang(src)]]),
@@ -146,7 +146,7 @@ def test_tokens_of_hard_lines_are_ours(exported: Path, published: Path) -> None:
     fast, processor = AutoTokenizer.from_pretrained(exported), vocabulary.load_processor(published)
     symbols = model_weights.load_seq2seq(published)[1]
     for line in [*ODD, *LINES[:4]]:
-        wanted = [*pieces(processor, line), 2, symbols.lang(2)]
+        wanted = [*encode_pieces(processor, line), 2, symbols.lang(2)]
         assert fast(line, "[th]")["input_ids"] == wanted, repr(line[:100])
     assert fast(LINES[0])["input_ids"][-1] == symbols.lang(1)
     cut = fast("two books " * 99, "[ar]", truncation="only_first", max_length=20)["input_ids"]

@@ -190,12 +190,12 @@ def test_classifiers_answer_alike_here_and_there_and_come_back(
 
     cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
     labels = () if kind == "span" else LABELS
-    tuned = tune.fit(modern, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = tune.fine_tune(modern, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [modern]) as out:
-        tune.save(tuned, out.path, modern, ["ar", "en", "th"])
+        tune.save_tuned(tuned, out.path, modern, ["ar", "en", "th"])
     run_hf(ExportConfig(tmp_path / "task", tmp_path / "hf"))
     there = getattr(transformers, f"ModernBertFor{class_}").from_pretrained(tmp_path / "hf").eval()
-    tuned = tune.load(tmp_path / "task")
+    tuned = tune.load_tuned(tmp_path / "task")
     for _, example in tuned.encode(ROWS[kind]):
         batch = pack([example])
         with torch.inference_mode():
@@ -206,7 +206,7 @@ def test_classifiers_answer_alike_here_and_there_and_come_back(
         seen = mine > -1e30  # some labels are barred here
         assert seen.any() and largest(rows[seen], mine[seen]) <= 1e-5
     import_hf(ImportConfig(tmp_path / "hf", tmp_path / "again", langs=("ar", "en", "th")))
-    again = tune.load(tmp_path / "again")
+    again = tune.load_tuned(tmp_path / "again")
     assert again.predict(ROWS[kind]) == tuned.predict(ROWS[kind]) and again.model.task.name == kind
     run_hf(ExportConfig(tmp_path / "again", tmp_path / "second"))
     assert bytes_of(tmp_path / "hf") == bytes_of(tmp_path / "second")

@@ -42,10 +42,12 @@ def test_the_same_integers_are_computed_with(model: Path, tmp_path: Path) -> Non
     torch.testing.assert_close(first.scales, second.scales)
 
 
-def test_task_models_too(tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]) -> None:
+def test_task_models_too(
+    tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
+) -> None:
     tuned, folder, rows = task("classify")
     run(QuantizeConfig(folder, tmp_path / "out"))
-    again = tune.load(tmp_path / "out")
+    again = tune.load_tuned(tmp_path / "out")
     assert again.model.labels == tuned.model.labels
     assert len(again.predict(rows)) == len(rows)
     for name, weight in tuned.model.state_dict().items():

@@ -19,13 +19,13 @@ from xling.models.files import model_weights
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
 from xling.transfer import tune
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 
 def scores(folder: Path, text: str) -> tuple[list[str], torch.Tensor]:
     """The pieces of a text, and the logits (length, length) of each of them at each place."""
     model, processor = model_weights.load_model(folder)[0].eval(), vocabulary.load_processor(folder)
-    tokens = [0, *pieces(processor, text)[:60], 2]
+    tokens = [0, *encode_pieces(processor, text)[:60], 2]
     example = {"id": np.array([0]), "tokens": np.array(tokens), "positions": np.arange(len(tokens))}
     with torch.inference_mode():
         logits = model.lm_head.logits(model(**pack([example])["net_input"]))
@@ -62,12 +62,12 @@ def test_byte_pairs_are_merged_as_before(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_task_models_are_trimmed_too(
-    corpus: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    corpus: Path, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     tuned, folder, rows = task("classify")
     files = {lang: (str(corpus / f"{lang}.txt"),) for lang in ("en", "th")}
     run(TrimConfig(folder, tmp_path / "out", files))
-    small = tune.load(tmp_path / "out")
+    small = tune.load_tuned(tmp_path / "out")
     assert small.model.encoder.tokens.num_embeddings < tuned.model.encoder.tokens.num_embeddings
     for (_, before), (_, after) in zip(tuned.encode(rows), small.encode(rows), strict=True):
         wanted, found = (
@@ -98,7 +98,7 @@ def test_a_decoder_keeps_its_language_tokens(vocab: Path, corpus: Path, tmp_path
     line = "The old woman sees a red boat near the river."
     found = []
     for model, symbols, processor in zip((old, new), (before, after), processors, strict=True):
-        tokens = np.array(pieces(processor, line))
+        tokens = np.array(encode_pieces(processor, line))
         pair = example(np.append(tokens, 2), np.append(tokens[:9], 2), 1, 2, symbols) | {"id": np.array([0])}
         with torch.inference_mode():
             logits = model.eval().decoder.head.logits(model(**pack_seq2seq([pair])["net_input"]))

@@ -17,7 +17,7 @@ from xling.models.network.seq2seq import Seq2SeqConfig
 from xling.models.parts import PARTS
 from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, Shape
-from xling.transfer.plans import start_of
+from xling.transfer.plans import read_start
 
 CHOICES = {"norm": NORMS, "positions": POSITIONS, "ffn": FFNS}
 
@@ -103,4 +103,4 @@ def test_a_run_keeps_how_it_computes_and_takes_what_the_model_is(monkeypatch: py
     found = {"shape": asdict(Shape(dim=64, dropout=0.5, compile=False, task_adapter=3)), "langs": ["en"]}
     monkeypatch.setattr(model_folder, "check_model", lambda *_: found)
     wanted = ModelConfig(dropout=0.2, compile=True, checkpoint_activations=True, precision="fp32")
-    assert start_of(Path("there"), wanted)[0] == replace(wanted, dim=64)
+    assert read_start(Path("there"), wanted)[0] == replace(wanted, dim=64)

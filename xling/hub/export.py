@@ -216,7 +216,7 @@ def _read_model(directory: Path) -> ExportedModel:
 
 def _read_tuned(directory: Path) -> tuple[ExportedModel, list[str]]:
     """Read a model of `xling finetune`, and the parts of its head that XLM-R's classes lack."""
-    model = tune.load(directory).model
+    model = tune.load_tuned(directory).model
     unsupported = express.unsupported_head_parts(model.task.name, model.features)
     task_settings: dict[str, Any] = {"architectures": [express.HEAD_CLASSES.get(model.task.name, "")]}
     if express.is_modernbert(model.encoder.cfg):

@@ -297,7 +297,9 @@ def _save_task(imported: ImportedModel, model: EncoderModel, out: Path) -> None:
     classifier = TaskModel(model.encoder, kind, labels, 0.0)
     classifier.load_state_dict({name: imported.head[name] for name in modernbert.HEAD_NAMES}, strict=False)
     length = min(imported.shape.max_positions, MAX_TASK_TOKENS)
-    tune.save(tune.Tuned(classifier, None, length, langs=tuple(imported.langs)), out, out, imported.langs)
+    tune.save_tuned(
+        tune.TunedModel(classifier, None, length, langs=tuple(imported.langs)), out, out, imported.langs
+    )
 
 
 def _build_model(

@@ -28,8 +28,8 @@ from xling.models.network.int8 import num_bytes, quantised
 from xling.text import vocab
 from xling.text.files import corpus_reader
 from xling.transfer import tune
-from xling.transfer.backend import _example
-from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.backend import _make_example
+from xling.transfer.encode import BOS, EOS, encode_pieces
 
 STAGE, FILE_NAME = "measure", "measured.json"
 
@@ -89,12 +89,14 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
 def _load_encoder(folder: Path, in_int8: bool, lines: list[str]) -> tuple[Any, int, list[dict[str, Any]]]:
     """Return the encoder, fine-tuned or not, the rows of its embeddings, and a batch of one for each line."""
     is_task = (folder / TASK_FILE).is_file()
-    encoder: Any = tune.load(folder).model.encoder if is_task else model_weights.load_model(folder)[0].encoder
+    encoder: Any = (
+        tune.load_tuned(folder).model.encoder if is_task else model_weights.load_model(folder)[0].encoder
+    )
     vocabulary = encoder.tokens.num_embeddings
     encoder = quantised(encoder) if in_int8 else encoder.float().eval()
     processor, max_positions = vocab.load_processor(folder), encoder.cfg.max_positions
-    rows = [[BOS, *pieces(processor, line)[: max_positions - 2], EOS] for line in lines]
-    return encoder, vocabulary, [pack([_example(i, row, 0)]) for i, row in enumerate(rows)]
+    rows = [[BOS, *encode_pieces(processor, line)[: max_positions - 2], EOS] for line in lines]
+    return encoder, vocabulary, [pack([_make_example(i, row, 0)]) for i, row in enumerate(rows)]
 
 
 def _measure_times(models: list[tuple[Any, list[dict[str, Any]]]], rounds: int) -> np.ndarray:

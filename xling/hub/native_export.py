@@ -141,7 +141,7 @@ def read_native_model(directory: Path) -> NativeModel | None:
 
 def _read_task_model(directory: Path) -> NativeModel:
     """Read a fine-tuned model."""
-    model: Any = tune.load(directory).model
+    model: Any = tune.load_tuned(directory).model
     settings, transformers_type = (
         dict(model.encoder.settings),
         TRANSFORMERS_TYPES[model.encoder.settings["model_type"]],

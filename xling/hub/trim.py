@@ -52,13 +52,13 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
         mask_id = vocab.load_processor(cfg.checkpoint).get_piece_size() + 1
         piece_ids = [*range(len(tokenizer.SPECIAL_TOKENS)), *(piece + 1 for piece in kept)]
         if (cfg.checkpoint / TASK_FILE).is_file():
-            tuned = tune.load(cfg.checkpoint)
+            tuned = tune.load_tuned(cfg.checkpoint)
             encoder, num_pieces_before = tuned.model.encoder, tuned.model.encoder.tokens.num_embeddings
             rows = torch.tensor([*piece_ids, *range(mask_id, num_pieces_before)])
             weight = encoder.tokens.weight[rows].detach().clone()
             encoder.tokens = nn.Embedding.from_pretrained(weight, padding_idx=PAD)
             langs = model_weights.read_published(cfg.checkpoint / TASK_FILE, TASK)["langs"]
-            tune.save(
+            tune.save_tuned(
                 replace(tuned, processor=vocab.load_processor(vocabulary_folder)),
                 publication.path,
                 vocabulary_folder,

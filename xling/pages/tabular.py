@@ -162,7 +162,8 @@ def html_table_box(
     """
     note_items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
     label = html.escape(title or "Table", quote=True)
-    table = f'<table data-title="{label}"{data_attributes}>\n<thead>{header_rows}</thead>\n<tbody>\n{body_rows}\n</tbody></table>'
+    content = f"<thead>{header_rows}</thead>\n<tbody>\n{body_rows}\n</tbody>"
+    table = f'<table data-title="{label}"{data_attributes}>\n{content}</table>'
     # What scrolls has to be reached by the keyboard, and what is reached needs a name.
     scroll_box = f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">{table}</div>'
     return f"{scroll_box}\n" + (f'<ul class="notes">{note_items}</ul>\n' if note_items else "")

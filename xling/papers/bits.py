@@ -23,7 +23,7 @@ from xling.papers.bits_settings import BitsConfig, check
 from xling.text import vocab
 from xling.text.files import corpus_reader
 from xling.transfer import tune
-from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.encode import BOS, EOS, encode_pieces
 
 STAGE = "analyse bits"
 _BATCH_TOKENS = 4096
@@ -58,7 +58,7 @@ def _bits(cfg: BitsConfig, lang: str, paths: tuple[str, ...]) -> dict[str, Any]:
     processor = vocab.load_processor(cfg.checkpoint)
     texts = [line for doc in corpus_reader.read_documents(paths) for line in doc][: cfg.lines or None]
     room = model.encoder.cfg.max_positions
-    tokens = [[BOS, *pieces(processor, text)[: room - 2], EOS] for text in texts]
+    tokens = [[BOS, *encode_pieces(processor, text)[: room - 2], EOS] for text in texts]
     chars = np.array([_chars(processor, text, room - 2) + 1 for text in texts], dtype=float)
     nats = np.zeros((len(texts), 2))
     code = langs.index(lang) if lang in langs else 0

@@ -220,18 +220,18 @@ def train_tagger(
     rows = [*zip(sentences, tags, strict=True), *aligned_texts]
     lexicon_features = [lexicon.features(words, lexicon.shares(word_tags)) for words, word_tags in rows]
     # Linked texts are of many languages: how common their words are is not known.
-    frequency_features = [
+    word_frequencies = [
         *frequency_features(sentences),
         *(torch.zeros(len(words), NUM_COMMON) for words, _ in aligned_texts),
     ]
     for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < FREQUENCY_DROP).tolist():
-        frequency_features[index] = torch.zeros_like(frequency_features[index])
+        word_frequencies[index] = torch.zeros_like(word_frequencies[index])
     for index, (mark_word, features) in draw_marks(sentences, seed).items() if spans else ():
         words, word_tags = rows[index]
         rows[index] = (mark_word, *words), (OUTSIDE_TAG, *word_tags)
         lexicon_features[index] = torch.cat([lexicon.features([mark_word]), lexicon_features[index]])
-        frequency_features[index] = torch.cat([features, clear_opening_feature(frequency_features[index])])
-    prepared = _PreparedSentences(encoder, [words for words, _ in rows], lexicon_features, frequency_features)
+        word_frequencies[index] = torch.cat([features, clear_opening_feature(word_frequencies[index])])
+    prepared = _PreparedSentences(encoder, [words for words, _ in rows], lexicon_features, word_frequencies)
     optimizer = None
     for epoch in range(epochs):
         prepared.hide_case(
@@ -279,7 +279,7 @@ class _PreparedSentences:
         encoder: provides the word vectors.
         sentences: words.
         lexicon_features: (num_words, features) of the words of each sentence, from the lexicon.
-        frequency_features: (num_words, 3) of each sentence, see `common_words`.
+        frequency_features: (num_words, 3) of each sentence, see `frequency_features`.
     """
 
     def __init__(

@@ -72,9 +72,9 @@ def translate(out: Path, refs: Path, share: int) -> None:
     refs.parent.mkdir(exist_ok=True)
     refs.write_text("".join(f"{line}\n" for line in lines))
     outputs = [line if i < share else "something else altogether is here" for i, line in enumerate(lines)]
-    from xling.transfer.translation.supervised import MtConfig, scores_of
+    from xling.transfer.translation.supervised import MtConfig, bleu_and_chrf
 
-    found = scores_of(outputs, lines, "en")
+    found = bleu_and_chrf(outputs, lines, "en")
     settings = MtConfig(data="d", out=str(out), test={"de-en": (str(refs), str(refs))})
     with manifest.publish(out, "finetune mt", settings) as made:
         (made.path / "test.de-en.txt").write_text("".join(f"{line}\n" for line in outputs))

@@ -36,7 +36,7 @@ from xling.objectives.seq2seq import example
 from xling.objectives.span_corruption import split_spans
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 
 def their_class(folder: Path) -> Any:
@@ -103,11 +103,11 @@ def test_ids_are_those_of_their_sentencepiece(
     folder, theirs = imports(kind), spm.SentencePieceProcessor(model_file=str(spiece(kind)))
     processor, ids = vocabulary.load_processor(folder), their_ids(kind, folder)
     for line in [*ODD, *LINES]:
-        found = pieces(processor, line)
+        found = encode_pieces(processor, line)
         assert [ids[t] for t in found] == theirs.encode(line), repr(line[:80])
         if 3 not in found:
             assert processor.decode([t - 1 for t in found]) == theirs.decode(theirs.encode(line))
-    assert (3 in pieces(processor, "ж")) == (kind != "mt5")
+    assert (3 in encode_pieces(processor, "ж")) == (kind != "mt5")
 
 
 def test_sentinels_are_those_of_span_corruption(imported: Path) -> None:
@@ -165,7 +165,7 @@ def test_transformers_gives_the_logits_of_ours(vocab: Path, tmp_path: Path, more
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
-        source, target = pieces(processor, line)[:60], pieces(processor, LINES[number - 1])[:60]
+        source, target = encode_pieces(processor, line)[:60], encode_pieces(processor, LINES[number - 1])[:60]
         given = [line, f"[{symbols.langs[src]}]"] if symbols.source_lang else [line]
         tokens = fast(*given)["input_ids"]
         wanted = [*source, 2] + [symbols.lang(src)] * symbols.source_lang
@@ -197,7 +197,7 @@ def test_tokens_of_hard_lines_are_ours_in_bytes_too(imported: Path, tmp_path: Pa
     fast, processor = AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load_processor(imported)
     for line in [*ODD, *LINES]:
         found = fast(line)["input_ids"]
-        assert found == [*pieces(processor, line), 2], repr(line[:80])
+        assert found == [*encode_pieces(processor, line), 2], repr(line[:80])
         wanted = processor.decode([t - 1 for t in found[:-1]])
         assert fast.decode(found, skip_special_tokens=True) == wanted
     assert fast("a <extra_id_7>")["input_ids"][-2] == model_weights.load_seq2seq(imported)[1].sentinel(7)

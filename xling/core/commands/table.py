@@ -74,7 +74,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.corpora.mining.stage:MineConfig",
         phases="xling.corpora.mining.stage:phases",
         run_part="xling.corpora.mining.stage:run_part",
-        check="xling.transfer.checks:mine",
+        check="xling.transfer.checks:check_mine",
         reads="checkpoint",
         help="find translations in two monolingual corpora by the margin of their sentence vectors",
         extra="mining",
@@ -191,7 +191,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.transfer.settings:GenerateConfig",
         run="xling.transfer.generation.finetune:run",
         reads="checkpoint train",
-        check="xling.transfer.checks:generate",
+        check="xling.transfer.checks:check_generate",
         help="fine-tune a model with a decoder to write texts from texts, and score it in every language",
     ),
     Stage(
@@ -214,7 +214,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.transfer.translation.translate:run",
         positional="checkpoint",
         reads="checkpoint",
-        check="xling.transfer.checks:translate",
+        check="xling.transfer.checks:check_translate",
         help="translate standard input line by line to standard output",
     ),
     Stage(
@@ -223,7 +223,7 @@ COMMANDS: tuple[Stage, ...] = (
         phases="xling.transfer.translation.back_translate:phases",
         run_part="xling.transfer.translation.back_translate:run_part",
         reads="checkpoint",
-        check="xling.transfer.checks:back_translate",
+        check="xling.transfer.checks:check_back_translate",
         help="translate text with a model, in parts, into pairs to train on",
     ),
     Stage(
@@ -239,7 +239,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.transfer.settings:SwapConfig",
         run="xling.transfer.swap:run",
         reads="task embeddings adapters",
-        check="xling.transfer.checks:swap",
+        check="xling.transfer.checks:check_swap",
         help="give a fine-tuned model the embeddings or the language adapters of another language",
     ),
     Stage(
