@@ -136,38 +136,38 @@ TEXT = np.array([0, 5, 6, 7, 8, 9, 5, 2])
 WORDS = np.array([-1, 0, 1, 1, 2, 3, 4, -1])
 STARTS = np.arange(VOCAB) % 2 == 1
 RULE = masking.MaskRule(0.5, 0.1, 0.1, 10, 4, 10, "span", STARTS)
-LAYOUT = blocks.Layout([LENGTHS], torch.device("cpu"))
+LAYOUT = blocks.BlockLayout([LENGTHS], torch.device("cpu"))
 
 EXERCISES: dict[str, Callable[[], Any]] = {
     "projections": lambda: encoder.projections(an_encoder().encoder.layers[0], of_shape(TOKENS, DIM)),
     "feed_forward": lambda: encoder.feed_forward(an_encoder().encoder.layers[0], of_shape(TOKENS, DIM)),
-    "scaled": lambda: encoder.scaled(of_shape(TOKENS, DIM), encoder.EncoderConfig(**CFG)),
+    "scaled": lambda: encoder.scale_embeddings(of_shape(TOKENS, DIM), encoder.EncoderConfig(**CFG)),
     "Layer.forward": lambda: an_encoder().encoder.layers[0](of_shape(TOKENS, DIM), attention.Attention(RUNS)),
-    "Relative.bucket": lambda: positions.Relative(2).bucket(torch.arange(-3, 4)),
-    "Relative.at": lambda: positions.Relative(2).at(torch.arange(-3, 4)),
-    "Relative.forward": lambda: positions.Relative(2)(5, torch.device("cpu")),
+    "Relative.bucket": lambda: positions.RelativeBiases(2).bucket_of(torch.arange(-3, 4)),
+    "Relative.at": lambda: positions.RelativeBiases(2).biases_at(torch.arange(-3, 4)),
+    "Relative.forward": lambda: positions.RelativeBiases(2)(5, torch.device("cpu")),
     "LMHead.transform": lambda: an_encoder().lm_head.transform(of_shape(TOKENS, DIM)),
     "LMHead.logits": lambda: an_encoder().lm_head.logits(of_shape(TOKENS, DIM)),
     "LMHead.loss": lambda: an_encoder().lm_head.loss(of_shape(TOKENS, DIM), torch.arange(TOKENS)),
     "Encoder.forward": lambda: an_encoder().encoder(torch.arange(TOKENS), torch.arange(TOKENS), RUNS),
     "attend": attended,
     "attend_dense": lambda: attention.attend_dense(*(of_shape(3, 2, 5, 4) for _ in range(3))),
-    "borders": lambda: attention.borders([(2, 3)], torch.device("cpu")),
-    "Attention.biased": lambda: attention.Attention(RUNS, bias=of_shape(2, 6, 6)).biased(None, 5),
-    "Layout.spread": lambda: LAYOUT.spread(of_shape(TOKENS, DIM)),
-    "Layout.packed": lambda: LAYOUT.packed(LAYOUT.spread(of_shape(TOKENS, DIM))),
+    "borders": lambda: attention.sequence_offsets([(2, 3)], torch.device("cpu")),
+    "Attention.biased": lambda: attention.Attention(RUNS, bias=of_shape(2, 6, 6)).masked_bias(None, 5),
+    "Layout.spread": lambda: LAYOUT.to_blocks(of_shape(TOKENS, DIM)),
+    "Layout.packed": lambda: LAYOUT.to_packed(LAYOUT.to_blocks(of_shape(TOKENS, DIM))),
     "Adapter.forward": lambda: adapters.Adapter(DIM, 3)(of_shape(TOKENS, DIM)),
-    "Invertible.forward": lambda: adapters.Invertible(DIM)(of_shape(TOKENS, DIM)),
-    "Invertible.inverse": lambda: adapters.Invertible(DIM).inverse(of_shape(TOKENS, DIM)),
+    "Invertible.forward": lambda: adapters.InvertibleAdapter(DIM)(of_shape(TOKENS, DIM)),
+    "Invertible.inverse": lambda: adapters.InvertibleAdapter(DIM).inverse(of_shape(TOKENS, DIM)),
     "total_norm": lambda: processes.total_norm([of_shape(3), of_shape(2, 2)]),
     "dropout": lambda: dropout.dropout(of_shape(TOKENS, DIM), 0.5, True),
     "linear_cross_entropy": lambda: loss.linear_cross_entropy(
         of_shape(TOKENS, DIM), of_shape(VOCAB, DIM), of_shape(VOCAB), torch.arange(TOKENS)
     ),
-    "rounded": lambda: int8.rounded(of_shape(VOCAB, DIM)),
+    "rounded": lambda: int8.round_to_int8(of_shape(VOCAB, DIM)),
     "Int8Linear.forward": lambda: int8.Int8Linear(torch.nn.Linear(DIM, 16))(of_shape(32, DIM)),
     "Int8Embedding.forward": lambda: int8.Int8Embedding(torch.nn.Embedding(VOCAB, DIM))(torch.arange(5)),
-    "largest": lambda: decode.largest(of_shape(3, 700), 2),
+    "largest": lambda: decode.largest_scores(of_shape(3, 700), 2),
     "allowed_tokens": lambda: decode.allowed_tokens(SYMBOLS),
     "pool": lambda: seq2seq.pool(of_shape(TOKENS, DIM), RUNS, "mean"),
     "PlainHead.logits": lambda: a_seq2seq().decoder.head.logits(of_shape(TOKENS, DIM)),

@@ -14,7 +14,7 @@ from xling.core.errors import UserError
 from xling.hub.quantize import run
 from xling.hub.settings import QuantizeConfig
 from xling.models.files import model_weights
-from xling.models.network.int8 import Int8Linear, rounded
+from xling.models.network.int8 import Int8Linear, round_to_int8
 from xling.transfer import tune
 
 
@@ -24,7 +24,7 @@ def test_weights_come_back_rounded_to_eight_bits(model: Path, tmp_path: Path) ->
     assert before.keys() == after.keys()
     for name, weight in before.items():
         if weight.dim() == 2:
-            values, scales = rounded(weight)
+            values, scales = round_to_int8(weight)
             assert torch.equal(after[name], values * scales) and not torch.equal(after[name], weight), name
         else:
             assert torch.equal(after[name], weight), name

@@ -180,7 +180,7 @@ def test_under_a_task_adapter_nothing_else_of_the_encoder_learns(model: Path, tm
 def test_a_task_adapter_learns_at_the_rate_of_its_layer(model: Path) -> None:
     encoder = task_model().encoder
     encoder.requires_grad_(False)
-    adapters.add(encoder, adapters.TASK, 3)
+    adapters.add_adapter(encoder, adapters.TASK_ADAPTER, 3)
     whole = TaskModel(encoder, "classify", LABELS, 0.0)
     made = TuningOptimizer(whole, replace(CFG, task_adapter=3, layer_decay=0.5))
     made.optimizer.set_lr(1.0)

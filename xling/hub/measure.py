@@ -24,7 +24,7 @@ from xling.hub import checks
 from xling.hub.settings import MeasureConfig
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK_FILE
-from xling.models.network.int8 import num_bytes, quantised
+from xling.models.network.int8 import num_bytes, quantise
 from xling.text import vocab
 from xling.text.files import corpus_reader
 from xling.transfer import tune
@@ -93,7 +93,7 @@ def _load_encoder(folder: Path, in_int8: bool, lines: list[str]) -> tuple[Any, i
         tune.load_tuned(folder).model.encoder if is_task else model_weights.load_model(folder)[0].encoder
     )
     vocabulary = encoder.tokens.num_embeddings
-    encoder = quantised(encoder) if in_int8 else encoder.float().eval()
+    encoder = quantise(encoder) if in_int8 else encoder.float().eval()
     processor, max_positions = vocab.load_processor(folder), encoder.cfg.max_positions
     rows = [[BOS, *encode_pieces(processor, line)[: max_positions - 2], EOS] for line in lines]
     return encoder, vocabulary, [pack([_make_example(i, row, 0)]) for i, row in enumerate(rows)]

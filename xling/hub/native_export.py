@@ -19,7 +19,7 @@ from xling.core.errors import UserError
 from xling.hub import express, tokenizer, transformers_wrapper
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN, TASK, TASK_FILE
-from xling.models.network.transformers_wrapper import SETTINGS, ForeignModel
+from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer as stored
 from xling.transfer import tune
@@ -112,7 +112,7 @@ def read_native_model(directory: Path) -> NativeModel | None:
         UserError: there is no model, its type has no class with the head, or its import is of an older version.
     """
     if (directory / TASK_FILE).is_file():
-        if SETTINGS not in model_weights.read_published(directory / TASK_FILE, TASK):
+        if SETTINGS_KEY not in model_weights.read_published(directory / TASK_FILE, TASK):
             return None
         return _read_task_model(directory)
     published = model_weights.read_published(directory / "model.pt", *model_weights.SHAPES, FOREIGN)
@@ -123,7 +123,7 @@ def read_native_model(directory: Path) -> NativeModel | None:
             f"{directory} was imported by a version of xling that kept no output layer",
             fix="import the model again",
         )
-    settings, weights = dict(published[SETTINGS]), published["weights"]
+    settings, weights = dict(published[SETTINGS_KEY]), published["weights"]
     native_weights = (
         _to_native_names(
             weights,
@@ -135,7 +135,7 @@ def read_native_model(directory: Path) -> NativeModel | None:
     )
     if not settings.get("architectures"):
         raise UserError(f"{directory}: its config.json names no class", fix="import the model again")
-    shape = ForeignModel(settings, 1).cfg
+    shape = TransformersModel(settings, 1).cfg
     return NativeModel(settings, native_weights, shape, is_task=False)
 
 

@@ -30,7 +30,7 @@ from xling.hub import configs, express, files, layouts, mbart, tokenizer
 from xling.hub.source import read_json
 from xling.models.generate.decode import EOS
 from xling.models.network.encoder import PAD, is_gated
-from xling.models.network.positions import BUCKETS, FARTHEST
+from xling.models.network.positions import MAX_DISTANCE, NUM_BUCKETS
 from xling.models.network.seq2seq import Seq2SeqConfig
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def to_hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
         "num_decoder_layers": shape.decoder_layers or shape.layers,
         "num_heads": shape.heads,
         "n_positions": shape.max_positions,
-        "relative_attention_num_buckets": BUCKETS,
-        "relative_attention_max_distance": FARTHEST,
+        "relative_attention_num_buckets": NUM_BUCKETS,
+        "relative_attention_max_distance": MAX_DISTANCE,
         "dropout_rate": shape.dropout or 0.1,
         "layer_norm_epsilon": shape.norm_eps,
         "feed_forward_proj": {ours: theirs for theirs, ours in OUR_FFN_NAMES.items()}[shape.ffn],

@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.hub import files, source
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN
-from xling.models.network.transformers_wrapper import SETTINGS, ForeignModel
+from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer
 
@@ -132,7 +132,7 @@ def build_wrapper(
     settings: Mapping[str, Any],
     tokenizer: OrderedTokenizer,
     model_name: Path,
-) -> tuple[ForeignModel, dict[str, Any]]:
+) -> tuple[TransformersModel, dict[str, Any]]:
     """Build the encoder from the tensors of a file, with its embeddings in our order.
 
     Returns:
@@ -156,14 +156,14 @@ def build_wrapper(
             "weights and tokenizer of one model",
         )
     with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
-        expected = ForeignModel(settings, len(tokenizer.order)).encoder.body.state_dict()
+        expected = TransformersModel(settings, len(tokenizer.order)).encoder.body.state_dict()
     for name, tensor in body_weights.items():
         if name in expected and expected[name].shape != tensor.shape:
             raise UserError(
                 f"{model_name}: {name} is {tuple(tensor.shape)}",
                 f"{tuple(expected[name].shape)} by its configuration",
             )
-    model = ForeignModel(settings, len(tokenizer.order))
+    model = TransformersModel(settings, len(tokenizer.order))
     body = model.encoder.body
     export_data = _export_data(state, prefix, embeddings_table, tokenizer.order, settings)
     missing, _ = body.load_state_dict({n: t.float() for n, t in body_weights.items()}, strict=False)
@@ -203,11 +203,15 @@ def _export_data(
 
 
 def save_wrapper(
-    model: ForeignModel, export_data: dict[str, Any], langs: list[str], settings: Mapping[str, Any], out: Path
+    model: TransformersModel,
+    export_data: dict[str, Any],
+    langs: list[str],
+    settings: Mapping[str, Any],
+    out: Path,
 ) -> None:
     """Write ``model.pt`` beside the vocabulary."""
     properties = {
-        SETTINGS: dict(settings),
+        SETTINGS_KEY: dict(settings),
         "shape": model_weights.shape_of(model.cfg),
         "langs": langs,
         EXPORT_KEY: export_data,

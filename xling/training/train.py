@@ -29,7 +29,7 @@ from xling.core.progress import Progress
 from xling.core.settings import config
 from xling.models.distributed import processes
 from xling.models.files import model_weights, sharded_state, training_checkpoint
-from xling.models.network.encoder import chosen_dtype, num_parameters
+from xling.models.network.encoder import choose_dtype, num_parameters
 from xling.text import vocab
 from xling.training import branch, cost, memory, phases, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
@@ -222,7 +222,7 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     """Open the log of this process and the maker of updates, both restored for a resumed training."""
     rank = processes.rank()
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
-    dtype, why = chosen_dtype(cfg.model.precision)
+    dtype, why = choose_dtype(cfg.model.precision)
     log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps

@@ -20,7 +20,7 @@ from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK_FILE
 from xling.models.generate.settings import Search
 from xling.models.network.encoder import EncoderModel, working_dtype
-from xling.models.network.int8 import quantised
+from xling.models.network.int8 import quantise
 from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
@@ -176,14 +176,14 @@ class EncoderBackend:
             )
         masked_lm = MaskedLM(self.ckpt, self.random_init)
         if self.int8:
-            quantised(masked_lm.model.encoder)
+            quantise(masked_lm.model.encoder)
         return masked_lm
 
     def _quantised(self, tuned: tune.TunedModel) -> tune.TunedModel:
         """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
         if self._int8_copy is None or self._int8_copy[0] is not tuned:
             int8_model = copy.deepcopy(tuned.model).float()
-            quantised(int8_model.encoder)
+            quantise(int8_model.encoder)
             self._int8_copy = tuned, replace(tuned, model=int8_model)
         return self._int8_copy[1]
 
@@ -207,7 +207,7 @@ class EncoderBackend:
             torch.manual_seed(1)
             model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
             if self.int8:
-                quantised(model.encoder)
+                quantise(model.encoder)
             self._embedder = (
                 model.to(working_dtype(self.precision)).eval(),
                 langs,

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.models.network.attention import Attention, Runs
+from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import Encoder
 from xling.transfer.settings import PairFeatures, TextFeatures
@@ -157,7 +157,9 @@ def log_softmax_by_group(
     return shifted - total.log()[groups]
 
 
-def summary_features(hidden: Float[Tensor, "tokens dim"], runs: Runs) -> Float[Tensor, " batch 2*dim"]:
+def summary_features(
+    hidden: Float[Tensor, "tokens dim"], runs: SequenceRuns
+) -> Float[Tensor, " batch 2*dim"]:
     """Return the largest and the mean state of each sequence, specials included.
 
     Args:
@@ -176,7 +178,7 @@ def summary_features(hidden: Float[Tensor, "tokens dim"], runs: Runs) -> Float[T
 
 
 def match_features(
-    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
+    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: SequenceRuns
 ) -> Float[Tensor, " batch 4*dim"]:
     """Compute mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
 
@@ -203,7 +205,7 @@ def match_features(
 
 
 def unmatched_features(
-    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
+    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: SequenceRuns
 ) -> Float[Tensor, " batch 4*dim"]:
     """Compute what each text of a pair says that the other does not.
 

@@ -79,7 +79,7 @@ def add_task_adapter(encoder: Encoder, width: int) -> Encoder:
             )
         encoder.cfg = replace(encoder.cfg, task_adapter=width)
         encoder.requires_grad_(False)
-        adapters.add(encoder, adapters.TASK, width)
+        adapters.add_adapter(encoder, adapters.TASK_ADAPTER, width)
     return encoder
 
 

@@ -112,13 +112,13 @@ def _replace_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Pa
             "adapters that were trained with the same frozen weights",
             "use freeze=body init= of one checkpoint for both, and fit.task_adapter for the task",
         )
-    adapters.move(source_encoder, task_encoder)
+    adapters.move_language_adapters(source_encoder, task_encoder)
     return langs
 
 
 def _adapter_weights(encoder: Encoder) -> dict[str, Any]:
     """Return the weights of the language adapters, including invertible ones."""
-    task = f".adapters.{adapters.TASK}."
+    task = f".adapters.{adapters.TASK_ADAPTER}."
     return {k: v for k, v in encoder.state_dict().items() if adapters.is_adapter(k) and task not in k}
 
 

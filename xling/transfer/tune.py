@@ -27,7 +27,7 @@ from xling.data.packing import Example, pack
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.network.encoder import Encoder, EncoderConfig, working_dtype
-from xling.models.network.transformers_wrapper import SETTINGS, ForeignEncoder
+from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersEncoder
 from xling.models.optim.adamw import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
@@ -137,7 +137,7 @@ def fine_tune(
     torch.manual_seed(cfg.seed)
     published, langs = model_weights.load_model(ckpt, cfg.dropout, cfg.random_init)
     encoder: Any = published.encoder
-    if isinstance(encoder, ForeignEncoder):
+    if isinstance(encoder, TransformersEncoder):
         regime.check_no_layer_settings(cfg, ckpt)
     encoder = regime.add_task_adapter(encoder, cfg.task_adapter)
     features = cfg.text_features if TASKS[task].one_text else cfg.pair_features
@@ -160,7 +160,8 @@ def fine_tune(
 
 
 def _train(
-    tuned: TunedModel, tuning_optimizer: regime.TuningOptimizer, train: Sequence[LabelledRow], units: list[list[Example]],
+    tuned: TunedModel, tuning_optimizer: regime.TuningOptimizer,
+    train: Sequence[LabelledRow], units: list[list[Example]],
     switcher: RowSwitcher | None, cfg: TuneConfig, title: str,
     on_update: OnUpdate | None, saved_states: SavedStates | None,
 ) -> list[TunedModel]:  # fmt: skip
@@ -273,8 +274,8 @@ def save_tuned(tuned: TunedModel, directory: Path, ckpt: Path, langs: list[str])
         "max_length": tuned.max_length,
     }
     encoder: Any = model.encoder
-    if isinstance(encoder, ForeignEncoder):
-        properties[SETTINGS] = encoder.settings
+    if isinstance(encoder, TransformersEncoder):
+        properties[SETTINGS_KEY] = encoder.settings
     model_weights.write_published(directory / TASK_FILE, TASK, properties, model.state_dict(), directory)
 
 
@@ -295,8 +296,8 @@ def load_tuned(directory: Path, lang: str = "") -> TunedModel:
     langs = state["langs"]
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     encoder: Any = (
-        ForeignEncoder(state[SETTINGS], vocab_size)
-        if SETTINGS in state
+        TransformersEncoder(state[SETTINGS_KEY], vocab_size)
+        if SETTINGS_KEY in state
         else Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
     )
     model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])

@@ -21,7 +21,7 @@ from xling.models.files.model_folder import SEQ2SEQ
 from xling.models.network import encoder, seq2seq
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.loss import linear_cross_entropy
-from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, pool, start_decoder
+from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise_decoder, pool
 from xling.objectives.pairs import Pair
 from xling.objectives.seq2seq import both_sides
 from xling.text import vocab as vocabulary
@@ -159,7 +159,7 @@ def test_pooling_leaves_out_both_ends() -> None:
 
 def test_a_decoder_starts_from_the_encoder_layer_by_layer() -> None:
     model = made("langs")
-    start_decoder(model)
+    initialise_decoder(model)
     ours, theirs = model.decoder.state_dict(), model.encoder.state_dict()
     for name in ("positions.weight", "langs.weight", "norm.bias", "layers.1.qkv.weight", "layers.0.up.bias"):
         assert torch.equal(ours[name], theirs[name])
@@ -301,7 +301,7 @@ def test_a_whole_decoder_layer_compiles_without_a_break_once_for_all_batches(
 ) -> None:
     from torch._dynamo.utils import counters
 
-    monkeypatch.setattr(encoder, "COMPILER", "aot_eager")
+    monkeypatch.setattr(encoder, "COMPILE_BACKEND", "aot_eager")
     for module in (encoder, seq2seq):
         module._compiled.cache_clear()
     torch._dynamo.reset()

@@ -12,7 +12,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
-BLOCK, WARPS = 8192, 16
+BLOCK_SIZE, NUM_WARPS = 8192, 16
 
 
 @triton.jit
@@ -80,9 +80,9 @@ def cross_entropy(
     rows, vocab = logits.shape
     assert logits.stride(1) == 1, "the pieces of a row are contiguous"
     sums = torch.zeros(rows if smoothing else 1, dtype=torch.float32, device=logits.device)
-    block = min(BLOCK, triton.next_power_of_2(vocab))
+    block = min(BLOCK_SIZE, triton.next_power_of_2(vocab))
     _cross_entropy[(rows,)](
         logits, logits.stride(0), bias, target, losses, sums, smoothing,
-        vocab=vocab, gradients=gradients, smooth=smoothing > 0, block=block, num_warps=WARPS,
+        vocab=vocab, gradients=gradients, smooth=smoothing > 0, block=block, num_warps=NUM_WARPS,
     )  # fmt: skip
     return sums.sum() * (smoothing / max(vocab - 1, 1))

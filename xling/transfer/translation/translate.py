@@ -123,7 +123,7 @@ class Translator:
             self.symbols,
             self.search,
             self.batch_tokens,
-            told=on_batch,
+            on_batch=on_batch,
         )
         outputs = iter([self.decode_text(hypotheses[0].tokens) for hypotheses in results])
         return [" ".join(islice(outputs, len(text_parts))) for text_parts in parts]
@@ -183,14 +183,14 @@ def translate_lines(
     stream, count, num_tokens_so_far, started_at = iter(lines), 0, 0, time.perf_counter()
     with Progress(f"translate {cfg.src}-{cfg.tgt}", unit="lines") as progress:
 
-        def told(num: int, num_tokens: int) -> None:
+        def show_rate(num: int, num_tokens: int) -> None:
             nonlocal num_tokens_so_far
             num_tokens_so_far += num_tokens
             rate = num_tokens_so_far / (time.perf_counter() - started_at)
             progress.update(0, f"{rate:,.0f} tokens/s")
 
         while block := list(islice(stream, cfg.buffer)):
-            for text in translator(block, cfg.src, cfg.tgt, told, cfg.via):
+            for text in translator(block, cfg.src, cfg.tgt, show_rate, cfg.via):
                 write(f"{text}\n")
             count += len(block)
             rate = num_tokens_so_far / (time.perf_counter() - started_at)
