@@ -280,12 +280,12 @@ def _markdown(facts: Facts) -> str:
     lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
     lines += ["", "## Sources", "", *as_markdown(_sources(facts))]
     lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
-    whole = max((step.entered for step in facts.steps()), default=1) or 1
+    whole = max((step.num_entered for step in facts.steps()), default=1) or 1
     for step in facts.steps():
-        full = round(40 * step.left / whole)
-        lost = round(40 * step.entered / whole) - full
+        full = round(40 * step.num_left / whole)
+        lost = round(40 * step.num_entered / whole) - full
         lines.append(
-            f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.left / whole:5.1f} %"
+            f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.num_left / whole:5.1f} %"
         )
     lines += ["```", "", *as_markdown(_losses(facts))]
     if facts.ledger.notes:

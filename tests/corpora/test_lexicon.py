@@ -194,7 +194,7 @@ def test_vectors_of_an_encoder_are_read_without_torch_as_with_it(tmp_path: Path)
     words = ["tiger", "d'eau", "Меркель", "水果", "1980", "..", "\u0300"]
     read = word_vectors(tmp_path, words)
     assert read.dtype == np.float32 and read.shape == (7, 8)
-    assert np.allclose(read, encoder_files.load_encoder(tmp_path).words(words).numpy(), atol=1e-6)
+    assert np.allclose(read, encoder_files.load_encoder(tmp_path).word_vectors(words).numpy(), atol=1e-6)
 
 
 def test_words_that_an_encoder_knows_are_translated_by_it(tmp_path: Path) -> None:

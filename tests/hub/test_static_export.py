@@ -95,14 +95,14 @@ def computed(exported: Path, folder: Path) -> dict[str, Any]:
 @pytest.mark.slow
 def test_programs_without_xling_compute_our_vectors(encoder: Path, exported: Path, tmp_path: Path) -> None:
     made, ours = computed(exported, tmp_path), encoder_files.load_encoder(encoder)
-    vectors = unit_length(ours.sentences(TEXTS)).numpy()
+    vectors = unit_length(ours.sentence_vectors(TEXTS)).numpy()
     lengths = np.linalg.norm(vectors, axis=1)
     assert np.abs(lengths[[0, 1, 2, 3, 4, 6, 7, 8]] - 1).max() < 1e-5 and lengths[5] == 0
     for name in ("vectors", "encoded", "saved"):
         assert np.abs(made[name] - vectors).max() < 1e-6, name
-    prompted = unit_length(ours.sentences([f"x {text}" for text in TEXTS])).numpy()
+    prompted = unit_length(ours.sentence_vectors([f"x {text}" for text in TEXTS])).numpy()
     assert np.abs(made["prompted"] - prompted).max() < 1e-6
-    assert np.abs(made["words"] - ours.words(TEXTS).numpy()).max() < 1e-6
+    assert np.abs(made["words"] - ours.word_vectors(TEXTS).numpy()).max() < 1e-6
     assert np.abs(made["matches"] - match_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
     assert int(made["size"]) == vectors.shape[1] == 40
 
@@ -228,7 +228,7 @@ def test_the_classes_work_here_as_well(encoder: Path) -> None:
     share: Any = model.share
     frequent.copy_(torch.tensor(list(ours.share)))
     share.copy_(torch.tensor(list(ours.share.values())))
-    assert torch.equal(model(TEXTS), unit_length(ours.sentences(TEXTS)))
+    assert torch.equal(model(TEXTS), unit_length(ours.sentence_vectors(TEXTS)))
     sentences = StaticSentences(model)
     assert torch.equal(sentences(sentences.tokenize(TEXTS))["sentence_embedding"], model(TEXTS))
     assert sentences.get_sentence_embedding_dimension() == 40

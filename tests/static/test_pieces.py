@@ -38,7 +38,7 @@ def test_rows_keep_the_angles_and_the_size(shards: Path, tmp_path: Path, dim: in
     num = pieces.initialise_pieces(table, folder, shards)
     words = [name.replace(pieces.WORD_START, "") for name in names]
     encoder = encoder_files.load_encoder(folder)
-    vectors = encoder.words(words)
+    vectors = encoder.word_vectors(words)
     assert encoder.weight("e") < 0.1 and "e" in words
     readable = vectors.norm(dim=1) > 0
     rows = torch.zeros(len(table), dtype=torch.bool)

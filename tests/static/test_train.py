@@ -63,7 +63,9 @@ def accuracy(encoder: StaticEncoder) -> float:
     """Of finding the translations of 50 texts that no row holds."""
     rng = np.random.default_rng(2)
     rows = [rng.integers(0, 60, 6).tolist() for _ in range(50)]
-    sides = [unit_length(encoder.sentences([words(lang, row) for row in rows])) for lang in ("zv", "kw")]
+    sides = [
+        unit_length(encoder.sentence_vectors([words(lang, row) for row in rows])) for lang in ("zv", "kw")
+    ]
     return float(((sides[0] @ sides[1].T).argmax(1) == torch.arange(50)).float().mean())
 
 
@@ -214,12 +216,14 @@ def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_
     encoder = model.random_encoder(SHAPE, {word_hash("the"): 0.05})
     assert encoder.weight("The") == pytest.approx(SHAPE.smooth / (SHAPE.smooth + 0.05))
     assert encoder.weight("Unheardof") == 1.0
-    vectors = encoder.sentences(["The", "the", "", "Unheardof the"])
+    vectors = encoder.sentence_vectors(["The", "the", "", "Unheardof the"])
     assert torch.equal(vectors[0], vectors[1])
     assert not vectors[2].any() and vectors[3].any()
     model.save_encoder(encoder, tmp_path)
     loaded = model.load_encoder(tmp_path)
-    assert torch.allclose(loaded.sentences(["Unheardof"]), encoder.sentences(["Unheardof"]), atol=1e-3)
+    assert torch.allclose(
+        loaded.sentence_vectors(["Unheardof"]), encoder.sentence_vectors(["Unheardof"]), atol=1e-3
+    )
 
 
 def test_traditional_characters_have_the_vectors_and_weights_of_simplified_ones() -> None:
@@ -229,7 +233,7 @@ def test_traditional_characters_have_the_vectors_and_weights_of_simplified_ones(
         len(share) == 2
         and encoder.weight(f"{WINDOW_PREFIX}這個") == encoder.weight(f"{WINDOW_PREFIX}个") < 0.5
     )
-    simplified, traditional, other = encoder.sentences(["这个图书馆", "這個圖書館", "这个图书室"])
+    simplified, traditional, other = encoder.sentence_vectors(["这个图书馆", "這個圖書館", "这个图书室"])
     assert torch.equal(simplified, traditional) and not torch.equal(simplified, other)
 
 
@@ -237,7 +241,10 @@ def test_a_sketch_finds_names_and_numbers_that_nothing_was_learned_of() -> None:
     cfg = StaticConfig(dim=4, bits=4, sketch=256, sketch_weight=0.5)
     encoder = StaticEncoder(cfg, torch.zeros(16, 4), {})
     names = ["Меркель 2019", "Путин 1984", "Обама 77"]
-    a, b = encoder.sentences(names), encoder.sentences(["merkel 2019", "putin 1984", "obama 77"])
+    a, b = (
+        encoder.sentence_vectors(names),
+        encoder.sentence_vectors(["merkel 2019", "putin 1984", "obama 77"]),
+    )
     assert a.shape == (3, 260)
     assert not a[:, :4].any()
     assert torch.allclose(a.norm(dim=1), torch.tensor(0.5))

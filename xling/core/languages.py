@@ -142,12 +142,12 @@ def spellings(code: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((code, *(f"{name}{suffix}" for name in _aliases(language)))))
 
 
-def is_same(code: str, other: str) -> bool:
+def is_same(code: str, other_code: str) -> bool:
     """Return whether two codes mean the same language in the same script, ignoring the treebank."""
-    if code == other:
+    if code == other_code:
         return True
     try:
-        return get_variant(code)[0] == get_variant(other)[0]
+        return get_variant(code)[0] == get_variant(other_code)[0]
     except UserError:
         return False
 

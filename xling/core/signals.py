@@ -162,8 +162,8 @@ def beat(
     path = os.environ.get(HEARTBEAT_VARIABLE)
     if not path:
         return
-    time_now, first = time.monotonic(), not _process.has_beaten
-    if first:
+    time_now, is_first = time.monotonic(), not _process.has_beaten
+    if is_first:
         _process.last_heartbeat, _process.first_update, _process.has_beaten = (
             _own_heartbeat(Path(path)),
             (time_now, done),
@@ -174,7 +174,7 @@ def beat(
     _process.last_heartbeat = replace(
         _process.last_heartbeat, **{k: v for k, v in given.items() if v is not None}
     )
-    at_once = first or saved is not None or done == total or _pace_became_known()
+    at_once = is_first or saved is not None or done == total or _pace_became_known()
     if not at_once and time_now - _process.written_at < SECONDS_BETWEEN_BEATS:
         return
     elapsed_s, first_done = time_now - _process.first_update[0], _process.first_update[1]
@@ -201,17 +201,17 @@ def _own_heartbeat(path: Path) -> Heartbeat:
     )
 
 
-def _record_update_time(now: float, done: int) -> None:
+def _record_update_time(now: float, num_done: int) -> None:
     """Measure the time of an update, except of the first ones after a start and of the first after `busy`."""
     last_time, last_done = _process.last_update
-    if done <= last_done:
+    if num_done <= last_done:
         return
-    _process.last_update = (now, done)
+    _process.last_update = (now, num_done)
     if last_time > float("-inf"):
         if _process.updates_to_skip:
             _process.updates_to_skip -= 1
         else:
-            _process.update_seconds.append((now - last_time) / (done - last_done))
+            _process.update_seconds.append((now - last_time) / (num_done - last_done))
 
 
 def _pace_became_known() -> bool:
@@ -224,13 +224,13 @@ def _pace_became_known() -> bool:
     )
 
 
-def _seconds_without_waiting(now: float, waited_s: float, done: int) -> float:
+def _seconds_without_waiting(now: float, waited_s: float, num_done: int) -> float:
     """Return the seconds of an update since the last write without those spent waiting; keep the old value if none."""
     last_time, waited, last_done = _process.last_wait
-    _process.last_wait = (now, waited_s, done)
-    if not last_time or done <= last_done:
+    _process.last_wait = (now, waited_s, num_done)
+    if not last_time or num_done <= last_done:
         return _process.last_heartbeat.own_s
-    return round(max(now - last_time - (waited_s - waited), 0.0) / (done - last_done), 4)
+    return round(max(now - last_time - (waited_s - waited), 0.0) / (num_done - last_done), 4)
 
 
 def _write_heartbeat(path: Path, now: float) -> None:
@@ -356,7 +356,7 @@ def stoppable(grace_s: float = 0.0) -> Iterator[None]:
         yield
         return
 
-    def ask(number: int, _: FrameType | None) -> None:
+    def request_save(number: int, _: FrameType | None) -> None:
         if stop_requested():
             return
         request_stop(SIGNALS[signal.Signals(number)])
@@ -367,7 +367,7 @@ def stoppable(grace_s: float = 0.0) -> Iterator[None]:
     def out_of_time(_number: int, _: FrameType | None) -> None:
         raise Stopped
 
-    handlers: dict[signal.Signals, Any] = dict.fromkeys(SIGNALS, ask)
+    handlers: dict[signal.Signals, Any] = dict.fromkeys(SIGNALS, request_save)
     handlers |= {signal.SIGALRM: out_of_time, signal.SIGCONT: signal.SIG_IGN}
     old_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:

@@ -81,7 +81,7 @@ def build_charsmap(rules: Mapping[str, str]) -> bytes:
     open_nodes: list[tuple[int, dict[int, Any]]] = [(0, trie)]
     first_free = 1
     while open_nodes:
-        place, node = open_nodes.pop()
+        position, node = open_nodes.pop()
         while first_free in units:
             first_free += 1
         base = next(
@@ -90,8 +90,8 @@ def build_charsmap(rules: Mapping[str, str]) -> bytes:
             if b not in bases and all((b ^ label) not in units for label in node)
         )
         bases.add(base)
-        units[place] |= (place ^ base) << 10 | (0 in node) << 8
-        assert place ^ base < 1 << 21, "more rules than a small table can hold"
+        units[position] |= (position ^ base) << 10 | (0 in node) << 8
+        assert position ^ base < 1 << 21, "more rules than a small table can hold"
         for label, child in node.items():
             units[base ^ label] = child | 1 << 31 if label == 0 else label
             if label:

@@ -30,13 +30,13 @@ SourceRows = tuple[int, ...]
 
 
 def extend_vocabulary(
-    vocabulary: files.ImportedVocabulary, added: Path, init: str, model_name: Path
+    vocabulary: files.ImportedVocabulary, added_path: Path, init: str, model_name: Path
 ) -> tuple[files.ImportedVocabulary, list[SourceRows], dict[str, int]]:
-    """Return the vocabulary with the pieces of ``added`` appended.
+    """Return the vocabulary with the pieces of ``added_path`` appended.
 
     Args:
         vocabulary: vocabulary of the model.
-        added: a SentencePiece model, or a directory with ``spm.model``.
+        added_path: a SentencePiece model, or a directory with ``spm.model``.
         init: ``mean``, ``fvt`` or ``overlap``; see `xling.hub.settings.ImportConfig`.
         model_name: name of the model, for messages.
 
@@ -46,7 +46,7 @@ def extend_vocabulary(
     Raises:
         UserError: one of the two is not a unigram SentencePiece model, or no piece is new.
     """
-    path = added / "spm.model" if added.is_dir() else added
+    path = added_path / "spm.model" if added_path.is_dir() else added_path
     if vocabulary.spm is None:
         raise UserError(
             f"{model_name} has a WordPiece vocabulary", "a SentencePiece one, which pieces can be added to"

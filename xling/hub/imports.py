@@ -253,10 +253,10 @@ READERS = {
 }  # fmt: skip
 
 
-def _check_languages(given: list[str], model_langs: list[str], model_name: Path) -> None:
-    if given and given != model_langs:
+def _check_languages(requested: list[str], model_langs: list[str], model_name: Path) -> None:
+    if requested and requested != model_langs:
         raise UserError(
-            f"langs={','.join(given)}, and {model_name} has tokens for {', '.join(model_langs)}",
+            f"langs={','.join(requested)}, and {model_name} has tokens for {', '.join(model_langs)}",
             "the languages of the model",
             "leave langs out",
         )

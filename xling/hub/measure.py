@@ -57,15 +57,15 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
     given = [(item, small) for small, items in enumerate((cfg.checkpoints, cfg.int8)) for item in items]
     named_items = [(item.rpartition("="), bool(small)) for item, small in given]
     folder_of_model = {
-        name or Path(place).name: (Path(place), small) for (name, _, place), small in named_items
+        name or Path(folder).name: (Path(folder), small) for (name, _, folder), small in named_items
     }
     text_files = corpus_reader.resolve_files(cfg.text)
-    inputs = [*dict.fromkeys(place for place, _ in folder_of_model.values()), *text_files]
+    inputs = [*dict.fromkeys(folder for folder, _ in folder_of_model.values()), *text_files]
     settings = replace(cfg, out=Path())
     if published := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return published
     lines = [line for document in corpus_reader.read_documents(cfg.text) for line in document][: cfg.lines]
-    models = {name: _load_encoder(place, small, lines) for name, (place, small) in folder_of_model.items()}
+    models = {name: _load_encoder(folder, small, lines) for name, (folder, small) in folder_of_model.items()}
     line_ms = _measure_times([(encoder, samples) for encoder, _, samples in models.values()], cfg.rounds)
     measurements = [
         ModelMeasurement(

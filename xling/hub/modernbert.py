@@ -153,12 +153,12 @@ def from_hf(
             "xling has no such models: choose another",
         )
     weights = {}
-    for ours, theirs in weight_names(shape.layers).items():
-        if theirs in state:
-            weights[ours] = state[theirs].detach().float()
+    for ours, hf_name in weight_names(shape.layers).items():
+        if hf_name in state:
+            weights[ours] = state[hf_name].detach().float()
         elif not ours.startswith("lm_head."):
             raise UserError(
-                f"{model_name} has no weight {theirs}",
+                f"{model_name} has no weight {hf_name}",
                 "all weights of a ModernBERT",
                 "copy the complete model",
             )

@@ -53,12 +53,12 @@ class TransformersType:
 
 
 def _roberta_type(stem: str, prefix: str = "roberta.") -> TransformersType:
-    choice = {"dense": f"{prefix}pooler.dense", "classifier": "classifier"}
+    choice_head = {"dense": f"{prefix}pooler.dense", "classifier": "classifier"}
     heads = {
         "ForTokenClassification": _TAG_HEAD,
         "ForQuestionAnswering": _SPAN_HEAD,
         "ForSequenceClassification": _TWO_LAYER_HEAD,
-        "ForMultipleChoice": choice,
+        "ForMultipleChoice": choice_head,
     }
     return TransformersType(stem, prefix, heads)
 

@@ -117,17 +117,17 @@ def find_kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], min_uses
             raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
     num_specials = tokenizer.NUM_SPM_SPECIALS
     scores = [processor.get_score(i) for i in range(num_specials, len(num_uses))]
-    kept = set((num_uses >= min_uses).nonzero()[0].tolist()) | {num_specials + int(np.argmin(scores))}
-    kept |= {processor.piece_to_id(char) for char in chars}
-    kept |= {piece for piece in range(len(num_uses)) if processor.is_byte(piece)}  # all 256, or none
+    kept_ids = set((num_uses >= min_uses).nonzero()[0].tolist()) | {num_specials + int(np.argmin(scores))}
+    kept_ids |= {processor.piece_to_id(char) for char in chars}
+    kept_ids |= {piece for piece in range(len(num_uses)) if processor.is_byte(piece)}  # all 256, or none
     if tokenizer.read_spm_model(folder / "spm.model").trainer_spec.model_type == tokenizer.BPE_MODEL:
-        kept = add_merge_pieces(kept, processor)
-    return sorted(piece for piece in kept if piece >= num_specials)
+        kept_ids = add_merge_pieces(kept_ids, processor)
+    return sorted(piece for piece in kept_ids if piece >= num_specials)
 
 
-def add_merge_pieces(kept: set[int], processor: Any) -> set[int]:
+def add_merge_pieces(kept_pieces: set[int], processor: Any) -> set[int]:
     """Add the pieces that byte-pair merges may pass through on the way to the kept ones."""
-    reached, queue, unknown_id = set(kept), list(kept), processor.unk_id()
+    reached, queue, unknown_id = set(kept_pieces), list(kept_pieces), processor.unk_id()
     while queue:
         piece = processor.id_to_piece(queue.pop())
         for position in range(1, len(piece)):
@@ -149,10 +149,10 @@ def _batches(lines: Iterable[str]) -> Iterable[list[str]]:
         yield batch
 
 
-def write_vocabulary(folder: Path, out: Path, kept: list[int]) -> None:
-    """Write ``spm.model`` and ``dict.txt`` with the three specials of SentencePiece and the pieces ``kept``."""
+def write_vocabulary(folder: Path, out: Path, kept_pieces: list[int]) -> None:
+    """Write ``spm.model`` and ``dict.txt`` with the three specials of SentencePiece and the pieces ``kept_pieces``."""
     model = tokenizer.read_spm_model(folder / "spm.model")
-    pieces = [model.pieces[i] for i in [*range(tokenizer.NUM_SPM_SPECIALS), *kept]]
+    pieces = [model.pieces[i] for i in [*range(tokenizer.NUM_SPM_SPECIALS), *kept_pieces]]
     copies = [type(piece).FromString(piece.SerializeToString()) for piece in pieces]
     del model.pieces[:]
     model.pieces.extend(copies)

@@ -20,8 +20,8 @@ class FunnelStep:
     """One bar of the funnel: what a stage received and what it let through, in one unit."""
 
     name: str
-    entered: int
-    left: int
+    num_entered: int
+    num_left: int
     title: str
 
 
@@ -68,18 +68,18 @@ def funnel(steps: Sequence[FunnelStep], shares_of_own: bool = False) -> str:
         steps: the bars.
         shares_of_own: the bars are separate items, whose shares are of themselves, not of the longest bar.
     """
-    longest = max((step.entered for step in steps), default=0) or 1
+    longest = max((step.num_entered for step in steps), default=0) or 1
     bar_width = CHART_WIDTH - _LABEL_WIDTH - _NUMBER_WIDTH
     elements: list[str] = []
     for row, step in enumerate(steps):
         y = row * _ROW_HEIGHT + 4
-        kept_width = bar_width * step.left / longest
-        lost_width = bar_width * max(step.entered - step.left, 0) / longest
-        share_base = (step.entered or 1) if shares_of_own else longest
-        share = f"{100 * step.left / share_base:.1f} %"
+        kept_width = bar_width * step.num_left / longest
+        lost_width = bar_width * max(step.num_entered - step.num_left, 0) / longest
+        share_base = (step.num_entered or 1) if shares_of_own else longest
+        share = f"{100 * step.num_left / share_base:.1f} %"
         lost_share = (
-            f"{100 * (step.entered - step.left) / share_base:.1f} %"
-            if (step.entered - step.left) / share_base >= 0.0005
+            f"{100 * (step.num_entered - step.num_left) / share_base:.1f} %"
+            if (step.num_entered - step.num_left) / share_base >= 0.0005
             else ""
         )
         elements += [
@@ -90,7 +90,7 @@ def funnel(steps: Sequence[FunnelStep], shares_of_own: bool = False) -> str:
                 kept_width,
                 _ROW_HEIGHT - 9,
                 "kept",
-                f"{step.title}: {step.left:,} left ({share})",
+                f"{step.title}: {step.num_left:,} left ({share})",
             ),
             _svg_bar(
                 _LABEL_WIDTH + kept_width,
@@ -98,7 +98,7 @@ def funnel(steps: Sequence[FunnelStep], shares_of_own: bool = False) -> str:
                 lost_width,
                 _ROW_HEIGHT - 9,
                 "lost",
-                f"{step.title}: {step.entered - step.left:,} dropped",
+                f"{step.title}: {step.num_entered - step.num_left:,} dropped",
             ),
             _svg_text(CHART_WIDTH - _NUMBER_WIDTH + 62, y + 15, share, "end", "number"),
             _svg_text(CHART_WIDTH, y + 15, f"−{lost_share}" if lost_share else "", "end", "quiet"),
@@ -107,8 +107,8 @@ def funnel(steps: Sequence[FunnelStep], shares_of_own: bool = False) -> str:
 
 
 def histogram(
-    kept: Mapping[int, int],
-    dropped: Mapping[int, int],
+    kept_counts: Mapping[int, int],
+    dropped_counts: Mapping[int, int],
     unit: str,
     cut_offs: Mapping[str, float] | None = None,
     bins_per_decade: int = 10,
@@ -116,23 +116,27 @@ def histogram(
     """Return two histograms over one logarithmic axis, kept above the line and dropped below it.
 
     Args:
-        kept: bin -> documents; bin 0 begins at 1.
-        dropped: the same for dropped documents.
+        kept_counts: bin -> documents; bin 0 begins at 1.
+        dropped_counts: the same for dropped documents.
         unit: label of the axis.
         cut_offs: name -> value: vertical lines, for example cut-offs.
         bins_per_decade: bins from a number to ten times as much.
     """
-    bins = [*kept, *dropped, *(bins_per_decade * math.log10(v) for v in (cut_offs or {}).values())]
+    bins = [
+        *kept_counts,
+        *dropped_counts,
+        *(bins_per_decade * math.log10(v) for v in (cut_offs or {}).values()),
+    ]
     if not bins:
         return ""
     low = math.floor(min(bins) / bins_per_decade) * bins_per_decade
     high = math.ceil((max(bins) + 1) / bins_per_decade) * bins_per_decade
     bin_width = (CHART_WIDTH - 20) / (high - low)
-    max_kept, max_dropped = max(kept.values(), default=0), max(dropped.values(), default=0)
+    max_kept, max_dropped = max(kept_counts.values(), default=0), max(dropped_counts.values(), default=0)
     scale = 170 / (max_kept + max_dropped or 1)
     axis_y = 14 + 13 * len(cut_offs or {}) + max_kept * scale
     elements: list[str] = []
-    for counts, css_class in ((kept, "kept"), (dropped, "lost")):
+    for counts, css_class in ((kept_counts, "kept"), (dropped_counts, "lost")):
         for number, count in sorted(counts.items()):
             x, height = 10 + (number - low) * bin_width, count * scale
             start, end = (10 ** (b / bins_per_decade) for b in (number, number + 1))

@@ -51,14 +51,14 @@ def format_cell(cell: Cell, format_spec: str) -> str:
 
 def markdown_grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> list[str]:
     """Return the lines of a GitHub table; the first row is its header, numbers are right-aligned."""
-    widths = [max(3 + right, *(len(row[i]) for row in rows)) for i, right in enumerate(is_number)]
+    widths = [max(3 + is_right, *(len(row[i]) for row in rows)) for i, is_right in enumerate(is_number)]
 
     def written(row: Sequence[str]) -> str:
         cells = zip(row, widths, is_number, strict=True)
-        return "| " + " | ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in cells) + " |"
+        return "| " + " | ".join(c.rjust(w) if is_right else c.ljust(w) for c, w, is_right in cells) + " |"
 
     rule = "|".join(
-        "-" * (w + 1) + (":" if right else "-") for w, right in zip(widths, is_number, strict=True)
+        "-" * (w + 1) + (":" if is_right else "-") for w, is_right in zip(widths, is_number, strict=True)
     )
     return [written(rows[0]), f"|{rule}|", *map(written, rows[1:])]
 

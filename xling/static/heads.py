@@ -42,7 +42,7 @@ def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Float32[Tenso
 
     The mean mostly reflects the language and the kind of text; the rows of one call are of one language.
     """
-    vectors = unit_length(encoder.sentences(texts))
+    vectors = unit_length(encoder.sentence_vectors(texts))
     return vectors - vectors.mean(0) if len(texts) >= MIN_ROWS_TO_RESCALE else vectors
 
 
@@ -52,7 +52,10 @@ def pair_features(
     """Return the input features of a classifier of pairs, float32 (num_pairs, 6 dim + 26)."""
     sides = [[_pair_words(text) for text in pair] for pair in pairs]
     unique = list(dict.fromkeys(word for pair in sides for words in pair for word in words))
-    vectors, index_of_word = unit_length(encoder.words(unique)), {word: i for i, word in enumerate(unique)}
+    vectors, index_of_word = (
+        unit_length(encoder.word_vectors(unique)),
+        {word: i for i, word in enumerate(unique)},
+    )
     weights = torch.tensor([encoder.weight(word) for word in unique])
     rows = []
     for pair in sides:
@@ -187,12 +190,16 @@ class NeighbourClassifier:
             return torch.zeros(len(texts), len(self.labels))
         similarities = match_all(self.encoder, texts, self.texts)
         scaled_similarities = VOTE_SHARPNESS * (similarities - similarities.mean(0))
-        is_soft = torch.tensor([bool(each) for each in self.shares or [()] * len(self.texts)])
+        is_soft = torch.tensor([bool(row_shares) for row_shares in self.shares or [()] * len(self.texts)])
         votes = torch.zeros(len(texts), len(self.labels))
         if not is_soft.all():
             votes = votes + self._hard_votes(scaled_similarities[:, ~is_soft], is_soft)
         if is_soft.any():
-            log_shares = torch.tensor([each for each in self.shares if each]).log().clamp_min(LOG_NO_VOTES)
+            log_shares = (
+                torch.tensor([row_shares for row_shares in self.shares if row_shares])
+                .log()
+                .clamp_min(LOG_NO_VOTES)
+            )
             soft_votes = torch.stack(
                 [(scaled_similarities[:, is_soft] + part).logsumexp(1) for part in log_shares.T], 1
             )

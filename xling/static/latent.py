@@ -37,7 +37,7 @@ MAX_COUNTED = 2000
 def latent_table(
     sets: Sequence[RowSet],
     hashes: UInt32[np.ndarray, " features"],
-    ends: Int64[np.ndarray, " ends"],
+    hash_ends: Int64[np.ndarray, " ends"],
     weights: Float32[np.ndarray, " words"],
     shape: tuple[int, int],
     cfg: LatentConfig,
@@ -48,7 +48,7 @@ def latent_table(
     Args:
         sets: aligned rows.
         hashes: uint32, features of all words.
-        ends: int64 (num_words + 1), offsets of each word's features.
+        hash_ends: int64 (num_words + 1), offsets of each word's features.
         weights: float32 (num_words,), weight of each word in a text.
         shape: (rows of the table, dim).
         cfg: rounds and masses.
@@ -62,7 +62,7 @@ def latent_table(
         # frequent ones.
         lengths = words.norm(dim=1).clamp_min(MIN_VECTOR_LENGTH).numpy()
         importance = (np.sqrt(np.minimum(counts, MAX_COUNTED)) / lengths**2).astype(np.float32)
-        feature_matrix = _build_feature_matrix(hashes, ends, shape[0])
+        feature_matrix = _build_feature_matrix(hashes, hash_ends, shape[0])
         return fit_feature_table(feature_matrix, words, importance, cfg.fit_rounds, cfg.ridge, progress)
 
 
@@ -198,8 +198,8 @@ def _dot(a: Tensor, b: Tensor) -> float:
     return float(torch.dot(a.reshape(-1), b.reshape(-1)))
 
 
-def _build_feature_matrix(hashes: np.ndarray, ends: np.ndarray, num_rows: int) -> sparse.csr_array:
-    counts = np.diff(ends)
+def _build_feature_matrix(hashes: np.ndarray, hash_ends: np.ndarray, num_rows: int) -> sparse.csr_array:
+    counts = np.diff(hash_ends)
     values = np.repeat((1 / np.maximum(counts, 1)).astype(np.float32), counts)
     index = (hashes % np.uint32(num_rows)).astype(np.int32)
-    return sparse.csr_array((values, index, ends.astype(np.int32)), shape=(len(counts), num_rows))
+    return sparse.csr_array((values, index, hash_ends.astype(np.int32)), shape=(len(counts), num_rows))

@@ -40,12 +40,14 @@ class AlignedTranslations:
         for (lang, word), translations in counts.items():
             min_count = max(MIN_TRANSLATION_COUNT, MIN_TRANSLATION_SHARE * translations.total())
             kept_translations = [
-                (other, n) for other, n in translations.most_common(MAX_TRANSLATIONS) if n >= min_count
+                (translation, n)
+                for translation, n in translations.most_common(MAX_TRANSLATIONS)
+                if n >= min_count
             ]
             if kept_translations:
                 total = sum(n for _, n in kept_translations)
                 translations_by_lang[lang][word] = (
-                    [other for other, _ in kept_translations],
+                    [translation for translation, _ in kept_translations],
                     np.array([n / total for _, n in kept_translations]),
                 )
         self._translations_by_lang = [translations_by_lang[lang] for lang in sorted(translations_by_lang)]

@@ -88,12 +88,12 @@ class StaticEncoderModel(PreTrainedModel):
     def forward(self, texts: Sequence[str]) -> Float[Tensor, "texts dim_and_sketch"]:
         """Return vectors of texts, of length 1, float32 (num_texts, dim + sketch); zeros for an empty text."""
         with torch.inference_mode():
-            return unit_length(self.encoder.sentences(texts)).to(self.table.device)
+            return unit_length(self.encoder.sentence_vectors(texts)).to(self.table.device)
 
     def words(self, words: Sequence[str]) -> Float[Tensor, "words dim"]:
         """Return learned vectors of words, float32 (num_words, dim), not normalised."""
         with torch.inference_mode():
-            return self.encoder.words(words).to(self.table.device)
+            return self.encoder.word_vectors(words).to(self.table.device)
 
     def matches(self, texts: Sequence[str], others: Sequence[str]) -> Float[Tensor, "texts others"]:
         """Return how well the words of each text match those of each other one, (num_texts, num_others).

@@ -49,7 +49,7 @@ def initialise_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: P
     pieces = [line.rpartition(" ")[0] for line in lines]
     words = [BYTE_PIECE.sub("", name).removeprefix(CONTINUATION).replace(WORD_START, "") for name in pieces]
     static_encoder = encoder_files.load_encoder(encoder)
-    vectors = static_encoder.words(words)
+    vectors = static_encoder.word_vectors(words)
     ids = vectors.norm(dim=1).nonzero().flatten()
     if not len(ids):
         raise UserError(

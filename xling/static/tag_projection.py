@@ -90,11 +90,11 @@ def tag_type(tag: str) -> str:
 
 def _restart_spans(tags: Sequence[str]) -> list[str]:
     """Return tags of spans with B- at the first word of each run of one type; other tags are unchanged."""
-    spans, previous_type = [], ""
+    restarted, previous_type = [], ""
     for tag in tags:
         name_type = tag_type(tag)
-        spans.append(
+        restarted.append(
             tag if not name_type else f"I-{name_type}" if name_type == previous_type else f"B-{name_type}"
         )
         previous_type = name_type
-    return spans
+    return restarted

@@ -64,17 +64,17 @@ def word_shapes(words: Sequence[str]) -> Float32[Tensor, "words shapes"]:
     return torch.tensor(rows, dtype=torch.float32).reshape(len(words), NUM_SHAPE_FEATURES)
 
 
-def _shape_features(word: str, place: int, num_words: int, capital_share: float) -> list[bool]:
-    first = word[:1] or " "
-    category = unicodedata.category(first)
-    is_cased = first.lower() != first.upper()
+def _shape_features(word: str, position: int, num_words: int, capital_share: float) -> list[bool]:
+    initial = word[:1] or " "
+    category = unicodedata.category(initial)
+    is_cased = initial.lower() != initial.upper()
     return [
-        first.isupper(), word.isupper() and len(word) > 1, first.islower(), first.isalpha() and not is_cased,
+        initial.isupper(), word.isupper() and len(word) > 1, initial.islower(), initial.isalpha() and not is_cased,
         any(map(str.isdigit, word)), word.isdigit(), category[0] == "P", category[0] == "S",
-        place == 0, place == 1, place == num_words - 1, num_words < 6,
+        position == 0, position == 1, position == num_words - 1, num_words < 6,
         len(word) == 1, len(word) == 2, len(word) == 3, len(word) > 7,
-        "-" in word[1:], "." in word, word == ".", first in _SENTENCE_ENDS, first in _COMMAS, first in _QUOTE_MARKS,
-        first in "([{", first in "-–—*", any(map(str.isupper, word[1:])), capital_share > 0.6, capital_share < 0.02,
+        "-" in word[1:], "." in word, word == ".", initial in _SENTENCE_ENDS, initial in _COMMAS, initial in _QUOTE_MARKS,
+        initial in "([{", initial in "-–—*", any(map(str.isupper, word[1:])), capital_share > 0.6, capital_share < 0.02,
         "'" in word[1:] or "’" in word[1:], is_unspaced(word) if word else False, "@" in word or "/" in word,
     ]  # fmt: skip
 
@@ -98,19 +98,24 @@ class Tagger(nn.Module):
         num_known: size of a word's features from the lexicon.
         labels: tags.
         width: width of the hidden layers.
-        drop: share of the words whose vectors are hidden in training, and of their single dimensions.
+        word_dropout: share of the words whose vectors are hidden in training, and of their single dimensions.
     """
 
     def __init__(
-        self, dim: int, num_known: int, labels: Sequence[str], width: int = 256, drop: float = WORD_DROP
+        self,
+        dim: int,
+        num_known: int,
+        labels: Sequence[str],
+        width: int = 256,
+        word_dropout: float = WORD_DROP,
     ) -> None:
         super().__init__()
-        self.labels, self.drop = tuple(labels), drop
-        self.enter = nn.Linear(dim + NUM_SHAPE_FEATURES + NUM_COMMON + num_known, width)
-        self.before_around, self.around = nn.LayerNorm(width), nn.Linear(3 * width, width)
-        self.read = nn.LSTM(width, width // 2, bidirectional=True, batch_first=True)
+        self.labels, self.word_dropout = tuple(labels), word_dropout
+        self.input_layer = nn.Linear(dim + NUM_SHAPE_FEATURES + NUM_COMMON + num_known, width)
+        self.convolution_norm, self.convolution = nn.LayerNorm(width), nn.Linear(3 * width, width)
+        self.lstm = nn.LSTM(width, width // 2, bidirectional=True, batch_first=True)
         self.norm = nn.LayerNorm(width)
-        self.leave = nn.Linear(width, len(labels))
+        self.output_layer = nn.Linear(width, len(labels))
 
     def forward(
         self,
@@ -131,18 +136,18 @@ class Tagger(nn.Module):
             is_kept = torch.rand(len(lexicon_features), 1) >= LEXICON_DROP
             is_kept = is_kept & (torch.rand(lexicon_features.shape[:2]) >= LEXICON_WORD_DROP)
             lexicon_features = lexicon_features * is_kept[..., None]
-            is_seen = torch.rand(vectors.shape[:2]) >= self.drop
-            vectors = F.dropout(vectors * is_seen[..., None], self.drop)
+            is_seen = torch.rand(vectors.shape[:2]) >= self.word_dropout
+            vectors = F.dropout(vectors * is_seen[..., None], self.word_dropout)
         is_word = (torch.arange(vectors.shape[1]) < lengths[:, None])[..., None]
-        hidden = F.gelu(self.enter(torch.cat([vectors, word_features, lexicon_features], -1)))
-        padded = F.pad(self.before_around(hidden) * is_word, (0, 0, 1, 1))
+        hidden = F.gelu(self.input_layer(torch.cat([vectors, word_features, lexicon_features], -1)))
+        padded = F.pad(self.convolution_norm(hidden) * is_word, (0, 0, 1, 1))
         neighbourhoods = torch.cat([padded[:, i : i + vectors.shape[1]] for i in range(3)], -1)
-        hidden = hidden + self._dropout(F.gelu(self.around(neighbourhoods)))
+        hidden = hidden + self._dropout(F.gelu(self.convolution(neighbourhoods)))
         packed = nn.utils.rnn.pack_padded_sequence(
             self._dropout(hidden), lengths, batch_first=True, enforce_sorted=False
         )
-        lstm_states, _ = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)
-        logits: Tensor = self.leave(self.norm(hidden + self._dropout(lstm_states)))
+        lstm_states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        logits: Tensor = self.output_layer(self.norm(hidden + self._dropout(lstm_states)))
         return logits
 
     def _dropout(self, hidden: Tensor) -> Tensor:
@@ -156,7 +161,7 @@ class TrainedTagger:
     encoder: StaticEncoder
     lexicon: TagLexicon
     net: Tagger
-    spans: bool
+    is_iob2: bool
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return tags per sentence: the most likely tag of each word, or the most likely IOB2 sequence.
@@ -164,7 +169,7 @@ class TrainedTagger:
         The sentences should be all that are to be tagged, of one language: how common their words are is an input.
         """
         predicted, labels = [], self.net.labels
-        transitions = _transition_scores(labels) if self.spans else np.zeros((len(labels) + 1, len(labels)))
+        transitions = _transition_scores(labels) if self.is_iob2 else np.zeros((len(labels) + 1, len(labels)))
         for scores in self.log_probabilities(sentences):
             predicted.append([labels[i] for i in best_path(scores, transitions)] if len(scores) else [])
         return predicted
@@ -195,7 +200,7 @@ def train_tagger(
     labels: Sequence[str],
     epochs: int,
     seed: int,
-    spans: bool,
+    is_iob2: bool,
     aligned_texts: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
 ) -> TrainedTagger:
     """Train a tagger; tags that are not among ``labels`` are ignored.
@@ -208,13 +213,16 @@ def train_tagger(
         labels: all tags.
         epochs: passes over the sentences.
         seed: seed of weights, order and dropout.
-        spans: whether the tags are IOB2.
+        is_iob2: whether the tags are IOB2.
         aligned_texts: sentences with tags, of which every epoch draws `ALIGNED_PER_TEXT`
             (`ALIGNED_PER_NAME_TEXT`) for each of ``sentences``.
     """
     torch.manual_seed(seed)
     net = Tagger(
-        encoder.dim + encoder.cfg.sketch, lexicon.dim, labels, drop=SPAN_DROP if spans else WORD_DROP
+        encoder.dim + encoder.cfg.sketch,
+        lexicon.dim,
+        labels,
+        word_dropout=SPAN_DROP if is_iob2 else WORD_DROP,
     )
     index_of_label = {label: i for i, label in enumerate(labels)}
     rows = [*zip(sentences, tags, strict=True), *aligned_texts]
@@ -226,7 +234,7 @@ def train_tagger(
     ]
     for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < FREQUENCY_DROP).tolist():
         word_frequencies[index] = torch.zeros_like(word_frequencies[index])
-    for index, (mark_word, features) in draw_marks(sentences, seed).items() if spans else ():
+    for index, (mark_word, features) in draw_marks(sentences, seed).items() if is_iob2 else ():
         words, word_tags = rows[index]
         rows[index] = (mark_word, *words), (OUTSIDE_TAG, *word_tags)
         lexicon_features[index] = torch.cat([lexicon.features([mark_word]), lexicon_features[index]])
@@ -235,9 +243,9 @@ def train_tagger(
     optimizer = None
     for epoch in range(epochs):
         prepared.hide_case(
-            rng("static case", seed, epoch).random(len(rows)) < (UNCASED_SHARE if spans else 0.0)
+            rng("static case", seed, epoch).random(len(rows)) < (UNCASED_SHARE if is_iob2 else 0.0)
         )
-        num_aligned = int((ALIGNED_PER_NAME_TEXT if spans else ALIGNED_PER_TEXT) * len(sentences))
+        num_aligned = int((ALIGNED_PER_NAME_TEXT if is_iob2 else ALIGNED_PER_TEXT) * len(sentences))
         drawn_texts = rng("static more", seed, epoch).permutation(len(aligned_texts))[:num_aligned] + len(
             sentences
         )
@@ -254,7 +262,7 @@ def train_tagger(
             if (target >= 0).any():
                 scores = net.train()(*prepared.pad_batch(batch)).flatten(0, 1)
                 optimizer.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
-    return TrainedTagger(encoder, lexicon, net.requires_grad_(False), spans)
+    return TrainedTagger(encoder, lexicon, net.requires_grad_(False), is_iob2)
 
 
 def _make_batches(lengths: Sequence[int]) -> list[list[int]]:

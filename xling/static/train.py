@@ -121,7 +121,7 @@ class Trainer:
     Args:
         cfg: settings.
         hashes: uint32, features of all words.
-        ends: int64 (num_words + 1), offsets of each word's features.
+        hash_ends: int64 (num_words + 1), offsets of each word's features.
         weights: float32 (num_words,), weight of each word in a sentence.
         table: float32 (num_table_rows, dim), the initial table; default: a random one.
     """
@@ -130,11 +130,11 @@ class Trainer:
         self,
         cfg: StaticTraining,
         hashes: UInt32[np.ndarray, " features"],
-        ends: Int64[np.ndarray, " ends"],
+        hash_ends: Int64[np.ndarray, " ends"],
         weights: Float32[np.ndarray, " words"],
         table: Float32[Tensor, "rows dim"] | None = None,
     ) -> None:
-        self.cfg, self._feature_ends = cfg, ends
+        self.cfg, self._feature_ends = cfg, hash_ends
         self._feature_rows = (hashes % np.uint32(1 << cfg.model.bits)).astype(np.int32)
         self._word_weights = torch.from_numpy(weights)
         if table is None:
@@ -231,12 +231,14 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     inputs = [cfg.data, *([cfg.start.encoder] if cfg.start.encoder else [])]
     if published := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return published
-    sets, hashes, ends, frequency = open_rows(cfg.data)
+    sets, hashes, hash_ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     batch_sampler = BatchSampler(sets, cfg)
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
-        table = None if _TrainingState.has_saved(cfg) else _initial_table(cfg, sets, hashes, ends, weights)
-        trainer = Trainer(cfg, hashes, ends, weights, table)
+        table = (
+            None if _TrainingState.has_saved(cfg) else _initial_table(cfg, sets, hashes, hash_ends, weights)
+        )
+        trainer = Trainer(cfg, hashes, hash_ends, weights, table)
         publication.counts |= _train(cfg, trainer, batch_sampler)
         frequent_words = np.flatnonzero(weights < 1 - MIN_STORED_REDUCTION)
         words = read_words(cfg.data)
@@ -247,7 +249,11 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
 
 
 def _initial_table(
-    cfg: StaticTraining, sets: Sequence[RowSet], hashes: np.ndarray, ends: np.ndarray, weights: np.ndarray
+    cfg: StaticTraining,
+    sets: Sequence[RowSet],
+    hashes: np.ndarray,
+    hash_ends: np.ndarray,
+    weights: np.ndarray,
 ) -> Tensor | None:
     """Return the table of an encoder, or the latent one scaled like a fresh one, or None for a fresh one.
 
@@ -266,7 +272,7 @@ def _initial_table(
     if not cfg.start.rounds:
         return None
     shape = (1 << cfg.model.bits, cfg.model.dim)
-    table = latent_table(sets, hashes, ends, weights, shape, cfg.start, cfg.seed)
+    table = latent_table(sets, hashes, hash_ends, weights, shape, cfg.start, cfg.seed)
     used_rows = table[table.abs().sum(1) > 0]
     return table.mul_(INITIAL_SCALE / used_rows.pow(2).mean().sqrt().clamp_min(1e-9))
 

@@ -58,7 +58,7 @@ class StaticEncoder:
         share = self.share.get(word_hash(word), 0.0)
         return self.cfg.smooth / (self.cfg.smooth + share)
 
-    def words(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
+    def word_vectors(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
         """Return learned vectors of words as a suite splits them, float32 (num_words, dim), not normalised.
 
         A word of several tokens (a name with a full stop, a word without spaces) is the mean of all their
@@ -79,7 +79,7 @@ class StaticEncoder:
         vectors = self._word_vectors(words)
         return torch.cat([unit_length(vectors[:, : self.dim]), unit_length(vectors[:, self.dim :])], 1)
 
-    def sentences(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
+    def sentence_vectors(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
         """Return learned vectors of texts, of length 1, concatenated with their sketches; zeros for an empty text.
 
         Returns:

@@ -63,13 +63,13 @@ def draw_marks(
     """
     if len(texts) < MIN_TEXTS:
         return {}
-    generator, marks = rng("static marks", seed), {}
+    generator, mark_of_text = rng("static marks", seed), {}
     vocabulary = sorted({word for words in texts for word in words})
     for index in np.flatnonzero(generator.random(len(texts)) < MARKED_SHARE).tolist():
         share = np.exp(generator.uniform(*np.log(MARK_SHARE_RANGE)))
         features = [1.0, *_log_scale(np.array([share, share])).tolist()]
-        marks[index] = vocabulary[generator.integers(len(vocabulary))], torch.tensor([features])
-    return marks
+        mark_of_text[index] = vocabulary[generator.integers(len(vocabulary))], torch.tensor([features])
+    return mark_of_text
 
 
 def clear_opening_feature(features: Float32[Tensor, "words features"]) -> Float32[Tensor, "words features"]:

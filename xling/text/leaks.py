@@ -100,31 +100,33 @@ class Leaks:
                     members.append([])
                 members[row].append((groups.setdefault(entry.group, len(groups)), entry.id))
         all_members = [member for own in members for member in own]
-        ends = np.cumsum([0, *map(len, units)]).astype(np.int64)
+        row_ends = np.cumsum([0, *map(len, units)]).astype(np.int64)
         all_units = np.concatenate([np.zeros(0, np.uint64), *units])
         long_rows = [row for row, own in enumerate(units) if len(own) >= MIN_LONG_UNITS]
         hashes = np.concatenate(
             [np.zeros(0, np.uint64), *(hash_runs(units[row], RUN_UNITS) for row in long_rows)]
         )
-        places = np.concatenate(
+        run_places = np.concatenate(
             [
                 np.zeros(0, np.int64),
-                *(np.arange(ends[row], ends[row + 1] - RUN_UNITS + 1) for row in long_rows),
+                *(np.arange(row_ends[row], row_ends[row + 1] - RUN_UNITS + 1) for row in long_rows),
             ]
         )
         order = np.argsort(hashes, kind="stable")
-        hashes, places = hashes[order], places[order]
+        hashes, run_places = hashes[order], run_places[order]
         _, counts = np.unique(hashes, return_counts=True)
         is_common = np.repeat(counts > MAX_ROWS_PER_RUN, counts)
-        short_rows = np.flatnonzero(np.diff(ends) < MIN_LONG_UNITS)
-        lines, line_indices = _line_hashes(all_units, ends[:-1][short_rows], np.diff(ends)[short_rows])
+        short_rows = np.flatnonzero(np.diff(row_ends) < MIN_LONG_UNITS)
+        lines, line_indices = _line_hashes(
+            all_units, row_ends[:-1][short_rows], np.diff(row_ends)[short_rows]
+        )
         line_order = np.argsort(lines, kind="stable")
         names = [name.encode("utf-8", "surrogatepass") for _, name in all_members]
         return cls(
             tuple(groups), np.array([group for group, _ in all_members], dtype=np.int64),
             np.frombuffer(b"".join(names), dtype=np.uint8), np.cumsum([0, *map(len, names)]).astype(np.int64),
-            np.cumsum([0, *map(len, members)]).astype(np.int64), all_units, ends,
-            hashes[~is_common], places[~is_common].astype(np.int64), lines[line_order],
+            np.cumsum([0, *map(len, members)]).astype(np.int64), all_units, row_ends,
+            hashes[~is_common], run_places[~is_common].astype(np.int64), lines[line_order],
             short_rows[line_indices][line_order].astype(np.int64),
             _bloom_filter(np.concatenate([hashes[~is_common], lines])),
         )  # fmt: skip
@@ -235,13 +237,13 @@ class Leaks:
         rows = np.searchsorted(self.ends, places, side="right") - 1
         starts = np.repeat(candidates, counts) - (places - self.ends[rows])
         # Combine row and place into one number: sorting pairs is ten times slower.
-        keys, first, votes = np.unique(
+        keys, first_indices, votes = np.unique(
             (rows << 32) + starts + (1 << 31), return_index=True, return_counts=True
         )
         rows, starts, shared_units = (
             keys >> 32,
             (keys & 0xFFFFFFFF) - (1 << 31),
-            np.repeat(candidates, counts)[first],
+            np.repeat(candidates, counts)[first_indices],
         )
         is_likely = votes >= np.maximum(1, (self.ends[rows + 1] - self.ends[rows]) // UNITS_PER_CHANGE - 1)
         rows, starts, shared_units = rows[is_likely], starts[is_likely], shared_units[is_likely]
@@ -259,15 +261,15 @@ class Leaks:
         """Return whether enough units of each row match the document at their places, counted from the row's start."""
         if not len(rows):
             return np.zeros(0, dtype=np.bool_)
-        first = self.ends[rows]
-        lengths = self.ends[rows + 1] - first
+        row_starts = self.ends[rows]
+        lengths = self.ends[rows + 1] - row_starts
         begins = np.cumsum(lengths) - lengths
         offset = np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
         unit_places = np.repeat(starts, lengths) + offset
         is_inside = (unit_places >= 0) & (unit_places < len(units))
         unit_places = np.where(is_inside, unit_places, 0)
         is_inside &= document[unit_places] == np.repeat(document[shared_units], lengths)
-        is_equal = is_inside & (self.units[np.repeat(first, lengths) + offset] == units[unit_places])
+        is_equal = is_inside & (self.units[np.repeat(row_starts, lengths) + offset] == units[unit_places])
         min_equal = lengths - lengths // UNITS_PER_CHANGE
         is_match: Bool[np.ndarray, " rows"] = np.add.reduceat(is_equal, begins, dtype=np.int64) >= min_equal
         return is_match
@@ -276,24 +278,24 @@ class Leaks:
         self, units: UInt64[np.ndarray, " units"], line: Int64[np.ndarray, " units"]
     ) -> Int64[np.ndarray, "2 found"]:
         """Return short rows that are whole lines of the document, and where each begins."""
-        first = np.flatnonzero(np.diff(line, prepend=-1))
-        lengths = np.diff(first, append=len(units))
+        line_starts = np.flatnonzero(np.diff(line, prepend=-1))
+        lengths = np.diff(line_starts, append=len(units))
         short_lines = np.flatnonzero(lengths < MIN_LONG_UNITS)
-        hashes, line_indices = _line_hashes(units, first[short_lines], lengths[short_lines])
+        hashes, line_indices = _line_hashes(units, line_starts[short_lines], lengths[short_lines])
         candidates = self._maybe_indexed(hashes)
         low, high = (np.searchsorted(self.lines, hashes[candidates], side=side) for side in _SEARCH_SIDES)
         counts = high - low
         rows = self.short[np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))]
-        return np.stack([rows, np.repeat(first[short_lines[line_indices[candidates]]], counts)])
+        return np.stack([rows, np.repeat(line_starts[short_lines[line_indices[candidates]]], counts)])
 
     def entries(self, row: int) -> list[tuple[str, str]]:
         """Return group and id of the texts that share a row."""
         places = range(int(self.owned[row]), int(self.owned[row + 1]))
         return [(self.groups[self.group[place]], self._id(place)) for place in places]
 
-    def _id(self, place: int) -> str:
+    def _id(self, entry: int) -> str:
         return (
-            self.ids[self.id_ends[place] : self.id_ends[place + 1]].tobytes().decode("utf-8", "surrogatepass")
+            self.ids[self.id_ends[entry] : self.id_ends[entry + 1]].tobytes().decode("utf-8", "surrogatepass")
         )
 
     def groups_of(self, rows: Iterable[int]) -> list[str]:
@@ -309,30 +311,30 @@ ARRAY_NAMES = tuple(field.name for field in fields(Leaks) if field.name != "grou
 
 def _line_hashes(
     units: UInt64[np.ndarray, " units"],
-    first: Int64[np.ndarray, " lines"],
+    line_starts: Int64[np.ndarray, " lines"],
     lengths: Int64[np.ndarray, " lines"],
 ) -> tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " hashes"]]:
     """Return hashes of short lines, and of the same lines with any one unit left open if they are long enough.
 
     Args:
         units: unit hashes of all lines.
-        first: where each line begins.
+        line_starts: where each line begins.
         lengths: number of units of each line.
 
     Returns:
         The hashes, and the index of the line of each.
     """
-    if not len(first):
+    if not len(line_starts):
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
     begins = np.cumsum(lengths) - lengths
     offsets = np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
-    terms = units[np.repeat(first, lengths) + offsets] * hash_powers(MIN_LONG_UNITS)[offsets]
+    terms = units[np.repeat(line_starts, lengths) + offsets] * hash_powers(MIN_LONG_UNITS)[offsets]
     count = lengths.astype(np.uint64)
     line_sums = np.add.reduceat(terms, begins)
-    line = np.repeat(np.arange(len(first)), lengths)
+    line = np.repeat(np.arange(len(line_starts)), lengths)
     line, terms = line[lengths[line] >= UNITS_PER_CHANGE], terms[lengths[line] >= UNITS_PER_CHANGE]
     hashes = np.concatenate([line_sums + count, line_sums[line] - terms - count[line]])
-    return hashes, np.concatenate([np.arange(len(first)), line])
+    return hashes, np.concatenate([np.arange(len(line_starts)), line])
 
 
 def _bloom_bits(

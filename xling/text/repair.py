@@ -23,8 +23,10 @@ _BYTE_OF_CHARACTER = {chr(byte): byte for byte in range(0x80, 0x100)} | {
 }
 
 
-def _character_class(first: int, last: int) -> str:
-    return "".join(re.escape(char) for char, byte in _BYTE_OF_CHARACTER.items() if first <= byte <= last)
+def _character_class(first_byte: int, last_byte: int) -> str:
+    return "".join(
+        re.escape(char) for char, byte in _BYTE_OF_CHARACTER.items() if first_byte <= byte <= last_byte
+    )
 
 
 _CONTINUATION = f"[{_character_class(0x80, 0xBF)}]"

@@ -98,7 +98,7 @@ class Segmenter:
             pieces, _ = self._best_split(run)
             self._piece_counts.update(pieces)
             self._pair_counts.update(pairwise(pieces))
-        self._total = max(1, self._piece_counts.total())
+        self._num_pieces = max(1, self._piece_counts.total())
 
     def word_spans(self, text: str) -> list[tuple[int, int]]:
         """Return the places of the words of ``text``, as `xling.text.pairs.word_spans` does for characters."""
@@ -149,11 +149,11 @@ class Segmenter:
             return False
         if _KATAKANA.match(left[-1]) and _KATAKANA.match(right):
             return True
-        expected = max(1, self._piece_counts[left]) * max(1, self._piece_counts[right]) / self._total
+        expected = max(1, self._piece_counts[left]) * max(1, self._piece_counts[right]) / self._num_pieces
         num_together = max(1, self._pair_counts[left, right])
         information = math.log(num_together / expected)
         return information >= min(
-            MAX_INFORMATION, MAX_INFORMATION_SHARE * math.log((self._total + 1) / num_together)
+            MAX_INFORMATION, MAX_INFORMATION_SHARE * math.log((self._num_pieces + 1) / num_together)
         )
 
     def _best_split(self, run: str) -> tuple[list[str], list[bool]]:
@@ -161,13 +161,13 @@ class Segmenter:
 
         A border is clear if every cut without it is less likely by `CLEAR_MARGIN`.
         """
-        parts = split_clusters(run)
-        size = len(parts)
+        clusters_of_run = split_clusters(run)
+        size = len(clusters_of_run)
         words = [
             (start, end, score)
             for end in range(1, size + 1)
             for start in range(max(0, end - self._max_clusters), end)
-            if (score := self._score_of(parts[start:end])) is not None
+            if (score := self._score_of(clusters_of_run[start:end])) is not None
         ]
         score_before, previous_cut = [0.0, *[-math.inf] * size], [0] * (size + 1)
         for start, end, score in words:
@@ -178,18 +178,22 @@ class Segmenter:
             score_after[start] = max(score_after[start], score + score_after[end])
         score_across = [-math.inf] * (size + 1)
         for start, end, score in words:
-            for place in range(start + 1, end):
-                score_across[place] = max(score_across[place], score_before[start] + score + score_after[end])
+            for border in range(start + 1, end):
+                score_across[border] = max(
+                    score_across[border], score_before[start] + score + score_after[end]
+                )
         cuts = [size] if size else []
         while cuts and previous_cut[cuts[-1]]:
             cuts.append(previous_cut[cuts[-1]])
         borders = [0, *reversed(cuts)]
-        pieces = ["".join(parts[start:end]) for start, end in pairwise(borders)]
-        return pieces, [score_before[size] - score_across[place] >= CLEAR_MARGIN for place in borders[1:-1]]
+        pieces = ["".join(clusters_of_run[start:end]) for start, end in pairwise(borders)]
+        return pieces, [score_before[size] - score_across[border] >= CLEAR_MARGIN for border in borders[1:-1]]
 
-    def _score_of(self, parts: list[str]) -> float | None:
+    def _score_of(self, clusters_of_run: list[str]) -> float | None:
         """Return the log-probability of a word of these clusters, None if it is unknown and has several."""
-        return self._scores.get("".join(parts), _UNKNOWN_SCORE if len(parts) == 1 else None)
+        return self._scores.get(
+            "".join(clusters_of_run), _UNKNOWN_SCORE if len(clusters_of_run) == 1 else None
+        )
 
 
 def _learn_pieces(runs: list[str]) -> dict[str, float]:

@@ -67,10 +67,10 @@ class WordByWord:
     def __call__(self, text: str) -> str:
         """Translate a text word by word."""
         matches = list(WORD.finditer(text))
-        ends = [0, *(match.end() for match in matches)]
-        gaps = [text[end : match.start()] for end, match in zip(ends, matches, strict=False)]
+        word_ends = [0, *(match.end() for match in matches)]
+        gaps = [text[end : match.start()] for end, match in zip(word_ends, matches, strict=False)]
         translations = self._choose(
-            tuple(match.group().lower() for match in matches), (*gaps, text[ends[-1] :])
+            tuple(match.group().lower() for match in matches), (*gaps, text[word_ends[-1] :])
         )
         cased = [
             match.group() if word == match.group().lower() else word
@@ -78,7 +78,7 @@ class WordByWord:
         ]
         if matches and matches[0].group()[0].isupper():
             cased[0] = cased[0][0].upper() + cased[0][1:]
-        return "".join(part for two in zip(gaps, cased, strict=True) for part in two) + text[ends[-1] :]
+        return "".join(part for two in zip(gaps, cased, strict=True) for part in two) + text[word_ends[-1] :]
 
     def _options(self, word: str) -> Sequence[tuple[str, float]]:
         return self.entries.get(word) or ((word, 0.0),)
@@ -132,12 +132,12 @@ def _score_of(hypothesis: _Hypothesis) -> float:
 
 def _prune(hypotheses: list[_Hypothesis]) -> list[_Hypothesis]:
     """Keep the best hypotheses, only one of those with the same future."""
-    kept: dict[Any, _Hypothesis] = {}
+    best_by_state: dict[Any, _Hypothesis] = {}
     for hypothesis in sorted(hypotheses, key=_score_of, reverse=True):
-        kept.setdefault(hypothesis[1], hypothesis)
-        if len(kept) == BEAM_SIZE:
+        best_by_state.setdefault(hypothesis[1], hypothesis)
+        if len(best_by_state) == BEAM_SIZE:
             break
-    return list(kept.values())
+    return list(best_by_state.values())
 
 
 def read_translators(dictionaries_setting: str) -> dict[tuple[str, str], WordByWord]:

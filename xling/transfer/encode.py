@@ -55,20 +55,22 @@ def encode_pair(processor: Any, first_text: str, second_text: str, target: int, 
 
     ``sides`` and ``segments`` give the text of each sub-token.
     """
-    first, second = truncate_pair(
+    first_pieces, second_pieces = truncate_pair(
         encode_pieces(processor, first_text), encode_pieces(processor, second_text), max_length - 4
     )
-    encoded = make_example([BOS, *first, EOS, EOS, *second, EOS], [0], [target])
-    encoded["sides"] = np.repeat([0, 1, 0, 2, 0], [1, len(first), 2, len(second), 1])
-    encoded["segments"] = segment_ids(encoded, len(first))
+    encoded = make_example([BOS, *first_pieces, EOS, EOS, *second_pieces, EOS], [0], [target])
+    encoded["sides"] = np.repeat([0, 1, 0, 2, 0], [1, len(first_pieces), 2, len(second_pieces), 1])
+    encoded["segments"] = segment_ids(encoded, len(first_pieces))
     return encoded
 
 
-def truncate_pair(first: list[int], second: list[int], max_pieces: int) -> tuple[list[int], list[int]]:
+def truncate_pair(
+    first_pieces: list[int], second_pieces: list[int], max_pieces: int
+) -> tuple[list[int], list[int]]:
     """Cut the longer side, or both to halves, until they fit into ``max_pieces``."""
-    num_first = max(max_pieces - len(second), (max_pieces + 1) // 2)
-    first = first[:num_first]
-    return first, second[: max_pieces - len(first)]
+    num_first = max(max_pieces - len(second_pieces), (max_pieces + 1) // 2)
+    first_pieces = first_pieces[:num_first]
+    return first_pieces, second_pieces[: max_pieces - len(first_pieces)]
 
 
 def encode_tagged(

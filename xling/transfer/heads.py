@@ -28,7 +28,7 @@ class TaskModel(nn.Module):
         encoder: the encoder.
         task: name in `xling.transfer.task.TASKS`.
         labels: closed list of labels; empty if the answer is one of the chosen tokens.
-        drop: dropout before the classifier.
+        dropout_rate: dropout before the classifier.
         features: features of a pair. ``cls``: the state of ``<s>``. ``match``: with it the mean states u and v of
             the two texts, ``|u - v|`` and ``u * v`` (Conneau et al. 2017, section 3.1). ``align``: the output of
             `unmatched_features` on the word vectors alone, without the layers above them.
@@ -38,12 +38,12 @@ class TaskModel(nn.Module):
     """
 
     def __init__(
-        self, encoder: Encoder, task: str, labels: Sequence[str], drop: float,
+        self, encoder: Encoder, task: str, labels: Sequence[str], dropout_rate: float,
         features: PairFeatures | TextFeatures = "cls", label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__()
         dim = encoder.cfg.dim
-        self.encoder, self.labels, self.drop = encoder, tuple(labels), drop
+        self.encoder, self.labels, self.drop = encoder, tuple(labels), dropout_rate
         self.task = TASKS[task]
         self.label_smoothing = label_smoothing
         self.features = features if self.task.two_texts or self.task.one_text else "cls"
@@ -169,12 +169,12 @@ def summary_features(
     Returns:
         (B, 2 D).
     """
-    rows, start = [], 0
+    features, start = [], 0
     for count, length in runs:
         block = hidden[start : start + count * length].view(count, length, -1)
         start += count * length
-        rows.append(torch.cat([block.amax(1), block.mean(1)], 1))
-    return torch.cat(rows)
+        features.append(torch.cat([block.amax(1), block.mean(1)], 1))
+    return torch.cat(features)
 
 
 def match_features(
@@ -221,7 +221,7 @@ def unmatched_features(
     Returns:
         (B, 4 D).
     """
-    rows, start = [], 0
+    features, start = [], 0
     for count, length in runs:
         block = slice(start, start + count * length)
         start = block.stop
@@ -231,7 +231,7 @@ def unmatched_features(
         scores = (ATTENTION_SHARPNESS * unit @ unit.mT).masked_fill(~is_other_text, float("-inf"))
         residuals = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
         residuals_by_text = [residuals * (side_of == side)[..., None] for side in (1, 2)]
-        rows.append(
+        features.append(
             torch.cat([summed for x in residuals_by_text for summed in (x.sum(1), x.abs().sum(1))], 1)
         )
-    return torch.cat(rows)
+    return torch.cat(features)

@@ -83,11 +83,11 @@ class MaskedLM:
         return scores
 
     def _masked_losses(
-        self, sequences: Sequence[list[int]], places: Sequence[tuple[int, int]], lang_index: int
+        self, sequences: Sequence[list[int]], mask_places: Sequence[tuple[int, int]], lang_index: int
     ) -> list[float]:
         """Return the negative log-probability of the sub-word at each place (sequence, position), masked alone."""
         examples: list[dict[str, Any]] = []
-        for number, (i, place) in enumerate(places):
+        for number, (i, place) in enumerate(mask_places):
             tokens = np.array(sequences[i])
             tokens[place] = self.mask_id
             positions, langs = np.arange(len(tokens)), np.full(len(tokens), lang_index)
@@ -97,12 +97,14 @@ class MaskedLM:
         sample = pack(examples)
         hidden = self.model.encoder(**sample["net_input"])
         place_numbers: list[int] = sample["id"].tolist()
-        sizes = torch.tensor([len(sequences[places[number][0]]) for number in place_numbers])
+        sizes = torch.tensor([len(sequences[mask_places[number][0]]) for number in place_numbers])
         starts = torch.cumsum(sizes, 0) - sizes
-        masked_positions = starts + torch.tensor([places[number][1] for number in place_numbers])
-        target = torch.tensor([sequences[places[number][0]][places[number][1]] for number in place_numbers])
+        masked_positions = starts + torch.tensor([mask_places[number][1] for number in place_numbers])
+        target = torch.tensor(
+            [sequences[mask_places[number][0]][mask_places[number][1]] for number in place_numbers]
+        )
         _, losses = self.model.lm_head.loss(hidden[masked_positions], target)
-        losses_by_place = np.zeros(len(places))
+        losses_by_place = np.zeros(len(mask_places))
         losses_by_place[place_numbers] = losses.numpy()
         values: list[float] = losses_by_place.tolist()
         return values

@@ -175,7 +175,7 @@ class StaticBackend:
                 f"layer={layer} pooling={pooling}", "layer=-1 pooling=mean: a static encoder has no layers"
             )
         with torch.inference_mode():
-            return np.asarray(unit_length(self.encoder.sentences(texts)).numpy())
+            return np.asarray(unit_length(self.encoder.sentence_vectors(texts)).numpy())
 
     def matched(
         self, src: Sequence[str], tgt: Sequence[str], candidates: Int64[np.ndarray, "src depth"]
@@ -284,9 +284,9 @@ class TagHead:
     ) -> list[Any]:
         """Fit a tagger of words; projected tags may add to the rows."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
-        spans, encoder = bool(suite.scheme), backend.encoder
+        is_iob2, encoder = bool(suite.scheme), backend.encoder
         lexicon = TagLexicon(labels, _distinct_texts(sentences, tags))
-        first_tagger = train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
+        first_tagger = train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, is_iob2)
         if not cfg.project:
             return [first_tagger]
         pairs = backend.read_aligned(cfg.project)
@@ -297,7 +297,7 @@ class TagHead:
         lexicon.add_texts(sources, [lexicon.type_probabilities(np.exp(scores[words])) for words in sources])
         return [
             train_tagger(
-                encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans, projected_texts
+                encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, is_iob2, projected_texts
             )
         ]
 

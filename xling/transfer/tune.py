@@ -192,13 +192,13 @@ def _train(
                 past_updates.append((progress.done, epoch, loss))
                 if on_update:
                     on_update(*past_updates[-1])
-                stop = bool(saved_states and signals.stop_requested())
-                if saved_states and (stop or saved_states.is_due()):
+                should_stop = bool(saved_states and signals.stop_requested())
+                if saved_states and (should_stop or saved_states.is_due()):
                     saved_states.save(
                         progress.done, _state_to_save(model, tuning_optimizer, epoch, step + 1, past_updates)
                     )
                     signals.beat(progress.done, per_epoch * cfg.epochs, "updates", saved=progress.done)
-                if stop:
+                if should_stop:
                     raise signals.Stopped
             updates_to_skip = 0
             epoch_models.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
@@ -350,10 +350,10 @@ def _make_update(
     return float(loss.detach())
 
 
-def _symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
+def _symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Sum the divergences in both directions over all distributions of log-probabilities."""
-    return F.kl_div(first, second, log_target=True, reduction="sum") + F.kl_div(
-        second, first, log_target=True, reduction="sum"
+    return F.kl_div(log_p, log_q, log_target=True, reduction="sum") + F.kl_div(
+        log_q, log_p, log_target=True, reduction="sum"
     )
 
 

@@ -46,7 +46,7 @@ class CheckpointEncoder:
         """Compute word vectors; see `word_vectors`. Those of a static encoder are the same in every layer."""
         if self._static_backend:
             with torch.inference_mode():
-                return [self._static_backend.encoder.words(words).numpy() for words in sentences]
+                return [self._static_backend.encoder.word_vectors(words).numpy() for words in sentences]
         return word_vectors(self._ckpt, sentences, lang, layer)
 
 

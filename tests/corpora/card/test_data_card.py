@@ -52,9 +52,9 @@ def test_the_funnel_ends_at_the_corpus(stats: dict[str, Any]) -> None:
     facts = data_card.Facts(stats)
     steps = facts.steps()
     assert [step.name for step in steps][:2] == ["read", "repair"]
-    assert steps[0].entered == stats["ledger"]["seen_chars"]["read"]
-    assert steps[-1].left == stats["ledger"]["seen_chars"]["corpus"]
-    assert all(before.left == after.entered for before, after in itertools.pairwise(steps))
+    assert steps[0].num_entered == stats["ledger"]["seen_chars"]["read"]
+    assert steps[-1].num_left == stats["ledger"]["seen_chars"]["corpus"]
+    assert all(before.num_left == after.num_entered for before, after in itertools.pairwise(steps))
 
 
 def test_every_reason_is_listed_with_samples(stats: dict[str, Any]) -> None:

@@ -26,11 +26,11 @@ PICKLE_FIRST_BYTE = b"\x80"
 _STANDARD_INPUT = re.compile("[a-z0-9]+:-")
 
 
-def check_inputs_exist(reads: str, cfg: Any) -> None:
+def check_inputs_exist(path_settings: str, cfg: Any) -> None:
     """Check that a stage's inputs exist, so that a wrong path is reported before torch is imported.
 
     Args:
-        reads: names of the settings that name a file or a folder, separated by spaces.
+        path_settings: names of the settings that name a file or a folder, separated by spaces.
         cfg: the settings.
 
     Raises:
@@ -38,7 +38,7 @@ def check_inputs_exist(reads: str, cfg: Any) -> None:
             was not imported. The output lies in the place of an input, or inside of a finished output.
     """
     input_paths: list[Path] = []
-    for field in reads.split():
+    for field in path_settings.split():
         value = getattr(cfg, field)
         for path in map(str, value if isinstance(value, tuple) else filter(None, [value])):
             if not path.startswith(HUB_PREFIX) and not Path(path).exists():
@@ -153,11 +153,11 @@ def standard_input(cfg: Any, out: Path) -> Iterator[Any]:
         path.unlink(missing_ok=True)
 
 
-def import_hub_inputs(reads: str, cfg: Any, load: Callable[[str], Any]) -> Any:
+def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) -> Any:
     """Replace every input ``hf:NAME_OR_FOLDER`` in the settings by the directory of the imported model.
 
     Args:
-        reads: as in `check_inputs_exist`.
+        path_settings: as in `check_inputs_exist`.
         cfg: the settings, a dataclass.
         load: imports ``module:attribute``.
 
@@ -165,7 +165,7 @@ def import_hub_inputs(reads: str, cfg: Any, load: Callable[[str], Any]) -> Any:
         UserError: the model does not exist or cannot be imported.
     """
     imported = {}
-    for field in reads.split():
+    for field in path_settings.split():
         value = getattr(cfg, field)
         if isinstance(value, (str, Path)) and str(value).startswith(HUB_PREFIX):
             imported[field] = type(value)(str(load(HUB_IMPORTER)(str(value))))

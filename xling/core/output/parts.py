@@ -79,12 +79,12 @@ class Workspace:
         """Return wall and processor seconds of all parts together and the largest memory, by phase."""
         by_phase = {}
         for phase in sorted(p for p in self.root.iterdir() if p.is_dir()):
-            parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
+            part_facts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
             by_phase[phase.name] = {
-                "parts": len(parts),
-                "seconds": round(sum(p["seconds"] for p in parts), 3),
-                "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
-                "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
+                "parts": len(part_facts),
+                "seconds": round(sum(p["seconds"] for p in part_facts), 3),
+                "cpu_seconds": round(sum(p["cpu_seconds"] for p in part_facts), 3),
+                "peak_memory_mb": max((p["peak_memory_mb"] for p in part_facts), default=0.0),
             }
         return by_phase
 

@@ -62,13 +62,13 @@ def differences(
     return changed
 
 
-def _changed_inputs(recorded: Mapping[str, str], given: Mapping[str, Collection[str]]) -> Iterator[str]:
+def _changed_inputs(recorded: Mapping[str, str], current: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Yield each input with changed content, or one sentence if only the number or order of inputs differs."""
     recorded_digests = set(recorded.values())
-    changed_paths = [path for path, digests in given.items() if recorded_digests.isdisjoint(digests)]
+    changed_paths = [path for path, digests in current.items() if recorded_digests.isdisjoint(digests)]
     yield from (f"{path} has other content" for path in changed_paths)
     if not changed_paths:
-        yield f"{len(recorded)} inputs, now {len(given)}, or in another order"
+        yield f"{len(recorded)} inputs, now {len(current)}, or in another order"
 
 
 def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -30,16 +30,16 @@ class _Loader(yaml.BaseLoader):
     """YAML loader that reads scalars as text and rejects repeated keys, which YAML would drop silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        keys_so_far: set[str] = set()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.value in seen:
+            if not isinstance(key, yaml.ScalarNode) or key.value in keys_so_far:
                 problem = (
                     f"{key.value!r} is given twice"
                     if isinstance(key, yaml.ScalarNode)
                     else "a key is not text"
                 )
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            seen.add(key.value)
+            keys_so_far.add(key.value)
         return super().construct_mapping(node, deep)
 
 

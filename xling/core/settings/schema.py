@@ -148,19 +148,21 @@ def with_decoder() -> frozenset[str]:
 
 
 @functools.cache
-def declaring(what: str) -> frozenset[str]:
-    """Return the names of the objectives whose class, or one below it, has an assignment or a method ``what``."""
+def declaring(declaration: str) -> frozenset[str]:
+    """Return the names of the objectives whose class, or a base of it, has the assignment or method ``declaration``."""
     bodies = {
         name: [line for base in _bases(node, classes) if base.name != "Objective" for line in base.body]
         for name, (node, classes) in _objectives().items()
     }
-    return frozenset(name for name, body in bodies.items() if any(_declares(line, what) for line in body))
+    return frozenset(
+        name for name, body in bodies.items() if any(_declares(line, declaration) for line in body)
+    )
 
 
-def _declares(line: ast.stmt, what: str) -> bool:
+def _declares(line: ast.stmt, declaration: str) -> bool:
     if isinstance(line, ast.FunctionDef):
-        return line.name == what
-    return isinstance(line, ast.Assign) and ast.unparse(line) == what
+        return line.name == declaration
+    return isinstance(line, ast.Assign) and ast.unparse(line) == declaration
 
 
 @functools.cache

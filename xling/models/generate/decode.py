@@ -167,14 +167,14 @@ class _LayerCache:
         self.past = self.source[:0]
 
     def append(
-        self, num_filled: int, new: Float[Tensor, "width 2 sources heads size"]
+        self, num_filled: int, new_entries: Float[Tensor, "width 2 sources heads size"]
     ) -> Float[Tensor, "filled 2 sources heads size"]:
         """Append (width, 2, S, H, C) after the ``num_filled`` filled ones; return all filled slots."""
-        end = num_filled + len(new)
+        end = num_filled + len(new_entries)
         if end > len(self.past):
-            new_space = self.past.new_empty(CACHE_CHUNK_STEPS * len(new), *self.past.shape[1:])
+            new_space = self.past.new_empty(CACHE_CHUNK_STEPS * len(new_entries), *self.past.shape[1:])
             self.past = torch.cat([self.past[:num_filled], new_space])
-        self.past[num_filled:end] = new
+        self.past[num_filled:end] = new_entries
         return self.past[:end]
 
     def compact(self, kept_slots: Int[Tensor, "sources count"]) -> None:
@@ -416,12 +416,12 @@ class _BeamSearch:
             or (count := int(is_used.sum(1).max())) > slots // 2
         ):
             return
-        kept = is_used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
-        self.ancestors = self.ancestors.gather(2, kept[:, None].expand(-1, self.ancestors.shape[1], -1))
+        kept_slots = is_used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
+        self.ancestors = self.ancestors.gather(2, kept_slots[:, None].expand(-1, self.ancestors.shape[1], -1))
         if self.steps.shape[1]:
-            self.steps = self.steps.gather(1, kept)
+            self.steps = self.steps.gather(1, kept_slots)
         for cache in self.caches:
-            cache.compact(kept)
+            cache.compact(kept_slots)
 
     def _remove_finished(self) -> None:
         """Remove finished sentences once there are many."""

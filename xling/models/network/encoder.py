@@ -97,15 +97,19 @@ class Layer(nn.Module):
         self.ffn_norm = make_norm(cfg)
         self.adapters = nn.ModuleDict()
 
-    def forward(self, x: Float[Tensor, "tokens dim"], how: Attention) -> Float[Tensor, "tokens dim"]:
+    def forward(self, x: Float[Tensor, "tokens dim"], attention: Attention) -> Float[Tensor, "tokens dim"]:
         """Map (N, D) -> (N, D)."""
         if self.compiled:
-            compiled_attention = how.for_compiled(x, self.width)
+            compiled_attention = attention.for_compiled(x, self.width)
             return _compiled_layer()(
-                self, x, how.turn, compiled_attention, (how.drop, how.causal, how.window)
+                self,
+                x,
+                attention.turn,
+                compiled_attention,
+                (attention.drop, attention.causal, attention.window),
             )
-        query, key, value = projections(self, x, how.turn).unbind(1)
-        return after_attention(self, x, attend(query, key, value, how))
+        query, key, value = projections(self, x, attention.turn).unbind(1)
+        return after_attention(self, x, attend(query, key, value, attention))
 
     def project(self, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens 3 heads head_dim"]:
         """Return `projections` of (N, D); in a sharded model the layer gathers its weights for them."""
@@ -245,20 +249,20 @@ class Encoder(nn.Module):
         Returns:
             (N, D).
         """
-        how = Attention(runs, causal, sees, shows, self.cfg.attention_dropout if self.training else 0.0)
-        return self.contextualise(self.tokens(src_tokens), positions, how, langs, layer, segments)
+        attention = Attention(runs, causal, sees, shows, self.cfg.attention_dropout if self.training else 0.0)
+        return self.contextualise(self.tokens(src_tokens), positions, attention, langs, layer, segments)
 
     def contextualise(
         self,
         words: Float[Tensor, "tokens dim"],
         positions: Int[Tensor, " tokens"],
-        how: Attention,
+        attention: Attention,
         langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> Float[Tensor, "tokens dim"]:
         """Compute hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
-        (last_states,) = deque(self.states(words, positions, how, langs, layer, segments), maxlen=1)
+        (last_states,) = deque(self.states(words, positions, attention, langs, layer, segments), maxlen=1)
         out: Tensor = self.final_norm(last_states)
         return out
 
@@ -266,7 +270,7 @@ class Encoder(nn.Module):
         self,
         embeddings: Float[Tensor, "tokens dim"],
         positions: Int[Tensor, " tokens"],
-        how: Attention,
+        attention: Attention,
         langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
@@ -284,7 +288,7 @@ class Encoder(nn.Module):
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x
-        attention_by_layer = self.by_layer(how, positions, x)
+        attention_by_layer = self.by_layer(attention, positions, x)
         recompute = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for block, layer_attention in zip(self.layers[:layer], attention_by_layer, strict=False):
             # Dropout uses torch's random state, which is restored for the second pass.

@@ -42,16 +42,16 @@ class PackedDocuments(NamedTuple):
     """Which tokens attend to which, with biases, for compiled code.
 
     Attributes:
-        numbers: (N,) int64, each token's sequence.
-        places: (N,) int64, its position in the sequence.
+        sequence_ids: (N,) int64, each token's sequence.
+        positions: (N,) int64, its position in the sequence.
         tiles: blocks to compute.
         bias: (H, longest, longest) float32, added to the scores by positions.
         sees: (N,) int64 or None, as in `xling.models.network.attention.Attention`.
         shows: the same.
     """
 
-    numbers: Int[Tensor, " tokens"]
-    places: Int[Tensor, " tokens"]
+    sequence_ids: Int[Tensor, " tokens"]
+    positions: Int[Tensor, " tokens"]
     tiles: VisibleBlocks
     bias: Float[Tensor, "heads longest longest"]
     sees: Int[Tensor, " tokens"] | None = None

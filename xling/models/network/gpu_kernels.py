@@ -39,20 +39,20 @@ def _cross_entropy(
         total = total * tl.exp(largest - higher) + tl.sum(tl.exp(score - higher))
         largest = higher
     normaliser = largest + tl.log(total)
-    wanted = tl.load(target + row)
-    own = tl.load(base + wanted).to(tl.float32) + tl.load(bias + wanted).to(tl.float32)
+    target_id = tl.load(target + row)
+    own = tl.load(base + target_id).to(tl.float32) + tl.load(bias + target_id).to(tl.float32)
     tl.store(losses + row, normaliser - own)
     if smooth:
         tl.store(sums + row, added - vocab * normaliser)
     if gradients:
-        others = smoothing / (vocab - 1)
+        other_share = smoothing / (vocab - 1)
         for start in range(0, vocab, block):
             at = start + columns
             inside = at < vocab
             score = tl.load(base + at, inside, other=0.0).to(tl.float32)
             score += tl.load(bias + at, inside, other=0.0).to(tl.float32)
-            gradient = tl.exp(score - normaliser) - others
-            gradient = tl.where(at == wanted, gradient - 1 + smoothing + others, gradient)
+            gradient = tl.exp(score - normaliser) - other_share
+            gradient = tl.where(at == target_id, gradient - 1 + smoothing + other_share, gradient)
             tl.store(base + at, gradient, inside)
 
 

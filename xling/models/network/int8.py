@@ -80,15 +80,15 @@ class Int8Embedding(nn.Module):
 def quantise(model: nn.Module) -> nn.Module:
     """Convert ``model`` in place to float32 with int8 linear layers and embeddings; for inference only."""
     model.float().eval().requires_grad_(False)
-    for name, part in model.named_children():
+    for name, module in model.named_children():
         if (
-            isinstance(part, nn.Linear) and part.in_features > 1
+            isinstance(module, nn.Linear) and module.in_features > 1
         ):  # torch 2.13 gives wrong products for a single one
-            setattr(model, name, Int8Linear(part))
-        elif isinstance(part, nn.Embedding):
-            setattr(model, name, Int8Embedding(part))
+            setattr(model, name, Int8Linear(module))
+        elif isinstance(module, nn.Embedding):
+            setattr(model, name, Int8Embedding(module))
         else:
-            quantise(part)
+            quantise(module)
     return model
 
 

@@ -92,26 +92,30 @@ class DecoderLayer(Layer):
     def forward(  # type: ignore[override]
         self,
         x: Float[Tensor, "tokens dim"],
-        to_self: Callable[[Float[Tensor, "tokens 3 heads head_dim"]], Float[Tensor, "tokens inner"]],
-        to_source: Callable[[Float[Tensor, "tokens heads head_dim"]], Float[Tensor, "tokens inner"]],
+        attend_self: Callable[[Float[Tensor, "tokens 3 heads head_dim"]], Float[Tensor, "tokens inner"]],
+        attend_source: Callable[[Float[Tensor, "tokens heads head_dim"]], Float[Tensor, "tokens inner"]],
     ) -> Float[Tensor, "tokens dim"]:
         """Apply one decoder layer, (M, D) -> (M, D).
 
         Args:
             x: the states of the layer below.
-            to_self: maps queries, keys and values (M, 3, H, C) to the attention output over the past, (M, D).
-            to_source: maps queries (M, H, C) to the attention output over the source, (M, D).
+            attend_self: maps queries, keys and values (M, 3, H, C) to the attention output over the past, (M, D).
+            attend_source: maps queries (M, H, C) to the attention output over the source, (M, D).
         """
-        if self.compiled and isinstance(to_self, SelfAttention) and isinstance(to_source, SourceAttention):
-            attentions = to_self.how, to_source.how
+        if (
+            self.compiled
+            and isinstance(attend_self, SelfAttention)
+            and isinstance(attend_source, SourceAttention)
+        ):
+            attentions = attend_self.attention, attend_source.attention
             compiled_attentions = [how.for_compiled(x, self.width) for how in attentions]
             drop_causal_windows = [(how.drop, how.causal, how.window) for how in attentions]
-            compiled: Tensor = _compiled_decoder_layer()(
-                self, x, to_source.memory, *compiled_attentions, *drop_causal_windows
+            compiled: Tensor = _compiled_layer()(
+                self, x, attend_source.memory, *compiled_attentions, *drop_causal_windows
             )
             return compiled
-        x, query = _after_self_attention(self, x, to_self(projections(self, x)))
-        return _after_cross_attention(self, x, to_source(query))
+        x, query = _after_self_attention(self, x, attend_self(projections(self, x)))
+        return _after_cross_attention(self, x, attend_source(query))
 
     def memory(
         self, states: Float[Tensor, "tokens dim"]
@@ -141,24 +145,24 @@ def _after_cross_attention(layer: DecoderLayer, x: Tensor, attended: Tensor) -> 
 class SelfAttention(NamedTuple):
     """Attention of packed targets over their past."""
 
-    how: Attention
+    attention: Attention
 
     def __call__(self, qkv: Float[Tensor, "tokens 3 heads size"]) -> Float[Tensor, "tokens inner"]:
         """Map queries, keys and values (M, 3, H, C) to the attention output (M, H * C)."""
         query, key, value = qkv.unbind(1)
-        return attend(query, key, value, self.how)
+        return attend(query, key, value, self.attention)
 
 
 class SourceAttention(NamedTuple):
     """Attention of packed targets over the states of packed sources, ``memory`` (N, D)."""
 
-    how: Attention
+    attention: Attention
     layer: DecoderLayer
     memory: Float[Tensor, "sources dim"]
 
     def __call__(self, query: Float[Tensor, "tokens heads size"]) -> Float[Tensor, "tokens inner"]:
         """Map queries (M, H, C) to the attention output (M, H * C)."""
-        return attend(query, *self.layer.memory(self.memory), self.how)
+        return attend(query, *self.layer.memory(self.memory), self.attention)
 
 
 def run_decoder_layer(
@@ -170,7 +174,7 @@ def run_decoder_layer(
     self_drop_causal_window: tuple[float, bool, int],
     source_drop_causal_window: tuple[float, bool, int],
 ) -> Float[Tensor, "tokens dim"]:
-    """Map (M, D) -> (M, D) as ``layer`` does; the attentions as for `xling.models.network.attention.attend_compiled`."""
+    """Map (M, D) -> (M, D) as ``layer`` does; see `xling.models.network.attention.attend_compiled`."""
     query, key, value = projections(layer, x).unbind(1)
     x, query = _after_self_attention(
         layer, x, attend_compiled(query, key, value, self_attention, self_drop_causal_window)
@@ -181,7 +185,7 @@ def run_decoder_layer(
 
 
 @cache
-def _compiled_decoder_layer() -> Callable[..., Any]:
+def _compiled_layer() -> Callable[..., Any]:
     """Return `run_decoder_layer`, compiled for any number of tokens and sequences."""
     return encoder.compile_function(run_decoder_layer)
 

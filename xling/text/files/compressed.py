@@ -139,16 +139,16 @@ def read_whole_chunks(path: Path) -> Iterator[bytes]:
 
 def read_whole_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of ``path`` without line feeds; raises what `read_whole_chunks` raises."""
-    rest = b""
+    pending = b""
     for chunk in read_whole_chunks(path):
         first_line, *later_lines = chunk.split(b"\n")
-        rest += first_line
+        pending += first_line
         if later_lines:
-            yield rest
+            yield pending
             yield from later_lines[:-1]
-            rest = later_lines[-1]
-    if rest:
-        yield rest
+            pending = later_lines[-1]
+    if pending:
+        yield pending
 
 
 def read_lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[bytes]:

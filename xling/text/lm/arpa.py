@@ -25,11 +25,11 @@ def write_arpa(path: Path, vocabulary: list[str], orders: list[NgramTable], mode
     words = pl.Series(vocabulary, dtype=pl.String)
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as handle:
-        sizes = "".join(f"ngram {n}={int(e.kept.sum())}\n" for n, e in enumerate(model, start=1))
+        sizes = "".join(f"ngram {n}={int(e.is_kept.sum())}\n" for n, e in enumerate(model, start=1))
         handle.write(f"\\data\\\n{sizes}".encode())
         for n, estimates in enumerate(model, start=1):
             handle.write(f"\n\\{n}-grams:\n".encode())
-            kept_rows = np.flatnonzero(estimates.kept)
+            kept_rows = np.flatnonzero(estimates.is_kept)
             for start in range(0, len(kept_rows), _ROWS_PER_WRITE):
                 rows = kept_rows[start : start + _ROWS_PER_WRITE]
                 columns = {

@@ -24,7 +24,7 @@ from xling.text.lm.ngrams import BOS_ID, UNK_ID, NgramTable
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
 
-Floats = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 FALLBACK_DISCOUNTS = (
     0.5,
@@ -38,12 +38,12 @@ class Estimates:
     """Estimates of one order: probabilities (not logarithms), and backoff weights of contexts.
 
     Args:
-        kept: which n-grams of the `Order` are in the model, ``(num,)``.
+        is_kept: which n-grams of the `Order` are in the model, ``(num,)``.
         probability: interpolated probability, ``(num,)``.
         backoff: weight of the order below after this context, ``(num,)``; 1 if nothing follows.
     """
 
-    kept: Bool[np.ndarray, " ngrams"]
+    is_kept: Bool[np.ndarray, " ngrams"]
     probability: Float64[np.ndarray, " ngrams"]
     backoff: Float64[np.ndarray, " ngrams"]
 

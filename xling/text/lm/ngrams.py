@@ -78,16 +78,18 @@ def count_ngrams(tokens: UInt32[np.ndarray, " tokens"], num_words: int, max_orde
     counts = np.bincount(token_ids, minlength=num_words)
     orders = [NgramTable(no_index, all_words, no_index, counts, all_words == BOS_ID)]
     ngram_ids = token_ids  # index of the n-gram of the order below that starts at each place
-    places = np.arange(len(token_ids))  # places where an n-gram starts
+    start_places = np.arange(len(token_ids))  # places where an n-gram starts
     for _ in range(2, max_order + 1):
         # Extend the n-grams that do not end with the line.
         n = len(orders)
-        places = places[token_ids[places + n - 1] != EOS_ID]
-        key = (ngram_ids[places].astype(np.uint64) << np.uint64(32)) | token_ids[places + n].astype(np.uint64)
+        start_places = start_places[token_ids[start_places + n - 1] != EOS_ID]
+        key = (ngram_ids[start_places].astype(np.uint64) << np.uint64(32)) | token_ids[
+            start_places + n
+        ].astype(np.uint64)
         unique, first_indices, inverse, count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
         )
-        first_places = places[first_indices]
+        first_places = start_places[first_indices]
         prefix = (unique >> np.uint64(32)).astype(np.int64)
         word = (unique & np.uint64(0xFFFFFFFF)).astype(np.int64)
         orders.append(
@@ -100,5 +102,5 @@ def count_ngrams(tokens: UInt32[np.ndarray, " tokens"], num_words: int, max_orde
             )
         )
         ngram_ids = np.zeros(len(token_ids), dtype=np.int64)
-        ngram_ids[places] = inverse
+        ngram_ids[start_places] = inverse
     return orders

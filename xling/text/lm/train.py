@@ -135,7 +135,7 @@ def train_builtin(lines: Iterable[str], out: Path, order: int, prune: tuple[int,
     model = estimate(orders, prune)
     write_arpa(out, vocabulary, orders, model)
     counts = {"tokens": len(tokens)}
-    return counts | {f"{n}-grams": int(e.kept.sum()) for n, e in enumerate(model, start=1)}
+    return counts | {f"{n}-grams": int(e.is_kept.sum()) for n, e in enumerate(model, start=1)}
 
 
 def _write_normalized(texts: Iterable[str], path: Path, max_chars: int) -> tuple[int, int]:

@@ -68,14 +68,17 @@ def expand_elided_words(switched: SwitchedSentence, base: str) -> SwitchedSenten
 
 
 def render_text(
-    switched: SwitchedSentence, text: str, spans: Sequence[tuple[int, int]], spaced_langs: Collection[str]
+    switched: SwitchedSentence,
+    text: str,
+    word_spans: Sequence[tuple[int, int]],
+    spaced_langs: Collection[str],
 ) -> str:
     """Format the sentence as text, keeping the old spaces around and between unchanged words.
 
     Args:
-        switched: made from the words at ``spans``.
+        switched: made from the words at ``word_spans``.
         text: the old sentence.
-        spans: (start, end) of its words in code points.
+        word_spans: (start, end) of its words in code points.
         spaced_langs: languages that put spaces between words.
     """
     pieces: list[str] = []
@@ -85,8 +88,12 @@ def render_text(
         if origin == previous_origin:
             gap = " " if lang in spaced_langs and word[0].isalnum() and pieces[-1][-1] not in "'’" else ""
         else:
-            gap = text[spans[previous_origin[1] - 1][1] : spans[origin[0]][0]] if previous_origin else ""
-            old_text = text[spans[origin[0]][0] : spans[origin[1] - 1][1]]
+            gap = (
+                text[word_spans[previous_origin[1] - 1][1] : word_spans[origin[0]][0]]
+                if previous_origin
+                else ""
+            )
+            old_text = text[word_spans[origin[0]][0] : word_spans[origin[1] - 1][1]]
             if not gap and (word != old_text or left_is_new) and _would_join(pieces, word):
                 gap = " "
             left_is_new = word != old_text

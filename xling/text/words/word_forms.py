@@ -64,10 +64,10 @@ def copy_capitals(translation: str, word: str, lang: str = "", base: str = "") -
     return upper_case(translation[:size], lang) + translation[size:]
 
 
-def split_elided(text: str, spans: Iterable[tuple[int, int]], lang: str) -> Iterator[tuple[int, int]]:
-    """The ``spans`` of words, (start, end) in code points, with elided words apart: ``d'`` and ``eau``."""
+def split_elided(text: str, word_spans: Iterable[tuple[int, int]], lang: str) -> Iterator[tuple[int, int]]:
+    """The ``word_spans`` of words, (start, end) in code points, with elided words apart: ``d'`` and ``eau``."""
     elided = ELIDED.get(lang)
-    for start, end in spans:
+    for start, end in word_spans:
         apostrophe = (
             next((i for i in range(start + 1, end - 1) if text[i] in APOSTROPHES), -1) if elided else -1
         )
@@ -138,6 +138,6 @@ def _stem_cuts(word: str) -> Iterator[tuple[str, str]]:
         yield word[:size], word[size:]
 
 
-def _differ_at_start(ending: str, other: str) -> bool:
+def _differ_at_start(ending: str, other_ending: str) -> bool:
     """Whether two endings begin with different letters, so that their stem is as long as it can be."""
-    return ending[:1] != other[:1]
+    return ending[:1] != other_ending[:1]

@@ -57,7 +57,7 @@ def _encode_span(processor: Any, row: LabelledRow, label: Any, max_length: int) 
     encoded = processor.encode(context, return_type="offset_mapping")
     tokens = [UNK if piece == 0 else piece + 1 for piece in encoded["ids"]]
     offsets = np.array(encoded["offsets"], dtype=np.int64).reshape(-1, 2)
-    first, last = _answer_tokens(label, offsets)
+    first_piece, last_piece = _answer_tokens(label, offsets)
     max_passage_pieces = max_length - 4 - len(question)
     windows = []
     for start in range(
@@ -66,8 +66,8 @@ def _encode_span(processor: Any, row: LabelledRow, label: Any, max_length: int) 
         passage_part = tokens[start : start + max_passage_pieces]
         target = np.full(len(passage_part) + 1, -1 if label is None else 0)
         if label is not None:
-            has_answer = start <= first and last < start + len(passage_part)
-            for bit, token in ((1, first), (2, last)):
+            has_answer = start <= first_piece and last_piece < start + len(passage_part)
+            for bit, token in ((1, first_piece), (2, last_piece)):
                 target[token - start + 1 if has_answer else 0] |= bit
         chosen = [0, *range(len(question) + 3, len(question) + 3 + len(passage_part))]
         window = make_example([BOS, *question, EOS, EOS, *passage_part, EOS], chosen, target.tolist())

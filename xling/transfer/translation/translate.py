@@ -152,13 +152,13 @@ def split_points(piece_texts: Sequence[str], max_pieces: int) -> Iterator[tuple[
     begin = 0
     while len(piece_texts) - begin > max_pieces:
         earliest, latest = begin + max_pieces // 2, begin + max_pieces
-        ends = [
+        sentence_ends = [
             i
             for i in range(earliest, latest)
             if piece_texts[i][-1:] in SENTENCE_ENDS and _starts_word(piece_texts, i + 1)
         ]
-        starts = [i for i in range(earliest + 1, latest + 1) if _starts_word(piece_texts, i)]
-        end = ends[-1] + 1 if ends else starts[-1] if starts else latest
+        word_starts = [i for i in range(earliest + 1, latest + 1) if _starts_word(piece_texts, i)]
+        end = sentence_ends[-1] + 1 if sentence_ends else word_starts[-1] if word_starts else latest
         yield begin, end
         begin = end
     if begin < len(piece_texts):
