@@ -249,7 +249,7 @@ def test_a_sketch_finds_names_and_numbers_that_nothing_was_learned_of() -> None:
     assert not a[:, :4].any()
     assert torch.allclose(a.norm(dim=1), torch.tensor(0.5))
     assert ((a @ b.T).argmax(1) == torch.arange(3)).all()
-    assert encoder.words(["merkel"]).shape == (1, 4)
+    assert encoder.word_vectors(["merkel"]).shape == (1, 4)
 
 
 def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:

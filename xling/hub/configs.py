@@ -151,13 +151,13 @@ def check_weights(config: Mapping[str, Any], shapes: TensorShapes, folder: Path)
     for side, names in LAYER_SETTINGS.items():
         expected_layers = next((config[name] for name in names if isinstance(config.get(name), int)), 0)
         if expected_layers and (found_layers := num_layers[side]) and found_layers != expected_layers:
-            found = (
+            finding = (
                 f"no {side}.layers.{found_layers}"
                 if found_layers < expected_layers
                 else f"{found_layers} layers in its {side}"
             )
             raise UserError(
-                f"{folder} has {found}",
+                f"{folder} has {finding}",
                 f"{expected_layers} layers, as its configuration says",
                 "copy weights and configuration of one model",
             )

@@ -226,13 +226,13 @@ def check_same_pieces(listed_pieces: list[str], pieces: list[str], path: Path) -
     first_difference = next(
         (i for i, (a, b) in enumerate(zip(listed_pieces, pieces, strict=False)) if a != b), -1
     )
-    found = (
+    finding = (
         f"piece {first_difference} is {listed_pieces[first_difference]!r}"
         if first_difference >= 0
         else f"it has {len(listed_pieces)} pieces"
     )
     raise UserError(
-        f"{path} and {path.parent}'s SentencePiece model differ: {found}",
+        f"{path} and {path.parent}'s SentencePiece model differ: {finding}",
         repr(pieces[first_difference]) if first_difference >= 0 else f"{len(pieces)}",
         "give the files of one model",
     )

@@ -318,9 +318,9 @@ def _build_model(
         )
     for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
         if layers and (present := layouts.count_layers(weights, side)) != layers:
-            found = f"no {side}.layers.{present}" if present < layers else f"{present} layers in its {side}"
+            finding = f"no {side}.layers.{present}" if present < layers else f"{present} layers in its {side}"
             raise UserError(
-                f"{model_name} has {found}",
+                f"{model_name} has {finding}",
                 f"{layers} layers, as its configuration says",
                 "copy weights and configuration of one model",
             )

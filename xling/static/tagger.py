@@ -73,7 +73,8 @@ def _shape_features(word: str, position: int, num_words: int, capital_share: flo
         any(map(str.isdigit, word)), word.isdigit(), category[0] == "P", category[0] == "S",
         position == 0, position == 1, position == num_words - 1, num_words < 6,
         len(word) == 1, len(word) == 2, len(word) == 3, len(word) > 7,
-        "-" in word[1:], "." in word, word == ".", initial in _SENTENCE_ENDS, initial in _COMMAS, initial in _QUOTE_MARKS,
+        "-" in word[1:], "." in word, word == ".", initial in _SENTENCE_ENDS,
+        initial in _COMMAS, initial in _QUOTE_MARKS,
         initial in "([{", initial in "-–—*", any(map(str.isupper, word[1:])), capital_share > 0.6, capital_share < 0.02,
         "'" in word[1:] or "’" in word[1:], is_unspaced(word) if word else False, "@" in word or "/" in word,
     ]  # fmt: skip

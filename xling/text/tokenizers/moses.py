@@ -84,9 +84,9 @@ def find_offsets(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
         begin, end = -1, last_end
         for letter in _fold(name.removesuffix(WORD_END)):
             lookahead = range(end, min(end + _MAX_LOOKAHEAD, len(text)))
-            found = next((i for i in lookahead if letter in folded_letters[i]), None)
-            if found is not None:
-                begin, end = found if begin < 0 else begin, found + 1
+            match_index = next((i for i in lookahead if letter in folded_letters[i]), None)
+            if match_index is not None:
+                begin, end = match_index if begin < 0 else begin, match_index + 1
         while begin >= 0 and end < len(text) and unicodedata.category(text[end]) == "Mn":
             end += 1
         ranges.append((begin if begin >= 0 else end, end))

@@ -83,17 +83,17 @@ def word_features(token: str) -> list[str]:
         return sorted(token[:end] for end in range(2, len(token) + 1))
     hangul = "가" <= token[0] <= "힣"
     sizes = range(1, 4) if hangul else range(MIN_GRAM, MAX_GRAM + 1)
-    found = {f"W{token}", *_character_ngrams(token, sizes)}
+    word_parts = {f"W{token}", *_character_ngrams(token, sizes)}
     if token.isdecimal():
         number = _western_digits(token)
         return sorted({f"W{number}", *_character_ngrams(number, sizes)})
     if token[0].isalpha():
         roman = romanise(token)
         if roman and roman != token:
-            found |= {f"W{roman}", *_character_ngrams(roman, ROMAN_GRAM_SIZES)}
+            word_parts |= {f"W{roman}", *_character_ngrams(roman, ROMAN_GRAM_SIZES)}
         if len(consonants := consonants_of(roman)) >= MIN_CONSONANTS:
-            found.add(f"S{consonants}")
-    return sorted(found)
+            word_parts.add(f"S{consonants}")
+    return sorted(word_parts)
 
 
 def hash_features(token: str) -> UInt32[np.ndarray, " features"]:

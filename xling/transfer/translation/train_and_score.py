@@ -32,7 +32,7 @@ class TranslationStage(Generic[TranslationConfig]):
         scores: computes ``scores.json`` for the model in a folder on its test sets; translations go into the
             other folder.
         report: formats the scores in lines.
-        watch: called at every validation, see `xling.training.train.run_stage`; None for no call.
+        watch: called at every validation, see `xling.training.train.run`; None for no call.
     """
 
     name: str
