@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 CONFIG_FILE, WEIGHTS_FILE = "static.json", "static.safetensors"
-MIN_STORED_REDUCTION = 0.1
+MIN_WEIGHT_REDUCTION = 0.1
 """Words whose weight is lower than 1 by more than this are stored with the model."""
 
 

@@ -27,7 +27,7 @@ from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.config import to_dict
-from xling.static.encoder_files import MIN_STORED_REDUCTION, load_encoder, random_table, save_encoder
+from xling.static.encoder_files import MIN_WEIGHT_REDUCTION, load_encoder, random_table, save_encoder
 from xling.static.latent import latent_table
 from xling.static.settings import StaticTraining
 from xling.static.vectors import StaticEncoder, unit_length, word_hash
@@ -240,7 +240,7 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
         )
         trainer = Trainer(cfg, hashes, hash_ends, weights, table)
         publication.counts |= _train(cfg, trainer, batch_sampler)
-        frequent_words = np.flatnonzero(weights < 1 - MIN_STORED_REDUCTION)
+        frequent_words = np.flatnonzero(weights < 1 - MIN_WEIGHT_REDUCTION)
         words = read_words(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent_words}
         save_encoder(StaticEncoder(cfg.model, trainer.table, share), publication.path)

@@ -126,7 +126,7 @@ def _map_code_points(code_points: CodePoints, table: _CodePointTable) -> bytes:
 @functools.cache
 def _dedup_table() -> _CodePointTable:
     """Build the table of `for_dedup`; a newline is kept."""
-    table = _with_lower_case(_digits_and_controls())
+    table = _with_lower_case(_digit_and_control_table())
     table[[ord(mark) for mark in PUNCTUATION if not mark.isdecimal()]] = 0
     table[ord("\n")] = ord("\n")
     return _make_table(table)
@@ -142,7 +142,7 @@ def _with_lower_case(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return table
 
 
-def _digits_and_controls() -> NDArray[np.uint32]:
+def _digit_and_control_table() -> NDArray[np.uint32]:
     """Build the table that maps decimal digits of every script to 0, deletes controls and keeps the rest."""
     table = np.arange(sys.maxunicode + 1, dtype=np.uint32)
     table[[p for p in range(_TABLE_END) if unicodedata.category(chr(p)) == "Nd"]] = ord("0")
@@ -153,7 +153,7 @@ def _digits_and_controls() -> NDArray[np.uint32]:
 @functools.cache
 def _lm_table() -> _CodePointTable:
     """Build the table of `for_lm` after lower-casing: digits, controls, and marks that become one character."""
-    table = _digits_and_controls()
+    table = _digit_and_control_table()
     for mark, plain in PUNCTUATION.items():
         if len(plain) == 1 and not mark.isdecimal():
             table[ord(mark)] = ord(plain)

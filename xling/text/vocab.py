@@ -82,19 +82,19 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve_files(paths)]
     if published := manifest.up_to_date(out, "vocab", cfg, inputs):
         return published
-    chars, num_lines = {}, {}
+    num_chars, num_lines = {}, {}
     for lang, paths in cfg.corpora.items():
         sizes = [len(line) for doc in corpus_reader.read_documents(paths) for line in doc]
-        chars[lang], num_lines[lang] = sum(sizes), len(sizes)
+        num_chars[lang], num_lines[lang] = sum(sizes), len(sizes)
         if not sizes:
             raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
-    shares = alpha_shares(chars, cfg.alpha)
+    shares = alpha_shares(num_chars, cfg.alpha)
     with manifest.publish(out, "vocab", cfg, inputs) as publication:
-        _train(cfg, publication.path, _sample_lines(cfg, shares, chars, num_lines))
+        _train(cfg, publication.path, _sample_lines(cfg, shares, num_chars, num_lines))
         _round_scores(publication.path)
         _write_dictionary(publication.path)
         publication.counts |= {
-            "chars": chars,
+            "chars": num_chars,
             "shares": {lang: round(share, 4) for lang, share in shares.items()},
             "vocab_digest": vocab_digest(publication.path),
         }
@@ -102,13 +102,13 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
 
 
 def _sample_lines(
-    cfg: VocabConfig, shares: dict[str, float], chars: dict[str, int], num_lines: dict[str, int]
+    cfg: VocabConfig, shares: dict[str, float], num_chars: dict[str, int], num_lines: dict[str, int]
 ) -> Iterator[str]:
     """Yield lines of every language, each 0, 1 or more times, so that the shares of characters hold."""
-    mean_chars = sum(chars.values()) / sum(num_lines.values())
-    budget_chars = min(sum(chars.values()), cfg.num_sentences * mean_chars)
+    mean_chars = sum(num_chars.values()) / sum(num_lines.values())
+    budget_chars = min(sum(num_chars.values()), cfg.num_sentences * mean_chars)
     for lang, paths in cfg.corpora.items():
-        copies_per_line = shares[lang] * budget_chars / chars[lang]
+        copies_per_line = shares[lang] * budget_chars / num_chars[lang]
         generator = rng(cfg.seed, "vocab", lang)
         for doc in corpus_reader.read_documents(paths):
             for line in doc:

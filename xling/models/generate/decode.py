@@ -327,15 +327,15 @@ class _BeamSearch:
         """Run one decoder layer, (S * W, D) -> (S * W, D)."""
         num = len(self.sources)
 
-        def to_self(qkv: Float[Tensor, "rows 3 heads size"]) -> Float[Tensor, "rows dim"]:
+        def attend_self(qkv: Float[Tensor, "rows 3 heads size"]) -> Float[Tensor, "rows dim"]:
             rows = qkv.unflatten(0, (num, -1))  # (S, W, 3, H, C)
             keys_values = cache.append(slots, rows[:, :, 1:].permute(1, 2, 0, 3, 4))
             return _attend(rows[:, :, 0], keys_values, bias).to(x.dtype)
 
-        def to_source(query: Float[Tensor, "rows heads size"]) -> Float[Tensor, "rows dim"]:
+        def attend_source(query: Float[Tensor, "rows heads size"]) -> Float[Tensor, "rows dim"]:
             return _attend(query.unflatten(0, (num, -1)), cache.source, self.source_bias).to(x.dtype)
 
-        out: Tensor = layer(x, to_self, to_source)
+        out: Tensor = layer(x, attend_self, attend_source)
         return out
 
     def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -111,13 +111,13 @@ def attend_flex(
     causal: bool,
 ) -> Float[Tensor, " tokens heads*head_dim"]:
     """Compute attention of each sequence to itself, (N, H, C) -> (N, H * C)."""
-    numbers, places, tiles, bias, sees, shows = documents
+    sequence_ids, positions, visible_blocks, bias, sees, shows = documents
 
     def _score(score: Tensor, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        return score + bias[head, places[row], places[column]]
+        return score + bias[head, positions[row], positions[column]]
 
     def _visible(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        is_visible = numbers[row] == numbers[column]
+        is_visible = sequence_ids[row] == sequence_ids[column]
         if causal:
             is_visible = is_visible & (row >= column)
         if sees is not None and shows is not None:
@@ -125,7 +125,9 @@ def attend_flex(
         return is_visible
 
     lengths = (query.shape[0], key.shape[0])
-    blocks = BlockMask.from_kv_blocks(*tiles, BLOCK_SIZE=BLOCK_SIZE, mask_mod=_visible, seq_lengths=lengths)
+    blocks = BlockMask.from_kv_blocks(
+        *visible_blocks, BLOCK_SIZE=BLOCK_SIZE, mask_mod=_visible, seq_lengths=lengths
+    )
     # Contiguous: torch 2.13 generates wrong code for views on a CPU.
     q, k, v = (x.transpose(0, 1)[None].contiguous() for x in (query, key, value))
     attended = flex_attention(q, k, v, score_mod=_score, block_mask=blocks)

@@ -335,7 +335,7 @@ class _ZstdFrame:
     """One zstd frame with the interface of the standard library's decompressors."""
 
     # The library cannot limit its output. 256 input bytes are at most 85 blocks of 128 kB.
-    _STEP = 256
+    _INPUT_STEP_BYTES = 256
 
     def __init__(self) -> None:
         self._frame = zstandard.ZstdDecompressor(max_window_size=_MEMORY_BYTES).decompressobj()
@@ -346,9 +346,9 @@ class _ZstdFrame:
         output: list[bytes] = []
         offset = num_made = 0
         while offset < len(data) and num_made < size and not self._frame.eof:
-            output.append(self._frame.decompress(data[offset : offset + self._STEP]))
+            output.append(self._frame.decompress(data[offset : offset + self._INPUT_STEP_BYTES]))
             num_made += len(output[-1])
-            offset += self._STEP
+            offset += self._INPUT_STEP_BYTES
         self.unconsumed_tail = data[offset:]
         return b"".join(output)
 
