@@ -73,7 +73,7 @@ def split_files(data: Path) -> Iterator[tuple[str, str, list[str], list[str]]]:
     for pattern in ("mono/cv.*.gz", "mono/voa.*.gz", "seed/*.gz", "bible*/*.tsv.gz", "udhr/*.txt"):
         for path in sorted(data.glob(pattern)):
             name = path.name.removeprefix("cv.").removeprefix("voa.").partition(".")[0]
-            lines = [line.rpartition("\t")[2] for line in corpus_reader.lines(path) if line.strip()]
+            lines = [line.rpartition("\t")[2] for line in corpus_reader.read_lines(path) if line.strip()]
             if not (code := code_of(name)):
                 continue
             unseen = lines[::5] if path.parent.name == "udhr" else []
@@ -135,14 +135,14 @@ def unseen_sets(data: Path) -> Iterator[tuple[str, str, list[str]]]:
             path.name.partition("_")[0] in ("sk", "hr", "sr", "nob", "da", "sv", "pt")
             and "train" not in path.name
         ):
-            text = "\n".join(corpus_reader.lines(path))
+            text = "\n".join(corpus_reader.read_lines(path))
             sentences = [" ".join(re.findall(r"^\S+", part, re.MULTILINE)) for part in text.split("\n\n")]
             yield "Universal NER", languages.get(path.name.partition("_")[0]).code, sentences
     for path in sorted(data.glob("mafand/*.dev.*")):
         if (code := code_of(path.name.removesuffix(".gz").rpartition(".")[2])) not in ("", "en", "fr"):
-            yield "MAFAND", code, list(corpus_reader.lines(path))
+            yield "MAFAND", code, list(corpus_reader.read_lines(path))
     stories: dict[str, list[str]] = {}
-    for line in corpus_reader.lines(data / "stories" / "asp.tsv"):
+    for line in corpus_reader.read_lines(data / "stories" / "asp.tsv"):
         _, lang, _, text = line.split("\t", 3)
         stories.setdefault(lang, []).append(text)
     yield from (("stories", code_of(lang), lines) for lang, lines in stories.items() if code_of(lang))

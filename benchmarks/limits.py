@@ -58,14 +58,14 @@ def texts_of(data: Path) -> Texts:
             name = name.rpartition(".")[2] if folder == "mafand" else name.partition(".")[0]
             if not (code := "sq" if name == ALBANIAN else code_of(name)):
                 continue
-            lines = [line.rpartition("\t")[2] for line in corpus_reader.lines(path) if line.strip()]
+            lines = [line.rpartition("\t")[2] for line in corpus_reader.read_lines(path) if line.strip()]
             lines = lines[-TESTAMENT:] if folder.startswith("bible") else lines
             size = DECLARATION_LINES if folder == "udhr" else LINES
             chunks[code, folder] += [
                 normalize("NFC", "\n".join(lines[i : i + size])) for i in range(0, len(lines), size)
             ]
     stories: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for line in corpus_reader.lines(data / "stories" / "asp.tsv"):
+    for line in corpus_reader.read_lines(data / "stories" / "asp.tsv"):
         story, lang, _, text = line.split("\t", 3)
         stories[code_of(lang), story].append(text)
     for (lang, _), pages in stories.items():

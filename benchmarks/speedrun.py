@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xling.core.commands import pipeline
 from xling.core.commands.parallel_steps import run_steps
-from xling.core.commands.pipeline import RECIPES
+from xling.core.commands.pipeline import RECIPES_FOLDER
 from xling.core.errors import UserError
 from xling.eval.rows.suite import data_folder, suites
 from xling.eval.scores.score_file import Score, read_scores
@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
     out = Path(given["out"])
     if out.exists():
         raise UserError(f"out={out} is there already", "a new folder: the clock counts every step")
-    steps = pipeline.read(RECIPES / "hour.yaml", [f"{key}={value}" for key, value in given.items()])
+    steps = pipeline.read(RECIPES_FOLDER / "hour.yaml", [f"{key}={value}" for key, value in given.items()])
     start = time.monotonic()
     configs = {name: steps.settings(name) for name in steps.steps}
     for _ in run_steps(steps, configs, steps.steps_at_once):

@@ -29,7 +29,7 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.text import vocab as vocabulary
 from xling.text.files import corpus_reader
-from xling.text.files.shards import EOS, ShardWriter, encode
+from xling.text.files.shards import EOS, ShardWriter, encode_lines
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     for lang in [*cfg.corpora, *(side for pair in (*cfg.pairs, *cfg.switched) for side in split_pair(pair))]:
         languages.get(lang)
     out, vocab_dir = Path(cfg.out), Path(cfg.vocab)
-    mono = {lang: corpus_reader.resolve(paths) for lang, paths in cfg.corpora.items()}
+    mono = {lang: corpus_reader.resolve_files(paths) for lang, paths in cfg.corpora.items()}
     para = {
         pair: _aligned_files(paths, [f"train.{side}" for side in split_pair(pair)])
         for pair, paths in cfg.pairs.items()
@@ -87,9 +87,9 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     inputs = [vocab_dir, *(p for files in [*mono.values(), *para.values(), *mixed.values()] for p in files)]
     if done := manifest.up_to_date(out, "binarize", cfg, inputs):
         return done
-    processor = vocabulary.load(vocab_dir)
+    processor = vocabulary.load_processor(vocab_dir)
     with manifest.publish(out, "binarize", cfg, inputs) as publication:
-        vocabulary.copy(vocab_dir, publication.path)
+        vocabulary.copy_vocabulary(vocab_dir, publication.path)
         publication.counts["vocab_digest"] = vocabulary.vocab_digest(vocab_dir)
         for lang, paths in cfg.corpora.items():
             publication.counts[lang] = _binarize_language(
@@ -107,15 +107,15 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
 def _aligned_files(paths: tuple[str, ...], names: list[str]) -> list[Path]:
     """Return the given files, or those of these names in a directory."""
     if len(paths) == 1 and Path(paths[0]).is_dir():
-        return corpus_reader.resolve([str(Path(paths[0]) / name) for name in names])
-    return corpus_reader.resolve(paths)
+        return corpus_reader.resolve_files([str(Path(paths[0]) / name) for name in names])
+    return corpus_reader.resolve_files(paths)
 
 
 def _binarize_language(
     cfg: BinarizeConfig, processor: Any, lang: str, paths: Iterable[str], out: Path
 ) -> dict[str, Any]:
     paths = list(paths)
-    total = sum(1 for _ in corpus_reader.documents(paths))
+    total = sum(1 for _ in corpus_reader.read_documents(paths))
     if total == 0:
         raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
     chosen = _held_out(total, cfg, lang)
@@ -124,9 +124,9 @@ def _binarize_language(
     boundary = np.array([EOS], dtype=np.int32)
     with Progress(f"binarize {lang}", total, "docs") as progress, ExitStack() as stack:
         writers = {s: stack.enter_context(ShardWriter(out / s, size)) for s in ("train", "valid")}
-        for index, doc in enumerate(corpus_reader.documents(paths)):
+        for index, doc in enumerate(corpus_reader.read_documents(paths)):
             writer = writers["valid" if index in chosen else "train"]
-            for item in encode(processor, doc):
+            for item in encode_lines(processor, doc):
                 writer.add(item)
             writer.add(boundary)
             progress.update()
@@ -141,7 +141,7 @@ def _binarize_pair(
         raise UserError(
             f"pair {pair}: {len(files)} files", f"two files, {sides[0]} first", f"pairs.{pair}=SRC,TGT"
         )
-    total = sum(1 for _ in corpus_reader.lines(files[0]))
+    total = sum(1 for _ in corpus_reader.read_lines(files[0]))
     chosen = _held_out(total, cfg, pair)
     out.mkdir()
     size = processor.get_piece_size()
@@ -161,7 +161,7 @@ def _binarize_pair(
                 if num_taken == cfg.max_pairs > 0:
                     continue
                 num_taken += 1
-            for side, item in zip(sides, encode(processor, list(pair_of_lines)), strict=True):
+            for side, item in zip(sides, encode_lines(processor, list(pair_of_lines)), strict=True):
                 writers[split, side].add(item)
         counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}
     return counts | {"dropped_empty": num_empty}
@@ -177,7 +177,7 @@ def _binarize_switched(
             f"switched.{pair}=SENTENCES,LANGUAGES",
         )
     sides = {lang: index for index, lang in enumerate(split_pair(pair))}
-    total = sum(1 for _ in corpus_reader.lines(files[0]))
+    total = sum(1 for _ in corpus_reader.read_lines(files[0]))
     chosen = _held_out(total, cfg, f"{pair}.switched")
     out.mkdir(exist_ok=True)
     size = processor.get_piece_size()
@@ -185,7 +185,7 @@ def _binarize_switched(
         split: [ShardWriter(out / f"{split}.{pair}.{name}", size) for name in ("switched", "switched-sides")]
         for split in ("train", "valid")
     }
-    rows = _aligned(files) if len(files) == 2 else ((text, "") for text in corpus_reader.lines(files[0]))
+    rows = _aligned(files) if len(files) == 2 else ((text, "") for text in corpus_reader.read_lines(files[0]))
     for index, (text, langs) in enumerate(rows):
         if not text.strip():
             continue
@@ -197,7 +197,7 @@ def _binarize_switched(
                 f"{files[-1]} line {index + 1}: {len(of_words)} languages for {len(words)} words",
                 f"one of {', '.join(sides)} for each word",
             )
-        items = [item[:-1] for item in encode(processor, words)]
+        items = [item[:-1] for item in encode_lines(processor, words)]
         spread = np.repeat([sides[lang] for lang in of_words], [len(item) for item in items])
         tokens, marks = writers["valid" if index in chosen else "train"]
         tokens.add(np.concatenate([*items, [EOS]]))
@@ -208,7 +208,7 @@ def _binarize_switched(
 
 
 def _aligned(files: list[Path]) -> Iterator[tuple[str, str]]:
-    for number, (src, tgt) in enumerate(zip_longest(*(corpus_reader.lines(f) for f in files)), 1):
+    for number, (src, tgt) in enumerate(zip_longest(*(corpus_reader.read_lines(f) for f in files)), 1):
         if src is None or tgt is None:
             short = files[0] if src is None else files[1]
             raise UserError(

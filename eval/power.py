@@ -83,7 +83,9 @@ def run(cfg: PowerConfig) -> Answer:
         f"alpha {cfg.alpha:g}.",
         *([] if spread.seeds > 1 else ["One seed: what seeds add is unknown and left out."]),
         "",
-        *tabular.grid([["languages", "seeds", f"items for {cfg.difference:g} points"], *shown], [True] * 3),
+        *tabular.markdown_grid(
+            [["languages", "seeds", f"items for {cfg.difference:g} points"], *shown], [True] * 3
+        ),
     ]
     return Answer("\n".join(lines), {"detectable": now, "spread": asdict(spread), "needed": rows})
 

@@ -13,7 +13,7 @@ from xling.core.registry import Registry
 from xling.core.settings import ranges
 from xling.core.settings.ranges import COUNT, ranged
 from xling.eval.rows.suite import Example, Suite
-from xling.transfer.settings import check_regime
+from xling.transfer.settings import check_tuning_settings
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -80,7 +80,7 @@ class FitConfig:
     def __post_init__(self) -> None:
         """Reject a number out of its range, or two that do not go together; raises UserError."""
         ranges.check(self, "fit.")
-        check_regime(self)
+        check_tuning_settings(self)
 
 
 @dataclass(frozen=True)
@@ -150,12 +150,12 @@ BACKENDS: Registry[Callable[[Any], Backend]] = Registry("system", plugin="system
 """Name of a system -> what makes its backend from an `xling.eval.run.settings.EvalConfig`."""
 
 # Registered by name, so that a rerun without new predictions imports no model.
-BACKENDS.refer("pretrained", "xling.transfer.backend:pretrained")
-BACKENDS.refer("random", "xling.transfer.backend:random")
-BACKENDS.refer("majority", "xling.eval.controls.majority_ngrams:majority")
-BACKENDS.refer("ngram", "xling.eval.controls.majority_ngrams:ngram")
-BACKENDS.refer("dictionary", "xling.eval.controls.dictionary:dictionary")
-BACKENDS.refer("with_ngrams", "xling.eval.controls.ensemble:with_ngrams")
+BACKENDS.register_target("pretrained", "xling.transfer.backend:pretrained_system")
+BACKENDS.register_target("random", "xling.transfer.backend:random_control")
+BACKENDS.register_target("majority", "xling.eval.controls.majority_ngrams:majority")
+BACKENDS.register_target("ngram", "xling.eval.controls.majority_ngrams:ngram")
+BACKENDS.register_target("dictionary", "xling.eval.controls.dictionary:dictionary")
+BACKENDS.register_target("with_ngrams", "xling.eval.controls.ensemble:with_ngrams")
 
 
 def build(name: str, cfg: Any) -> Backend:

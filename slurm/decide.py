@@ -173,6 +173,6 @@ def has_vanished(step: Step, identity: str, state: JobState) -> bool:
             here = (e for e in events if e.get("key") == entry["key"] and e.get("time", 0.0) > began)
             # A job that runs again after its part is done does not start it.
             if part.is_done() or any(event["event"] == "start" for event in here):
-                beat = signals.read(part.heartbeat_path)
+                beat = signals.read_heartbeat(part.heartbeat_path)
                 signs += [float(events[-1]["time"]), beat.time if beat else 0.0]
     return bool(max(signs)) and time.time() - max(signs) > QUIET_S

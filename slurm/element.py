@@ -52,9 +52,9 @@ class Element:
         leader = int(os.environ.get("SLURM_PROCID", "0")) == 0
         if part.is_done() or self._is_superseded(step):
             return
-        signals.reset()
-        with _restored(signals.VARIABLE, signals.SLACK_VARIABLE):
-            os.environ.pop(signals.VARIABLE, None)
+        signals.reset_process_state()
+        with _restored(signals.HEARTBEAT_VARIABLE, signals.SLACK_VARIABLE):
+            os.environ.pop(signals.HEARTBEAT_VARIABLE, None)
             back = self._as_leader(step, part, began) if leader else self._as_follower(step, part)
         if back:
             _come_back()
@@ -62,8 +62,8 @@ class Element:
     def _as_follower(self, step: Step, part: Part) -> bool:
         """Run the part in a process that is not the first; return False, since the first one comes back."""
         _set_up(step)
-        os.environ[signals.VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
-        signals.begin(step.plan.resources.hang_start_s)
+        os.environ[signals.HEARTBEAT_VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
+        signals.write_first_heartbeat(step.plan.resources.hang_start_s)
         with (
             signals.stoppable(step.plan.resources.signal_delay_s * 0.8),
             contextlib.suppress(signals.Stopped),
@@ -78,8 +78,8 @@ class Element:
             if part.is_done() or self._is_superseded(step):
                 return False
             _start(part, self.key)
-            os.environ[signals.VARIABLE] = str(part.heartbeat_path)
-            signals.begin(step.plan.resources.hang_start_s)
+            os.environ[signals.HEARTBEAT_VARIABLE] = str(part.heartbeat_path)
+            signals.write_first_heartbeat(step.plan.resources.hang_start_s)
             return self._lead(step, part, began)
 
     def _follow(self, step: Step, part: Part) -> None:
@@ -231,7 +231,7 @@ def _come_back() -> None:
 
 def _nodes(error: BaseException) -> list[str]:
     """Return the nodes that an error says not to use again."""
-    return [signals.node()] if isinstance(error, signals.BadNodeError) and signals.node() else []
+    return [signals.node_name()] if isinstance(error, signals.BadNodeError) and signals.node_name() else []
 
 
 def _one_line(error: BaseException) -> str:

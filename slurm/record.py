@@ -83,7 +83,7 @@ class Part:
     def heartbeats(self, mark: str = "") -> list[signals.Heartbeat]:
         """Return the heartbeats of all processes of one start, by rank; ``mark`` names it, default: the newest."""
         ranks = range(self.step.plan.resources.num_tasks)
-        beats = [beat for rank in ranks if (beat := signals.read(self.heartbeat_of(rank)))]
+        beats = [beat for rank in ranks if (beat := signals.read_heartbeat(self.heartbeat_of(rank)))]
         mark = mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
         return [beat for beat in beats if beat.job == mark]
 
@@ -109,7 +109,7 @@ class Part:
 
     def saved(self) -> int:
         """Return the units of work that a restart does not repeat."""
-        heartbeat = signals.read(self.heartbeat_path)
+        heartbeat = signals.read_heartbeat(self.heartbeat_path)
         return heartbeat.saved if heartbeat else 0
 
 

@@ -100,7 +100,7 @@ def of_step(step: Step, view: View) -> StepStatus:
         return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
     states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
     running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
-    beats = [beat for part in running if (beat := signals.read(part.heartbeat_path))]
+    beats = [beat for part in running if (beat := signals.read_heartbeat(part.heartbeat_path))]
     late = [text for part in running for text in _late(part)]
     shown = (_progress(beats), "" if late else _speed(beats), "" if late else _left(beats))
     if step.run.cluster == "slurm" and not view.answers:

@@ -60,12 +60,12 @@ class Watcher:
         placed = len(names) == asked.nodes and "distribution" not in asked.srun
         for rank in range(asked.num_tasks if asked.hang_start_s else 0):
             node = names[rank // asked.tasks_per_node] if placed else ""
-            beat = signals.Heartbeat(rank=rank, node=node, due_s=asked.hang_start_s, doing=signals.START)
+            beat = signals.Heartbeat(rank=rank, node=node, due_s=asked.hang_start_s, doing=signals.STARTING)
             self.seen[rank] = (beat, now)
 
     def look(self, now: float) -> list[signals.Heartbeat]:
         """Return the last heartbeats of the processes that are late at ``now``, [] while it is not clear which are."""
-        for beat in self.part.heartbeats(signals.job_mark()):
+        for beat in self.part.heartbeats(signals.job_and_restart()):
             if self.seen.get(beat.rank, (None, 0.0))[0] != beat:
                 self.seen[beat.rank] = (beat, now)
         over = {r: now - since - b.due_s - STACK_S for r, (b, since) in self.seen.items() if b.due_s}
@@ -85,10 +85,10 @@ class Watcher:
     def frames(self, beat: signals.Heartbeat) -> list[str]:
         """Return the stack of a process, innermost frame first; [] while it has not written one."""
         path = self.part.heartbeat_of(beat.rank)
-        if beat.doing == signals.START and not beat.time:
+        if beat.doing == signals.STARTING and not beat.time:
             return []  # it never wrote: a stack that is there is from an earlier start
         # A process that was continued may have gone on since it wrote.
-        earlier = stacks.read_frames(path, stacks.EARLIER) if beat.rank in self.continued else []
+        earlier = stacks.read_frames(path, stacks.EARLIER_SUFFIX) if beat.rank in self.continued else []
         return stacks.read_frames(path) or earlier
 
     def end(self, late: Sequence[signals.Heartbeat]) -> None:
@@ -115,9 +115,9 @@ class Watcher:
         """Continue processes that may be stopped: those of this node directly, all others through Slurm."""
         for beat in stopped:
             stale = self.part.heartbeat_of(beat.rank)
-            stale.with_name(stale.name + stacks.EARLIER).unlink(missing_ok=True)
+            stale.with_name(stale.name + stacks.EARLIER_SUFFIX).unlink(missing_ok=True)
             self.continued.add(beat.rank)
-            if beat.pid and beat.node == signals.node():
+            if beat.pid and beat.node == signals.node_name():
                 with contextlib.suppress(OSError):
                     os.kill(beat.pid, signal.SIGCONT)
         output(["scancel", "--signal=CONT", step])

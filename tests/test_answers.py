@@ -186,7 +186,7 @@ def test_what_a_terminal_would_obey_is_shown(capsys: pytest.CaptureFixture[str])
     assert out == f"{plain} {SHOWN}\ntext\n{SHOWN}\n"
     assert "\x1b" not in err and "\u202e" not in err
     tell(HOSTILE)
-    progress.say(HOSTILE)
+    progress.print_above_bar(HOSTILE)
     assert capsys.readouterr().err == f"{SHOWN}\n{SHOWN}\n"
 
 

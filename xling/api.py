@@ -120,7 +120,7 @@ class Model:
     def _encoder(self) -> Any:
         config = runner.load("xling.eval.run.settings:EvalConfig")
         cfg = config(suites=(), out=Path(), checkpoint=self.path)
-        return runner.load("xling.transfer.backend:pretrained")(cfg)
+        return runner.load("xling.transfer.backend:pretrained_system")(cfg)
 
     @cached_property
     def _translator(self) -> Any:
@@ -138,8 +138,8 @@ def load(checkpoint: Path | str) -> Model:
     Raises:
         UserError: there is no checkpoint, or its type is not supported.
     """
-    if str(checkpoint).startswith(inputs.HUB):
-        return Model(Path(runner.load(inputs.IMPORTER)(str(checkpoint))))
+    if str(checkpoint).startswith(inputs.HUB_PREFIX):
+        return Model(Path(runner.load(inputs.HUB_IMPORTER)(str(checkpoint))))
     path = Path(checkpoint)
     if not path.is_dir():
         raise UserError(

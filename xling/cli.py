@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(as_json(error.data, 1))
         return error.exit_code
     except ModuleNotFoundError as error:
-        if (told := extras.explained(error, f"xling {' '.join(arguments[:1])}")) is None:
+        if (told := extras.explain_import_error(error, f"xling {' '.join(arguments[:1])}")) is None:
             raise
         tell(f"xling: {told}")
         return 2
@@ -153,11 +153,14 @@ def _path_of(error: OSError) -> str:
 def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
     """Put ``overwrite=true`` and ``why-rerun`` into the environment, which workers inherit; yield the other words."""
     words = [word for word in arguments if word not in OVERWRITING]
-    asked = {manifest.OVERWRITE: len(words) < len(arguments), manifest.ONLY_WHY: words[:1] == ["why-rerun"]}
+    asked = {
+        manifest.OVERWRITE_VARIABLE: len(words) < len(arguments),
+        manifest.ONLY_WHY_VARIABLE: words[:1] == ["why-rerun"],
+    }
     before = {name: os.environ.get(name) for name in asked}
     os.environ.update({name: "true" for name, is_asked in asked.items() if is_asked})
     try:
-        yield words[1:] if asked[manifest.ONLY_WHY] else words
+        yield words[1:] if asked[manifest.ONLY_WHY_VARIABLE] else words
     finally:
         for name, value in before.items():
             if value is None:
@@ -169,7 +172,7 @@ def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
 def dispatch(arguments: list[str]) -> Any:
     """Run the command given by the words and return its answer."""
     as_json, arguments = JSON in arguments, [word for word in arguments if word != JSON]
-    only_why = os.environ.get(manifest.ONLY_WHY) == "true"
+    only_why = os.environ.get(manifest.ONLY_WHY_VARIABLE) == "true"
     if (not arguments and not only_why) or (arguments[:1] and arguments[0] in (*HELP, "help")):
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
     word, rest = (arguments or [""])[0], arguments[1:]
@@ -188,7 +191,9 @@ def dispatch(arguments: list[str]) -> Any:
         return load("xling.completion:run")(rest)
     if word in ("recipes", "schema"):
         return (
-            manual.recipes() if word == "recipes" else manual.whole_schema([w for w in rest if w not in HELP])
+            manual.list_recipes()
+            if word == "recipes"
+            else manual.recipe_schema([w for w in rest if w not in HELP])
         )
     # With --json nothing but the answer reaches standard output.
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
@@ -196,7 +201,7 @@ def dispatch(arguments: list[str]) -> Any:
             return run_pipeline(recipes()["quickstart"], rest, as_json)
         if word == "run":
             if not rest or rest[0] in HELP:
-                return manual.pipelines()
+                return manual.list_pipelines()
             path = recipe_path(rest[0])
             if not set(HELP).isdisjoint(rest):
                 said = manual.opening_comment(path)
@@ -366,19 +371,19 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     from xling.core.commands.parallel_steps import run_steps
 
     launch, overrides = split_launch(words)
-    if stage := manual.stage_of(path):
+    if stage := manual.stage_of_recipe(path):
         raise UserError(
             f"{path.name} is a recipe of the stage {stage!r}",
             "a pipeline; `xling run` lists them",
             manual.command_of(path),
         )
     config.refuse_repeated(overrides)
-    swept = load("xling.slurm.sweep:expand")(overrides, pipeline.axes(path))
+    swept = load("xling.slurm.sweep:expand")(overrides, pipeline.read_sweep(path))
     plans = [pipeline.read(path, each) for each in swept]
     if launch["cluster"] != "local":
         return load("xling.slurm.launch:submit_pipeline")(plans, launch["cluster"], slurm_settings(launch))
     refuse_slurm_settings(launch)
-    plan, configs = pipeline.merged(plans)
+    plan, configs = pipeline.merge_pipelines(plans)
     for step in plan.steps.values():
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}

@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from xling.core.commands import extras
 from xling.core.output.answer import Answer
-from xling.core.precision import fast_bfloat16
+from xling.core.precision import has_fast_bfloat16
 
 State = Literal["ok", "warning", "broken"]
 OK: State = "ok"
@@ -169,7 +169,7 @@ def training_precision(cfg: DoctorConfig) -> Iterator[Finding]:
     """Say in which precision trainings run here, and why."""
     torch, _ = imported("torch")
     if torch is not None:
-        fast, why = fast_bfloat16(torch)
+        fast, why = has_fast_bfloat16(torch)
         yield Finding("precision", OK, f"{'bfloat16' if fast else 'float32'} in training: {why}")
 
 

@@ -18,7 +18,7 @@ def run(settings: dict[str, str]) -> None:
         rows = tokens * 15 // 100
         for chunk in (64, 128, 256, 512, 1024, 2048):
             for fused in (True, False):
-                if fused and not loss._fused(device().type):
+                if fused and not loss._has_fused_kernel(device().type):
                     continue
                 loss.CHUNK_BYTES = {device().type: chunk << 20}
                 _measure(table, rows, vocab, dim, "fused" if fused else "torch", tokens, chunk)
@@ -32,7 +32,7 @@ def _measure(table: Table, rows: int, vocab: int, dim: int, how: str, tokens: in
     weight = (torch.randn(vocab, dim, **given) * 0.02).requires_grad_()
     bias = torch.zeros(vocab, **given).requires_grad_()
     target = torch.randint(vocab, (rows,), device=device())
-    was, loss._fused = loss._fused, lambda _: how == "fused"
+    was, loss._has_fused_kernel = loss._has_fused_kernel, lambda _: how == "fused"
 
     def forward_and_backward() -> None:
         hidden.grad = weight.grad = bias.grad = None
@@ -61,5 +61,5 @@ def _measure(table: Table, rows: int, vocab: int, dim: int, how: str, tokens: in
     except torch.OutOfMemoryError:
         table.add(tokens=tokens, how=how, chunk_mib=chunk, ms="out of memory")
     finally:
-        loss._fused = was
+        loss._has_fused_kernel = was
         free()

@@ -81,20 +81,20 @@ def _files(given: Sequence[str]) -> Iterator[tuple[Path, Path]]:
                 raise UserError(f"{one} is an empty folder", "a folder of documents", "check the path")
             yield from ((file, path) for file in inside)
         else:
-            yield from ((file, file.parent) for file in corpus_reader.resolve([one]))
+            yield from ((file, file.parent) for file in corpus_reader.resolve_files([one]))
 
 
 def _documents(path: Path, root: Path) -> Iterator[tuple[str, list[str]]]:
     kinds = [suffix.lower() for suffix in path.suffixes]
     name = str(path.relative_to(root))
     if ".jsonl" in kinds or ".json" in kinds:
-        for number, line in enumerate(corpus_reader.lines(path), 1):
+        for number, line in enumerate(corpus_reader.read_lines(path), 1):
             if line.strip():
                 yield _row(line, f"{path} line {number}", f"{name}/{number}")
     elif kinds[-1:] == [".parquet"]:
         yield from _parquet(path, name)
     else:
-        yield name, list(corpus_reader.lines(path))
+        yield name, list(corpus_reader.read_lines(path))
 
 
 def _row(line: str, where: str, name: str) -> tuple[str, list[str]]:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from xling.corpora.bitext.beads import Bead, Side, align, scale_of
-from xling.text.words.features import WINDOW, hashed, tokens
+from xling.text.words.features import WINDOW_PREFIX, hash_features, split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
@@ -64,7 +64,7 @@ def words_of(sentences: Sequence[str]) -> Words:
     counts.sum_duplicates()
     seen = np.bincount(counts.indices, minlength=counts.shape[1])
     weights = np.log((len(numbered) + 1) / np.maximum(seen, 1)).astype(np.float32)
-    rows = [np.unique(hashed(word) % COLUMNS) for word in ids] or [np.zeros(0, np.int64)]
+    rows = [np.unique(hash_features(word) % COLUMNS) for word in ids] or [np.zeros(0, np.int64)]
     starts = np.cumsum([0, *map(len, rows)])
     values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
     hashes = scipy.sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
@@ -73,11 +73,11 @@ def words_of(sentences: Sequence[str]) -> Words:
 
 def _words(text: str) -> Iterator[str]:
     """Words in lower case; where there are no spaces, characters and pairs of them."""
-    for token in tokens(text):
-        if token.startswith(WINDOW):
+    for token in split_tokens(text):
+        if token.startswith(WINDOW_PREFIX):
             yield token[:2]
-        if len(token) != 2 or not token.startswith(WINDOW):
-            yield (token[:3] if token.startswith(WINDOW) else token).lower()
+        if len(token) != 2 or not token.startswith(WINDOW_PREFIX):
+            yield (token[:3] if token.startswith(WINDOW_PREFIX) else token).lower()
 
 
 def unit(matrix: Any) -> Any:

@@ -132,7 +132,7 @@ def reader_of_missing(given: Sequence[str]) -> None:
     """Check that all paths exist before anything is read; UserError names the first that does not."""
     for name in given:
         if not Path(name).is_dir():
-            corpus_reader.resolve([name])
+            corpus_reader.resolve_files([name])
 
 
 def _pairs(

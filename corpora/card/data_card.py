@@ -111,12 +111,12 @@ class Facts:
             (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
         ]
 
-    def steps(self) -> list[charts.Step]:
+    def steps(self) -> list[charts.FunnelStep]:
         """Return the funnel in characters, stage by stage."""
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
         chars = self.ledger.seen_chars
         return [
-            charts.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
+            charts.FunnelStep(_words(name), chars[name], min(chars[name], chars[following]), name)
             for name, following in itertools.pairwise(reached)
         ]
 
@@ -202,7 +202,7 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
     """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
     facts = Facts(stats)
     (folder / MARKDOWN).write_text(_markdown(facts), encoding="utf-8")
-    text = page.document(f"Corpus card: {facts.title}", "\n".join(_page(facts)), narrow=True)
+    text = page.html_document(f"Corpus card: {facts.title}", "\n".join(_page(facts)), narrow=True)
     (folder / HTML).write_text(text, encoding="utf-8")
 
 
@@ -271,7 +271,7 @@ def _page_plots(facts: Facts) -> Iterable[str]:
         yield f'<p class="quiet">{html.escape(note)}</p>'
     if facts.counters.confusion:
         yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
-        yield charts.confusion(*facts.confusion())
+        yield charts.confusion_matrix(*facts.confusion())
 
 
 def _markdown(facts: Facts) -> str:
@@ -280,12 +280,12 @@ def _markdown(facts: Facts) -> str:
     lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
     lines += ["", "## Sources", "", *as_markdown(_sources(facts))]
     lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
-    whole = max((step.entered for step in facts.steps()), default=1) or 1
+    whole = max((step.num_entered for step in facts.steps()), default=1) or 1
     for step in facts.steps():
-        full = round(40 * step.left / whole)
-        lost = round(40 * step.entered / whole) - full
+        full = round(40 * step.num_left / whole)
+        lost = round(40 * step.num_entered / whole) - full
         lines.append(
-            f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.left / whole:5.1f} %"
+            f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.num_left / whole:5.1f} %"
         )
     lines += ["```", "", *as_markdown(_losses(facts))]
     if facts.ledger.notes:
@@ -367,7 +367,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[
 
 def as_html(shown: Table) -> str:
     """Return a table without a heading, whose long names break after underscores."""
-    return tabular.html_table(shown, heading=False, breaks=True)
+    return tabular.html_table(shown, heading=False, break_underscores=True)
 
 
 def as_markdown(shown: Table) -> list[str]:

@@ -19,7 +19,7 @@ from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.parallel.wordalign.phrases import Span, extract
 from xling.corpora.parallel.wordalign.symmetrise import Link
-from xling.text.words.substitution import Replacement, Switched, substitute
+from xling.text.words.substitution import Replacement, SwitchedSentence, substitute
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def switch(
     settings: AlmSettings,
     draw: np.random.Generator,
     written: Written | None = None,
-) -> Switched:
+) -> SwitchedSentence:
     """Replace phrases of ``words`` by those of ``other``.
 
     Args:
@@ -140,7 +140,7 @@ def draw_sentence(
     *key: int | str,
     written: tuple[Written, Written] | None = None,
     levels: tuple[Level, Level] | None = None,
-) -> tuple[str, int, Switched]:
+) -> tuple[str, int, SwitchedSentence]:
     """Draw from a pair: a kind (``switched``, ``source`` or ``target``), the starting side and the sentence.
 
     Args:

@@ -36,8 +36,8 @@ from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
 from xling.text.document import Document, Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import Cosda, check_direction, read_dictionary
-from xling.text.pairs import spans
-from xling.text.words.substitution import Switched, render, token_langs, unelided
+from xling.text.pairs import word_spans
+from xling.text.words.substitution import SwitchedSentence, expand_elided_words, render_text, token_langs
 
 STAGE_NAME = "corpus codeswitch"
 TEXT, LANGS = "train.txt", "train.langs"
@@ -163,7 +163,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
             for item in items(ledger):
                 source = ", ".join(map(str, inputs[:1]))
                 doc = Document(item.name, item.text, source=source, lang=item.base, meta={"kind": item.kind})
-                ledger.enter("corpus", doc)
+                ledger.count_seen("corpus", doc)
                 counters.published(doc, _NUM_SAMPLES)
                 table.add(to_row(doc))
                 end = "\n\n" if item.kind == "alternating" else "\n"
@@ -178,7 +178,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
         for uri in map(str, inputs[:1]):
             counters.sources[uri] = SourceCounters(ledger.seen["read"], ledger.seen_chars["read"])
         for event, count in counts.kinds.items():
-            ledger.note(event, count)
+            ledger.count_event(event, count)
         stats = _stats(cfg, inputs, ledger, counters)
         write_json(publication.path / "stats.json", stats)
         data_card.write(publication.path, stats)
@@ -264,21 +264,21 @@ def _alm(cfg: CodeswitchConfig) -> Found:
         cut = [_aligned_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
         levels = Level(cfg.alm), Level(cfg.alm)
         rows = zip(
-            corpus_reader.lines(names[0]),
-            corpus_reader.lines(names[1]),
-            corpus_reader.lines(folder / LINKS),
+            corpus_reader.read_lines(names[0]),
+            corpus_reader.read_lines(names[1]),
+            corpus_reader.read_lines(folder / LINKS),
             strict=True,
         )
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
-            ledger.enter("read", pair)
-            ledger.enter("switch", pair)
+            ledger.count_seen("read", pair)
+            ledger.count_seen("switch", pair)
             if not links.strip():
                 ledger.drop("switch", "no_links", pair)
                 continue
             texts = " ".join(src.split()), " ".join(tgt.split())
             places = cut[0](texts[0]), cut[1](texts[1])
-            word_links = projected(parse_pharaoh(links), places, (spans(texts[0]), spans(texts[1])))
+            word_links = projected(parse_pharaoh(links), places, (word_spans(texts[0]), word_spans(texts[1])))
             sides = [[text[a:b] for a, b in at] for text, at in zip(texts, places, strict=True)]
             written = _written(texts[0], places[0]), _written(texts[1], places[1])
             for copy in range(cfg.alm.copies):
@@ -294,7 +294,7 @@ def _alm(cfg: CodeswitchConfig) -> Found:
                     written=written,
                     levels=levels,
                 )
-                text = render(sentence, texts[side], places[side], spaced)
+                text = render_text(sentence, texts[side], places[side], spaced)
                 yield _item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
 
     return [folder, *map(Path, cfg.words.values())], items
@@ -304,10 +304,10 @@ def _aligned_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) 
     """How a side of aligned text is cut: as it was aligned, but in whole words where there are no spaces."""
     lang = cfg.langs[side]
     if languages.get(lang).spaces:
-        return spans
+        return word_spans
     table = folder / PHRASES
     return cutter(
-        lang, corpus_reader.lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ()
+        lang, corpus_reader.read_lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ()
     )
 
 
@@ -318,7 +318,7 @@ def _written(text: str, places: Spans) -> Callable[[int, int], str]:
 
 def _dictionary(cfg: CodeswitchConfig) -> Found:
     base = cfg.langs[0]
-    texts = corpus_reader.resolve(cfg.source)
+    texts = corpus_reader.resolve_files(cfg.source)
     tables = {lang: read_dictionary(Path(path), base) for lang, path in cfg.dictionaries.items()}
     cut = cutter(base, _sentences(cfg), cfg.words, {entry for table in tables.values() for entry in table})
     known = {word for words in islice(_words(cfg, cut), 5000) for word in words}
@@ -336,11 +336,11 @@ def _dictionary(cfg: CodeswitchConfig) -> Found:
                 cosda, word_rate=min(1.0, cfg.word_rate / max(_held(cosda, _words(cfg, cut)), 1e-9))
             )
         for number, text in enumerate(_sentences(cfg)):
-            ledger.enter("read", Document(f"{number}", text))
+            ledger.count_seen("read", Document(f"{number}", text))
             text = " ".join(text.split())
             places = cut(text)
-            sentence = unelided(drawn([text[a:b] for a, b in places], number), base)
-            yield _item(f"{number}", render(sentence, text, places, spaced), "switched", sentence, base)
+            sentence = expand_elided_words(drawn([text[a:b] for a, b in places], number), base)
+            yield _item(f"{number}", render_text(sentence, text, places, spaced), "switched", sentence, base)
 
     return [*texts, *map(Path, [*cfg.dictionaries.values(), *cfg.words.values()])], items
 
@@ -362,7 +362,7 @@ def _held(cosda: Cosda, sentences: Iterable[list[str]]) -> float:
 
 
 def _sentences(cfg: CodeswitchConfig) -> Iterator[str]:
-    for document in corpus_reader.documents(cfg.source):
+    for document in corpus_reader.read_documents(cfg.source):
         yield from document
 
 
@@ -380,10 +380,10 @@ def _documents(cfg: CodeswitchConfig) -> Found:
         rows = pl.read_parquet(path, columns=["doc", "src", "tgt"]).iter_rows()
         for number, (name, pairs) in enumerate(by_document(rows, cfg.max_sentences)):
             for index, pair in enumerate(pairs):
-                ledger.enter("read", Document(f"{number}/{index}", "\n".join(pair)))
+                ledger.count_seen("read", Document(f"{number}/{index}", "\n".join(pair)))
             taken = alternate(pairs, number % 2)
             base = cfg.langs[number % 2]
-            sizes = [len(spans(text)) for _, text in taken]
+            sizes = [len(word_spans(text)) for _, text in taken]
             other = sum(size for (side, _), size in zip(taken, sizes, strict=True) if side != number % 2)
             replaced = {cfg.langs[1 - number % 2]: other}
             langs = "\n".join(" ".join([cfg.langs[side]] * len(text.split())) for side, text in taken)
@@ -401,7 +401,7 @@ def _spaced(langs: Iterable[str]) -> frozenset[str]:
     return frozenset(lang for lang in langs if languages.get(lang).spaces)
 
 
-def _item(name: str, text: str, kind: str, sentence: Switched, base: str) -> Item:
+def _item(name: str, text: str, kind: str, sentence: SwitchedSentence, base: str) -> Item:
     replaced: Counter[str] = Counter()
     for (start, end), lang in dict.fromkeys(zip(sentence.origins, sentence.langs, strict=True)):
         if lang != base:

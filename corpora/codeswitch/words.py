@@ -12,9 +12,9 @@ from xling.core import languages
 from xling.corpora.parallel.wordalign.symmetrise import Link
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import Dictionary
-from xling.text.pairs import spans
+from xling.text.pairs import word_spans
 from xling.text.segment import Segmenter
-from xling.text.words.word_forms import inflected, key, parts
+from xling.text.words.word_forms import dictionary_key, find_inflected, split_elided
 
 Spans = list[tuple[int, int]]
 SAMPLE = 200_000
@@ -38,9 +38,9 @@ def cutter(
         UserError: a list that cannot be read.
     """
     if languages.get(lang).spaces:
-        return lambda text: list(parts(text, spans(text), lang))
-    given = corpus_reader.lines(Path(lists[lang])) if lang in lists else ()
-    return Segmenter(islice(texts, SAMPLE), [*given, *known], lang).spans
+        return lambda text: list(split_elided(text, word_spans(text), lang))
+    given = corpus_reader.read_lines(Path(lists[lang])) if lang in lists else ()
+    return Segmenter(islice(texts, SAMPLE), [*given, *known], lang).word_spans
 
 
 def projected(links: Iterable[Link], cuts: tuple[Spans, Spans], old: tuple[Spans, Spans]) -> set[Link]:
@@ -70,5 +70,5 @@ def of_phrases(path: Path, side: int) -> Iterator[str]:
 
 def with_forms(table: Dictionary, texts: Iterable[list[str]], lang: str) -> dict[str, tuple[str, ...]]:
     """The dictionary with the forms of its entries that occur in ``texts``, the words of sentences of ``lang``."""
-    seen = {key(word, lang) for text in islice(texts, SAMPLE) for word in text}
-    return {**{form: table[entry] for form, entry in inflected(seen, table.keys()).items()}, **table}
+    seen = {dictionary_key(word, lang) for text in islice(texts, SAMPLE) for word in text}
+    return {**{form: table[entry] for form, entry in find_inflected(seen, table.keys()).items()}, **table}

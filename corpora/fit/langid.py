@@ -61,7 +61,7 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
     Raises:
         UserError: unreadable files, or a language without text.
     """
-    files = {languages.get(lang).code: corpus_reader.resolve(paths) for lang, paths in cfg.text.items()}
+    files = {languages.get(lang).code: corpus_reader.resolve_files(paths) for lang, paths in cfg.text.items()}
     given = [path for paths in files.values() for path in paths]
     out = Path(cfg.out)
     if (published := manifest.up_to_date(out, STAGE, cfg, given)) is not None:
@@ -99,7 +99,7 @@ def _blocks(paths: Iterable[Path], held_out: bool) -> Iterator[str]:
 
 
 def _lines(path: Path, held_out: bool) -> Iterator[str]:
-    texts = (line for doc in corpus_reader.documents([str(path)]) for line in doc)
+    texts = (line for doc in corpus_reader.read_documents([str(path)]) for line in doc)
     return (line for number, line in enumerate(texts) if (number % _HELD_OUT_EVERY == 0) == held_out)
 
 

@@ -27,7 +27,7 @@ from xling.core.output import manifest
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.stages.filters import RULES, Filters, measured_each
 from xling.text.files import corpus_reader
-from xling.text.words.units import units
+from xling.text.words.units import split_units
 
 STAGE = "corpus fit-limits"
 RECIPE, TABLE = "limits.yaml", "dropped.tsv"
@@ -82,7 +82,7 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
         UserError: unreadable files, or too few documents in a language.
     """
     out = Path(cfg.out)
-    inputs = [path for paths in cfg.text.values() for path in corpus_reader.resolve(paths)]
+    inputs = [path for paths in cfg.text.values() for path in corpus_reader.resolve_files(paths)]
     if (published := manifest.up_to_date(out, STAGE, cfg, inputs)) is not None:
         return published
     fitted: dict[str, dict[str, float]] = {}
@@ -92,7 +92,7 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
         lang = languages.get(given).code
         texts = [
             normalize("NFC", "\n".join(doc))
-            for doc in itertools.islice(corpus_reader.documents(paths), cfg.max_docs)
+            for doc in itertools.islice(corpus_reader.read_documents(paths), cfg.max_docs)
         ]
         before = Filters().limits_for(lang)
         unfitted = replace(before, stop_words=frequent([counted(texts)]))
@@ -121,7 +121,7 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
 
 def counted(texts: Iterable[str]) -> Counter[str]:
     """Count the words of texts, or their units in scripts without spaces."""
-    return Counter(unit for text in texts for unit in units(text))
+    return Counter(unit for text in texts for unit in split_units(text))
 
 
 def frequent(sources: Iterable[Counter[str]], num: int = NUM_STOP_WORDS) -> tuple[str, ...]:

@@ -142,7 +142,9 @@ def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
         ]
         for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars)
     ]
-    lines = tabular.grid([["lang", "characters", "asked", "drawn", "epochs"], *rows], [False, *[True] * 4])
+    lines = tabular.markdown_grid(
+        [["lang", "characters", "asked", "drawn", "epochs"], *rows], [False, *[True] * 4]
+    )
     sizes = {lang: d.num_chars for lang, d in results.items()}
     alpha = realised_alpha(sizes, {lang: d.drawn_chars for lang, d in results.items()})
     realised = "not defined for one size" if math.isnan(alpha) else f"{alpha:.3f}"

@@ -13,7 +13,7 @@ from xling.core.output.answer import Answer
 from xling.core.output.parts import read_json
 from xling.corpora.common.shards import corpus_shards
 from xling.text.normalize import for_dedup
-from xling.text.pairs import SIDES, near_key
+from xling.text.pairs import SIDES, near_duplicate_key
 
 _SHOWN = 10
 _SHOWN_CHARS = 160
@@ -82,8 +82,10 @@ def _same_paragraph(query: str) -> pl.Expr:
 
 def _same_letters(query: str) -> pl.Expr:
     """Return pairs with a side that has the letters of the query, as near-duplicates are compared."""
-    key = pl.select(near_key(pl.lit(query))).item()
-    return pl.any_horizontal((near_key(pl.col(side)) == key) & (pl.lit(key) != "") for side in SIDES)
+    key = pl.select(near_duplicate_key(pl.lit(query))).item()
+    return pl.any_horizontal(
+        (near_duplicate_key(pl.col(side)) == key) & (pl.lit(key) != "") for side in SIDES
+    )
 
 
 def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> Answer:

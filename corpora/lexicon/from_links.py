@@ -19,8 +19,8 @@ from xling.corpora.parallel.language_pair import OfPair
 from xling.corpora.parallel.wordalign.stage import LINKS, PHRASES, RAW
 from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
 from xling.text.files import corpus_reader
-from xling.text.pairs import spans
-from xling.text.words.word_forms import lower
+from xling.text.pairs import word_spans
+from xling.text.words.word_forms import lower_case
 
 STAGE_NAME = "corpus dictionary"
 
@@ -97,19 +97,21 @@ def _linked(cfg: DictionaryConfig, folder: Path) -> Iterator[tuple[str, str]]:
     if missing := [path for path in names if not path.is_file()]:
         raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
     cut = [
-        cutter(lang, corpus_reader.lines(path), {}, of_phrases(folder / PHRASES, side))
+        cutter(lang, corpus_reader.read_lines(path), {}, of_phrases(folder / PHRASES, side))
         for side, (lang, path) in enumerate(zip(cfg.langs, names, strict=True))
     ]
     for *pair, links in zip(
-        *map(corpus_reader.lines, names), corpus_reader.lines(folder / LINKS), strict=True
+        *map(corpus_reader.read_lines, names), corpus_reader.read_lines(folder / LINKS), strict=True
     ):
         texts = [" ".join(text.split()) for text in pair]
         places = cut[0](texts[0]), cut[1](texts[1])
-        word_links = projected(parse_pharaoh(links), places, (spans(texts[0]), spans(texts[1])))
+        word_links = projected(parse_pharaoh(links), places, (word_spans(texts[0]), word_spans(texts[1])))
         degree = Counter(("src", i) for i, _ in word_links) + Counter(("tgt", j) for _, j in word_links)
         for i, j in word_links:
             at = places[0][i], places[1][j]
-            words = [lower(text[a:b], lang) for text, (a, b), lang in zip(texts, at, cfg.langs, strict=True)]
+            words = [
+                lower_case(text[a:b], lang) for text, (a, b), lang in zip(texts, at, cfg.langs, strict=True)
+            ]
             if degree["src", i] == degree["tgt", j] == 1 and all(
                 any(map(str.isalpha, word)) for word in words
             ):

@@ -23,7 +23,7 @@ from xling.corpora.lexicon.vectors import Words, learn
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import read_dictionary
 from xling.text.lm.train import train_builtin
-from xling.text.word_translation import WORD, tokens
+from xling.text.word_translation import WORD, split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -89,7 +89,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     if not 2 <= cfg.order <= 6:
         raise UserError(f"order={cfg.order}", "2 to 6, the orders that KenLM reads")
     out = Path(cfg.out)
-    files = {lang: corpus_reader.resolve(cfg.corpora[lang]) for lang in langs}
+    files = {lang: corpus_reader.resolve_files(cfg.corpora[lang]) for lang in langs}
     inputs = [path for paths in files.values() for path in paths] + ([Path(cfg.gold)] if cfg.gold else [])
     inputs += [Path(cfg.encoder, name) for name in FILES] if cfg.encoder else []
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
@@ -113,7 +113,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
                 several(one.words, others, table), encoding="utf-8"
             )
         for lang in langs:
-            read = (" ".join(tokens(line)) for line in lines[lang])
+            read = (" ".join(split_tokens(line)) for line in lines[lang])
             train_builtin(read, publication.path / f"{lang}.arpa", cfg.order)
         if cfg.gold:
             publication.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
@@ -131,8 +131,8 @@ def run(cfg: BliConfig) -> manifest.Manifest:
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, or the paragraphs of a corpus."""
     if path.suffix != ".parquet":
-        return corpus_reader.lines(path)
-    return (paragraph for document in corpus_reader.documents([str(path)]) for paragraph in document)
+        return corpus_reader.read_lines(path)
+    return (paragraph for document in corpus_reader.read_documents([str(path)]) for paragraph in document)
 
 
 def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from xling.core.errors import UserError
-from xling.text.word_translation import words as words_of
+from xling.text.word_translation import split_words as words_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Float64, Int64

@@ -91,7 +91,7 @@ def store(path: Path, folder: Path) -> Sentences:
 
     def counted() -> Iterator[str]:
         nonlocal num_lines
-        for line in corpus_reader.lines(path):
+        for line in corpus_reader.read_lines(path):
             num_lines += 1
             yield line
 
@@ -100,7 +100,7 @@ def store(path: Path, folder: Path) -> Sentences:
     is_first[firsts] = 1
     ends: Any = array("q", [0])
     with (folder / _TEXT).open("wb") as file:
-        for line in compress(corpus_reader.lines(path), is_first.tobytes()):
+        for line in compress(corpus_reader.read_lines(path), is_first.tobytes()):
             ends.append(ends[-1] + file.write(plain(line).encode()))
     if len(ends) != len(firsts) + 1:
         raise UserError(f"{path} was changed while it was read", fix="run the command again")

@@ -152,7 +152,7 @@ class MineConfig(OfPair):
                 stamps.append([str(path), path.stat().st_size, path.stat().st_mtime_ns])
             else:
                 raise UserError(f"no file or directory at {path}", fix="check the path")
-        return Workspace.beside(self.directory, [self.content(), stamps])
+        return Workspace.for_output(self.directory, [self.content(), stamps])
 
     def is_published(self) -> bool:
         """Return whether these settings and files have been mined already."""
@@ -282,7 +282,7 @@ def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
 
 def _read(cfg: MineConfig, side: int) -> None:
     search.check_device(cfg.device)  # here and not in `phases`, which a node without a GPU may ask
-    with cfg.workspace().making("read", side) as folder:
+    with cfg.workspace().write_part("read", side) as folder:
         stored = sentences.store(cfg.texts[side], folder)
         for path in cfg.vector_files[side : side + 1]:
             num_rows, width = rows.shape_of(path)
@@ -298,7 +298,7 @@ def _vectors(plan: Plan, index: int) -> None:
     cfg = plan.cfg
     side, start, stop = plan.span(index)
     texts = Sentences(cfg.workspace().part("read", side))
-    with cfg.workspace().making("vectors", index) as folder:
+    with cfg.workspace().write_part("vectors", index) as folder:
         if cfg.vector_files:
             rows.write_given(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS)
         else:
@@ -317,7 +317,7 @@ def _train(plan: Plan, index: int) -> None:
     import faiss
 
     with (
-        plan.cfg.workspace().making("train", index) as folder,
+        plan.cfg.workspace().write_part("train", index) as folder,
         search.pool_of(plan.cfg.threads, plan.cfg.device),
     ):
         sides = [plan.vectors(plan.shards(side)) for side in (0, 1)]
@@ -326,7 +326,7 @@ def _train(plan: Plan, index: int) -> None:
 
 def _index(plan: Plan, index: int) -> None:
     with (
-        plan.cfg.workspace().making("index", index) as folder,
+        plan.cfg.workspace().write_part("index", index) as folder,
         search.pool_of(plan.cfg.threads, plan.cfg.device),
     ):
         if plan.is_coded(plan.span(index)[0]):
@@ -346,7 +346,7 @@ def _search(plan: Plan, index: int) -> None:
         coded = search.Index(codes, keys, cfg.candidates, cfg.probes, cfg.device)
     cosines, ids = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     with (
-        cfg.workspace().making("search", index) as folder,
+        cfg.workspace().write_part("search", index) as folder,
         search.pool_of(cfg.threads, cfg.device) as pool,
         Progress(f"mine: search {index}", len(queries), "sentences") as bar,
     ):
@@ -381,7 +381,7 @@ def _publish(plan: Plan) -> Answer:
             "src_repeated": texts[0].num_lines - len(texts[0]),
             "tgt_repeated": texts[1].num_lines - len(texts[1]),
             "search": "a trained index" if plan.trains else "exact",
-            "phases": cfg.workspace().facts(),
+            "phases": cfg.workspace().resource_use(),
         }
     shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
     return _answer(out)

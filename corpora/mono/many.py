@@ -69,7 +69,7 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
 
 
 def _workspace(cfg: MonoConfig) -> Workspace:
-    return Workspace.beside(cfg.root / overview.FOLDER, cfg.content())
+    return Workspace.for_output(cfg.root / overview.FOLDER, cfg.content())
 
 
 def _run_plan(cfg: MonoConfig, workspace: Workspace) -> None:

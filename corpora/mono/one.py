@@ -142,7 +142,7 @@ def _published(cfg: MonoConfig) -> Plan | None:
             changed = other_files(plan, make_plan(cfg))
             content["source"] = content["source"] if changed else recorded
     if changed:
-        manifest.refuse_unasked(cfg.directory, changed)
+        manifest.check_may_replace(cfg.directory, changed)
         return None
     if manifest.up_to_date(cfg.directory, STAGE_NAME, content) is None or plan is None:
         return None

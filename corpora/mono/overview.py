@@ -159,11 +159,11 @@ def _body(
     kept = [row for row in rows if row["kept_documents"]]
     gone = [row for row in rows if not row["kept_documents"]]
     steps = [
-        charts.Step(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
+        charts.FunnelStep(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
         for row in kept[:_MAX_CELLS]
     ]
     yield f'<h1>Corpora of one crawl</h1><p class="lead">{html.escape(lead)}</p>{_tiles(rows)}'
-    yield f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{charts.funnel(steps, each=True) if steps else ''}"
+    yield f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{charts.funnel(steps, shares_of_own=True) if steps else ''}"
     yield _linked(data_card.as_html(data_card.table(_HEAD, map(_cells, kept), numbers=_NUMBERS)), kept)
     if gone:
         told = f"{len(gone)} languages of which nothing is left: {', '.join(row['name'] for row in gone)}"
@@ -171,7 +171,7 @@ def _body(
         yield f"<details><summary>{html.escape(told)}</summary>{shown}</details>"
     yield f"<h2>A line of each</h2>{_quotes(lines, rows)}"
     head, names, counts = _confusion(Counters.of_stats(routed))
-    yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion(head, names, counts)}"
+    yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion_matrix(head, names, counts)}"
     yield f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>{losses}"
     sources = [[source["uri"], source["licence"]] for source in routed["sources"]]
     yield f"<h2>Sources</h2>{data_card.as_html(data_card.table(['source', 'licence'], sources))}"
@@ -179,7 +179,7 @@ def _body(
 
 def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[str, Any]) -> None:
     ledger = ledger_from_json(routed["ledger"])
-    size = charts.short(ledger.num_bytes[STORED, "in"])
+    size = charts.short_number(ledger.num_bytes[STORED, "in"])
     lead = _TEXTS["lead"].format(size, ledger.seen[READ])
     lost = [
         [stage, reason.replace("_", " "), f"{n:,}", f"{ledger.dropped_chars[stage, reason]:,}"]
@@ -188,7 +188,7 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
     losses = data_card.table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3))
     lines = {row["lang"]: _line(root, row["lang"]) for row in rows if row["kept_documents"]}
     body = _body(rows, routed, lines, lead, data_card.as_html(losses))
-    text = page.document("Corpora of one crawl", "\n".join(body), narrow=True)
+    text = page.html_document("Corpora of one crawl", "\n".join(body), narrow=True)
     (folder / data_card.HTML).write_text(text, encoding="utf-8")
     shown = data_card.as_markdown(data_card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
     marked = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *shown]

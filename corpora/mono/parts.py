@@ -32,7 +32,7 @@ from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.text.document import Document, Ledger
-from xling.text.lm.train import LmConfig, train
+from xling.text.lm.train import LmConfig, train_language_model
 
 DOCS, HASHES = "docs.parquet", "hashes"
 SKETCH, PAIRS, ENDS, SHINGLES = "sketch", "pairs.u64", "ends.u64", "shingles.parquet"
@@ -71,7 +71,7 @@ def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
     workspace, shards = cfg.workspace(), plan.parts[index]
     context = cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with workspace.making("read", index) as part_folder, open_log(cfg, part_folder) as log:
+    with workspace.write_part("read", index) as part_folder, open_log(cfg, part_folder) as log:
         write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
         docs = chain(cfg.stages(cfg.before_dedup), documents(cfg, shards, log), log)
         if not _are_stored(cfg, shards):
@@ -91,7 +91,7 @@ def run_dedup(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Find the paragraphs of one range of keys that occur in an earlier part of their scope."""
     workspace = cfg.workspace()
     scope, number = plan.range_at(index)
-    with workspace.making("dedup", index) as part_folder:
+    with workspace.write_part("dedup", index) as part_folder:
         folders = [workspace.part("read", i) / HASHES for i in scope.parts]
         dedup.find_duplicates(folders, number, scope.num_ranges, part_folder / DUPLICATES)
 
@@ -100,7 +100,7 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the duplicated paragraphs of one part and run the stages on what is left."""
     workspace = cfg.workspace()
     read = workspace.part("read", index)
-    with workspace.making("filter", index) as part_folder, open_log(cfg, part_folder) as log:
+    with workspace.write_part("filter", index) as part_folder, open_log(cfg, part_folder) as log:
         shards, again = plan.parts[index], RejectLog(part_folder, (), num_samples=0, max_chars=0)
         docs: Iterable[Document] = (
             documents(cfg, shards, again) if _are_stored(cfg, shards) else read_documents(read / DOCS)
@@ -122,7 +122,7 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
 def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Pair documents of all parts that share the hash of one band, in one range of hashes, or of any band."""
     workspace = cfg.workspace()
-    with workspace.making("near", index) as part_folder:
+    with workspace.write_part("near", index) as part_folder:
         ends = part_folder / ENDS if cfg.near.min_jaccard else None
         sketches = _all(cfg, "filter", SKETCH, len(plan.parts))
         near.find_pairs(sketches, plan.near_slices(cfg, index), part_folder / PAIRS, ends)
@@ -131,7 +131,7 @@ def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
 def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Write the shingles of the paired documents of one part, for the exact check."""
     workspace = cfg.workspace()
-    with workspace.making("shingle", index) as part_folder:
+    with workspace.write_part("shingle", index) as part_folder:
         docs = read_documents(workspace.part("filter", index) / DOCS)
         sketches = _all(cfg, "filter", SKETCH, len(plan.parts))
         ends = _all(cfg, "near", ENDS, plan.num_near_parts(cfg))
@@ -147,7 +147,7 @@ def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Choose among near-duplicates and train the language model on the reference: the barrier before scoring."""
     workspace = cfg.workspace()
     num_parts = len(plan.parts)
-    with workspace.making("fit", index) as part_folder:
+    with workspace.write_part("fit", index) as part_folder:
         if cfg.near_dedup:
             near.choose(
                 _all(cfg, "near", PAIRS, plan.num_near_parts(cfg)),
@@ -177,7 +177,7 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
         return {"model": "", "note": note}
     out.mkdir()
     settings = LmConfig(cfg.lang, (), order=cfg.lm.order, pieces=cfg.lm.pieces, seed=cfg.seed)
-    train(texts, out, settings)
+    train_language_model(texts, out, settings)
     return {"model": "auto", "note": _TRAINED.format(num_chars)}
 
 
@@ -193,7 +193,7 @@ def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the near-duplicates of one part and score what is left by the language model."""
     workspace = cfg.workspace()
     source, fit = workspace.part("filter", index), workspace.part("fit", 0)
-    with workspace.making("score", index) as part_folder, open_log(cfg, part_folder) as log:
+    with workspace.write_part("score", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterable[Document] = read_documents(source / DOCS)
         if cfg.near_dedup:
             docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
@@ -213,7 +213,7 @@ def run_cut(cfg: MonoConfig, plan: Plan, index: int) -> None:
     others = table.filter(~is_reference)
     values = (others if len(others) else table)["perplexity"]
     low, high = cfg.lm.percentiles
-    with workspace.making("cut", index) as part_folder:
+    with workspace.write_part("cut", index) as part_folder:
         head, tail = fit_cutoffs(values, (low, high)) if len(values) else (0.0, 0.0)
         write_json(part_folder / CUTOFFS, {"head": head, "tail": tail} if tail else {})
 
@@ -223,7 +223,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
     workspace = cfg.workspace()
     source = workspace.part("score", index)
     cutoffs = read_json(workspace.part("cut", 0) / CUTOFFS)
-    with workspace.making("finish", index) as part_folder, open_log(cfg, part_folder) as log:
+    with workspace.write_part("finish", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterator[Document] = read_documents(source / DOCS)
         if cutoffs:
             docs = cfg.perplexity(**cutoffs)(docs, log)
@@ -235,7 +235,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
             piece = _take(itertools.chain([first], docs), cfg.shard_mb * _MB)
             with _open_export(cfg, part_folder, number) as text:
                 for doc in _written(piece, part_folder / f"{number:05d}.parquet", passing=False):
-                    log.enter("corpus", doc)
+                    log.count_seen("corpus", doc)
                     log.counters.published(doc, cfg.num_samples)
                     text(doc)
     _delete_input(cfg, source / DOCS)

@@ -46,7 +46,9 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
     workspace, out = cfg.workspace(), cfg.directory
     folders = [workspace.part(phase, i) for phase in _LEDGERED for i in range(len(plan.parts))]
     ledger = merged_ledger(folders, cfg.num_samples)
-    assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
+    assert not ledger.unaccounted_bytes(), (
+        f"bytes unaccounted for: {ledger.unaccounted_bytes()} of {ledger.num_bytes}"
+    )
     if not ledger.seen["corpus"]:
         raise _nothing_left(cfg, ledger)
     counters = Counters()
@@ -63,7 +65,7 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
             "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
-            "phases": workspace.facts(),
+            "phases": workspace.resource_use(),
         }
     if not cfg.keep_work:
         shutil.rmtree(workspace.root.parent)

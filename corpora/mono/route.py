@@ -76,7 +76,7 @@ def run_route(cfg: MonoConfig, workspace: Workspace, plan: Plan, index: int) -> 
     """Read, repair and identify the shards of one part, and write them by language."""
     shards, context = plan.parts[index], cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with workspace.making("route", index) as part_folder, open_log(cfg, part_folder) as log:
+    with workspace.write_part("route", index) as part_folder, open_log(cfg, part_folder) as log:
         write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
         docs: Iterable[Document] = documents(cfg, shards, log)
         docs = chain(cfg.stages(cfg.before_dedup), docs, log)
@@ -92,7 +92,9 @@ def publish_routed(cfg: MonoConfig, workspace: Workspace, plan: Plan) -> None:
     """Publish the routed parts with their index."""
     folders = [workspace.part("route", i) for i in range(len(plan.parts))]
     ledger = merged_ledger(folders, cfg.num_samples)
-    assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
+    assert not ledger.unaccounted_bytes(), (
+        f"bytes unaccounted for: {ledger.unaccounted_bytes()} of {ledger.num_bytes}"
+    )
     counters, inputs = Counters(), dict[str, Any]()
     index: dict[str, dict[str, Any]] = {}
     for number, folder in enumerate(folders):

@@ -222,7 +222,7 @@ class MonoConfig:
         content["settings"] = {
             name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)
         }
-        return content | {"files": manifest.digests_in([*self.stages(self.before_dedup), self.router()])}
+        return content | {"files": manifest.digest_paths_in([*self.stages(self.before_dedup), self.router()])}
 
     @property
     def directory(self) -> Path:
@@ -241,7 +241,7 @@ class MonoConfig:
     def content(self) -> dict[str, Any]:
         """Return the settings that determine the corpus, with digests of the files that they name."""
         settings, naming = self._content_but_files
-        files = manifest.digests_in(naming)  # each time: files change
+        files = manifest.digest_paths_in(naming)  # each time: files change
         return settings | ({"files": files} if files else {})
 
     @cached_property
@@ -253,7 +253,7 @@ class MonoConfig:
 
     def workspace(self) -> Workspace:
         """Return the intermediate parts of this build."""
-        return Workspace.beside(self.directory, self.content())
+        return Workspace.for_output(self.directory, self.content())
 
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
         """Return the stage that scores with ``model`` and splits at the cut-offs."""

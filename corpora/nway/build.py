@@ -18,8 +18,8 @@ from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.corpora.nway import sources as nway_sources
 from xling.text.files.nway import STAGE, RowSet
-from xling.text.words.features import VERSION, hashed, tokens
-from xling.text.words.han import simplified
+from xling.text.words.features import FEATURES_VERSION, hash_features, split_tokens
+from xling.text.words.han import simplify
 
 MIN_TEXT = 1000
 """Words below which a text counts as so long in frequencies, so that no word of a short one is frequent."""
@@ -36,7 +36,7 @@ class NwayConfig:
             ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them.
         min_count: minimum occurrences of a word; rarer ones are removed from the rows.
         max_words: maximum words of a text; longer ones are dropped.
-        features: version of the word features, `xling.text.words.features.VERSION`; no other value is valid.
+        features: version of the word features, `xling.text.words.features.FEATURES_VERSION`; no other value is valid.
     """
 
     data: Path
@@ -46,7 +46,7 @@ class NwayConfig:
     )  # fmt: skip
     min_count: int = 2
     max_words: int = 400
-    features: int = VERSION
+    features: int = FEATURES_VERSION
 
 
 def run(cfg: NwayConfig) -> manifest.Manifest:
@@ -58,8 +58,8 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     for name in ("min_count", "max_words"):
         if getattr(cfg, name) < 1:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
-    if cfg.features != VERSION:
-        raise UserError(f"features={cfg.features}", f"only {VERSION}", "leave it out")
+    if cfg.features != FEATURES_VERSION:
+        raise UserError(f"features={cfg.features}", f"only {FEATURES_VERSION}", "leave it out")
     if not cfg.data.is_dir():
         raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
     inputs = nway_sources.files_of(cfg.data, cfg.sources)
@@ -98,7 +98,7 @@ def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> R
     for texts in rows.texts.values():
         column = [len(words)]
         for text in texts:
-            text_words = tokens(simplified(text.lower())) if text else []
+            text_words = split_tokens(simplify(text.lower())) if text else []
             if len(text_words) <= max_words:
                 words.extend([ids.setdefault(word, len(ids)) for word in text_words])
             column.append(len(words))
@@ -117,7 +117,7 @@ def _write(folder: Path, words: Sequence[str], sets: Sequence[RowSet]) -> None:
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     hashes, ends = array("I"), array("q", [0])
     for word in words:
-        hashes.frombytes(hashed(word).tobytes())
+        hashes.frombytes(hash_features(word).tobytes())
         ends.append(len(hashes))
     np.save(folder / "hashes.npy", np.frombuffer(hashes, dtype=np.uint32))
     np.save(folder / "hash_ends.npy", np.frombuffer(ends, dtype=np.int64))

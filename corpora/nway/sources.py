@@ -79,7 +79,7 @@ def label(code: str) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return list(corpus_reader.lines(path))
+    return list(corpus_reader.read_lines(path))
 
 
 def _bible(data: Path) -> Iterator[Rows]:

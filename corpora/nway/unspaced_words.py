@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from xling.text.segment import unigram_model
+from xling.text.segment import train_unigram_model
 from xling.text.words.features import is_unspaced
 
 CHARACTERS_PER_PIECE = 10
@@ -28,5 +28,5 @@ def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
     size = sum(map(len, runs)) // CHARACTERS_PER_PIECE
     if size < MIN_PIECES:
         return [list(text) for text in texts]
-    cut = iter(unigram_model(runs, min(size, MAX_PIECES)).encode(runs, out_type=str))
+    cut = iter(train_unigram_model(runs, min(size, MAX_PIECES)).encode(runs, out_type=str))
     return [[word for bare, run in text for word in (next(cut) if bare else run)] for text in grouped]

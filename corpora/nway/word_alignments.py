@@ -20,8 +20,8 @@ from xling.core.sampling import rng
 from xling.corpora.nway import sources as nway_sources
 from xling.corpora.nway.unspaced_words import merged
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
-from xling.text.files.word_alignments import FILE
-from xling.text.words.features import WINDOW, is_unspaced, tokens
+from xling.text.files.word_alignments import FILE_NAME
+from xling.text.words.features import WINDOW_PREFIX, is_unspaced, split_tokens
 
 STAGE = "corpus links"
 
@@ -80,7 +80,7 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
         Progress(STAGE, len(texts), "langs") as shown,
     ):
         counts: dict[str, int] = {}
-        with gzip.open(publication.path / FILE, "wt", encoding="utf-8", compresslevel=3) as file:
+        with gzip.open(publication.path / FILE_NAME, "wt", encoding="utf-8", compresslevel=3) as file:
             for lang, by_source in sorted(texts.items()):
                 pairs = _mixed(by_source.values(), cfg.pairs)
                 sources = [src for src, _ in pairs]
@@ -124,4 +124,4 @@ def _length(text: list[str]) -> float:
 
 def words(text: str) -> list[str]:
     """Return the words and marks of a text in their case; for scripts without spaces the characters."""
-    return [token[1] if token.startswith(WINDOW) else token for token in tokens(text)]
+    return [token[1] if token.startswith(WINDOW_PREFIX) else token for token in split_tokens(text)]

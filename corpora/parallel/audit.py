@@ -12,7 +12,7 @@ from xling.core.sampling import rng
 from xling.corpora.parallel.chain import Chain
 from xling.corpora.parallel.clean.synthetic_noise import COPIES, KINDS, Clean, Pair, restored
 from xling.text.document import Ledger
-from xling.text.pairs import frame
+from xling.text.pairs import make_batch
 
 MIN_PAIRS = 1000
 CLEAN = "clean"
@@ -48,7 +48,7 @@ def audit(chain: Chain, read: pl.DataFrame, kept: pl.DataFrame, seed: int) -> Co
         damaged = ((texts[i], damage(i, clean, random)) for i in chosen.tolist())
         rows += [(kind, pair, whole) for whole, pair in damaged if pair]
     src, tgt = map(list, zip(*(pair for _, pair, _ in rows), strict=True))
-    table = frame({"src": src, "tgt": tgt}, "audit")
+    table = make_batch({"src": src, "tgt": tgt}, "audit")
     left, _ = chain.run_batch(table, Ledger())
     _, reason = chain.judge_corpus(chain.keys(left))
     stays = left.filter(reason.is_null()) if chain.corpus else left

@@ -26,7 +26,7 @@ def phases(cfg: ParallelConfig) -> Sequence[Phase]:
     """Return ``read`` with a part a source URI, then ``publish``; ``publish`` alone when nothing is to be done."""
     if is_published(cfg):
         return (Phase("publish"),)
-    manifest.refuse_foreign(cfg.directory, STAGE_NAME)
+    manifest.check_is_ours(cfg.directory, STAGE_NAME)
     return (Phase("read", len(cfg.uris)), Phase("publish"))
 
 

@@ -62,7 +62,7 @@ class Chain:
                 self.learned[given.name] = given.fitted(pairs, self.context)
             item = self.learned[given.name]
             for event, count in item.notes(pairs, self.context).items():
-                ledger.note(event, count)
+                ledger.count_event(event, count)
             pairs, changes = item.repaired(pairs, self.context)
             count_repairs(changes, ledger)
             pairs = item.measured(pairs, self.context)
@@ -162,7 +162,7 @@ def count_entered(pairs: pl.DataFrame, stage: str, ledger: Ledger) -> None:
 def count_repairs(changes: pl.DataFrame, ledger: Ledger) -> None:
     """Count changes of `REPAIRS` by kind, and keep samples before and after."""
     for (kind,), group in changes.group_by("kind", maintain_order=True):
-        ledger.note(f"{REPAIRED}_{kind}", group.height)
+        ledger.count_event(f"{REPAIRED}_{kind}", group.height)
         kept = ledger.samples.setdefault((REPAIRED, str(kind)), [])
         for name, before, after in (
             group.head(ledger.num_samples - len(kept)).select("id", "before", "after").rows()

@@ -91,7 +91,7 @@ def read_side(path: Path) -> list[str]:
     """
     if not path.is_file():
         raise UserError(f"no file at {path}", fix="check the path")
-    lines = [line.strip() for line in corpus_reader.lines(path)]
+    lines = [line.strip() for line in corpus_reader.read_lines(path)]
     if not any(lines):
         raise UserError(f"{path} holds no text", "one sentence a line")
     return lines

@@ -21,7 +21,7 @@ from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.parallel.sources import READ, PairSource, open_sources
 from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
-from xling.text.pairs import SIDES, near_key
+from xling.text.pairs import SIDES, near_duplicate_key
 
 KEPT, REJECTS, KEYS = "kept.parquet", "rejects.parquet", "keys.parquet"
 LEDGER, INPUTS, COUNTERS, AUDIT = "ledger.json", "inputs.json", "counters.json", "audit.json"
@@ -65,7 +65,7 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
     sources = open_sources([cfg.uris[index]], cfg.source_context())
     ledger, pair_counters = Ledger(num_samples=cfg.num_samples), PairCounters()
     with (
-        cfg.workspace().making("read", index) as folder,
+        cfg.workspace().write_part("read", index) as folder,
         Progress(f"read {cfg.uris[index]}", unit="pairs") as bar,
     ):
         files = {name: TableFile(folder / name) for name in (KEPT, REJECTS, KEYS)}
@@ -94,7 +94,9 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
 
 def keys_of(kept: pl.DataFrame, chain: Chain) -> pl.DataFrame:
     """The keys of all corpus filters side by side, and what the split needs."""
-    tables = [kept.select("doc", *(near_key(side).hash(2).alias(f"split_{side}") for side in SIDES))]
+    tables = [
+        kept.select("doc", *(near_duplicate_key(side).hash(2).alias(f"split_{side}") for side in SIDES))
+    ]
     for position, table in enumerate(chain.keys(kept)):
         tables.append(table.rename({name: f"{position}:{name}" for name in table.columns}))
     return pl.concat(tables, how="horizontal")

@@ -91,12 +91,12 @@ class ParallelConfig(OfPair):
 
     def content(self) -> dict[str, Any]:
         """The settings that decide what is published, with digests of the files that they name."""
-        files = manifest.digests_in(self.chain())
+        files = manifest.digest_paths_in(self.chain())
         return super().content() | ({"files": files} if files else {})
 
     def workspace(self) -> Workspace:
         """The intermediate parts of this build."""
-        return Workspace.beside(self.directory, self.content())
+        return Workspace.for_output(self.directory, self.content())
 
     def chain(self) -> chain.Chain:
         """The filters with their settings."""

@@ -13,7 +13,7 @@ from xling.corpora.common.download import Download, fetch
 from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample, is_url, stem
 from xling.corpora.sources.wet import LICENCE, Wet, read_wet
 from xling.text.document import Document, Ledger
-from xling.text.files.compressed import lines
+from xling.text.files.compressed import read_lines
 
 _DUMP = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 
@@ -65,7 +65,7 @@ class CommonCrawl(Source):
             raise UserError(
                 f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc"
             )
-        paths = [line.decode(errors="replace").strip() for line in lines(path, ledger) if line.strip()]
+        paths = [line.decode(errors="replace").strip() for line in read_lines(path, ledger) if line.strip()]
         if strange := next((p for p in paths if p.startswith("/") or ".." in p.split("/")), ""):
             raise UserError(
                 f"{location} lists {strange!r}, which leads out of the crawl",

@@ -16,8 +16,8 @@ from xling.corpora.sources.source import (
     declared_lang,
     paragraphs,
 )
-from xling.text.document import Document, Ledger, storable
-from xling.text.files.compressed import lines
+from xling.text.document import Document, Ledger, replace_surrogates
+from xling.text.files.compressed import read_lines
 
 _TEXT = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL = ("url", "u", "source_url", "warc-target-uri")
@@ -39,7 +39,7 @@ class Jsonl(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""
-        for number, line in enumerate(lines(self.context.local(shard), ledger)):
+        for number, line in enumerate(read_lines(self.context.local(shard), ledger)):
             if not line.strip():
                 continue
             try:
@@ -67,10 +67,10 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | Non
 
 def _refuse(name: str, source: str, reason: str, ledger: Ledger) -> None:
     doc = Document(name, "", source=source)
-    ledger.enter(STAGE, doc)
+    ledger.count_seen(STAGE, doc)
     ledger.drop(STAGE, reason, doc)
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> str:
     value = next((row[name] for name in names if row.get(name)), "")
-    return storable(value if isinstance(value, str) else str(value))
+    return replace_surrogates(value if isinstance(value, str) else str(value))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
 from xling.corpora.sources.text import documents
 from xling.text.document import Document, Ledger
-from xling.text.files.compressed import lines
+from xling.text.files.compressed import read_lines
 
 
 @SOURCES.register("lines")
@@ -22,5 +22,5 @@ class Lines(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""
-        blocks = ([line] for line in lines(self.context.local(shard), ledger) if line.strip())
+        blocks = ([line] for line in read_lines(self.context.local(shard), ledger) if line.strip())
         return documents(blocks, shard, ledger)

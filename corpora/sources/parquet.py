@@ -41,4 +41,4 @@ class Parquet(LocalFiles):
         except (pa.ArrowInvalid, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            ledger.note("damaged Parquet file, rest not read")
+            ledger.count_event("damaged Parquet file, rest not read")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from xling.text.document import UNPACKED, Ledger
-from xling.text.files.compressed import Damaged
+from xling.text.files.compressed import DamagedBytes
 
 KEPT, DROPPED, OTHER = "pages kept", "pages dropped", "records of other types"
 """What the blocks of records count as."""
@@ -66,10 +66,10 @@ class _Buffer:
             return False
         chunk = next(self._chunks, None)
         self.ended = chunk is None
-        self.damaged = isinstance(chunk, Damaged)
+        self.damaged = isinstance(chunk, DamagedBytes)
         if chunk is None or self.damaged:
             return False
-        self._ledger.account(UNPACKED, "in", len(chunk))
+        self._ledger.count_bytes(UNPACKED, "in", len(chunk))
         self.data, self.at = self.data[self.at :] + chunk, 0
         return True
 
@@ -88,7 +88,7 @@ class _Buffer:
     def take(self, size: int, name: str = "framing") -> None:
         """Account for ``size`` bytes and move behind them."""
         self.at += size
-        self._ledger.account(UNPACKED, name, size)
+        self._ledger.count_bytes(UNPACKED, name, size)
 
     def skip_blank(self) -> bool:
         """Skip line ends; return False if nothing follows."""
@@ -137,7 +137,7 @@ def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
                     yield record
                     number += 1
     except GeneratorExit:  # max_docs
-        ledger.account(UNPACKED, "not wanted", len(buffer.data) - buffer.at)
+        ledger.count_bytes(UNPACKED, "not wanted", len(buffer.data) - buffer.at)
         raise
 
 
@@ -147,10 +147,10 @@ def is_wanted(record: Record, kind: str, what: str, ledger: Ledger) -> bool:
     if record_type == kind:
         return True
     if record_type in TYPES:
-        ledger.note(f"WARC record of type {record_type}, no {what}")
-        ledger.account(UNPACKED, OTHER, record.num_bytes)
+        ledger.count_event(f"WARC record of type {record_type}, no {what}")
+        ledger.count_bytes(UNPACKED, OTHER, record.num_bytes)
     else:
-        ledger.lose("record of an unknown type", record.num_bytes, UNPACKED)
+        ledger.drop_bytes("record of an unknown type", record.num_bytes, UNPACKED)
     return False
 
 
@@ -158,12 +158,12 @@ def _record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
     """Read the record at the read position; without one return None and count the bytes as lost."""
     if not buffer.starts_record():
         _, num = buffer.until_start(0)
-        ledger.lose("bytes outside any record", num, UNPACKED)
+        ledger.drop_bytes("bytes outside any record", num, UNPACKED)
         return None
     headers = _headers(buffer, ledger)
     if headers is None:
         _, num = buffer.until_start(0)
-        ledger.lose("damaged record", num, UNPACKED)
+        ledger.drop_bytes("damaged record", num, UNPACKED)
         return None
     return _with_body(buffer, Record(number, headers, b""), ledger)
 
@@ -178,7 +178,7 @@ def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
     head = buffer.data[buffer.at : end.end()]
     buffer.take(len(head))
     if b"\r" not in head:
-        ledger.note("WARC record with LF-only header lines")
+        ledger.count_event("WARC record with LF-only header lines")
     fields = [line.partition(":") for line in head.decode("utf-8", "replace").split("\n")]
     return {_lower(name): value.partition("\r")[0].strip() for name, colon, value in fields if colon}
 
@@ -194,29 +194,29 @@ def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
     size = int(length) if _LENGTH.fullmatch(length) else -1
     if size > _MAX_BODY_BYTES:  # or a wrong length: read only up to the next record
         _, num = buffer.until_start(0, size)
-        ledger.lose("record over 64 MiB", num, UNPACKED)
+        ledger.drop_bytes("record over 64 MiB", num, UNPACKED)
         return None
     if size < 0:
-        ledger.note("WARC record without a valid Content-Length")
+        ledger.count_event("WARC record without a valid Content-Length")
         size = 0
     elif _is_whole(buffer, size):
         return _taken(buffer, record, size, size)
     body = buffer.data[buffer.at : buffer.at + size]
     if nested := _NESTED.search(body):
-        ledger.note("WARC record inside another record's block")
+        ledger.count_event("WARC record inside another record's block")
         return _taken(buffer, record, nested.start(), nested.end())
     if size and _TERMINATOR.match(
         buffer.data, buffer.at + size
     ):  # the following record is damaged, not this one
         return _taken(buffer, record, size, size)
     if len(body) < size:
-        ledger.note("truncated WARC record")
+        ledger.count_event("truncated WARC record")
         record.complete = False
     elif size:
-        ledger.note("WARC record longer than its Content-Length")
+        ledger.count_event("WARC record longer than its Content-Length")
     record.body, num = buffer.until_start(_MAX_BODY_BYTES)
     if num > _MAX_BODY_BYTES:
-        ledger.lose("record over 64 MiB", num, UNPACKED)
+        ledger.drop_bytes("record over 64 MiB", num, UNPACKED)
         return None
     record.body, record.num_bytes = record.body.rstrip(b"\r\n"), num
     return record

@@ -104,7 +104,7 @@ class Routed(Source):
                 for row in batch.to_pylist():
                     doc = to_document(row)
                     doc.source = doc.source or self.uri
-                    ledger.enter(STAGE, doc)
+                    ledger.count_seen(STAGE, doc)
                     yield doc
 
 

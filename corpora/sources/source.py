@@ -321,7 +321,7 @@ def decode(data: bytes, ledger: Ledger) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        ledger.note("text with bytes that are not UTF-8")
+        ledger.count_event("text with bytes that are not UTF-8")
         return data.decode("utf-8", "replace")
 
 
@@ -330,7 +330,7 @@ def admit(doc: Document, ledger: Ledger, reason: str = "") -> Document | None:
 
     A text of which more than one character in twenty could not be decoded was in another charset.
     """
-    ledger.enter(STAGE, doc)
+    ledger.count_seen(STAGE, doc)
     if reason:
         ledger.drop(STAGE, reason, doc)
     elif not doc.text:

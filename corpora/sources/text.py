@@ -15,7 +15,7 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import Document, Ledger
-from xling.text.files.compressed import lines
+from xling.text.files.compressed import read_lines
 
 MAX_DOC_BYTES = 1 << 20
 
@@ -42,7 +42,7 @@ class Text(LocalFiles):
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
     room = min(MAX_DOC_BYTES, context.max_chars)
-    return documents(_blocks(lines(context.local(shard), ledger), room, ledger), shard, ledger)
+    return documents(_blocks(read_lines(context.local(shard), ledger), room, ledger), shard, ledger)
 
 
 def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[bytes]]:
@@ -54,7 +54,7 @@ def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[b
         is_full = is_text and size + len(row) > room
         if block and (is_full or not is_text):
             if is_full:
-                ledger.note("long text without a blank line, cut")
+                ledger.count_event("long text without a blank line, cut")
             yield block
             block, size = [], 0
         if is_text:

@@ -13,7 +13,7 @@ from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExamp
 from xling.corpora.sources.webpage import REASONS, text_of
 from xling.corpora.sources.wet import LICENCE, record_of, target
 from xling.text.document import UNPACKED, Document, Ledger
-from xling.text.files.compressed import chunks
+from xling.text.files.compressed import read_chunks
 
 _HTML = ("text/html", "application/xhtml+xml")
 _MAX_PAGE_BYTES = 1 << 24
@@ -40,7 +40,7 @@ class Warc(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a successful HTML response."""
-        for record in records(chunks(self.context.local(shard), ledger), ledger):
+        for record in records(read_chunks(self.context.local(shard), ledger), ledger):
             if not is_wanted(record, "response", "page", ledger):
                 continue
             doc = Document(
@@ -52,7 +52,7 @@ class Warc(LocalFiles):
             )
             doc.text, reason = self._page(record, ledger)
             kept = admit(doc, ledger, reason)
-            ledger.account(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
+            ledger.count_bytes(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
             if kept:
                 yield kept
 
@@ -146,6 +146,6 @@ def _to_text(page: bytes, parameters: str, ledger: Ledger) -> str:
         try:
             return page.decode(map_encoding_to_html5(stated) or stated)
         except (LookupError, UnicodeDecodeError, ValueError):
-            ledger.note("page not in the charset its server states")
+            ledger.count_event("page not in the charset its server states")
     guessed = detect_encoding(page, html5_compatible=True, from_html_meta=True)
     return str(bytes_to_str(page, guessed or "utf-8"))

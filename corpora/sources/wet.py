@@ -17,7 +17,7 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import UNPACKED, Document, Ledger
-from xling.text.files.compressed import chunks
+from xling.text.files.compressed import read_chunks
 
 LICENCE = "pages belong to their publishers; Common Crawl terms of use"
 
@@ -44,7 +44,7 @@ class Wet(LocalFiles):
 
 def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one WET file, fetched first if it is remote."""
-    for record in records(chunks(context.local(shard), ledger), ledger):
+    for record in records(read_chunks(context.local(shard), ledger), ledger):
         if not is_wanted(record, "conversion", "text", ledger):
             continue
         doc = Document(
@@ -59,7 +59,7 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
         if code and (declared := declared_lang(code)):
             doc.meta["declared_lang"] = declared
         kept = admit(doc, ledger, "" if record.complete else "truncated record")
-        ledger.account(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
+        ledger.count_bytes(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
         if kept:
             yield kept
 

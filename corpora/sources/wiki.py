@@ -23,7 +23,7 @@ from xling.corpora.sources.source import (
 )
 from xling.corpora.sources.wikitext import Names, clean
 from xling.text.document import UNPACKED, Document, Ledger
-from xling.text.files.compressed import Damaged, chunks
+from xling.text.files.compressed import DamagedBytes, read_chunks
 
 _BEGIN, _END = b"<page>", b"</page>"
 _MAX_PAGE_BYTES = 1 << 24
@@ -92,7 +92,7 @@ class Wiki(Source):
                 meta={"title": title} | ({"declared_lang": declared} if declared else {}),
             )
             if reason := _not_an_article(page):
-                ledger.enter(STAGE, doc)
+                ledger.count_seen(STAGE, doc)
                 ledger.drop(STAGE, reason, doc)
                 continue
             doc.text = clean(doc.text, dump.names)
@@ -130,8 +130,8 @@ class _Dump:
         data = b""
         is_head = True
         try:
-            for chunk in chunks(path, ledger):
-                ledger.account(UNPACKED, "in", len(chunk))
+            for chunk in read_chunks(path, ledger):
+                ledger.count_bytes(UNPACKED, "in", len(chunk))
                 data += chunk
                 while (end := data.find(_END)) >= 0:
                     end += len(_END)
@@ -140,14 +140,14 @@ class _Dump:
                     self._between(block[: max(start, 0)], is_head, ledger)
                     is_head = False
                     if start < 0:
-                        ledger.lose("damaged page", len(block), UNPACKED)
+                        ledger.drop_bytes("damaged page", len(block), UNPACKED)
                     elif (page := _parsed(block[start:], ledger)) is not None:
                         yield page
-                if isinstance(chunk, Damaged) or len(data) > _MAX_PAGE_BYTES:
+                if isinstance(chunk, DamagedBytes) or len(data) > _MAX_PAGE_BYTES:
                     data, is_head = self._given_up(data, is_head, ledger), False
             self._given_up(data, is_head, ledger)
         except GeneratorExit:  # max_docs
-            ledger.account(UNPACKED, "not wanted", len(data))
+            ledger.count_bytes(UNPACKED, "not wanted", len(data))
             raise
 
     def _given_up(self, data: bytes, is_head: bool, ledger: Ledger) -> bytes:
@@ -155,7 +155,7 @@ class _Dump:
         start = data.find(_BEGIN)
         self._between(data[:start] if start >= 0 else data, is_head, ledger)
         if start >= 0:
-            ledger.lose("damaged page", len(data) - start, UNPACKED)
+            ledger.drop_bytes("damaged page", len(data) - start, UNPACKED)
         return b""
 
     def _between(self, data: bytes, is_head: bool, ledger: Ledger) -> None:
@@ -164,11 +164,11 @@ class _Dump:
             if (first := data.find(b"<siteinfo>")) >= 0 and (last := data.find(b"</siteinfo>", first)) >= 0:
                 with contextlib.suppress(ET.ParseError):
                     self._head(ET.fromstring(data[first : last + len(b"</siteinfo>")]))
-            ledger.account(UNPACKED, "framing", len(data))
+            ledger.count_bytes(UNPACKED, "framing", len(data))
         elif data.strip() in (b"", b"</mediawiki>"):
-            ledger.account(UNPACKED, "framing", len(data))
+            ledger.count_bytes(UNPACKED, "framing", len(data))
         else:
-            ledger.lose("bytes outside any page", len(data), UNPACKED)
+            ledger.drop_bytes("bytes outside any page", len(data), UNPACKED)
 
     def _head(self, siteinfo: ET.Element) -> None:
         base = siteinfo.findtext("base") or ""
@@ -185,9 +185,9 @@ def _parsed(page: bytes, ledger: Ledger) -> ET.Element | None:
             element = ET.fromstring(page)
         except ET.ParseError:
             element = ET.fromstring(page.decode("utf-8", "replace"))
-            ledger.note("text with bytes that are not UTF-8")
+            ledger.count_event("text with bytes that are not UTF-8")
     except ET.ParseError:
-        ledger.lose("damaged page", len(page), UNPACKED)
+        ledger.drop_bytes("damaged page", len(page), UNPACKED)
         return None
-    ledger.account(UNPACKED, "pages", len(page))
+    ledger.count_bytes(UNPACKED, "pages", len(page))
     return element

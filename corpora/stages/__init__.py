@@ -91,10 +91,10 @@ class Stage:
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the documents that survive, in their order; ``meta`` counts what was cut out of each by reason."""
         for doc, verdict in self._judged(iter(docs)):
-            ledger.enter(self.name, doc)
+            ledger.count_seen(self.name, doc)
             if verdict.notes:
                 for event, count in verdict.notes.items():
-                    ledger.note(event, count)
+                    ledger.count_event(event, count)
             if verdict.lost:
                 for reason, parts in verdict.lost.items():
                     # The line break before each part was removed with it.

@@ -18,7 +18,7 @@ from xling.core.errors import UserError, unknown
 from xling.corpora.builtin import blocked_sites
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
-from xling.text.words.units import units
+from xling.text.words.units import split_units
 
 _PLAIN_HOST = re.compile(r"[a-z0-9.-]+(?=[/?#]|\Z)")
 _URL_WORD = re.compile(r"[^\W_]+")
@@ -101,7 +101,7 @@ class Blocklist(Stage):
 
     def _has_blocked_words(self, text: str) -> bool:
         words, phrases = _words(self.words)
-        text_units = units(text)
+        text_units = split_units(text)
         hits = [word for word in text_units if word in words]
         distinct = len(set(hits))
         num_hits = len(hits)
@@ -151,6 +151,6 @@ def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
 @cache
 def _words(paths: tuple[Path, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split entries into those of one unit and those of several, whose units are joined by spaces."""
-    split = [units(entry) for entry in _entries(paths)]
+    split = [split_units(entry) for entry in _entries(paths)]
     single = frozenset(parts[0] for parts in split if len(parts) == 1)
     return single, tuple(sorted(" ".join(parts) for parts in split if len(parts) > 1))

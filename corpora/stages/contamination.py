@@ -18,7 +18,7 @@ from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.files import corpus_reader
 from xling.text.leaks import read as read_leaks
-from xling.text.words.units import units
+from xling.text.words.units import split_units
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _EXAMPLE = {"evaluation.tsv": "1\tone two three four five six\n2\t委员会下周开会\n"}
@@ -97,7 +97,7 @@ class Index:
         numbers = self.numbers
         run: list[int] = []
         # A foreign word ends a run: only runs of known units are looked up, which are few and short.
-        for unit in [*units(text), ""]:
+        for unit in [*split_units(text), ""]:
             number = numbers.get(unit)
             if number is not None:
                 run.append(number)
@@ -125,7 +125,7 @@ def _index(files: tuple[Stamped, ...], n: int, min_units: int) -> Index:
     grams: dict[int, dict[tuple[int, ...], str]] = {}
     for file, _ in files:
         for text in texts_of(file):
-            ids = tuple(numbers.setdefault(unit, len(numbers)) for unit in units(text))
+            ids = tuple(numbers.setdefault(unit, len(numbers)) for unit in split_units(text))
             length = min(n, len(ids))
             if length < min_units:
                 continue
@@ -151,9 +151,9 @@ def texts_of(path: Path) -> Iterator[str]:
     kind = next((s for s in reversed(path.suffixes) if s not in _COMPRESSED), "")
     try:
         if kind == ".json":
-            yield from _strings(json.loads("\n".join(corpus_reader.lines(path))))
+            yield from _strings(json.loads("\n".join(corpus_reader.read_lines(path))))
             return
-        for line in corpus_reader.lines(path):
+        for line in corpus_reader.read_lines(path):
             if kind == ".jsonl":
                 yield from _strings(json.loads(line))
             else:

@@ -23,7 +23,7 @@ from xling.core.errors import UserError, unknown
 from xling.corpora.builtin.limits import NUMBERS, Limits, limits_of
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
-from xling.text.words.units import CountedUnits, counted_units, powers, runs
+from xling.text.words.units import CountedUnits, count_units, hash_powers, hash_runs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
@@ -119,7 +119,7 @@ class Filters(Stage):
                     raise unknown("filter limit", name, NUMBERS)
         for lang, words in self.stop_words.items():
             languages.get(lang)
-            if odd := [word for word in words if len(counted_units(word).hashes) != 1]:
+            if odd := [word for word in words if len(count_units(word).hashes) != 1]:
                 raise UserError(
                     f"filters.stop_words.{lang}: {odd[0]!r}", "words without spaces or marks in them"
                 )
@@ -219,7 +219,7 @@ def measured(text: str, limits: Limits) -> dict[str, float]:
 
 def measured_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[str, float]]:
     """Return `measured` of each text with its limits, computed together in less time."""
-    words = list(map(counted_units, texts))
+    words = list(map(count_units, texts))
     per_word = [
         limit.units_per_word if each.unspaced_share > 0.5 else 1
         for each, limit in zip(words, limits, strict=True)
@@ -284,7 +284,7 @@ def _stop_table(words: tuple[str, ...]) -> Bool[np.ndarray, " hashes"]:
     A stop word counts as well without its accents, tones or vowel points, which many writers of Yoruba or Arabic omit.
     """
     table = np.zeros(1 << _STOP_BITS, dtype=bool)
-    hashes = np.concatenate([counted_units(word).hashes for word in {*words, *map(_bare, words)}])
+    hashes = np.concatenate([count_units(word).hashes for word in {*words, *map(_bare, words)}])
     table[(hashes >> _STOP_SHIFT).view(np.int64)] = True
     return table
 
@@ -407,7 +407,7 @@ def _recurring(units: _Batch, per_word: int) -> Iterator[_Recurring]:
     size = 2 * per_word
     places = np.flatnonzero(np.arange(size, len(units.hashes) + size) <= units.last)
     # Equal n-grams of two texts get different hashes.
-    hashes = runs(units.hashes, size)[places] ^ (units.text_of[places].astype(np.uint64) * _SALT)
+    hashes = hash_runs(units.hashes, size)[places] ^ (units.text_of[places].astype(np.uint64) * _SALT)
     while len(hashes) > 1:
         order = hashes.argsort()
         ordered = hashes[order]
@@ -427,7 +427,7 @@ def _recurring(units: _Batch, per_word: int) -> Iterator[_Recurring]:
         is_inside = places + longer <= units.last[places]
         is_inside &= units.is_open[units.text_of[places]]
         places, hashes = places[is_inside], ordered[is_kept][is_inside]
-        for k, power in zip(range(size, longer), powers(longer)[size:], strict=True):
+        for k, power in zip(range(size, longer), hash_powers(longer)[size:], strict=True):
             hashes += units.hashes[places + k] * power
         size = longer
 

@@ -45,7 +45,7 @@ from xling.corpora.common.slices import (
 )
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
-from xling.text.words.units import counted_units, runs
+from xling.text.words.units import count_units, hash_runs
 
 if TYPE_CHECKING:
     from jaxtyping import Int64, UInt64
@@ -95,9 +95,9 @@ class NearDedup:
 
 def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:
     """Return the sorted distinct hashes of the shingles of ``text``; a shorter text is one shingle."""
-    hashes, _, _, share = counted_units(unicodedata.normalize("NFC", text))
+    hashes, _, _, share = count_units(unicodedata.normalize("NFC", text))
     size = cfg.shingle_chars if share > 0.5 else cfg.shingle_words
-    ordered = np.sort(runs(hashes, max(1, min(size, len(hashes)))))
+    ordered = np.sort(hash_runs(hashes, max(1, min(size, len(hashes)))))
     is_new = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
     return ordered[is_new]

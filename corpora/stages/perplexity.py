@@ -17,7 +17,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
-from xling.text.lm.model import LanguageModel, load
+from xling.text.lm.model import LanguageModel, load_language_model
 
 HEAD, MIDDLE, TAIL, ALL = "head", "middle", "tail", "all"
 PERCENTILES = (30.0, 60.0)
@@ -97,7 +97,7 @@ class Perplexity(Stage):
 
     @cached_property
     def _model(self) -> LanguageModel | None:
-        return load(Path(self.lm)) if self.lm else None
+        return load_language_model(Path(self.lm)) if self.lm else None
 
     def bucket(self, perplexity: float | None) -> str:
         """Return head, middle or tail; ``all`` if the perplexity or the cut-offs are unknown."""

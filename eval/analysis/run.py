@@ -27,8 +27,8 @@ from xling.eval.scores import score_file
 from xling.pages import figure, page, tabular
 from xling.pages.tabular import Cell, Table
 from xling.text import vocab
-from xling.text.words.features import hashed, tokens
-from xling.text.words.units import units
+from xling.text.words.features import hash_features, split_tokens
+from xling.text.words.units import split_units
 
 SYSTEMS = ("pretrained", "random")
 
@@ -228,7 +228,7 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
     kinds = {lang: {piece for text in texts for piece in pieces_of(text)} for lang, texts in own.items()}
     measured = {}
     for lang, read_texts in own.items():
-        words = sum(len(units(text)) for text in read_texts) or 1
+        words = sum(len(split_units(text)) for text in read_texts) or 1
         pieces = sum(len(pieces_of(text)) for text in read_texts)
         measured[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
     return measured
@@ -236,11 +236,13 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
 
 def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
     """Return what splits a text into the units that a model has vectors for; of a static encoder, features of words."""
-    from xling.static.encoder_files import is_static  # imports torch
+    from xling.static.encoder_files import is_static_encoder  # imports torch
 
-    if is_static(checkpoint):
-        return lambda text: [feature for token in tokens(text) for feature in hashed(token).tolist()]
-    encode: Callable[[str], Sequence[int]] = vocab.load(checkpoint).encode
+    if is_static_encoder(checkpoint):
+        return lambda text: [
+            feature for token in split_tokens(text) for feature in hash_features(token).tolist()
+        ]
+    encode: Callable[[str], Sequence[int]] = vocab.load_processor(checkpoint).encode
     return encode
 
 
@@ -349,13 +351,13 @@ def _explained(
 
 def _files(rows: Sequence[Row], tables: Sequence[Table]) -> dict[str, str]:
     title = "Why does it transfer?"
-    pictures = figure.grid(figures(rows))
+    pictures = figure.arrange_figures(figures(rows))
     body = [f"<main><h1>{title}</h1>", pictures, *map(tabular.html_table, tables), "</main>"]
     told = [dict(zip(KEYS, row, strict=True)) for row in rows]
     return {
-        "analysis.html": page.document(title, "\n".join(body)),
-        "analysis.md": f"# {title}\n\n" + "\n".join(map(tabular.markdown, tables)),
+        "analysis.html": page.html_document(title, "\n".join(body)),
+        "analysis.md": f"# {title}\n\n" + "\n".join(map(tabular.to_markdown, tables)),
         "analysis.json": json.dumps(told, ensure_ascii=False, indent=1) + "\n",
         TABLES: json.dumps([asdict(s) for s in tables], ensure_ascii=False) + "\n",
-        **{f"{s.name}.csv": tabular.comma_separated(s) for s in tables},
+        **{f"{s.name}.csv": tabular.to_csv(s) for s in tables},
     }

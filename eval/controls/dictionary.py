@@ -20,9 +20,9 @@ from xling.eval.controls.majority_ngrams import Ngram
 from xling.eval.rows.suite import Example, Suite
 from xling.text.files import word_alignments
 from xling.text.files.dictionary import read_dictionary
-from xling.text.pairs import spans
+from xling.text.pairs import word_spans
 from xling.text.words.features import is_unspaced
-from xling.text.words.word_forms import cased, key
+from xling.text.words.word_forms import copy_capitals, dictionary_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ class Dictionaries:
     def __init__(self, folder: Path, source: str) -> None:
         self._folder, self._source = folder, source
         self._files = {path.name.partition("-")[0]: path for path in sorted(folder.glob(f"*-{source}.txt"))}
-        if not self._files and not (folder / word_alignments.FILE).is_file():
+        if not self._files and not (folder / word_alignments.FILE_NAME).is_file():
             raise UserError(
                 f"dictionary={folder} has no dictionary", _WHAT.format(source=source), "check dictionary="
             )
@@ -62,9 +62,9 @@ class Dictionaries:
                 for lang, path in self._files.items()
             }
         counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-        for text in word_alignments.read(self._folder):
+        for text in word_alignments.read_word_alignments(self._folder):
             for i, j in text.links:
-                counts[text.lang][key(text.tgt[j], text.lang)][text.src[i]] += 1
+                counts[text.lang][dictionary_key(text.tgt[j], text.lang)][text.src[i]] += 1
         return {
             lang: {
                 word: min(linked, key=lambda other: (-linked[other], other)) for word, linked in words.items()
@@ -77,14 +77,14 @@ class Dictionaries:
         entries = self._entries.get(lang)
         if not entries or lang == self._source:
             return text
-        places, pieces, end, at = spans(text), list[str](), 0, 0
+        places, pieces, end, at = word_spans(text), list[str](), 0, 0
         while at < len(places):
             size, new = _entry(text, places, at, entries, lang)
             start, stop = places[at][0], places[at + size - 1][1]
             word = text[start:stop]
             pieces.append(text[end:start])
             if new:
-                new = cased(new, word, self._source, lang)
+                new = copy_capitals(new, word, self._source, lang)
             pieces.append(f" {new or word} " if is_unspaced(word) else new or word)
             end, at = stop, at + size
         joined = "".join([*pieces, text[end:]])
@@ -98,7 +98,7 @@ def _entry(
     start = places[at][0]
     most = LONGEST if is_unspaced(text[start:]) else 1
     for size in range(min(most, len(places) - at), 0, -1):
-        if translation := entries.get(key(text[start : places[at + size - 1][1]], lang)):
+        if translation := entries.get(dictionary_key(text[start : places[at + size - 1][1]], lang)):
             return size, translation
     return 1, ""
 

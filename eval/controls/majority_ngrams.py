@@ -19,7 +19,7 @@ from xling.eval.kinds.base import Kind
 from xling.eval.kinds.character_ngrams import character_grams
 from xling.eval.rows.suite import Example, Suite
 from xling.eval.systems import FitConfig
-from xling.transfer.encode import PROBABILITIES, is_soft, shares_of
+from xling.transfer.encode import PROBABILITIES_FIELD, has_probabilities, target_shares
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -81,7 +81,7 @@ class Ngram:
         """Fit a classifier, a tagger, or both for intents with slots."""
         read = self._read(suite, train)
         features, names, tags = ([part for part in column if part is not None] for column in read)
-        if any(map(is_soft, train)):
+        if any(map(has_probabilities, train)):
             return [(_soft_classifier(features, train), None)]
         return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
 
@@ -158,8 +158,8 @@ def _soft_classifier(features: Sequence[list[str]], rows: Sequence[Example]) -> 
     """Fit the same to rows of which a teacher gave the probability of each class: a row counts once, in parts."""
     from sklearn.pipeline import make_pipeline
 
-    labels = sorted({name for row in rows for name in row.fields.get(PROBABILITIES, {row.label: 1.0})})
-    shares = np.stack([shares_of(row, labels) for row in rows])
+    labels = sorted({name for row in rows for name in row.fields.get(PROBABILITIES_FIELD, {row.label: 1.0})})
+    shares = np.stack([target_shares(row, labels) for row in rows])
     place, of_class = np.nonzero(shares)
     seen_twice, regression = _parts()
     counts = seen_twice.fit_transform(features)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from xling.eval.kinds.base import KINDS, Analysed, Example, Kind, LabelSet
 from xling.eval.kinds.character_ngrams import character_grams
-from xling.transfer.encode import PROBABILITIES
+from xling.transfer.encode import PROBABILITIES_FIELD
 
 
 class Classify(Kind):
@@ -25,19 +25,21 @@ class Classify(Kind):
 
     def misfit(self, row: Example) -> tuple[str, str] | None:
         """Return what is wrong with the probabilities that a teacher gave, and what would be right."""
-        if PROBABILITIES not in row.fields:
+        if PROBABILITIES_FIELD not in row.fields:
             return None
-        given = row.fields[PROBABILITIES]
+        given = row.fields[PROBABILITIES_FIELD]
         shares = [*given.values()] if isinstance(given, Mapping) else []
         if not all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares):
             shares = []
         if not 0.99 < sum(shares) < 1.01:
-            return f"field {PROBABILITIES!r} is {given!r}"[:80], "a share from 0 to 1 of each class, of sum 1"
+            return f"field {PROBABILITIES_FIELD!r} is {given!r}"[
+                :80
+            ], "a share from 0 to 1 of each class, of sum 1"
         return None
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
         """Return the class of a row and those that a teacher gave probabilities, all from the closed list."""
-        return (row.label, *row.fields.get(PROBABILITIES, ()))
+        return (row.label, *row.fields.get(PROBABILITIES_FIELD, ()))
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
         """Return whether the answer is a class of the suite."""

@@ -91,7 +91,11 @@ def run(cfg: ContaminationConfig) -> Answer:
         both = {"all": asdict(every), "clean": asdict(clean) if clean else None}
         rows.append({"suite": origin.suite, "lang": origin.lang, **_facts(facts), **both})
     texts = [False] * 3
-    lines = [*tabular.grid(sides, [*texts, True, True]), "", *tabular.grid(table, [*texts, True, True])]
+    lines = [
+        *tabular.markdown_grid(sides, [*texts, True, True]),
+        "",
+        *tabular.markdown_grid(table, [*texts, True, True]),
+    ]
     if cfg.out:
         listed = [
             {"suite": s, "lang": x, "split": p, **_facts(facts)} for (s, x, p), facts in exposures.items()
@@ -152,7 +156,7 @@ def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test,
         for test in tests_at(sorted(parallel), splits, data)
         if (test[0], test[2]) in {(t[0], t[2]) for t in tests}
     ]
-    index = Leaks.of(entries(dict.fromkeys([*tests, *more]), data))
+    index = Leaks.build(entries(dict.fromkeys([*tests, *more]), data))
     hits: dict[str, set[str]] = {}
     for text in texts:
         for row in index.find(text).tolist():
@@ -212,7 +216,7 @@ def _texts(path: Path) -> Iterator[str]:
     as_json = _plain_name(path).endswith(".jsonl")
     held: list[str] = []
     size = 0
-    for number, line in enumerate(corpus_reader.lines(path), 1):
+    for number, line in enumerate(corpus_reader.read_lines(path), 1):
         if as_json and line.strip():
             yield _text_of(path, number, line)
         elif not as_json:

@@ -10,7 +10,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.eval.rows.suite import data_folder, languages_at, load, suites
-from xling.text.leaks import FILE, Entry, Leaks
+from xling.text.leaks import FILE_NAME, Entry, Leaks
 
 Test = tuple[str, str, str]
 """Suite, language or pair, split."""
@@ -47,7 +47,7 @@ def run(cfg: LeaksConfig) -> Answer:
         )
     inputs = sorted({path for name, lang, split in tests for path in suites()[name].paths(lang, split, data)})
     if not manifest.up_to_date(cfg.out, "eval leaks", cfg, inputs, replaceable=True):
-        index = Leaks.of(entries(tests, data))
+        index = Leaks.build(entries(tests, data))
         with manifest.publish(cfg.out, "eval leaks", cfg, inputs) as out:
             index.write(out.path)
             out.counts |= {
@@ -57,7 +57,8 @@ def run(cfg: LeaksConfig) -> Answer:
             }
     counts = manifest.read(cfg.out).counts
     return Answer(
-        f"{counts['texts']:,} texts ({counts['distinct']:,} distinct) of {len(tests)} files of rows: {cfg.out / FILE}",
+        f"{counts['texts']:,} texts ({counts['distinct']:,} distinct) of {len(tests)} files of rows: "
+        f"{cfg.out / FILE_NAME}",
         {"counts": counts, "tests": tests},
     )
 

@@ -21,8 +21,8 @@ from xling.corpora.stages.langid import identify
 from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
 from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
 from xling.eval.rows.suite import Example
-from xling.text.tokenizers.bleu_words import MECAB, bleu_tokeniser
-from xling.text.words.units import marks
+from xling.text.tokenizers.bleu_words import MECAB_TOKENIZERS, bleu_tokeniser
+from xling.text.words.units import combining_marks
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
@@ -32,7 +32,7 @@ SPM_MODEL = "flores200sacrebleuspm"
 
 _WORDS = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
-    rf"|[^\W_]+(?:[{marks()}]+[^\W_]*)*"
+    rf"|[^\W_]+(?:[{combining_marks()}]+[^\W_]*)*"
 )
 
 
@@ -90,7 +90,11 @@ def tokens(name: str, lang: str) -> str:
     if name == "ter":
         return "characters" if target in ("zh", "ja", "ko") else "words"
     tokeniser = bleu_tokeniser(target)
-    return f"{tokeniser} (MeCab is not installed)" if tokeniser == "char" and target in MECAB else tokeniser
+    return (
+        f"{tokeniser} (MeCab is not installed)"
+        if tokeniser == "char" and target in MECAB_TOKENIZERS
+        else tokeniser
+    )
 
 
 def sacre_stats(

@@ -8,7 +8,7 @@ from typing import Any
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import score_table
 from xling.eval.tables.score_table import Values
-from xling.pages.figure import COLOURS, MARKERS, MAX_LINES, ROW_IN, drawn
+from xling.pages.figure import LINE_COLOURS, MARKERS, MAX_LINES, ROW_HEIGHT_IN, draw_figure
 
 
 def dots(suite: str, scores: Sequence[Score]) -> str:
@@ -36,10 +36,14 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
             ]
             for x, row, low, high in held:
                 axes.plot(
-                    [min(x, low), max(x, high)], [row, row], color=COLOURS[number], linewidth=0.9, zorder=2.5
+                    [min(x, low), max(x, high)],
+                    [row, row],
+                    color=LINE_COLOURS[number],
+                    linewidth=0.9,
+                    zorder=2.5,
                 )
             axes.scatter(
-                values, rows, s=22, marker=MARKERS[number], color=COLOURS[number], zorder=3, label=name
+                values, rows, s=22, marker=MARKERS[number], color=LINE_COLOURS[number], zorder=3, label=name
             )
         if beside and beside is not main:
             values = [_mean(table[beside], lang) for lang in langs]
@@ -58,8 +62,8 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
         axes.grid(axis="x")
         axes.figure.legend(loc="outside upper center", ncols=2, frameon=False)
 
-    high = 0.65 + 0.15 * -(-(len(systems) + 1) // 2) + ROW_IN * len(langs)
-    return drawn(draw, f"{suite}, {main.metric} by language; bars: 95 % intervals", high)
+    high = 0.65 + 0.15 * -(-(len(systems) + 1) // 2) + ROW_HEIGHT_IN * len(langs)
+    return draw_figure(draw, f"{suite}, {main.metric} by language; bars: 95 % intervals", high)
 
 
 def _mean(values: Values, lang: str) -> float:

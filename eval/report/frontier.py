@@ -13,7 +13,7 @@ from typing import Any
 from xling.eval.report.artifacts import Run
 from xling.eval.report.sections import Section
 from xling.eval.scores.score_file import Score
-from xling.pages.figure import COLOURS, MARKERS, drawn
+from xling.pages.figure import LINE_COLOURS, MARKERS, draw_figure
 from xling.pages.tabular import Table
 
 STAGE, FILE = "measure", "measured.json"
@@ -108,7 +108,7 @@ def _plot(suite: str, points: Sequence[Point], measure: str) -> str:
         best = sorted((p[measure], p["score"]) for p, good in zip(points, front, strict=True) if good)
         axes.step(*zip(*best, strict=True), where="post", color="#9aa5b1", linewidth=1.0, zorder=1)
         for number, (point, good) in enumerate(zip(points, front, strict=True)):
-            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+            colour, marker = LINE_COLOURS[number % len(LINE_COLOURS)], MARKERS[number % len(MARKERS)]
             x, y = point[measure], point["score"]
             if point["score_low"] is not None:
                 axes.plot(
@@ -126,4 +126,4 @@ def _plot(suite: str, points: Sequence[Point], measure: str) -> str:
 
     axes_of = f"{points[0]['metric']} against {MEASURES[measure]}"
     caption = f"{suite}: {axes_of}; bars: 95 % intervals; line: the Pareto front"
-    return drawn(draw, caption, 2.5 + 0.15 * -(-len(points) // 2))
+    return draw_figure(draw, caption, 2.5 + 0.15 * -(-len(points) // 2))

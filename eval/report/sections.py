@@ -91,7 +91,7 @@ def transfer(scores: Sequence[Score]) -> Section:
         drawn = [value for _, other, *_, cells in maps if other == metric for value in cells.values()]
         scale = (min(drawn), max(drawn))
         caption = f"{suite}, {metric}; colours from {scale[0]:.1f} to {scale[1]:.1f}"
-        section.figures.append(of_suite(suite, figure.heat(langs, columns, means, caption, scale)))
+        section.figures.append(of_suite(suite, figure.heat_map(langs, columns, means, caption, scale)))
     columns_of = (("suite", ""), ("metric", ""), ("trained on", ""), ("scored in", ""), ("score", ".2f"))
     if rows:
         section.details.append(
@@ -200,7 +200,7 @@ def _panels(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
         is_loss = family.startswith("loss")
         what = f"{word} loss of {family[5:] or 'all objectives'}" if is_loss else f"{word}: {family}"
         label = "loss in nats" if is_loss else family
-        yield from figure.curves(series, f"{title}, {what}", label)
+        yield from figure.line_charts(series, f"{title}, {what}", label)
 
 
 def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
@@ -250,7 +250,7 @@ def _runs_compared(runs: Sequence[Run]) -> list[str]:
         picture
         for family, series in charts.items()
         if len(series) > 1
-        for picture in figure.curves(
+        for picture in figure.line_charts(
             series,
             f"validation {'loss of ' + (family[5:] or 'all objectives') if family.startswith('loss') else family}",
             "loss in nats" if family.startswith("loss") else family,
@@ -293,7 +293,9 @@ def corpus(runs: Sequence[Run]) -> Section:
                 before = {name: float(there) for name, (there, _) in amounts.items()}
                 after = {name: float(drawn) for name, (_, drawn) in amounts.items()}
                 title = f"{run.name}: {what}" if len(runs) > 1 else what
-                section.figures.append(figure.shares(before, after, f"{title}, share of {unit} by language"))
+                section.figures.append(
+                    figure.share_bars(before, after, f"{title}, share of {unit} by language")
+                )
                 sampled += _sampled(run.name, what, unit, before, after)
     if cleaned:
         columns = (
@@ -374,7 +376,7 @@ def reproduction(runs: Sequence[Run]) -> Section:
             settings, stage = item.manifest.config, item.stage
             if by := item.manifest.counts.get("made_by"):
                 settings, stage = by["settings"], by["stage"]
-            lines.append(shlex.join(command_line.words_of(stage, settings, str(item.path))))
+            lines.append(shlex.join(command_line.command_words(stage, settings, str(item.path))))
             facts = item.manifest
             rows.append(
                 (

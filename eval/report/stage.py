@@ -187,13 +187,13 @@ def _csv_files(report: Report) -> dict[str, str]:
     every_table += [report.overall] if report.overall else []
     every_table += [_signatures(report.scores)] if report.scores else []
     content_of = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in report.tables}
-    content_of |= {f"{s.name}.csv": tabular.comma_separated(s) for s in every_table}
+    content_of |= {f"{s.name}.csv": tabular.to_csv(s) for s in every_table}
     return content_of
 
 
 def markdown(report: Report) -> str:
     """Return the report as Markdown, without pictures."""
-    first = tabular.markdown(report.overall).rstrip() if report.overall else ""
+    first = tabular.to_markdown(report.overall).rstrip() if report.overall else ""
     told = [
         f"# {report.title}",
         report.note,
@@ -201,14 +201,16 @@ def markdown(report: Report) -> str:
         first,
         "\n".join(f"- {f}" for f in report.findings),
     ]
-    parts = [tabular.without_html(text) for text in told]
+    parts = [tabular.escape_html_tags(text) for text in told]
     parts += [render.markdown(table).rstrip() for table in report.tables]
     for section in report.sections:
         told = [f"## {section.title}", section.lead]
-        told += [f"#{tabular.markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
-        parts += [tabular.without_html(text) for text in told]
+        told += [f"#{tabular.to_markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
+        parts += [tabular.escape_html_tags(text) for text in told]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in section.commands.items()]
-    signed = [tabular.without_html(f"- {name}: `{text}`") for name, text in _signatures(report.scores).rows]
+    signed = [
+        tabular.escape_html_tags(f"- {name}: `{text}`") for name, text in _signatures(report.scores).rows
+    ]
     parts.append("## Signatures\n\n" + "\n".join(signed))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -216,8 +218,8 @@ def markdown(report: Report) -> str:
 def latex(report: Report) -> str:
     """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
     every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
-    first = [tabular.latex(report.overall)] if report.overall else []
-    return "\n".join([*first, *map(render.latex, report.tables), *map(tabular.latex, every_table)])
+    first = [tabular.to_latex(report.overall)] if report.overall else []
+    return "\n".join([*first, *map(render.latex, report.tables), *map(tabular.to_latex, every_table)])
 
 
 def html_page(report: Report, beside: Iterable[str]) -> str:
@@ -240,20 +242,20 @@ def html_page(report: Report, beside: Iterable[str]) -> str:
         body += [
             _heading("Scores"),
             *map(_score_table, report.tables),
-            figure.grid(report.pictures),
+            figure.arrange_figures(report.pictures),
         ]
     body += [_section(section) for section in report.sections]
     if report.scores:
         said = f"Signatures of {counted(len(report.scores), 'score')}"
-        signed = tabular.html_table(_signatures(report.scores), heading=False, most=MOST_SIGNATURES)
+        signed = tabular.html_table(_signatures(report.scores), heading=False, max_rows=MOST_SIGNATURES)
         body.append(_folded(said, signed))
     body = ["<main>", *filter(None, body), "</main>", _script(report.scores)]
-    return page.document(report.title, "\n".join(body))
+    return page.html_document(report.title, "\n".join(body))
 
 
 def _overall(table: tabular.Table) -> str:
     marks = {name: name.partition(" ")[0] for name, _ in table.columns[1:]}
-    return tabular.html_table(table, marks=marks)
+    return tabular.html_table(table, script_marks=marks)
 
 
 def _script(scores: Sequence[Score]) -> str:
@@ -266,7 +268,7 @@ def _script(scores: Sequence[Score]) -> str:
         except UserError:
             continue
         known[side] = (language.family, language.script)
-    return script.behaviour(known) if scores else ""
+    return script.page_script(known) if scores else ""
 
 
 def _list(findings: Sequence[str]) -> str:
@@ -295,8 +297,10 @@ def _folded_if_long(table: ScoreTable) -> str:
 def _section(section: Section) -> str:
     parts = [_heading(section.title), f"<p>{html.escape(section.lead)}</p>" if section.lead else ""]
     parts += [tabular.html_table(s) for s in section.tables]
-    parts.append(figure.grid(section.figures))
-    parts += [_folded(s.title, tabular.html_table(s, heading=False, most=MOST_ROWS)) for s in section.details]
+    parts.append(figure.arrange_figures(section.figures))
+    parts += [
+        _folded(s.title, tabular.html_table(s, heading=False, max_rows=MOST_ROWS)) for s in section.details
+    ]
     for name, lines in section.commands.items():
         shown = "\n\n".join(_broken(line) for line in lines)
         parts.append(

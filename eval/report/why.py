@@ -74,7 +74,7 @@ def figures(rows: Sequence[Row]) -> list[str]:
                 if (value := mean(rows, system, suite, layer, measure)) is not None:
                     series.setdefault(system, []).append((float(layer), value))
             if series:
-                pictures += figure.curves(series, f"{suite}, {measure} by layer", "percent", "layer")
+                pictures += figure.line_charts(series, f"{suite}, {measure} by layer", "percent", "layer")
     return pictures
 
 

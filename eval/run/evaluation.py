@@ -52,7 +52,7 @@ from xling.eval.scores.score_file import CONTROLS
 from xling.eval.systems import BACKENDS, Backend, FitConfig, build
 from xling.eval.tables.groups import GROUPS
 from xling.eval.tables.publish import check_workers, publish
-from xling.transfer.checks import check_control
+from xling.transfer.checks import check_random_control
 
 FIXED_SEED = -1
 
@@ -72,7 +72,7 @@ def run(cfg: EvalConfig) -> Answer:
     if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random", "with_ngrams"} & {*cfg.systems}:
         raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     if cfg.checkpoint and "random" in cfg.systems:
-        check_control(Path(cfg.checkpoint))
+        check_random_control(Path(cfg.checkpoint))
     checked(cfg, data_folder(cfg.data))  # before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)
@@ -116,7 +116,7 @@ def evaluate_systems(
     """
     data = data_folder(cfg.data)
     chosen = checked(cfg, data)
-    manifest.remove_torn(cfg.out)
+    manifest.remove_temporary_files(cfg.out)
     files: list[Path] = []
     for suite, targets in chosen:
         for system in systems:

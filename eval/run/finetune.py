@@ -60,7 +60,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     from xling.models.files import model_weights
     from xling.transfer import tune
     from xling.transfer.backend import EncoderBackend
-    from xling.transfer.saved import Saves, key_of
+    from xling.transfer.saved import SavedStates, run_key
 
     settings = replace(cfg, out=Path(), log="none")
     home = training_suite(suite)
@@ -73,10 +73,10 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     train = capped(train, cfg.train_rows)
     metric = METRICS[suite.metric]
     digests = {str(path): manifest.digest(path) for path in inputs}
-    saves = Saves(cfg.out, key_of(settings, digests))
+    saves = SavedStates(cfg.out, run_key(settings, digests))
     with track.shown(cfg.log, cfg.out, settings) as show:
         losses = track.Losses(show)
-        system = EncoderBackend(cfg.checkpoint, "pretrained", tell=losses.tell, saves=saves)
+        system = EncoderBackend(cfg.checkpoint, "pretrained", on_update=losses.tell, saved_states=saves)
         models = system.fit(suite, train, dev, cfg.source, cfg.fit)
         scores = [
             evaluate(metric, dev, system.predict(m, suite, dev, cfg.source), cfg.source)[0] for m in models
@@ -85,10 +85,10 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
             losses.write("valid", losses.ends.get(epoch, 0), **{metric.name: score})
     chosen = select(cfg.select, models, system.average, {"source-dev": scores})
     with manifest.publish(cfg.out, STAGE, settings, inputs) as publication:
-        tune.save(chosen, publication.path, cfg.checkpoint, model_weights.load_model(cfg.checkpoint)[1])
+        tune.save_tuned(chosen, publication.path, cfg.checkpoint, model_weights.load_model(cfg.checkpoint)[1])
         (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         publication.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
-    saves.drop()
+    saves.delete_all()
     return manifest.read(cfg.out)
 
 
@@ -109,7 +109,7 @@ def check(cfg: FinetuneConfig) -> None:
         return
     if not home.has(cfg.source, "train", data):
         source_rows(suite, home, cfg.source, data)  # says what is missing
-    if not (cfg.checkpoint / inputs_.STATIC).is_file():
+    if not (cfg.checkpoint / inputs_.STATIC_FILE).is_file():
         model_folder.check_model(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
 
 

@@ -36,7 +36,7 @@ from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, score
 from xling.eval.run.settings import EvalConfig
 from xling.eval.systems import FitConfig
 from xling.text.files import corpus_reader
-from xling.transfer.encode import PROBABILITIES
+from xling.transfer.encode import PROBABILITIES_FIELD
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -94,7 +94,7 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     cfg = replace(cfg, lang=languages.canonical(cfg.lang), source=languages.canonical(cfg.source))
     _check(cfg, suite)
-    home, paths = training_suite(suite), corpus_reader.resolve(cfg.text)
+    home, paths = training_suite(suite), corpus_reader.resolve_files(cfg.text)
     tested = scored_split(suite, cfg.lang, data)
     splits = [
         (cfg.source, "train"),
@@ -119,9 +119,9 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
         else []
     )
     learned, chosen_on = source_rows(suite, home, cfg.source, data)
-    from xling.transfer.backend import pretrained  # imports torch
+    from xling.transfer.backend import pretrained_system  # imports torch
 
-    system = pretrained(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
+    system = pretrained_system(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
     teacher = _Teacher(cfg, suite, system, learned, chosen_on)
     probabilities = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
     train = [teacher.named(row, each, cfg.soft) for row, each in zip(unlabelled, probabilities, strict=True)]
@@ -211,7 +211,7 @@ class _Teacher:
             return replace(row, label=label)
         rounded = np.round(probabilities.astype(float), DIGITS).tolist()
         shares = {name: share for name, share in zip(self.labels, rounded, strict=True) if share}
-        return replace(row, label=label, fields={**row.fields, PROBABILITIES: shares})
+        return replace(row, label=label, fields={**row.fields, PROBABILITIES_FIELD: shares})
 
 
 def _crosswise(
@@ -244,7 +244,7 @@ def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[E
     seen = tested | set(_texts(rows))
     lines = dict.fromkeys(
         line.strip()
-        for document in corpus_reader.documents(cfg.text)
+        for document in corpus_reader.read_documents(cfg.text)
         for line in document
         if low <= len(line.strip()) <= high
     )

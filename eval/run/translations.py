@@ -42,7 +42,7 @@ class Translations:
             kept: list[str] = json.loads(path.read_text(encoding="utf-8"))
             return kept
         if self._translator is None:
-            self._translator = load("xling.transfer.generation.decoder_system:translator")(
+            self._translator = load("xling.transfer.generation.decoder_system:load_translator")(
                 self.model, self.search
             )
         translated: list[str] = self._translator(texts, src, tgt)

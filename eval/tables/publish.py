@@ -94,7 +94,7 @@ def publish(
         score_file.write_scores(publication.path / "scores.json", scores, averages.intervals.values())
         for name, write in render.FORMATS.items():
             text = write(table)
-            text = page.document(cfg.title, text) if name == "html" else text
+            text = page.html_document(cfg.title, text) if name == "html" else text
             (publication.path / f"table.{name}").write_text(text, encoding="utf-8")
         publication.counts |= {"scores": len(scores), "made_by": made_by}
     return _answer(out)

@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from xling.core.registry import Registry
 from xling.eval.tables.score_table import Cell, Line, ScoreTable
-from xling.pages.tabular import HOLE, grid, html_grid, tex, without_html
+from xling.pages.tabular import EMPTY_CELL, escape_html_tags, escape_latex, html_table_box, markdown_grid
 
 SYNTHETIC = "SYNTHETIC data"
 
@@ -20,7 +20,7 @@ FORMATS: Registry[Callable[[ScoreTable], str]] = Registry("table format")
 
 def number(cell: Cell) -> str:
     """Format the score with one decimal and its mark; a missing score is a dash."""
-    return HOLE if cell.value is None else f"{cell.value:.1f}{cell.mark}"
+    return EMPTY_CELL if cell.value is None else f"{cell.value:.1f}{cell.mark}"
 
 
 def spread(cell: Cell) -> str:
@@ -61,8 +61,8 @@ def markdown(table: ScoreTable) -> str:
         bold = line.kind == "summary"
         rows.append([f"**{line.name}**" if bold else line.name, *cells])
     title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
-    body = grid(rows, [False, *(True for _ in table.columns)])
-    return without_html("\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n")
+    body = markdown_grid(rows, [False, *(True for _ in table.columns)])
+    return escape_html_tags("\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n")
 
 
 @FORMATS.register("csv")
@@ -89,7 +89,9 @@ def as_json(table: ScoreTable) -> str:
 def latex(table: ScoreTable) -> str:
     """Return a table with the rules of the LaTeX package booktabs."""
     spec = "l" + "".join("r" * width for _, width in table.groups)
-    heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" for name, width in table.groups)
+    heads = " & ".join(
+        rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}" for name, width in table.groups
+    )
     start, rules = 2, []
     for _, width in table.groups:
         rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
@@ -99,9 +101,9 @@ def latex(table: ScoreTable) -> str:
         if line.kind != before:
             body.append(r"\midrule")
             before = line.kind
-        body.append(" & ".join([tex(line.name), *(_tex_cell(line, c) for c in line.cells)]) + r" \\")
-    title = tex(table.title + (f" ({SYNTHETIC})" if table.synthetic else ""))
-    notes = " ".join(map(tex, table.notes))
+        body.append(" & ".join([escape_latex(line.name), *(_tex_cell(line, c) for c in line.cells)]) + r" \\")
+    title = escape_latex(table.title + (f" ({SYNTHETIC})" if table.synthetic else ""))
+    notes = " ".join(map(escape_latex, table.notes))
     return "\n".join(
         [
             r"\begin{table}",
@@ -111,7 +113,7 @@ def latex(table: ScoreTable) -> str:
             r"\toprule",
             rf" & {heads} \\",
             " ".join(rules),
-            " & ".join(["", *map(tex, table.columns)]) + r" \\",
+            " & ".join(["", *map(escape_latex, table.columns)]) + r" \\",
             r"\midrule",
             *body,
             r"\bottomrule",
@@ -124,7 +126,7 @@ def latex(table: ScoreTable) -> str:
 
 @FORMATS.register("html")
 def html_table(table: ScoreTable) -> str:
-    """Return a table element in a box that scrolls sideways, to be put into a page with `xling.pages.page.STYLE`."""
+    """Return a table element in a box that scrolls sideways, for a page with `xling.pages.page.PAGE_STYLE`."""
     return html_under("h2", table)
 
 
@@ -142,7 +144,7 @@ def html_under(heading: str, table: ScoreTable) -> str:
     flag = f' <span class="synthetic">{SYNTHETIC}</span>' if table.synthetic else ""
     head = f"<tr><td></td>{groups}</tr>\n<tr><td></td>{heads}</tr>"
     title = f"<{heading}>{html.escape(table.title)}{flag}</{heading}>\n"
-    return title + html_grid(head, body, table.notes, table.title, ' data-rows="languages"')
+    return title + html_table_box(head, body, table.notes, table.title, ' data-rows="languages"')
 
 
 def _html_line(line: Line, starts: set[int]) -> str:
@@ -160,4 +162,4 @@ def _first(position: int, starts: set[int]) -> str:
 
 def _tex_cell(line: Line, cell: Cell) -> str:
     under = beside(line, cell)
-    return tex(number(cell)) + (rf" {{\scriptsize {tex(under)}}}" if under else "")
+    return escape_latex(number(cell)) + (rf" {{\scriptsize {escape_latex(under)}}}" if under else "")

@@ -62,7 +62,7 @@ def check(words: list[str]) -> None:
         path = pipeline.recipes().get(Path(words[1]).stem)
         assert path, f"no recipe {words[1]}"
         settings = [word for word in words[2:] if not word.startswith(("cluster=", "slurm.", "--"))]
-        for each in expand(settings, pipeline.axes(path)):
+        for each in expand(settings, pipeline.read_sweep(path)):
             pipeline.read(path, each)
 
 

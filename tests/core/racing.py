@@ -76,10 +76,10 @@ def started(cfg: Settings, overwrite: bool, step: int, release: str) -> int:
         return pid
     answer = 99
     try:
-        source_version.described = lambda: release
-        os.environ.pop(manifest.OVERWRITE, None)
+        source_version.full_version = lambda: release
+        os.environ.pop(manifest.OVERWRITE_VARIABLE, None)
         if overwrite:
-            os.environ[manifest.OVERWRITE] = "true"
+            os.environ[manifest.OVERWRITE_VARIABLE] = "true"
         killed_at(step)
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
         run_local("race", cfg)

@@ -18,16 +18,16 @@ from xling.core import signals, stacks
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A heartbeat file of a launcher that watches."""
-    monkeypatch.setenv(signals.VARIABLE, str(tmp_path / "beat.json"))
+    monkeypatch.setenv(signals.HEARTBEAT_VARIABLE, str(tmp_path / "beat.json"))
     monkeypatch.setenv(signals.SLACK_VARIABLE, "7")
-    signals.reset()
+    signals.reset_process_state()
     yield tmp_path / "beat.json"
-    signals.reset()
-    stacks.arm(tmp_path / "beat.json", 0)
+    signals.reset_process_state()
+    stacks.schedule_dump(tmp_path / "beat.json", 0)
 
 
 def shown(path: Path) -> signals.Heartbeat:
-    beat = signals.read(path)
+    beat = signals.read_heartbeat(path)
     assert beat is not None
     return beat
 
@@ -58,12 +58,12 @@ def beats(clock: Clock, first: int, *seconds: float) -> None:
 
 def test_the_next_heartbeat_is_due_after_the_longest_update_and_the_slack(path: Path, clock: Clock) -> None:
     with signals.watched():
-        assert shown(path).due_s == signals.BUSY_S  # nothing is known before updates were timed
+        assert shown(path).due_s == signals.BUSY_LIMIT_S  # nothing is known before updates were timed
         beats(clock, 1, 0, 300, 300)  # the first ones compile
-        assert shown(path).due_s == signals.BUSY_S
+        assert shown(path).due_s == signals.BUSY_LIMIT_S
         beats(clock, 4, 6, 8, 6)
         assert shown(path).due_s == signals.SECONDS_BETWEEN_BEATS + 8 + 7
-        beats(clock, 7, *[6] * signals.NUM_TIMED)
+        beats(clock, 7, *[6] * signals.NUM_TIMED_UPDATES)
         assert shown(path).due_s == signals.SECONDS_BETWEEN_BEATS + 6 + 7
         assert shown(path).late_s(clock.now + 18) == 0
         assert shown(path).late_s(clock.now + 20) == 2
@@ -72,26 +72,26 @@ def test_the_next_heartbeat_is_due_after_the_longest_update_and_the_slack(path: 
 
 
 def test_the_start_has_a_limit_of_its_own(path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    signals.begin(90)
+    signals.write_first_heartbeat(90)
     assert (shown(path).due_s, shown(path).doing) == (90, "the start")
     clock.now += 80
     signals.beat(1000, 4000, "rows")  # it reads its data
     assert (shown(path).due_s, shown(path).late_s(clock.now + 89)) == (90, 0)
     with signals.watched():
-        assert (shown(path).due_s, shown(path).doing) == (signals.BUSY_S, "")
+        assert (shown(path).due_s, shown(path).doing) == (signals.BUSY_LIMIT_S, "")
     assert shown(path).due_s == 0
-    signals.reset()
+    signals.reset_process_state()
     for limit, slack in ((0, "7"), (90, "0")):
         path.unlink(missing_ok=True)
         monkeypatch.setenv(signals.SLACK_VARIABLE, slack)
-        signals.begin(limit)
+        signals.write_first_heartbeat(limit)
         assert not path.exists()
 
 
 def test_a_limit_is_written_as_soon_as_the_pace_is_known(path: Path, clock: Clock) -> None:
     with signals.watched():
         beats(clock, 1, 0, 0.1, 0.1, 0.1)
-        assert shown(path).due_s == signals.BUSY_S
+        assert shown(path).due_s == signals.BUSY_LIMIT_S
         beats(clock, 5, 0.1)
         assert (shown(path).due_s, shown(path).done) == (signals.SECONDS_BETWEEN_BEATS + 0.1 + 7, 5)
         beats(clock, 6, 0.1)
@@ -102,21 +102,21 @@ def test_work_without_updates_has_its_own_limit(path: Path, clock: Clock) -> Non
     with signals.watched():
         beats(clock, 1, 0, 6, 6, 6, 6)
         with signals.busy("validation"):
-            assert (shown(path).doing, shown(path).due_s) == ("validation", signals.BUSY_S)
+            assert (shown(path).doing, shown(path).due_s) == ("validation", signals.BUSY_LIMIT_S)
             clock.now += 500
             signals.beat(5, 1000, "updates", saved=5)  # a checkpoint within it
             with signals.busy("checkpoint"):
                 assert shown(path).doing == "validation"
             assert (shown(path).doing, shown(path).due_s, shown(path).saved) == (
                 "validation",
-                signals.BUSY_S,
+                signals.BUSY_LIMIT_S,
                 5,
             )
         beats(clock, 6, 6, 6)
         assert (shown(path).doing, shown(path).due_s) == ("", signals.SECONDS_BETWEEN_BEATS + 6 + 7)
-        with signals.busy("next phase", other_pace=True):
+        with signals.busy("next phase", changes_pace=True):
             pass
-        assert shown(path).due_s == signals.BUSY_S
+        assert shown(path).due_s == signals.BUSY_LIMIT_S
 
 
 def test_seconds_of_its_own_leave_out_the_waiting(path: Path, clock: Clock) -> None:

@@ -107,7 +107,7 @@ def test_codes_of_a_scheme_round_trip_and_mean_one_language(scheme):
 
 
 def test_only_one_code_contradicts_itself_between_schemes():
-    ambiguous = {key for key, langs in languages._index("").items() if len(langs) > 1}
+    ambiguous = {key for key, langs in languages._languages_by_code("").items() if len(langs) > 1}
     assert ambiguous == {"als"}
     with pytest.raises(
         UserError, match=r"'als' is ambiguous; valid: gsw \(Swiss German\) or sq \(Albanian\)"

@@ -107,7 +107,7 @@ def test_a_line_does_not_break_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         with Progress("train", 200, "updates") as shown:
             shown.update(50)
             shown._bar.refresh()  # type: ignore[union-attr]
-            progress.say("175 updates left, about 2 min")
+            progress.print_above_bar("175 updates left, about 2 min")
             shown.update(50)
     pieces = [piece.strip() for piece in re.split(r"[\r\n]+", drained(leader))]
     assert "175 updates left, about 2 min" in pieces, pieces

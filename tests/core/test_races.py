@@ -61,7 +61,7 @@ def test_a_kill_during_the_swap_loses_nothing(
             made(out, "new", 2)
     # The old result as it was, or nothing: never a part of either.
     assert out.exists() == (number == 1) and (number == 2 or manifest.verify(out).config == {"size": 1})
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     manifest.up_to_date(out, "demo", {"size": 2})
     assert word_of(out) == word
     assert ("the new one is in place" in capsys.readouterr().err) == (number == 2)
@@ -81,7 +81,7 @@ def test_what_another_host_left_is_restored_by_the_holder_of_the_lease_alone(tmp
 
 
 def test_a_folder_without_manifest_is_not_restored(tmp_path: Path) -> None:
-    half = swap.sibling(tmp_path / "out", swap.NEW)
+    half = swap.temporary_sibling(tmp_path / "out", swap.NEW_SUFFIX)
     half.mkdir()
     (half / "model.pt").write_text("half")
     swap.restore(tmp_path / "out")
@@ -98,7 +98,7 @@ def test_a_symbolic_link_stays_one_and_has_the_lease_of_its_folder(
     made(link, "first")
     assert link.is_symlink() and word_of(big / "model") == "first"
     assert lease_path(link) == lease_path(big / "model")
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     made(link, "second", 2)
     assert link.is_symlink() and word_of(big / "model") == "second"
     assert [p.name for p in big.iterdir()] == ["model"]
@@ -133,6 +133,6 @@ def test_a_damaged_output_is_kept_beside_the_new_one(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "out.damaged", "out.damaged2"]
     assert (tmp_path / "out.damaged" / "log").read_text() == "my notes"
     (out / "model.pt").unlink()
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     made(out, "asked")
     assert len(list(tmp_path.iterdir())) == 3 and word_of(out) == "asked"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from xling.core.errors import UserError
-from xling.core.registry import Registry, plugins
+from xling.core.registry import Registry, plugin_entry_points
 
 
 def test_things_come_back_by_name_in_order() -> None:
@@ -82,10 +82,10 @@ def test_a_name_in_two_files_is_a_mistake_of_the_program(folder: Registry[type],
 
 def test_a_reference_is_imported_when_it_is_asked_for(folder: Registry[type]) -> None:
     things: Registry[type] = Registry("thing")
-    things.refer("z", "trial_folder.zebra:Zebra")
+    things.register_target("z", "trial_folder.zebra:Zebra")
     assert list(things) == ["z"] and "trial_folder.zebra" not in sys.modules
     assert things["z"] is folder["zebra"] and things["z"] is things["z"]
-    for again in (lambda: things.refer("z", "trial_folder.ant:Ant"), lambda: things.add("z", int)):
+    for again in (lambda: things.register_target("z", "trial_folder.ant:Ant"), lambda: things.add("z", int)):
         with pytest.raises(ValueError, match="thing 'z' is registered twice"):
             again()
 
@@ -104,10 +104,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         for module, text in modules.items():
             (site / f"{module}.py").write_text(text)
         monkeypatch.syspath_prepend(site)
-        plugins.cache_clear()
+        plugin_entry_points.cache_clear()
 
     yield put
-    plugins.cache_clear()
+    plugin_entry_points.cache_clear()
 
 
 REGISTERS = "from trial_folder import THINGS\n@THINGS.register('{name}')\nclass Made: pass\n"

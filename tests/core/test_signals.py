@@ -15,24 +15,24 @@ from xling.core.progress import Progress
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the launcher wants the heartbeat."""
-    monkeypatch.setenv(signals.VARIABLE, str(tmp_path / "beat.json"))
-    signals.reset()
+    monkeypatch.setenv(signals.HEARTBEAT_VARIABLE, str(tmp_path / "beat.json"))
+    signals.reset_process_state()
     yield tmp_path / "beat.json"
-    signals.reset()
+    signals.reset_process_state()
 
 
 def found(path: Path) -> signals.Heartbeat:
-    beat = signals.read(path)
+    beat = signals.read_heartbeat(path)
     assert beat is not None
     return beat
 
 
 def test_without_a_launcher_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(signals.VARIABLE, raising=False)
+    monkeypatch.delenv(signals.HEARTBEAT_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     signals.beat(1, 2)
     assert not list(tmp_path.iterdir())
-    assert signals.read(tmp_path / "none") is None
+    assert signals.read_heartbeat(tmp_path / "none") is None
 
 
 def test_first_saved_and_last_are_written_at_once(path: Path) -> None:
@@ -60,16 +60,16 @@ def test_every_few_seconds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_saved_survives_a_restart(path: Path) -> None:
     signals.beat(40, 100, "updates", saved=40)
-    signals.reset()
+    signals.reset_process_state()
     signals.beat(41, 100, "updates")
     assert (found(path).done, found(path).saved) == (41, 40)
 
 
 def test_a_torn_file_is_none(path: Path) -> None:
     path.write_text('{"done": 1')
-    assert signals.read(path) is None
+    assert signals.read_heartbeat(path) is None
     path.write_text(json.dumps({"other": 1}))
-    assert signals.read(path) is None
+    assert signals.read_heartbeat(path) is None
 
 
 def test_progress_beats(path: Path) -> None:
@@ -90,6 +90,6 @@ def test_request_to_stop(path: Path) -> None:
         signals.request_stop("time limit")
         assert signals.stop_requested() == "time limit"
     assert not signals.is_polling()
-    signals.reset()
+    signals.reset_process_state()
     assert not signals.stop_requested()
     assert not issubclass(signals.Stopped, Exception)  # a stage that survives errors must not survive this

@@ -19,5 +19,5 @@ def read(uri: str, lang: str = "sw", **settings: object) -> tuple[list[Document]
     shards = unique_names(source.shards())
     docs = [doc for shard in shards for doc in source.read(shard, ledger)]
     assert ledger.seen["read"] == len(docs) + sum(ledger.dropped.values())
-    assert not ledger.unbalanced(), ledger.num_bytes
+    assert not ledger.unaccounted_bytes(), ledger.num_bytes
     return docs, ledger

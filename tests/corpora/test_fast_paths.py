@@ -19,7 +19,7 @@ from xling.corpora.stages import filters, pii
 from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages.blocklist import _host
 from xling.text.words import units as units_module
-from xling.text.words.units import counted_units, units
+from xling.text.words.units import count_units, split_units
 
 _LINES = st.lists(st.text("ab.é中 -/", max_size=130), max_size=30).map("\n".join)
 
@@ -63,7 +63,7 @@ def test_ngrams_of_many_texts_are_those_of_each() -> None:
 
 @given(st.text() | st.text("aB9½一中,İIΣΑσ\u0301\u0e01\u0e31 \n_\u200d²Σ", max_size=60))
 def test_units_are_counted_as_they_are_made(text: str) -> None:
-    made, counted = units(text), counted_units(text)
+    made, counted = split_units(text), count_units(text)
     assert counted.lengths.tolist() == [len(unit) for unit in made]
     assert counted.num_numeric == sum(map(str.isnumeric, made))
     hashes = counted.hashes.tolist()
@@ -125,7 +125,7 @@ def test_shingles_do_not_depend_on_how_letters_are_composed() -> None:
 def test_shingles_use_the_units_that_the_filters_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Kamati ya mji itakutana wiki ijayo ili kujadili mapendekezo ya maktaba"
     filters.measured(text, Limits())
-    monkeypatch.setattr(units_module, "_counted", None)
+    monkeypatch.setattr(units_module, "_count_units", None)
     assert len(near.shingles(text, near.NearDedup())) == 7
 
 

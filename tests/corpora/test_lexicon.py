@@ -171,7 +171,7 @@ def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: 
     run(BliConfig("en-el", files, f"{tmp_path}/out", dim=50, min_count=2, rounds=20, cues=cues))
     sources = english(3, 50)
     for spec in (f"en-el={tmp_path}/out/en-el.txt", f"{tmp_path}/out"):
-        translator = word_translation.read(spec)["en", "el"]
+        translator = word_translation.read_translators(spec)["en", "el"]
         made = [translator(line) for line in sources]
         bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
         print(f"word by word, BLEU {bleu:.2f}")
@@ -190,18 +190,20 @@ def test_positive_mutual_information_by_hand() -> None:
 
 def test_vectors_of_an_encoder_are_read_without_torch_as_with_it(tmp_path: Path) -> None:
     encoder = encoder_files.random_encoder(StaticConfig(dim=8, bits=9, sketch=4), {})
-    encoder_files.save(encoder, tmp_path)
+    encoder_files.save_encoder(encoder, tmp_path)
     words = ["tiger", "d'eau", "Меркель", "水果", "1980", "..", "\u0300"]
     read = word_vectors(tmp_path, words)
     assert read.dtype == np.float32 and read.shape == (7, 8)
-    assert np.allclose(read, encoder_files.load(tmp_path).words(words).numpy(), atol=1e-6)
+    assert np.allclose(read, encoder_files.load_encoder(tmp_path).word_vectors(words).numpy(), atol=1e-6)
 
 
 def test_words_that_an_encoder_knows_are_translated_by_it(tmp_path: Path) -> None:
     (tmp_path / "en.txt").write_text("\n".join(TEXT))
     (tmp_path / "de.txt").write_text("\n".join(line.replace("wants", "bekommt") for line in TEXT[::-1]))
     (tmp_path / "encoder").mkdir()
-    encoder_files.save(encoder_files.random_encoder(StaticConfig(dim=64, bits=12), {}), tmp_path / "encoder")
+    encoder_files.save_encoder(
+        encoder_files.random_encoder(StaticConfig(dim=64, bits=12), {}), tmp_path / "encoder"
+    )
     corpora = {lang: (str(tmp_path / f"{lang}.txt"),) for lang in ("en", "de")}
     cues = Cues(spelling=0, frequency=0, place=0, encoder=2)
     right = []
@@ -226,7 +228,7 @@ def test_words_that_an_encoder_knows_are_translated_by_it(tmp_path: Path) -> Non
 )
 def test_a_folder_that_is_no_encoder_is_told(tmp_path: Path, settings: str | None, message: str) -> None:
     if settings is not None:
-        encoder_files.save(encoder_files.random_encoder(StaticConfig(dim=8, bits=9), {}), tmp_path)
+        encoder_files.save_encoder(encoder_files.random_encoder(StaticConfig(dim=8, bits=9), {}), tmp_path)
         (tmp_path / "static.json").write_text(settings)
     if message == "static.safetensors":
         (tmp_path / "static.safetensors").write_bytes(b"cut")

@@ -173,7 +173,7 @@ def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path, monkeypatch
     write_crawl(tmp_path / "crawl", num_files=4)
     with pytest.raises(UserError, match="overwrite=true"):
         build(out, "sw", source)
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     assert build(out, "sw", source) != first
     assert len(list(read_corpus(out))) == 28
     (tmp_path / "crawl" / "crawl-00003.warc.wet.gz").write_bytes(b"")
@@ -242,7 +242,7 @@ def test_changed_lists_of_a_stage_are_seen(
     with pytest.raises(UserError, match=r"files.*now.*overwrite=true"):
         build(out, "sw", crawl, settings=settings)
     assert document.text in {doc.text for doc in read_corpus(out)}
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     build(out, "sw", crawl, settings=settings)
     assert document.text not in {doc.text for doc in read_corpus(out)}
 

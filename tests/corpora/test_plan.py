@@ -113,7 +113,7 @@ def test_a_finished_corpus_is_kept_and_replaced_only_when_asked(
     with pytest.raises(UserError, match=r"a\.txt has other content; .*overwrite=true"):
         run_local("corpus mono", cfg)
     assert before == (directory.stat().st_ino, (directory / "manifest.json").stat().st_mtime_ns)
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     run_local("corpus mono", cfg)
     assert before[0] != directory.stat().st_ino
 

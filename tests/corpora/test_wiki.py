@@ -121,7 +121,7 @@ def test_a_truncated_dump_gives_its_beginning(tmp_path: Path) -> None:
     docs, ledger = read(path)
     assert [doc[0] for doc in docs] == ["swwiki-x/7"]
     assert ledger.dropped["read", "damaged page"] == 1
-    assert not ledger.unbalanced()
+    assert not ledger.unaccounted_bytes()
 
 
 def test_golden_article() -> None:

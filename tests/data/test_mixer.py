@@ -88,7 +88,7 @@ def test_blocks_of_the_tiny_corpus_follow_the_shares(shards: Path) -> None:
         assert tokens[lang] / tokens.total() == pytest.approx(share, rel=0.01)
 
 
-def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+def test_the_order_seeded_and_epoch_alone() -> None:
     items, counts = {"en": 50, "sw": 7}, {"en": 40, "sw": 20}
     first, again = draw_epoch(items, counts, 1, 3), draw_epoch(items, counts, 1, 3)
     assert (first.items == again.items).all() and (first.langs == again.langs).all()

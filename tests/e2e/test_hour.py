@@ -13,7 +13,7 @@ import pytest
 from benchmarks import speedrun
 from xling.core.commands import pipeline
 from xling.core.commands.parallel_steps import run_steps
-from xling.core.commands.pipeline import RECIPES
+from xling.core.commands.pipeline import RECIPES_FOLDER
 from xling.core.errors import UserError
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import Score, read_scores
@@ -113,7 +113,7 @@ def test_the_hour_in_seconds(data: Path, tmp_path: Path) -> None:
     ]
     for name, updates in (("encoder", 80), ("encoder_ntrex", 10), ("encoder_all", 10)):
         words += [f"{name}.updates={updates}", f"{name}.rows=64"]
-    made = pipeline.read(RECIPES / "hour.yaml", words)
+    made = pipeline.read(RECIPES_FOLDER / "hour.yaml", words)
     assert made.steps_at_once == 2
     ended = [name for name, _ in run_steps(made, {name: made.settings(name) for name in made.steps}, 2)]
     assert ended[-1] == "report"
@@ -163,6 +163,6 @@ def test_a_row_of_the_speed_run_holds_the_mean_over_suites_without_english() -> 
 
 
 def test_the_share_of_a_word_is_scaled_by_its_logarithm() -> None:
-    least = word_frequency.LEAST_SHARE
-    found = word_frequency._scaled(np.array([least / 2, least, least**0.5, 1.0]))
+    least = word_frequency.MIN_SHARE
+    found = word_frequency._log_scale(np.array([least / 2, least, least**0.5, 1.0]))
     assert found.tolist() == pytest.approx([0, 0, 0.5, 1])

@@ -182,7 +182,7 @@ def test_every_cell_of_rosita_learns_and_is_tested_on_the_same_first_text() -> N
 
 def test_settings_of_fine_tuning_that_do_not_go_together_are_told_before_the_first_step() -> None:
     with pytest.raises(UserError, match=r"fit.unfreeze_epochs=3.0; valid: 0 to fit.epochs=2"):
-        pipeline.merged([pipeline.read(pipeline.recipes()["multifit_student"], ["epochs=2"])])
+        pipeline.merge_pipelines([pipeline.read(pipeline.recipes()["multifit_student"], ["epochs=2"])])
 
 
 @pytest.mark.slow

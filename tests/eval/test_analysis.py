@@ -21,7 +21,7 @@ from xling.eval.scores import score_file
 from xling.eval.scores.score_file import Score
 from xling.static import encoder_files
 from xling.static.shape import StaticConfig
-from xling.text.words.features import features, tokens
+from xling.text.words.features import split_tokens, word_features
 
 LABELS = ("health", "sports", "travel")
 DRAW = np.random.default_rng(1)
@@ -212,7 +212,7 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
 def test_a_static_encoder_has_one_layer_and_features_in_place_of_sub_words(tmp_path: Path) -> None:
     shape = StaticConfig(dim=16, bits=10, sketch=0)
     with manifest.publish(tmp_path / "model", "pretrain static", shape) as made:
-        encoder_files.save(encoder_files.random_encoder(shape, {}, seed=2), made.path)
+        encoder_files.save_encoder(encoder_files.random_encoder(shape, {}, seed=2), made.path)
     data = _data(tmp_path / "data")
     run.run(AnalyseConfig(tmp_path / "model", ("sib200",), tmp_path / "out", data))
     rows = json.loads((tmp_path / "out/analysis.json").read_text())
@@ -222,8 +222,8 @@ def test_a_static_encoder_has_one_layer_and_features_in_place_of_sub_words(tmp_p
     }
     lines = (tmp_path / "out/languages.csv").read_text().splitlines()
     fertility = {line.split(",")[0]: float(line.split(",")[1]) for line in lines[1:]}
-    text = tokens("en 0 sees the boat 3")
-    assert fertility["en"] == pytest.approx(sum(len(features(t)) for t in text) / len(text), rel=0.3)
+    text = split_tokens("en 0 sees the boat 3")
+    assert fertility["en"] == pytest.approx(sum(len(word_features(t)) for t in text) / len(text), rel=0.3)
     shared = {line.split(",")[0]: float(line.split(",")[2]) for line in lines[1:]}
     assert shared["en"] == 100 > shared["de"] > 50, "all words but the first are the same"
 

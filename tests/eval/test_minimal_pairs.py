@@ -18,7 +18,7 @@ from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK_FILE
 from xling.transfer import likelihood
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.encode import BOS, EOS, encode_pieces
 from xling.transfer.likelihood import MaskedLM
 
 PAIRS = [
@@ -57,11 +57,11 @@ def test_likelihood_masks_one_sub_word_at_a_time(model: Path, monkeypatch: pytes
     lm, texts = MaskedLM(model), [text for pair in PAIRS for text in pair]
     wanted = []
     for text in texts:
-        tokens = torch.tensor([BOS, *pieces(lm.processor, text), EOS])
+        tokens = torch.tensor([BOS, *encode_pieces(lm.processor, text), EOS])
         total = 0.0
         for place in range(1, len(tokens) - 1):
             masked = tokens.clone()
-            masked[place] = lm.mask
+            masked[place] = lm.mask_id
             positions = torch.arange(len(tokens))
             with torch.inference_mode():
                 states = lm.model.encoder(masked, positions, [(1, len(tokens))])
@@ -73,9 +73,9 @@ def test_likelihood_masks_one_sub_word_at_a_time(model: Path, monkeypatch: pytes
         assert np.allclose(lm.scores(texts, "xx"), wanted, atol=1e-4), size
     first, second = np.array(wanted).reshape(-1, 2).T
     rows = [type("Row", (), {"fields": {"choices": pair}})() for pair in PAIRS]
-    assert lm.likelier(rows, "xx") == (first <= second).astype(int).tolist()
+    assert lm.choose_likelier(rows, "xx") == (first <= second).astype(int).tolist()
     same = [type("Row", (), {"fields": {"choices": ("The boat.", "The boat.")}})()]
-    assert lm.likelier(same, "xx") == [1], "a model without an opinion gets nothing"
+    assert lm.choose_likelier(same, "xx") == [1], "a model without an opinion gets nothing"
 
 
 def test_from_files_to_a_table_with_both_controls(data: Path, model: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files of NTREX in thirty languages, under a suite without recorded digests."""
     suite: Suite = dataclasses.replace(suites()["ntrex"], files=())
-    monkeypatch.setitem(suites()._things, "ntrex", suite)
+    monkeypatch.setitem(suites()._entries, "ntrex", suite)
     draw = np.random.default_rng(1)
     langs = [suite.pivot, *[lang for lang in suite.languages if lang != suite.pivot]][: NUM_LANGS + 1]
     for lang in langs:

@@ -48,7 +48,7 @@ def test_japanese_and_korean_are_split_by_mecab_where_it_is_installed(
         bleu_words.importlib.util, "find_spec", lambda name: asked.append(name) or found.get("there")
     )
     assert bleu_words.bleu_tokeniser(lang) == with_it
-    assert set(asked) == set(bleu_words.MECAB[with_it[:2]][1])
+    assert set(asked) == set(bleu_words.MECAB_TOKENIZERS[with_it[:2]][1])
     found.clear()
     bleu_words.bleu_tokeniser.cache_clear()
     assert bleu_words.bleu_tokeniser(lang) == "char"
@@ -57,7 +57,7 @@ def test_japanese_and_korean_are_split_by_mecab_where_it_is_installed(
 
 def test_the_modules_of_mecab_are_those_that_sacrebleu_imports() -> None:
     folder = Path(sys.modules["sacrebleu"].__file__ or "").parent / "tokenizers"
-    for name, modules in bleu_words.MECAB.values():
+    for name, modules in bleu_words.MECAB_TOKENIZERS.values():
         source = (folder / f"tokenizer_{name.replace('-', '_')}.py").read_text()
         imported = {line.split()[1] for line in source.splitlines() if line.startswith("    import ")}
         assert imported == set(modules), name

@@ -129,10 +129,10 @@ def test_what_can_be_learnt_is_written(writer: Path, folder: Path, tmp_path: Pat
 
 def test_every_side_learns_unless_it_is_frozen(writer: Path, folder: Path) -> None:
     rows = load(suites()["xsum"], "en", "train", folder)
-    start = decoder_system.Writer(writer, Search())._published().model.state_dict()
+    start = decoder_system.TextGenerator(writer, Search())._published().model.state_dict()
     for frozen, moved in (("none", {"encoder.", "decoder."}), ("decoder", {"encoder."})):
         fit = FitConfig(epochs=1, max_length=48, freeze=frozen)  # type: ignore[arg-type]
-        (after,) = decoder_system.Writer(writer, Search()).fit("x", rows, "en", fit)
+        (after,) = decoder_system.TextGenerator(writer, Search()).fit("x", rows, "en", fit)
         changed = [name for name in start if not torch.equal(start[name].float(), after[name].float())]
         layers = {
             part for part in ("encoder.", "decoder.") if any(n.startswith(f"{part}layers") for n in changed)
@@ -147,7 +147,7 @@ def test_the_precision_asked_for_is_that_of_the_weights(writer: Path, folder: Pa
     shape = SimpleNamespace(name="s", task="classify", scheme="", labels=("a", "b"))
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         fit = FitConfig(epochs=1, max_length=48, precision=precision)  # type: ignore[arg-type]
-        (after,) = decoder_system.Writer(writer, Search()).fit("x", rows, "en", fit)
+        (after,) = decoder_system.TextGenerator(writer, Search()).fit("x", rows, "en", fit)
         assert {weight.dtype for weight in after.values()} == {dtype}
         (made,) = EncoderBackend(writer, "pretrained").fit(shape, labelled, [], "en", fit)
         assert {weight.dtype for weight in made.model.parameters()} == {dtype}
@@ -155,7 +155,7 @@ def test_the_precision_asked_for_is_that_of_the_weights(writer: Path, folder: Pa
 
 def test_translating_after_learning_uses_the_published_weights(writer: Path, folder: Path) -> None:
     rows = load(suites()["xsum"], "en", "train", folder)
-    system = decoder_system.Writer(writer, Search(beam=1))
+    system = decoder_system.TextGenerator(writer, Search(beam=1))
     before = system.predict(None, TASKS["mt"], rows, "en-th")
     (learned,) = system.fit("x", rows, "en", FitConfig(lr=8e-3, epochs=1, max_length=48))
     assert system.predict(None, TASKS["mt"], rows, "en-th") == before
@@ -170,20 +170,23 @@ def test_a_model_that_was_tuned_to_write_is_not_trained_again(
     (tmp_path / "rows").write_text("a red boat\tfresh bread\n", encoding="utf-8")
     words = [f"checkpoint={writer}", f"out={tmp_path / 'tuned'}", f"train={tmp_path}/rows", "fit.epochs=1"]
     finetune.run(config.load(finetune.GenerateConfig, overrides=words))
-    (weights,) = decoder_system.Writer(tmp_path / "tuned", Search()).fit("x", [], "en", FitConfig())
-    assert weights.keys() == decoder_system.Writer(writer, Search())._published().model.state_dict().keys()
+    (weights,) = decoder_system.TextGenerator(tmp_path / "tuned", Search()).fit("x", [], "en", FitConfig())
+    assert (
+        weights.keys()
+        == decoder_system.TextGenerator(writer, Search())._published().model.state_dict().keys()
+    )
 
 
 def test_the_answer_stands_before_a_source_that_is_cut(writer: Path) -> None:
     translator = Translator(writer, Search())
     example = dataclasses.make_dataclass("Row", ["fields"])
-    source = decoder_system.source_of(
+    source = decoder_system.encode_source(
         translator, example({"text": "The teacher sees a boat " * 20, "answer": "bread"})
     )
-    answer = translator.cut_pieces("bread").tolist()
+    answer = translator.truncated_pieces("bread").tolist()
     assert source[: len(answer) + 1].tolist() == [*answer, 2]
-    assert len(source) == translator.room
-    whole = decoder_system.source_of(translator, example({"text": "bread", "answer": ""}))
+    assert len(source) == translator.max_pieces
+    whole = decoder_system.encode_source(translator, example({"text": "bread", "answer": ""}))
     assert whole.tolist() == answer
 
 

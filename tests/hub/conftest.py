@@ -63,24 +63,24 @@ ROWS = {
 }
 
 
-def tuned_from(model: Path, folder: Path, kind: str, **settings: Any) -> tune.Tuned:
+def tuned_from(model: Path, folder: Path, kind: str, **settings: Any) -> tune.TunedModel:
     """Fine-tune a published model for a task and publish the result in ``folder``."""
     cfg = TuneConfig(
         **{"epochs": 1, "lr": 1e-2, "batch_rows": 2, "max_length": 64, "precision": "fp32"} | settings
     )
     labels = (*(f"intent:{name}" for name in LABELS), *LABELS) if kind == "intent_slots" else LABELS
     labels = () if kind in ("span", "choice") else labels
-    tuned = tune.fit(model, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = tune.fine_tune(model, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(folder, "finetune", cfg, [model]) as out:
-        tune.save(tuned, out.path, model, model_weights.load_model(model)[1])
+        tune.save_tuned(tuned, out.path, model, model_weights.load_model(model)[1])
     return tuned
 
 
 @pytest.fixture
-def task(model: Path, tmp_path: Path) -> Callable[..., tuple[tune.Tuned, Path, list[Any]]]:
+def task(model: Path, tmp_path: Path) -> Callable[..., tuple[tune.TunedModel, Path, list[Any]]]:
     """``task(kind, **settings)``: a fine-tuned model, where it is published, and rows it has seen."""
 
-    def made(kind: str, **settings: Any) -> tuple[tune.Tuned, Path, list[Any]]:
+    def made(kind: str, **settings: Any) -> tuple[tune.TunedModel, Path, list[Any]]:
         folder = tmp_path / "task"
         return tuned_from(model, folder, kind, **settings), folder, ROWS[kind]
 

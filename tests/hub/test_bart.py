@@ -31,7 +31,7 @@ from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 SIZES = {
     "d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
@@ -150,7 +150,7 @@ def test_logits_and_outputs_are_those_of_transformers(
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     model, symbols = model_weights.load_seq2seq(tmp_path / "in")
     rows = theirs.get_input_embeddings().weight.shape[0]
-    ids = bart_ids.ids_of(folder, theirs.config.model_type, rows, (), bart_ids.CC50)
+    ids = bart_ids.read_id_mapping(folder, theirs.config.model_type, rows, (), bart_ids.MBART50_LANGS)
     order, num_langs = ids.order, {"mbart50": 52, "m2m": 100, "bart": 1}.get(kind, 202)
     assert len(symbols.langs) == num_langs and symbols.lang_first and symbols.sentinels == 0
     src, tgt = symbols.langs.index("en"), num_langs - 1
@@ -194,7 +194,9 @@ def theirs_of(kind: str, folder: Path) -> Callable[[str, str], list[int]]:
         fast = transformers.AutoTokenizer.from_pretrained(folder)
         return lambda text, code: [0, *fast(text, add_special_tokens=False)["input_ids"], 2]
     if kind == "mbart50":
-        names = dict(zip([mbart_code(n) for n in bart_ids.CC50], bart_ids.CC50, strict=True))
+        names = dict(
+            zip([mbart_code(n) for n in bart_ids.MBART50_LANGS], bart_ids.MBART50_LANGS, strict=True)
+        )
         fast = transformers.MBart50Tokenizer.from_pretrained(folder, src_lang="en_XX")
     else:
         codes = transformers.models.nllb.tokenization_nllb.FAIRSEQ_LANGUAGE_CODES
@@ -218,15 +220,20 @@ def mbart_code(name: str) -> str:
 def test_ids_are_those_of_their_tokenizers(written: Callable[[str], Path], tmp_path: Path, kind: str) -> None:
     folder = written(kind)
     import_hf(ImportConfig(folder, tmp_path / "in"))
-    symbols, processor = model_weights.load_seq2seq(tmp_path / "in")[1], vocabulary.load(tmp_path / "in")
+    symbols, processor = (
+        model_weights.load_seq2seq(tmp_path / "in")[1],
+        vocabulary.load_processor(tmp_path / "in"),
+    )
     config = json.loads((folder / "config.json").read_text())
-    order = bart_ids.ids_of(folder, config["model_type"], config["vocab_size"], (), bart_ids.CC50).order
+    order = bart_ids.read_id_mapping(
+        folder, config["model_type"], config["vocab_size"], (), bart_ids.MBART50_LANGS
+    ).order
     coded = theirs_of(kind, folder)
     for number, line in enumerate(ODD):
         # transformers keeps a space at the end as a piece of mBART-50's; SentencePiece and fairseq do not.
         line = line.rstrip() if kind == "mbart50" else line
         lang = "en" if kind == "bart" else ("en", "ar", "th", "sw")[number % 4]
-        ours = symbols.with_lang(np.array([*pieces(processor, line), 2]), symbols.langs.index(lang))
+        ours = symbols.with_lang(np.array([*encode_pieces(processor, line), 2]), symbols.langs.index(lang))
         assert order[ours].tolist() == coded(line, lang), line
 
 
@@ -245,8 +252,8 @@ def test_mbart50_saved_by_transformers_5_has_no_sentencepiece_model(
     )
     assert symbols == again
     assert all(torch.equal(w, second.state_dict()[name]) for name, w in first.state_dict().items())
-    one, two = (vocabulary.load(tmp_path / name) for name in ("one", "two"))
-    assert all(pieces(one, line) == pieces(two, line) for line in ODD)
+    one, two = (vocabulary.load_processor(tmp_path / name) for name in ("one", "two"))
+    assert all(encode_pieces(one, line) == encode_pieces(two, line) for line in ODD)
 
 
 OURS: dict[str, dict[str, Any]] = {
@@ -265,16 +272,19 @@ def test_exports_write_what_we_write_and_come_back(vocab: Path, tmp_path: Path, 
     run_hf(ExportConfig(folder, tmp_path / "out"))
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     assert type(theirs).__name__ == f"{name}ForConditionalGeneration"
-    fast, processor = transformers.AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load(folder)
+    fast, processor = (
+        transformers.AutoTokenizer.from_pretrained(tmp_path / "out"),
+        vocabulary.load_processor(folder),
+    )
     model, symbols = model_weights.load_seq2seq(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
-        cut = pieces(processor, line)[:50]
+        cut = encode_pieces(processor, line)[:50]
         source = symbols.with_lang(np.array([*cut, 2]), src).tolist()
         if len(cut) < 50:
             text = (line, f"[{LANGS[src]}]") if symbols.source_lang else (line,)
             assert fast(*text)["input_ids"] == source, line
-        target = pieces(processor, LINES[number - 1])[:50]
+        target = encode_pieces(processor, LINES[number - 1])[:50]
         with torch.inference_mode():
             wanted = theirs(
                 torch.tensor([source]), decoder_input_ids=torch.tensor([[*symbols.prompt(tgt), *target]])
@@ -353,5 +363,7 @@ def test_what_does_not_fit_is_refused(
 
 def test_the_languages_of_an_older_list_come_first() -> None:
     assert (
-        bart_ids.CC50[:25] == mbart.CC25 and len(set(bart_ids.CC50)) == 52 and len(set(bart_ids.M2M)) == 100
+        bart_ids.MBART50_LANGS[:25] == mbart.MBART25_LANGS
+        and len(set(bart_ids.MBART50_LANGS)) == 52
+        and len(set(bart_ids.M2M_LANGS)) == 100
     )

@@ -37,7 +37,7 @@ from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TuneConfig
 from xling.transfer.task import TASKS
 
@@ -131,12 +131,12 @@ def test_bert_gives_the_same_logits(foreign: Path, imported: Path) -> None:
 def test_ids_are_theirs(foreign: Path, imported: Path) -> None:
     from transformers import AutoTokenizer
 
-    fast, processor = AutoTokenizer.from_pretrained(foreign), vocabulary.load(imported)
+    fast, processor = AutoTokenizer.from_pretrained(foreign), vocabulary.load_processor(imported)
     assert processor.get_piece_size() == len(NAMES) - 2
     for line in [*ODD, *LINES[:3], "[unused1] ##s"]:
         wanted = our_ids(fast(line, add_special_tokens=False)["input_ids"])
-        assert pieces(processor, line) == wanted, repr(line[:80])
-    assert 3 in pieces(processor, "ж 中文")  # no such letter
+        assert encode_pieces(processor, line) == wanted, repr(line[:80])
+    assert 3 in encode_pieces(processor, "ж 中文")  # no such letter
     assert processor.encode(["two books", ""]) == [processor.encode("two books"), []]
     assert processor.encode("two sees", out_type=str) == ["\u2581two", "\u2581see", "s"]
     assert processor.decode(processor.encode("two  sees")) == "two sees"
@@ -144,10 +144,10 @@ def test_ids_are_theirs(foreign: Path, imported: Path) -> None:
 
 @given(st.text(st.sampled_from("theoldwmansrb .,É中\u0301\u200d#[]"), max_size=30))
 def test_offsets_are_where_pieces_stand(imported: Path, text: str) -> None:
-    found = vocabulary.load(imported).encode(text, return_type="offset_mapping")
+    found = vocabulary.load_processor(imported).encode(text, return_type="offset_mapping")
     assert len(found["ids"]) == len(found["offsets"])
     for number, (begin, end) in zip(found["ids"], found["offsets"], strict=True):
-        piece = vocabulary.load(imported).id_to_piece(number).removeprefix("\u2581")
+        piece = vocabulary.load_processor(imported).id_to_piece(number).removeprefix("\u2581")
         assert number == 0 or text[begin:end] == piece
 
 
@@ -172,9 +172,9 @@ def test_pretraining_goes_on_from_it(
     assert made.counts["updates"] == 2  # type: ignore[union-attr]
     old, new = (model_weights.load_model(x)[0].encoder.tokens.weight for x in (imported, tmp_path / "out"))
     assert torch.allclose(old, new, atol=1e-6)
-    assert vocabulary.load(tmp_path / "out").encode("two books") == vocabulary.load(imported).encode(
-        "two books"
-    )
+    assert vocabulary.load_processor(tmp_path / "out").encode("two books") == vocabulary.load_processor(
+        imported
+    ).encode("two books")
 
 
 @pytest.mark.parametrize("kind", ["classify", "pair", "span", "tag"])
@@ -183,10 +183,10 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
 
     labels = () if kind == "span" else LABELS
     cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
-    tuned = tune.fit(imported, kind, labels, ROWS[kind], cfg)[-1]
+    tuned = tune.fine_tune(imported, kind, labels, ROWS[kind], cfg)[-1]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
-        tune.save(tuned, made.path, imported, ["en"])
-    again = tune.load(tmp_path / "task")
+        tune.save_tuned(tuned, made.path, imported, ["en"])
+    again = tune.load_tuned(tmp_path / "task")
     assert again.predict(ROWS[kind]) == tuned.predict(ROWS[kind])
     export_hf(ExportConfig(tmp_path / "task", tmp_path / "out"))
     settings = json.loads((tmp_path / "out" / "config.json").read_text())
@@ -227,7 +227,7 @@ def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Pat
     one, two = (model_weights.load_model(x)[0].encoder.state_dict() for x in (imported, tmp_path / "out"))
     assert all(torch.equal(one[name], two[name]) for name in one)
     # The vocabulary has capitals, so text keeps its own.
-    first, second = (vocabulary.load(x) for x in (imported, tmp_path / "out"))
+    first, second = (vocabulary.load_processor(x) for x in (imported, tmp_path / "out"))
     assert first.encode("THE Old") == second.encode("THE Old") != second.encode("the old")
 
 
@@ -298,6 +298,6 @@ def test_it_is_quantised_with_its_own_vocabulary(imported: Path, tmp_path: Path)
     quantize(QuantizeConfig(imported, tmp_path / "small"))
     names = {path.name for path in (tmp_path / "small").iterdir()}
     assert names == {"model.pt", "dict.txt", "wordpiece.json", "manifest.json"}
-    assert vocabulary.load(tmp_path / "small").encode("the old") == vocabulary.load(imported).encode(
-        "the old"
-    )
+    assert vocabulary.load_processor(tmp_path / "small").encode("the old") == vocabulary.load_processor(
+        imported
+    ).encode("the old")

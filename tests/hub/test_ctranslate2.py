@@ -15,7 +15,7 @@ from xling.models.files import model_weights
 from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.text import vocab as vocabulary
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 SHAPES: dict[str, dict[str, Any]] = {
     "mbart": {"scale_embeddings": True},
@@ -45,7 +45,7 @@ def test_a_converted_model_writes_what_ours_writes(vocab: Path, tmp_path: Path, 
     model, symbols = model_weights.load_seq2seq(folder)
     never = {*settings.suppress_tokens, *(symbols.lang(i) for i in range(len(LANGS)))}
     barred = [[name] for name in fast.convert_ids_to_tokens(sorted(never))]
-    parts = [np.array(pieces(vocabulary.load(folder), line)) for line in LINES]
+    parts = [np.array(encode_pieces(vocabulary.load_processor(folder), line)) for line in LINES]
     search = Search(beam=1, max_len_a=0, max_len_b=LENGTH)
     different = set()
     for lang, code in enumerate(LANGS):

@@ -32,7 +32,7 @@ from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.task import TASKS
 
 TEXTS = (
@@ -71,9 +71,9 @@ def logits(model: Path, sequences: list[list[int]]) -> list[torch.Tensor]:
 
 def masked(model: Path) -> list[list[int]]:
     """Sequences of the texts with some positions masked."""
-    processor = vocabulary.load(model)
+    processor = vocabulary.load_processor(model)
     mask = len((model / "dict.txt").read_text().splitlines()) + 4
-    made = [[0, *pieces(processor, text)[:60], 2] for text in TEXTS]
+    made = [[0, *encode_pieces(processor, text)[:60], 2] for text in TEXTS]
     return [[mask if i % 4 == 2 and t > 3 else t for i, t in enumerate(tokens)] for tokens in made]
 
 
@@ -135,7 +135,7 @@ def test_fairseq_gives_our_logits(model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["classify", "pair", "tag"])
 def test_task_models_give_our_scores(
-    model: Path, kind: str, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    model: Path, kind: str, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     import transformers
 
@@ -163,7 +163,7 @@ def test_task_models_give_our_scores(
 
 
 def test_a_span_model_gives_our_scores(
-    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     from transformers import AutoTokenizer, XLMRobertaForQuestionAnswering
 
@@ -195,7 +195,7 @@ def test_a_span_model_gives_our_scores(
 
 
 def test_a_choice_model_gives_our_scores(
-    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     from transformers import AutoTokenizer, XLMRobertaForMultipleChoice
 
@@ -219,9 +219,11 @@ def test_a_choice_model_gives_our_scores(
 def same_ids(folder: Path, model: Path, lines: list[str]) -> None:
     from transformers import AutoTokenizer
 
-    fast, processor = AutoTokenizer.from_pretrained(folder), vocabulary.load(model)
+    fast, processor = AutoTokenizer.from_pretrained(folder), vocabulary.load_processor(model)
     for line in lines:
-        assert fast(line, add_special_tokens=False)["input_ids"] == pieces(processor, line), repr(line[:200])
+        assert fast(line, add_special_tokens=False)["input_ids"] == encode_pieces(processor, line), repr(
+            line[:200]
+        )
 
 
 def test_ids_of_odd_text(exported: Path, model: Path) -> None:
@@ -230,8 +232,8 @@ def test_ids_of_odd_text(exported: Path, model: Path) -> None:
 
 @pytest.fixture(scope="module")
 def normalisers(model: Path) -> tuple[Any, spm.SentencePieceProcessor]:
-    blob = tokenizer.read_model(model / "spm.model").normalizer_spec.precompiled_charsmap
-    return charsmap.normaliser(blob), vocabulary.load(model)
+    blob = tokenizer.read_spm_model(model / "spm.model").normalizer_spec.precompiled_charsmap
+    return charsmap.build_normaliser(blob), vocabulary.load_processor(model)
 
 
 LETTERS = st.sampled_from("eEaoAα авéêẹのかハㄱ가กڤबড\u1100 12½ﬁ\u00a0")
@@ -251,7 +253,7 @@ def test_any_marks_are_composed_as_sentencepiece_does(normalisers: Any, parts: l
 )
 def test_rules_are_read_as_written(rules: dict[str, str]) -> None:
     rules = {k: f"{v}{len(k)}" for k, v in rules.items() if k.isprintable() or k}
-    assert charsmap.read(charsmap.write(rules)) == rules
+    assert charsmap.read_charsmap(charsmap.build_charsmap(rules)) == rules
 
 
 @pytest.mark.data
@@ -269,14 +271,14 @@ def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
         vocabulary._round_scores(out)
     else:
         vocabulary.run(vocabulary.VocabConfig(corpora=langs, out=str(out), size=12000, num_sentences=12000))
-    fast, processor = tokenizer.build(out / "spm.model"), vocabulary.load(out)
+    fast, processor = tokenizer.build_from_spm(out / "spm.model"), vocabulary.load_processor(out)
     assert len(files) >= 30
     for path in files:
         for line in path.read_text(encoding="utf-8").split("\n"):
             for form in ("", "NFD", "NFKC"):
                 text = unicodedata.normalize(form, line) if form else line  # type: ignore[arg-type]
                 ids = fast.encode(text, add_special_tokens=False).ids
-                assert ids == pieces(processor, text), f"{path.stem} {form}: {text}"
+                assert ids == encode_pieces(processor, text), f"{path.stem} {form}: {text}"
 
 
 @pytest.mark.parametrize("setting", ["pre_norm", "lang_embeddings", "invertible"])
@@ -291,7 +293,7 @@ def test_what_cannot_be_expressed_is_named(
 
 
 def test_match_features_are_refused(
-    tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     _, folder, _ = task("pair", pair_features="match")
     with pytest.raises(UserError, match="match features"):
@@ -299,7 +301,7 @@ def test_match_features_are_refused(
 
 
 def test_intents_with_slots_are_refused(
-    tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+    tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
 ) -> None:
     _, folder, _ = task("intent_slots")
     with pytest.raises(UserError, match="a head for intent_slots"):
@@ -319,10 +321,10 @@ def test_card_tells_corpora_and_licences(model: Path, tmp_path: Path) -> None:
         pass
     sizes = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
     settings = {"architectures": ["X"], **dict.fromkeys(sizes, 4)}
-    text = re.sub(" +", " ", card.write(tmp_path / "copy", settings))
+    text = re.sub(" +", " ", card.write_card(tmp_path / "copy", settings))
     digest = hashlib.sha256(b"# Swahili").hexdigest()[:16]
     assert text.count(f"| `sw` | `{digest}` | CC BY 4.0 |") == 1
-    assert "trained by others" in text and "trained by others" not in card.write(model, settings)
+    assert "trained by others" in text and "trained by others" not in card.write_card(model, settings)
 
 
 def test_no_text_of_others_leaves_its_place_in_the_card(tmp_path: Path) -> None:
@@ -341,7 +343,7 @@ def test_no_text_of_others_leaves_its_place_in_the_card(tmp_path: Path) -> None:
     (tmp_path / "scores.json").write_text(json.dumps([score]))
     sizes = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
     settings = {"architectures": ["X"], **dict.fromkeys(sizes, 4)}
-    text = card.write(tmp_path / "model", settings, [tmp_path / "scores.json"])
+    text = card.write_card(tmp_path / "model", settings, [tmp_path / "scores.json"])
     outside_code = re.sub(r"`[^`\n]*`", "", text.replace("\\`", ""))
     assert outside_code.count("&lt;img src=x") == 6 and "\x1b" not in text
     assert not re.search(r"<(?=[A-Za-z/!?])", outside_code) and "\n# b" not in text
@@ -375,8 +377,8 @@ def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -
 def test_a_model_without_a_fast_equivalent_is_refused(
     vocab: Path, tmp_path: Path, change: Callable[[Any], None], message: str
 ) -> None:
-    changed = tokenizer.read_model(vocab / "spm.model")
+    changed = tokenizer.read_spm_model(vocab / "spm.model")
     change(changed)
     (tmp_path / "spm.model").write_bytes(changed.SerializeToString())
     with pytest.raises(UserError, match=f"{message}.*valid: a model as `xling vocab` trains it"):
-        tokenizer.build(tmp_path / "spm.model")
+        tokenizer.build_from_spm(tmp_path / "spm.model")

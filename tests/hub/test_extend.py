@@ -23,7 +23,7 @@ from xling.models.files import model_weights
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 STEMS = (
     "ona", "uza", "penda", "tafuta", "soma", "andika", "nunua", "pika", "lala", "enda", "kimbia", "cheza", "imba",
@@ -48,7 +48,11 @@ def swahili(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(folder: Path) -> tuple[Any, torch.Tensor, torch.Tensor]:
     model, _ = model_weights.load_model(folder)
-    return vocabulary.load(folder), model.encoder.tokens.weight.detach(), model.lm_head.bias.detach()
+    return (
+        vocabulary.load_processor(folder),
+        model.encoder.tokens.weight.detach(),
+        model.lm_head.bias.detach(),
+    )
 
 
 @pytest.mark.parametrize("init", ["mean", "fvt", "overlap"])
@@ -77,7 +81,7 @@ def test_old_rows_stay_and_new_ones_come_from_them(
         else:
             # In front of a text the word's start is written by itself; within one there is none.
             starts = piece.startswith("\u2581")
-            cut = [i for i in pieces(old, piece[1:]) if i != 3] if init == "fvt" and starts else []
+            cut = [i for i in encode_pieces(old, piece[1:]) if i != 3] if init == "fvt" and starts else []
             found = cut
             if cut:
                 assert torch.allclose(after[number], before[cut].mean(0), atol=1e-6), piece
@@ -96,20 +100,20 @@ def test_old_rows_stay_and_new_ones_come_from_them(
 def test_overlap_takes_the_same_letters(tmp_path: Path) -> None:
     old = ["\u2581kate", "Kate", "kat", "\u2581Na", "na"]
     fresh = ["kate", "\u2581kat", "\u2581NA", "\u2581kate\u0301", "NA", "\u2581"]
-    found = extend._sources(fresh, old, None, "overlap")
+    found = extend._source_rows(fresh, old, None, "overlap")
     # The same spelling first, then the same beginning, then the first in the list.
     assert found == [(4,), (6,), (7,), (), (8,), ()]
 
 
 def test_fvt_by_hand(vocab: Path, tmp_path: Path) -> None:
-    processor = vocabulary.load(vocab)
+    processor = vocabulary.load_processor(vocab)
     model = spm.SentencePieceProcessor(model_file=str(vocab / "spm.model"))
-    cutter = extend._cutter(files.tokenizer.read_model(vocab / "spm.model"))
-    (first,) = extend._sources(["\u2581book"], [], cutter, "fvt")
+    cutter = extend._plain_processor(files.tokenizer.read_model(vocab / "spm.model"))
+    (first,) = extend._source_rows(["\u2581book"], [], cutter, "fvt")
     assert [model.id_to_piece(i - 1) for i in first] == processor.encode("book", out_type=str)
-    inside = extend._sources(["book"], [], cutter, "fvt")[0]
+    inside = extend._source_rows(["book"], [], cutter, "fvt")[0]
     assert inside and not model.id_to_piece(inside[0] - 1).startswith("\u2581")
-    assert extend._sources(["жщ"], [], cutter, "fvt") == [()]  # letters that it has not: the mean of all
+    assert extend._source_rows(["жщ"], [], cutter, "fvt") == [()]  # letters that it has not: the mean of all
 
 
 def test_new_text_is_cut_into_fewer_pieces_and_old_text_still_fits(
@@ -117,7 +121,7 @@ def test_new_text_is_cut_into_fewer_pieces_and_old_text_still_fits(
 ) -> None:
     run_hf(ImportConfig(foreign, tmp_path / "old"))
     run_hf(replace(ImportConfig(foreign, tmp_path / "new"), extend_vocab=swahili / "spm.model"))
-    old, new = (vocabulary.load(tmp_path / x) for x in ("old", "new"))
+    old, new = (vocabulary.load_processor(tmp_path / x) for x in ("old", "new"))
     text = " ".join(SWAHILI[::7])
     assert len(new.encode(text)) < 0.9 * len(old.encode(text))
     for line in ("The old woman sees a red boat.", "المرأة العجوز", "หญิงชราเห็นเรือ"):

@@ -94,7 +94,7 @@ def test_segments_go_out_and_in_again(foreign: Path, vocab: Path, tmp_path: Path
     torch.manual_seed(5)
     shape = EncoderConfig(layers=1, dim=32, ffn_dim=48, max_positions=64, segment_embeddings=True)
     with manifest.publish(tmp_path / "a", "pretrain", shape) as made:
-        vocabulary.copy(vocab, made.path)
+        vocabulary.copy_vocabulary(vocab, made.path)
         rows = len((vocab / "dict.txt").read_text().splitlines()) + 5
         model_weights.save_model(made.path / "model.pt", EncoderModel(shape, rows), ["en"], made.path)
     export_hf(ExportConfig(tmp_path / "a", tmp_path / "b"))
@@ -225,4 +225,4 @@ def test_what_does_not_belong_is_refused(
 
 def test_a_missing_weight_is_named(foreign: Path) -> None:
     with pytest.raises(UserError, match=r"no weight roberta\.embeddings"):
-        layouts.inwards({}, layouts.XLMR, str(foreign))
+        layouts.from_layout({}, layouts.XLMR, str(foreign))

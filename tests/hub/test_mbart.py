@@ -33,7 +33,7 @@ from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.translation.translate import TranslateConfig, Translator, translate_lines
 
 LANGS = ["ar", "en", "th"]
@@ -70,7 +70,7 @@ def publish(folder: Path, vocab: Path, langs: list[str] = LANGS, **more: Any) ->
             nn.init.normal_(model.decoder.positions.weight)
             model.decoder.head.bias[2] += 1
     with manifest.publish(folder, "test", {}, []) as made:
-        vocabulary.copy(vocab, made.path)
+        vocabulary.copy_vocabulary(vocab, made.path)
         model_weights.save_model(made.path / "model.pt", model, langs, made.path)
         made.counts["langs"] = langs
     return folder
@@ -108,10 +108,10 @@ def test_transformers_gives_our_logits(vocab: Path, tmp_path: Path, more: dict[s
     theirs, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert isinstance(theirs, MBartForConditionalGeneration)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load(folder)
+    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load_processor(folder)
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
-        source, target = pieces(processor, line)[:60], pieces(processor, LINES[number - 1])[:60]
+        source, target = encode_pieces(processor, line)[:60], encode_pieces(processor, LINES[number - 1])[:60]
         with torch.inference_mode():
             found = theirs.eval()(
                 torch.tensor([[*source, 2, symbols.lang(src)]]),
@@ -143,10 +143,10 @@ def test_tokens_of_hard_lines_are_ours(exported: Path, published: Path) -> None:
 
     from tests.hub.test_export import ODD
 
-    fast, processor = AutoTokenizer.from_pretrained(exported), vocabulary.load(published)
+    fast, processor = AutoTokenizer.from_pretrained(exported), vocabulary.load_processor(published)
     symbols = model_weights.load_seq2seq(published)[1]
     for line in [*ODD, *LINES[:4]]:
-        wanted = [*pieces(processor, line), 2, symbols.lang(2)]
+        wanted = [*encode_pieces(processor, line), 2, symbols.lang(2)]
         assert fast(line, "[th]")["input_ids"] == wanted, repr(line[:100])
     assert fast(LINES[0])["input_ids"][-1] == symbols.lang(1)
     cut = fast("two books " * 99, "[ar]", truncation="only_first", max_length=20)["input_ids"]
@@ -200,7 +200,9 @@ def test_mbart_gives_the_same_logits_and_outputs_here(foreign: Path, vocab: Path
     assert symbols.mask == first
     ro, en = symbols.langs.index("ro"), symbols.langs.index("en")
     source, target = [5, 77, 9, 30, 41], [8, 60, 4, 121]
-    order, _ = mbart.our_order([*"spuk", *"p" * (first - 4), *mbart.CC25, "<mask>"], first - 4, Path("test"))
+    order, _ = mbart.order_of_ids(
+        [*"spuk", *"p" * (first - 4), *mbart.MBART25_LANGS, "<mask>"], first - 4, Path("test")
+    )
     with torch.inference_mode():
         found = theirs(
             torch.tensor([[*source, 2, first + en]]), decoder_input_ids=torch.tensor([[first + ro, *target]])
@@ -332,7 +334,7 @@ def truncate(folder: Path) -> None:
 
 def other_pieces(folder: Path) -> None:
     tokens = [["<s>", 0], ["<pad>", 0], ["</s>", 0], ["<unk>", 0], *([f"x{i}", 0] for i in range(127))]
-    tokens += [[code, 0] for code in [*mbart.CC25, "<mask>"]]
+    tokens += [[code, 0] for code in [*mbart.MBART25_LANGS, "<mask>"]]
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}}))
 
 
@@ -367,7 +369,7 @@ def test_what_does_not_belong_is_refused(
 def test_languages_are_those_of_the_tokens(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="25 tokens after its pieces, for 2 languages"):
         import_hf(ImportConfig(copied, tmp_path / "out", ("en", "ro")))
-    given = tuple(code.split("_")[0] for code in reversed(mbart.CC25))
+    given = tuple(code.split("_")[0] for code in reversed(mbart.MBART25_LANGS))
     import_hf(ImportConfig(copied, tmp_path / "out", given))
     assert model_weights.load_seq2seq(tmp_path / "out")[1].langs == given
 

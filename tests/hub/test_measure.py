@@ -12,7 +12,7 @@ from xling.core.errors import UserError
 from xling.core.output.manifest import publish
 from xling.eval.report import frontier, stage
 from xling.eval.scores.score_file import Score, write_scores
-from xling.hub.measure import FILE, run
+from xling.hub.measure import FILE_NAME, run
 from xling.hub.settings import MeasureConfig, TrimConfig
 from xling.hub.trim import run as trim
 
@@ -25,14 +25,14 @@ def test_smaller_models_measure_smaller(model: Path, corpus: Path, tmp_path: Pat
         (f"base={model}", small), text, tmp_path / "out", (f"tiny={tmp_path / 'trimmed'}",), 5, 2
     )
     run(cfg)
-    made_at = (tmp_path / "out" / FILE).stat().st_mtime_ns
-    found = {m["name"]: m for m in json.loads((tmp_path / "out" / FILE).read_text())["models"]}
+    made_at = (tmp_path / "out" / FILE_NAME).stat().st_mtime_ns
+    found = {m["name"]: m for m in json.loads((tmp_path / "out" / FILE_NAME).read_text())["models"]}
     assert list(found) == ["base", "small", "tiny"]
     assert found["base"]["megabytes"] > found["small"]["megabytes"] > found["tiny"]["megabytes"]
     assert found["base"]["vocabulary"] > found["small"]["vocabulary"] == found["tiny"]["vocabulary"]
     assert all(0 < m["low"] <= m["ms"] <= m["high"] for m in found.values())
     run(cfg)
-    assert (tmp_path / "out" / FILE).stat().st_mtime_ns == made_at, "a rerun measures nothing"
+    assert (tmp_path / "out" / FILE_NAME).stat().st_mtime_ns == made_at, "a rerun measures nothing"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_report_names_the_smallest_that_keeps_its_score(tmp_path: Path) -> N
         point("unscored", 1, 1, 0),
     ]
     with publish(tmp_path / "run/measured", "measure", {}) as made:
-        (made.path / FILE).write_text(json.dumps({"lose": 2.0, "models": models}))
+        (made.path / FILE_NAME).write_text(json.dumps({"lose": 2.0, "models": models}))
     values = {"big": (70.0, 72.0), "half": (68.0, 71.0), "tiny": (50.0, 60.0)}
     scores = [
         Score("sib200", "sw", "accuracy", value, 204, seed, name, low=value - 5, high=value + 5)

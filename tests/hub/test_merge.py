@@ -10,7 +10,7 @@ import torch
 
 from xling import cli
 from xling.core.errors import UserError
-from xling.hub.merge import run, ties
+from xling.hub.merge import merge_ties, run
 from xling.hub.settings import MergeConfig
 from xling.models.files import model_weights
 
@@ -54,10 +54,10 @@ def test_ties_worked_out() -> None:
         {"a": torch.tensor([3.0, 1.0, -1.0, 1.2]), "b": torch.tensor([9.0])},
     ]
     # The three largest changes of each stay: 4, 3, -2 and 2, -2, 9. In the third place 3 wins over -2.
-    found = ties(models, base, torch.tensor([0.5, 0.5], dtype=torch.float64), 0.6)
+    found = merge_ties(models, base, torch.tensor([0.5, 0.5], dtype=torch.float64), 0.6)
     torch.testing.assert_close(found["a"], torch.tensor([4.0, 1.0, 4.0, -1.0]))
     torch.testing.assert_close(found["b"], torch.tensor([9.0]))
-    half = ties(models, base, torch.tensor([0.5, 0.5], dtype=torch.float64), 0.6, scale=0.5)
+    half = merge_ties(models, base, torch.tensor([0.5, 0.5], dtype=torch.float64), 0.6, scale=0.5)
     torch.testing.assert_close(half["a"], torch.tensor([2.5, 1.0, 2.5, 0.0]))
 
 

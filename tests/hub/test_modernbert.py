@@ -47,10 +47,10 @@ def theirs(kind: str = "ModernBertForMaskedLM", **more: Any) -> Any:
 
 
 def ours_of(model: Any) -> EncoderModel:
-    shape = modernbert.shape_of(model.config.to_dict(), Path("here"))
+    shape = modernbert.read_shape(model.config.to_dict(), Path("here"))
     shape.dropout = 0.0
     made = EncoderModel(shape, SMALL["vocab_size"])
-    missing, odd = made.load_state_dict(modernbert.inwards(model.state_dict(), shape, "here"), strict=False)
+    missing, odd = made.load_state_dict(modernbert.from_hf(model.state_dict(), shape, "here"), strict=False)
     assert missing == ["lm_head.weight"] and not odd
     return made
 
@@ -84,12 +84,12 @@ def test_a_packed_batch_scores_and_learns_as_the_padded_one_of_transformers(more
     (found * weights).sum().backward()
     gradients = {name: weight.grad for name, weight in model.named_parameters()}
     named = dict(mine.named_parameters())
-    for ours, name in modernbert.names(5).items():
+    for ours, name in modernbert.weight_names(5).items():
         torch.testing.assert_close(named[ours].grad, gradients[name], atol=1e-5, rtol=1e-4)
 
 
 def test_both_spellings_of_the_settings_are_one_shape() -> None:
-    sizes = {name: SMALL.get(name) for name in configs.SIZES.values()}
+    sizes = {name: SMALL.get(name) for name in configs.HF_SIZE_NAMES.values()}
     old = sizes | {"global_rope_theta": 70.0, "local_rope_theta": 30.0, "global_attn_every_n_layers": 2}
     kinds = ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"]
     new = sizes | {
@@ -99,19 +99,19 @@ def test_both_spellings_of_the_settings_are_one_shape() -> None:
             "sliding_attention": {"rope_theta": 30.0},
         },
     }
-    first, second = (modernbert.shape_of(told, Path("x")) for told in (old, new))
+    first, second = (modernbert.read_shape(told, Path("x")) for told in (old, new))
     assert first == second and (first.global_theta, first.local_theta) == (70.0, 30.0)
     assert first.attention == "local:128/global:2"
-    usual = modernbert.shape_of(sizes, Path("x"))
+    usual = modernbert.read_shape(sizes, Path("x"))
     assert (usual.global_theta, usual.local_theta, usual.attention) == (
         160_000.0,
         10_000.0,
         "local:128/global:3",
     )
-    written = modernbert.hf_config(first, 90, 1, 0, 2)
+    written = modernbert.to_hf_config(first, 90, 1, 0, 2)
     for dropped in ({"rope_parameters", "layer_types"}, {"global_rope_theta", "local_rope_theta"}):
         told = {name: value for name, value in written.items() if name not in dropped}
-        assert modernbert.shape_of(told, Path("x")) == first
+        assert modernbert.read_shape(told, Path("x")) == first
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_both_spellings_of_the_settings_are_one_shape() -> None:
      ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "yarn")],
 )  # fmt: skip
 def test_settings_that_have_no_equal_are_refused(told: dict[str, Any], said: str) -> None:
-    sizes = {name: SMALL.get(name) for name in configs.SIZES.values()}
+    sizes = {name: SMALL.get(name) for name in configs.HF_SIZE_NAMES.values()}
     with pytest.raises(UserError, match=said):
-        modernbert.shape_of(sizes | told, Path("here"))
+        modernbert.read_shape(sizes | told, Path("here"))
 
 
 MODERN = (
@@ -190,12 +190,12 @@ def test_classifiers_answer_alike_here_and_there_and_come_back(
 
     cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
     labels = () if kind == "span" else LABELS
-    tuned = tune.fit(modern, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = tune.fine_tune(modern, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [modern]) as out:
-        tune.save(tuned, out.path, modern, ["ar", "en", "th"])
+        tune.save_tuned(tuned, out.path, modern, ["ar", "en", "th"])
     run_hf(ExportConfig(tmp_path / "task", tmp_path / "hf"))
     there = getattr(transformers, f"ModernBertFor{class_}").from_pretrained(tmp_path / "hf").eval()
-    tuned = tune.load(tmp_path / "task")
+    tuned = tune.load_tuned(tmp_path / "task")
     for _, example in tuned.encode(ROWS[kind]):
         batch = pack([example])
         with torch.inference_mode():
@@ -206,7 +206,7 @@ def test_classifiers_answer_alike_here_and_there_and_come_back(
         seen = mine > -1e30  # some labels are barred here
         assert seen.any() and largest(rows[seen], mine[seen]) <= 1e-5
     import_hf(ImportConfig(tmp_path / "hf", tmp_path / "again", langs=("ar", "en", "th")))
-    again = tune.load(tmp_path / "again")
+    again = tune.load_tuned(tmp_path / "again")
     assert again.predict(ROWS[kind]) == tuned.predict(ROWS[kind]) and again.model.task.name == kind
     run_hf(ExportConfig(tmp_path / "again", tmp_path / "second"))
     assert bytes_of(tmp_path / "hf") == bytes_of(tmp_path / "second")

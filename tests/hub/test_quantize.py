@@ -14,7 +14,7 @@ from xling.core.errors import UserError
 from xling.hub.quantize import run
 from xling.hub.settings import QuantizeConfig
 from xling.models.files import model_weights
-from xling.models.network.int8 import Int8Linear, rounded
+from xling.models.network.int8 import Int8Linear, round_to_int8
 from xling.transfer import tune
 
 
@@ -24,7 +24,7 @@ def test_weights_come_back_rounded_to_eight_bits(model: Path, tmp_path: Path) ->
     assert before.keys() == after.keys()
     for name, weight in before.items():
         if weight.dim() == 2:
-            values, scales = rounded(weight)
+            values, scales = round_to_int8(weight)
             assert torch.equal(after[name], values * scales) and not torch.equal(after[name], weight), name
         else:
             assert torch.equal(after[name], weight), name
@@ -42,10 +42,12 @@ def test_the_same_integers_are_computed_with(model: Path, tmp_path: Path) -> Non
     torch.testing.assert_close(first.scales, second.scales)
 
 
-def test_task_models_too(tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]) -> None:
+def test_task_models_too(
+    tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]
+) -> None:
     tuned, folder, rows = task("classify")
     run(QuantizeConfig(folder, tmp_path / "out"))
-    again = tune.load(tmp_path / "out")
+    again = tune.load_tuned(tmp_path / "out")
     assert again.model.labels == tuned.model.labels
     assert len(again.predict(rows)) == len(rows)
     for name, weight in tuned.model.state_dict().items():

@@ -45,7 +45,7 @@ def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ids_of(directory: Path, line: str) -> list[int]:
-    return [3 if n == 0 else n + 1 for n in vocab.load(directory).encode(line)]
+    return [3 if n == 0 else n + 1 for n in vocab.load_processor(directory).encode(line)]
 
 
 def test_what_transformers_saved_is_read_with_equal_ids_and_logits(foreign: Path, tmp_path: Path) -> None:

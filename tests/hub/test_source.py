@@ -36,8 +36,8 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def checked(folder: Path, **settings: bool) -> source.Source:
-    return source.checked(ImportConfig(folder, folder.parent / "out", **settings))
+def checked(folder: Path, **settings: bool) -> source.ModelSource:
+    return source.find_and_check(ImportConfig(folder, folder.parent / "out", **settings))
 
 
 def written(name: str, content: str | bytes) -> Callable[[Path], object]:
@@ -65,7 +65,7 @@ def as_folder(folder: Path) -> None:
     (folder / "model.safetensors").mkdir()
 
 
-INDEX = source.SAFE_INDEX
+INDEX = source.SAFETENSORS_INDEX
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ INDEX = source.SAFE_INDEX
     ],
 )
 def test_a_damaged_model_is_refused(model: Path, harm: Callable[[Path], object], said: str) -> None:
-    assert checked(model).kind == "xlm-roberta"
+    assert checked(model).model_type == "xlm-roberta"
     harm(model)
     with pytest.raises(UserError, match=said):
         checked(model)
@@ -125,4 +125,4 @@ def test_torch_stays_out(python: Run, model: Path) -> None:
 
 
 def test_every_type_is_known() -> None:
-    assert set(READERS) == set(source.OURS)
+    assert set(READERS) == set(source.CONVERTED_TYPES)

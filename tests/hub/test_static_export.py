@@ -21,10 +21,10 @@ from xling.hub import card, source, static_export
 from xling.hub.export import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig
 from xling.static import encoder_files
-from xling.static.matching import matched_all
+from xling.static.matching import match_all
 from xling.static.modeling_static import StaticEncoderConfig, StaticEncoderModel, StaticSentences
 from xling.static.shape import StaticConfig
-from xling.static.vectors import unit, word_hash
+from xling.static.vectors import unit_length, word_hash
 from xling.text.words import han
 
 TEXTS = (
@@ -62,7 +62,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     with manifest.publish(folder / "model", "pretrain static", {}, [folder / "rows"]) as made:
         share = {word_hash("the"): 0.05, word_hash("圖書"): 0.01}
-        encoder_files.save(
+        encoder_files.save_encoder(
             encoder_files.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path
         )
     return folder / "model"
@@ -94,16 +94,16 @@ def computed(exported: Path, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_programs_without_xling_compute_our_vectors(encoder: Path, exported: Path, tmp_path: Path) -> None:
-    made, ours = computed(exported, tmp_path), encoder_files.load(encoder)
-    vectors = unit(ours.sentences(TEXTS)).numpy()
+    made, ours = computed(exported, tmp_path), encoder_files.load_encoder(encoder)
+    vectors = unit_length(ours.sentence_vectors(TEXTS)).numpy()
     lengths = np.linalg.norm(vectors, axis=1)
     assert np.abs(lengths[[0, 1, 2, 3, 4, 6, 7, 8]] - 1).max() < 1e-5 and lengths[5] == 0
     for name in ("vectors", "encoded", "saved"):
         assert np.abs(made[name] - vectors).max() < 1e-6, name
-    prompted = unit(ours.sentences([f"x {text}" for text in TEXTS])).numpy()
+    prompted = unit_length(ours.sentence_vectors([f"x {text}" for text in TEXTS])).numpy()
     assert np.abs(made["prompted"] - prompted).max() < 1e-6
-    assert np.abs(made["words"] - ours.words(TEXTS).numpy()).max() < 1e-6
-    assert np.abs(made["matches"] - matched_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
+    assert np.abs(made["words"] - ours.word_vectors(TEXTS).numpy()).max() < 1e-6
+    assert np.abs(made["matches"] - match_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
     assert int(made["size"]) == vectors.shape[1] == 40
 
 
@@ -111,12 +111,12 @@ def test_every_chinese_character_has_the_same_form(exported: Path) -> None:
     code: dict[str, Any] = {}
     exec((exported / "han.py").read_text(encoding="utf-8"), code)  # ours, just written
     characters = "".join(map(chr, range(0x20, 0x32000)))
-    assert len(han.table()) > 4000 and code["simplified"](characters) == han.simplified(characters)
+    assert len(han.simplified_table()) > 4000 and code["simplified"](characters) == han.simplify(characters)
 
 
 def test_an_export_comes_back_unchanged(encoder: Path, exported: Path, tmp_path: Path) -> None:
     source.run_hf(ImportConfig(exported, tmp_path / "back"))
-    before, after = encoder_files.load(encoder), encoder_files.load(tmp_path / "back")
+    before, after = encoder_files.load_encoder(encoder), encoder_files.load_encoder(tmp_path / "back")
     assert torch.equal(before.table, after.table)
     assert (before.cfg, before.share) == (after.cfg, after.share)
 
@@ -140,13 +140,13 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
     for name, inputs in (("few", files[:20]), ("many", files)):
         with manifest.publish(tmp_path / name, "test", {}, inputs):
             pass
-    few, many = (card.compose(tmp_path / name, "", "", ()) for name in ("few", "many"))
+    few, many = (card.compose_card(tmp_path / name, "", "", ()) for name in ("few", "many"))
     assert "00.txt`" in few and "files`" not in few
     assert "data/0: 11 files`" in many and "data/1: 10 files`" in many and ".txt`" not in many
     files[0].write_text("other")
     with manifest.publish(tmp_path / "other", "test", {}, files):
         pass
-    other = card.compose(tmp_path / "other", "", "", ())
+    other = card.compose_card(tmp_path / "other", "", "", ())
     assert sum(a != b for a, b in zip(many.splitlines(), other.splitlines(), strict=True)) == 2, (
         "name and a digest"
     )
@@ -155,7 +155,7 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
 def test_portable_code_names_neither_xling_nor_packages_for_types() -> None:
     code = '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplified\n\n'
     code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core import languages\n\nx = 1\n"
-    made = static_export.portable(code)
+    made = static_export.to_portable_code(code)
     assert made.startswith("# From xling ")
     assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplified\n\nx = 1\n'
 
@@ -220,7 +220,7 @@ def test_other_exports_say_that_the_encoder_is_static(
 
 def test_the_classes_work_here_as_well(encoder: Path) -> None:
     """The exported classes are those of this repository; `computed` runs their copies."""
-    ours = encoder_files.load(encoder)
+    ours = encoder_files.load_encoder(encoder)
     config = StaticEncoderConfig(**{"dim": 24, "bits": 12, "sketch": 16, "num_frequent": len(ours.share)})
     model = StaticEncoderModel(config)
     model.table.data.copy_(ours.table)
@@ -228,7 +228,7 @@ def test_the_classes_work_here_as_well(encoder: Path) -> None:
     share: Any = model.share
     frequent.copy_(torch.tensor(list(ours.share)))
     share.copy_(torch.tensor(list(ours.share.values())))
-    assert torch.equal(model(TEXTS), unit(ours.sentences(TEXTS)))
+    assert torch.equal(model(TEXTS), unit_length(ours.sentence_vectors(TEXTS)))
     sentences = StaticSentences(model)
     assert torch.equal(sentences(sentences.tokenize(TEXTS))["sentence_embedding"], model(TEXTS))
     assert sentences.get_sentence_embedding_dimension() == 40

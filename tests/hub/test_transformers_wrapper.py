@@ -22,7 +22,7 @@ from xling.models.files import model_weights
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TuneConfig
 
 LINES = (
@@ -130,9 +130,9 @@ def test_states_and_ids_are_those_of_transformers(
     folder = written(kind)
     run_hf(ImportConfig(folder, tmp_path / "in"))
     fast, theirs = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    processor = vocab.load(tmp_path / "in")
+    processor = vocab.load_processor(tmp_path / "in")
     for line in LINES:
-        ours = [processor._order[n] for n in pieces(processor, line)]
+        ours = [processor._order[n] for n in encode_pieces(processor, line)]
         assert ours == fast(line, add_special_tokens=False)["input_ids"], line
     assert len(processor._order) == len(model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight)
     backend = EncoderBackend(tmp_path / "in", "pretrained")
@@ -161,9 +161,9 @@ def test_scores_of_fine_tuning_are_those_of_plain_transformers(
     folder = written(kind)
     run_hf(ImportConfig(folder, tmp_path / "in"))
     cfg = TuneConfig(epochs=3, lr=1e-3, batch_rows=2, max_length=48, precision="fp32", dropout=0.0)
-    tuned = tune.fit(tmp_path / "in", "classify", LABELS, ROWS["classify"], cfg)[-1]  # type: ignore[arg-type]
-    tune.save(tuned, tmp_path, tmp_path / "in", [])
-    again = tune.load(tmp_path)
+    tuned = tune.fine_tune(tmp_path / "in", "classify", LABELS, ROWS["classify"], cfg)[-1]  # type: ignore[arg-type]
+    tune.save_tuned(tuned, tmp_path, tmp_path / "in", [])
+    again = tune.load_tuned(tmp_path)
     rows = ROWS["classify"]
     assert again.predict(rows) == tuned.predict(rows)
     theirs = AutoModel.from_pretrained(folder).eval()
@@ -200,11 +200,11 @@ def test_a_checkpoint_may_be_named_hf(
 
     monkeypatch.setenv("XLING_CACHE", str(tmp_path / "cache"))
     cfg = EvalConfig(suites=("x",), out=tmp_path / "run", checkpoint=Path(f"hf:{written('roberta')}"))
-    found = inputs.brought_here("checkpoint translator", cfg, load)
+    found = inputs.import_hub_inputs("checkpoint translator", cfg, load)
     assert found.checkpoint is not None and (found.checkpoint / "model.pt").is_file()
     assert found.checkpoint.is_relative_to(tmp_path / "cache")
     assert "is imported into" in capsys.readouterr().err
-    assert inputs.brought_here("checkpoint translator", cfg, load) == found
+    assert inputs.import_hub_inputs("checkpoint translator", cfg, load) == found
     assert capsys.readouterr().err == ""
 
 
@@ -288,7 +288,7 @@ def test_a_head_without_a_class_is_refused(written: Callable[[str], Path], tmp_p
 def test_what_it_cannot_do_is_refused(written: Callable[[str], Path], tmp_path: Path) -> None:
     run_hf(ImportConfig(written("roberta"), tmp_path / "in"))
     with pytest.raises(UserError, match=r"fit.layer_decay=0.5 with .* which is computed by transformers"):
-        tune.fit(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
+        tune.fine_tune(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
     weights = torch.load(tmp_path / "in" / "model.pt", weights_only=True)
     del weights["kept"]
     torch.save(weights, tmp_path / "in" / "model.pt")

@@ -39,7 +39,7 @@ def publish(folder: Path, vocab: Path, **more: Any) -> Path:
     model = EncoderModel(EncoderConfig(**SHAPE | more), rows)
     shake(model)
     with manifest.publish(folder, "test", {}, []) as made:
-        vocabulary.copy(vocab, made.path)
+        vocabulary.copy_vocabulary(vocab, made.path)
         model_weights.save_model(made.path / "model.pt", model, ["en"], made.path)
         made.counts["langs"] = ["en"]
     return folder

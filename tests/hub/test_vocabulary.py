@@ -46,8 +46,8 @@ def like_gemma(lines: Iterator[str] | list[str], size: int) -> Tokenizer:
 
 
 def same_ids(folder: Path, theirs: Tokenizer, lines: list[str]) -> None:
-    processor = vocab.load(folder)
-    order = json.loads((folder / vocab.FOREIGN).read_text())["order"]
+    processor = vocab.load_processor(folder)
+    order = json.loads((folder / vocab.TRANSFORMERS_TOKENIZER).read_text())["order"]
     for line in lines:
         ours = [order[n + 1] if n else order[3] for n in processor.encode(line)]
         assert ours == theirs.encode(line, add_special_tokens=False).ids, line
@@ -71,7 +71,7 @@ def test_ids_are_those_of_the_tokenizer_on_any_text(gemma: Path, corpus: Path, t
         line for path in sorted(corpus.glob("*")) if path.is_file() for line in path.read_text().splitlines()
     ]
     same_ids(tmp_path / "vocab", theirs, [*ODD, *text])
-    processor = vocab.load(tmp_path / "vocab")
+    processor = vocab.load_processor(tmp_path / "vocab")
     assert processor.decode(processor.encode(ODD[0])) == ODD[0], "bytes bring back what has no piece"
     names = (tmp_path / "vocab/dict.txt").read_text().splitlines()
     assert len(set(names)) == len(names) == made.counts["pieces"]
@@ -85,7 +85,12 @@ def test_settings_beside_the_file_name_the_specials(gemma: Path, tmp_path: Path)
         vocabulary.run(TokenizerConfig(tmp_path / "tokenizer.json", tmp_path / "vocab"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": {"content": "<begin>"}}))
     vocabulary.run(TokenizerConfig(tmp_path, tmp_path / "vocab"))
-    assert json.loads((tmp_path / "vocab" / vocab.FOREIGN).read_text())["order"][:4] == [2, 0, 1, 3]
+    assert json.loads((tmp_path / "vocab" / vocab.TRANSFORMERS_TOKENIZER).read_text())["order"][:4] == [
+        2,
+        0,
+        1,
+        3,
+    ]
     (tmp_path / "tokenizer.json").write_text("{}")
     for source, said in ((tmp_path, "not a tokenizer.json"), (tmp_path / "none", "no file")):
         with pytest.raises(UserError, match=said):
@@ -111,7 +116,7 @@ def test_a_modernbert_with_such_a_tokenizer_has_its_rows_by_our_ids(gemma: Path,
     )
     imports.run_hf(ImportConfig(tmp_path / "hf", tmp_path / "ours"))
     ours, _ = load_model(tmp_path / "ours")
-    order = json.loads((tmp_path / "ours" / vocab.FOREIGN).read_text())["order"]
+    order = json.loads((tmp_path / "ours" / vocab.TRANSFORMERS_TOKENIZER).read_text())["order"]
     assert len(order) == size == len(ours.encoder.tokens.weight)
     mine = torch.randint(4, size, (20,), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
@@ -131,4 +136,4 @@ def test_ids_are_equal_on_all_lines_of_ntrex(tmp_path: Path) -> None:
 
 
 def test_neighbours_are_a_range_of_a_character_class() -> None:
-    assert charsmap._class("cabx") == r"[\x{61}-\x{63}\x{78}]"
+    assert charsmap._character_class("cabx") == r"[\x{61}-\x{63}\x{78}]"

@@ -24,7 +24,7 @@ from xling.text import vocab
 from xling.text.tokenizers import moses
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TuneConfig
 
 LINES = (
@@ -77,14 +77,14 @@ def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path)
 
     run_hf(ImportConfig(written, tmp_path / "in"))
     words, theirs = AutoTokenizer.from_pretrained(written), AutoModel.from_pretrained(written).eval()
-    processor = vocab.load(tmp_path / "in")
+    processor = vocab.load_processor(tmp_path / "in")
     backend = EncoderBackend(tmp_path / "in", "pretrained")
     seen = set()
     for layer in (1, -1):
         mine = backend.embed(LINES, "en", layer, "mean")
         for row, line in enumerate(LINES):
             ids = words(line)["input_ids"]
-            assert [processor._order[n] for n in pieces(processor, line)] == ids[1:-1], line
+            assert [processor._order[n] for n in encode_pieces(processor, line)] == ids[1:-1], line
             assert [ids[0], ids[-1]] == [processor._order[0], processor._order[2]]
             seen.update(ids[1:-1])
             with torch.inference_mode():
@@ -182,11 +182,11 @@ def test_it_is_fine_tuned_and_loaded_again(written: Path, tmp_path: Path) -> Non
     for kind in ("classify", "span"):
         cfg = TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=48, precision="fp32", dropout=0.0)
         labels = LABELS if kind == "classify" else ()
-        tuned = tune.fit(tmp_path / "in", kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+        tuned = tune.fine_tune(tmp_path / "in", kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
         (tmp_path / kind).mkdir()
-        tune.save(tuned, tmp_path / kind, tmp_path / "in", [])
+        tune.save_tuned(tuned, tmp_path / kind, tmp_path / "in", [])
         rows = ROWS[kind]
-        assert tune.load(tmp_path / kind).predict(rows) == tuned.predict(rows)  # type: ignore[arg-type]
+        assert tune.load_tuned(tmp_path / kind).predict(rows) == tuned.predict(rows)  # type: ignore[arg-type]
 
 
 def test_exported_it_is_the_model_that_was_imported(written: Path, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_tags_are_exported_and_pairs_refused(written: Path, tmp_path: Path) -> N
     export_hf(ExportConfig(tmp_path / "tag", tmp_path / "out"))
     model = XLMForTokenClassification.from_pretrained(tmp_path / "out").eval()
     assert list(model.config.id2label.values()) == list(LABELS)
-    tuned = tune.load(tmp_path / "tag")
+    tuned = tune.load_tuned(tmp_path / "tag")
     words = AutoTokenizer.from_pretrained(tmp_path / "out")
     rows: Any = ROWS["tag"]
     for row, [(example, wanted)] in zip(rows, tuned.scores(rows), strict=True):
@@ -232,7 +232,7 @@ def test_tags_are_exported_and_pairs_refused(written: Path, tmp_path: Path) -> N
     ],
 )
 def test_pieces_have_their_place_in_the_text(text: str, names: list[str], wanted: list[str]) -> None:
-    assert [text[begin:end] for begin, end in moses.offsets(text, names)] == wanted
+    assert [text[begin:end] for begin, end in moses.find_offsets(text, names)] == wanted
 
 
 def test_without_sacremoses_it_says_what_to_install(
@@ -241,7 +241,7 @@ def test_without_sacremoses_it_says_what_to_install(
     run_hf(ImportConfig(written, tmp_path / "in"))
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     for use in (
-        lambda: vocab.load(tmp_path / "in"),
+        lambda: vocab.load_processor(tmp_path / "in"),
         lambda: run_hf(ImportConfig(written, tmp_path / "again")),
     ):
         with pytest.raises(UserError, match=r"sacremoses is not installed.*pip install 'xling\[hub\]'"):

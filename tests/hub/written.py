@@ -12,7 +12,7 @@ from xling.models.files import model_weights
 from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.text import vocab
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 
 def compare(published: Path, exported: Path, lines: Sequence[str], beam: int, tag: str = "") -> None:
@@ -27,7 +27,7 @@ def compare(published: Path, exported: Path, lines: Sequence[str], beam: int, ta
 
     theirs, fast = (c.from_pretrained(exported) for c in (AutoModelForSeq2SeqLM, AutoTokenizer))
     model, symbols = model_weights.load_seq2seq(published)
-    sources = [np.array(pieces(vocab.load(published), line)) for line in lines]
+    sources = [np.array(encode_pieces(vocab.load_processor(published), line)) for line in lines]
     search = Search(beam=beam, max_len_a=0, max_len_b=50)
     tags = [[tag] * len(lines)] if tag else []
     given = fast(list(lines), *tags, padding=True, return_tensors="pt")

@@ -50,10 +50,10 @@ def test_the_loss_of_a_model_is_the_same_through_the_kernel(monkeypatch: pytest.
     leaves = [torch.randn(*shape, device=DEVICE) for shape in ((37, 16), (101, 16), (101,))]
     target = torch.randint(101, (37,), device=DEVICE)
     monkeypatch.setattr(loss, "CHUNK_BYTES", {DEVICE: 4 * 101 * 10})
-    monkeypatch.setattr(loss, "ALIGNED", {DEVICE: 64})
+    monkeypatch.setattr(loss, "ALIGNMENT", {DEVICE: 64})
 
     def made(fused: bool) -> list[Tensor]:
-        monkeypatch.setattr(loss, "_fused", lambda _: fused)
+        monkeypatch.setattr(loss, "_has_fused_kernel", lambda _: fused)
         given = [leaf.clone().requires_grad_() for leaf in leaves]
         total, each = loss.linear_cross_entropy(*given, target, 0.1)
         total.backward()

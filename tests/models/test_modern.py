@@ -18,7 +18,7 @@ from xling.models import windows
 from xling.models.network import attention
 from xling.models.network.attention import Attention, attend
 from xling.models.network.encoder import Encoder, EncoderConfig, EncoderModel
-from xling.models.network.rope import rotated, rotation
+from xling.models.network.rope import rotate, rotation_angles
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 
 MODERN: dict[str, Any] = {
@@ -105,19 +105,19 @@ def test_gradients_are_those_of_the_function() -> None:
     q, k, v = (torch.randn(13, 1, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
     how = Attention([(1, 9), (1, 4)], window=2)
     assert torch.autograd.gradcheck(lambda *x: attend(*x, how), (q, k, v))
-    turn = rotation(torch.arange(13), 4, 100.0, torch.float64)
-    assert torch.autograd.gradcheck(lambda x: rotated(x[:, None], turn), (q,))
+    turn = rotation_angles(torch.arange(13), 4, 100.0, torch.float64)
+    assert torch.autograd.gradcheck(lambda x: rotate(x[:, None], turn), (q,))
     layer = build(qk_norm=True).layers[1]
     x = torch.randn(13, 16, dtype=torch.float64, requires_grad=True)
-    turn = rotation(torch.arange(13), 8, 100.0, torch.float64)
+    turn = rotation_angles(torch.arange(13), 8, 100.0, torch.float64)
     assert torch.autograd.gradcheck(lambda x: layer(x, Attention([(1, 13)], window=2, turn=turn)), (x,))
 
 
 def test_a_rotated_score_depends_on_the_distance_alone() -> None:
     torch.manual_seed(4)
     q, k = (torch.randn(8, dtype=torch.float64).expand(30, 1, 1, 8) for _ in range(2))
-    turn = rotation(torch.arange(30), 8, 50.0, torch.float64)
-    scores = rotated(q, turn).flatten(1) @ rotated(k, turn).flatten(1).T
+    turn = rotation_angles(torch.arange(30), 8, 50.0, torch.float64)
+    scores = rotate(q, turn).flatten(1) @ rotate(k, turn).flatten(1).T
     for distance in (-7, 0, 5):
         diagonal = scores.diagonal(distance)
         torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal))
@@ -169,7 +169,7 @@ def test_bases_differ_by_the_kind_of_layer() -> None:
     for window, theta in ((0, 160_000.0), (1, 10_000.0)):
         assert kinds[window].turn is not None
         torch.testing.assert_close(
-            kinds[window].turn[0], rotation(torch.arange(30), 8, theta, torch.float64)[0]
+            kinds[window].turn[0], rotation_angles(torch.arange(30), 8, theta, torch.float64)[0]
         )
     assert not torch.allclose(model(**batch), build(global_theta=10_000.0)(**batch))
     assert not torch.allclose(model(**batch), build(local_theta=160_000.0)(**batch))

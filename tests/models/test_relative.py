@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from xling.data.packing import pack, runs_of
 from xling.models.network.attention import Attention, attend
 from xling.models.network.encoder import Encoder, EncoderConfig
-from xling.models.network.int8 import quantised
-from xling.models.network.positions import Relative
+from xling.models.network.int8 import quantise
+from xling.models.network.positions import RelativeBiases
 
 SHAPE = {
     "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative", "ffn": "gated_gelu",
@@ -37,12 +37,12 @@ def test_buckets_are_those_of_t5(causal: bool) -> None:
 
     offsets = torch.arange(-3000, 3001)
     theirs = T5Attention._relative_position_bucket(offsets, bidirectional=not causal)
-    found = Relative(2, causal).bucket(offsets)
+    found = RelativeBiases(2, causal).bucket_of(offsets)
     assert torch.equal(found, theirs) and len(found.unique()) == (32 if causal else 31)
 
 
 def test_a_bias_stands_where_its_distance_is() -> None:
-    relative = Relative(1)
+    relative = RelativeBiases(1)
     with torch.no_grad():
         relative.table.weight.copy_(torch.arange(32.0)[:, None])
     # Keys before the query are in buckets 0 to 15 by their distance, those behind it in 16 to 31.
@@ -117,5 +117,5 @@ def test_eight_bits_keep_the_biases_near() -> None:
     batch = torch.arange(4, 44), torch.arange(10).repeat(4), [(4, 10)]
     with torch.inference_mode():
         wanted = build().float().eval()(*batch)
-        found = quantised(build())(*batch)
+        found = quantise(build())(*batch)
     assert (found - wanted).norm() / wanted.norm() < 0.05

@@ -12,14 +12,14 @@ import pytest
 from xling.core.errors import UserError
 from xling.models import shape
 from xling.models.files import model_folder
-from xling.models.network.encoder import FFNS, NORMS, POSITIONS, EncoderConfig
+from xling.models.network.encoder import ACTIVATIONS, NORM_LAYERS, POSITION_KINDS, EncoderConfig
 from xling.models.network.seq2seq import Seq2SeqConfig
 from xling.models.parts import PARTS
 from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, Shape
-from xling.transfer.plans import start_of
+from xling.transfer.plans import read_start
 
-CHOICES = {"norm": NORMS, "positions": POSITIONS, "ffn": FFNS}
+CHOICES = {"norm": NORM_LAYERS, "positions": POSITION_KINDS, "ffn": ACTIVATIONS}
 
 
 def test_the_classes_of_fairseq_have_every_setting_with_its_default() -> None:
@@ -103,4 +103,4 @@ def test_a_run_keeps_how_it_computes_and_takes_what_the_model_is(monkeypatch: py
     found = {"shape": asdict(Shape(dim=64, dropout=0.5, compile=False, task_adapter=3)), "langs": ["en"]}
     monkeypatch.setattr(model_folder, "check_model", lambda *_: found)
     wanted = ModelConfig(dropout=0.2, compile=True, checkpoint_activations=True, precision="fp32")
-    assert start_of(Path("there"), wanted)[0] == replace(wanted, dim=64)
+    assert read_start(Path("there"), wanted)[0] == replace(wanted, dim=64)

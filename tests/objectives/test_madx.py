@@ -36,9 +36,9 @@ def steps(bitext: Path, recipe: Any, tmp_path_factory: pytest.TempPathFactory) -
     train.run(recipe(bitext, "mmlm", folder / "body"))
     for lang in ("en", "ar"):
         train.run(recipe(bitext, "mmlm", folder / lang, f"init={folder}/body", f"langs={lang}", *WITH))
-    (tuned,) = tune.fit(folder / "en", "classify", ("boat", "bread"), ROWS, TUNE)
+    (tuned,) = tune.fine_tune(folder / "en", "classify", ("boat", "bread"), ROWS, TUNE)
     with manifest.publish(folder / "task", "finetune", TUNE, [folder / "en"]) as made:
-        tune.save(tuned, made.path, folder / "en", ["en"])
+        tune.save_tuned(tuned, made.path, folder / "en", ["en"])
     return folder
 
 
@@ -81,7 +81,9 @@ def test_a_change_of_what_is_frozen_is_found(
 def test_the_task_adapter_is_on_top_and_the_language_adapter_is_swapped(steps: Path, tmp_path: Path) -> None:
     made = swap.run(swap.SwapConfig(str(steps / "task"), str(tmp_path / "out"), adapters=str(steps / "ar")))
     assert made.counts["langs"] == ["ar"]
-    before, after = (tune.load(folder).model.state_dict() for folder in (steps / "task", tmp_path / "out"))
+    before, after = (
+        tune.load_tuned(folder).model.state_dict() for folder in (steps / "task", tmp_path / "out")
+    )
     english, arabic = state(steps / "en"), state(steps / "ar")
     assert before.keys() == after.keys()
     for name, weight in after.items():
@@ -91,7 +93,7 @@ def test_the_task_adapter_is_on_top_and_the_language_adapter_is_swapped(steps: P
             assert torch.equal(weight, before[name]), name
     moved = [name for name in after if not torch.equal(after[name], before[name])]
     assert moved
-    assert set(tune.load(tmp_path / "out").predict([Sentence("المعلمة ترى قاربا أحمر", "boat")])) <= {
+    assert set(tune.load_tuned(tmp_path / "out").predict([Sentence("المعلمة ترى قاربا أحمر", "boat")])) <= {
         "boat",
         "bread",
     }
@@ -144,9 +146,9 @@ def test_what_does_not_fit_is_refused(steps: Path, bitext: Path, recipe: Any, tm
         UserError, match=r"has adapters that were trained with other frozen weights than .*task: .* differs"
     ):
         swapped(steps / "task", tmp_path / "other")
-    plain = tune.fit(steps / "body", "classify", ("boat", "bread"), ROWS, TUNE)[-1]
+    plain = tune.fine_tune(steps / "body", "classify", ("boat", "bread"), ROWS, TUNE)[-1]
     with manifest.publish(tmp_path / "plain", "finetune", TUNE, [steps / "body"]) as made:
-        tune.save(plain, made.path, steps / "body", ["en"])
+        tune.save_tuned(plain, made.path, steps / "body", ["en"])
     with pytest.raises(UserError, match="plain has no language adapter"):
         swapped(tmp_path / "plain", steps / "ar")
     assert not (tmp_path / "out").exists()

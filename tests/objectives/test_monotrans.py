@@ -59,16 +59,16 @@ def test_steps_three_and_four_predict_in_the_second_language(steps: Path, tmp_pa
         Sentence("My neighbour likes fresh bread", "bread"),
     ] * 4
     cfg = TuneConfig(lr=1e-3, epochs=1, batch_rows=4, freeze_embeddings=True, precision="fp32")
-    (tuned,) = tune.fit(steps / "body", "classify", ("boat", "bread"), rows, cfg)
+    (tuned,) = tune.fine_tune(steps / "body", "classify", ("boat", "bread"), rows, cfg)
     body, _ = model_weights.load_model(steps / "body")
     assert torch.equal(tuned.model.encoder.tokens.weight, body.encoder.tokens.weight)
     assert not torch.equal(tuned.model.encoder.layers[0].up.weight, body.encoder.layers[0].up.weight)
     task = tmp_path / "task"
     with manifest.publish(task, "finetune", cfg, [steps / "body"]) as made:
-        tune.save(tuned, made.path, steps / "body", ["en"])
+        tune.save_tuned(tuned, made.path, steps / "body", ["en"])
     made_of = swap.run(swap.SwapConfig(str(task), str(tmp_path / "swapped"), str(steps / "embeddings")))
     assert made_of.counts["langs"] == ["ar"]
-    swapped = tune.load(tmp_path / "swapped", "ar")
+    swapped = tune.load_tuned(tmp_path / "swapped", "ar")
     embeddings, _ = model_weights.load_model(steps / "embeddings")
     assert torch.equal(swapped.model.encoder.tokens.weight, embeddings.encoder.tokens.weight)
     assert torch.equal(swapped.model.encoder.layers[0].up.weight, tuned.model.encoder.layers[0].up.weight)

@@ -18,7 +18,7 @@ WRITES = (
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the limits of a GPU."""
-    for limits in (loss.ALIGNED, loss.BLOCK_BYTES, loss.CHUNK_BYTES):
+    for limits in (loss.ALIGNMENT, loss.BLOCK_BYTES, loss.CHUNK_BYTES):
         monkeypatch.setitem(limits, waits.GPU, limits["cuda"])
 
 
@@ -39,7 +39,7 @@ def test_a_batch_is_computed_without_waiting_for_the_gpu(
         monkeypatch.setattr(
             attention, "is_unpadded", lambda query, how: how.sees is None and how.bias is None
         )
-        monkeypatch.setattr(attention, "_flash", lambda query, *given, **named: query * 1)
+        monkeypatch.setattr(attention, "_flash_attention", lambda query, *given, **named: query * 1)
     trainer, task = build(name)
     model = trainer.get_model()
     waits.put(model)

@@ -18,7 +18,7 @@ from xling.papers.bits_settings import BitsConfig
 from xling.text import vocab as vocabulary
 from xling.training import train
 from xling.training.settings import PretrainConfig
-from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.encode import BOS, EOS, encode_pieces
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def test_bits_are_those_of_the_losses_by_hand(trained: Path, tmp_path: Path) -> 
     (tmp_path / "text").write_text("a b c\nthe sea and the land\n", encoding="utf-8")
     answer = run(BitsConfig(trained, {"en": (f"{tmp_path}/text",)}, tmp_path / "bits"))
     model, _ = model_weights.load_model(trained)
-    processor, nats, half = vocabulary.load(trained), 0.0, model.cfg.dim // 2
+    processor, nats, half = vocabulary.load_processor(trained), 0.0, model.cfg.dim // 2
     for text in ("a b c", "the sea and the land"):
-        ids = torch.tensor([BOS, *pieces(processor, text), EOS])
+        ids = torch.tensor([BOS, *encode_pieces(processor, text), EOS])
         with torch.no_grad():
             states = model.eval()(ids, torch.arange(len(ids)), [(1, len(ids))])
             ahead, back = states.clone(), states.clone()
@@ -66,4 +66,4 @@ def test_a_model_that_reads_characters_has_no_pieces_to_trim(
 ) -> None:
     cfg = TrimConfig(trained, tmp_path / "out", {"en": (f"{corpus}/en.txt",)})
     with pytest.raises(UserError, match=r"has model\.char_cnn; valid: a model with a vector for each piece"):
-        checks.trim(cfg)
+        checks.check_trim(cfg)

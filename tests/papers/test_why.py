@@ -12,7 +12,7 @@ from xling.core.commands.runner import run_local
 
 pytestmark = pytest.mark.data
 WHY = pipeline.recipes()["why"]
-CELLS = pipeline.axes(WHY)["scale"]
+CELLS = pipeline.read_sweep(WHY)["scale"]
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -49,7 +49,7 @@ def test_phases_run_here(work: Path, cluster: str) -> None:
     cfg = ShardConfig(work / "corpus", 4, killed=(2,) if cluster == "local" else ())
     text = launch.submit_stage(SHARDS, [cfg], cluster, {"run": "here"})
     assert text == "here has ended well"
-    left = {signals.VARIABLE, signals.SLACK_VARIABLE} & set(os.environ)
+    left = {signals.HEARTBEAT_VARIABLE, signals.SLACK_VARIABLE} & set(os.environ)
     assert not left, "the next training of this process would write the heartbeat of this part"
     assert sorted(p.name for p in cfg.out.glob("*.?") if not p.name.startswith("tries")) == [
         "merged.0",

@@ -272,7 +272,7 @@ def test_a_node_that_computes_wrongly_is_left_out(
         "RANK",
         "WORLD_SIZE",
         "LOCAL_RANK",
-        signals.VARIABLE,
+        signals.HEARTBEAT_VARIABLE,
         signals.SLACK_VARIABLE,
     ):
         monkeypatch.setenv(name, "")

@@ -24,7 +24,7 @@ def saved(folder: Path, dim: int, seed: int = 1) -> Path:
     share = {word_hash(word): 0.05 for word in "aeot"}
     encoder = encoder_files.random_encoder(StaticConfig(dim=dim, bits=12, sketch=0), share, seed)
     with publish(folder, "pretrain static", StaticConfig()) as out:
-        encoder_files.save(encoder, out.path)
+        encoder_files.save_encoder(encoder, out.path)
     return folder
 
 
@@ -35,14 +35,14 @@ def test_rows_keep_the_angles_and_the_size(shards: Path, tmp_path: Path, dim: in
     names = [line.split()[0] for line in (shards / "dict.txt").read_text("utf-8").splitlines()]
     before = torch.randn(len(names) + 9, 24, generator=torch.Generator().manual_seed(seed)) * 0.02
     table = before.clone()
-    num = pieces.start_pieces(table, folder, shards)
-    words = [name.replace(pieces.SPACE, "") for name in names]
-    encoder = encoder_files.load(folder)
-    vectors = encoder.words(words)
+    num = pieces.initialise_pieces(table, folder, shards)
+    words = [name.replace(pieces.WORD_START, "") for name in names]
+    encoder = encoder_files.load_encoder(folder)
+    vectors = encoder.word_vectors(words)
     assert encoder.weight("e") < 0.1 and "e" in words
     readable = vectors.norm(dim=1) > 0
     rows = torch.zeros(len(table), dtype=torch.bool)
-    rows[pieces.FIRST : pieces.FIRST + len(names)] = readable
+    rows[pieces.FIRST_PIECE_ID : pieces.FIRST_PIECE_ID + len(names)] = readable
     assert num == int(readable.sum()) > len(names) / 2
     assert torch.equal(table[~rows], before[~rows])  # symbols, languages and signs
     width = min(dim, 24)
@@ -72,7 +72,7 @@ def test_a_training_starts_there_and_its_key_holds_the_encoder(
     other = settings(shards, tiny, f"out={tmp_path / 'out'}", "train.updates=1")
     plain, _ = assemble.build_trainer(other, tmp_path / "save")
     wanted = plain.model.encoder.tokens.weight.detach().clone()
-    pieces.start_pieces(wanted, encoder, shards)
+    pieces.initialise_pieces(wanted, encoder, shards)
     assert torch.equal(trainer.model.encoder.tokens.weight, wanted)
     train.run(cfg)
     assert str(encoder) in manifest.read(tmp_path / "out").inputs
@@ -80,9 +80,9 @@ def test_a_training_starts_there_and_its_key_holds_the_encoder(
 
 def test_mistakes(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a static encoder"):
-        pieces.start_pieces(torch.zeros(200, 8), shards, shards)
+        pieces.initialise_pieces(torch.zeros(200, 8), shards, shards)
     (tmp_path / "dict.txt").write_text("\u2581 1\n<0x0A> 1\n", encoding="utf-8")
     with pytest.raises(UserError, match="can read none of the 2 pieces"):
-        pieces.start_pieces(torch.zeros(20, 8), saved(tmp_path / "encoder", 8), tmp_path)
+        pieces.initialise_pieces(torch.zeros(20, 8), saved(tmp_path / "encoder", 8), tmp_path)
     with pytest.raises(UserError, match="absent"):
         train.run(settings(shards, tiny, f"out={tmp_path / 'out'}", f"init_pieces={tmp_path / 'absent'}"))

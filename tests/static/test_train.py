@@ -19,10 +19,10 @@ from xling.static import encoder_files as model
 from xling.static import train
 from xling.static.settings import LatentConfig, StaticTraining
 from xling.static.shape import StaticConfig
-from xling.static.train import Batches, Trainer, contrast
-from xling.static.vectors import StaticEncoder, unit, word_hash
-from xling.text.files.nway import open_rows, words_of
-from xling.text.words.features import VERSION, WINDOW
+from xling.static.train import BatchSampler, Trainer, contrastive_loss
+from xling.static.vectors import StaticEncoder, unit_length, word_hash
+from xling.text.files.nway import open_rows, read_words
+from xling.text.words.features import FEATURES_VERSION, WINDOW_PREFIX
 
 SHAPE = StaticConfig(dim=16, bits=10, sketch=0)
 
@@ -63,21 +63,23 @@ def accuracy(encoder: StaticEncoder) -> float:
     """Of finding the translations of 50 texts that no row holds."""
     rng = np.random.default_rng(2)
     rows = [rng.integers(0, 60, 6).tolist() for _ in range(50)]
-    sides = [unit(encoder.sentences([words(lang, row) for row in rows])) for lang in ("zv", "kw")]
+    sides = [
+        unit_length(encoder.sentence_vectors([words(lang, row) for row in rows])) for lang in ("zv", "kw")
+    ]
     return float(((sides[0] @ sides[1].T).argmax(1) == torch.arange(50)).float().mean())
 
 
 def test_training_brings_translations_together(corpus: Path, tmp_path: Path) -> None:
     made = train.run(training(corpus, tmp_path / "model"))
     assert made.counts["updates"] == 60
-    assert accuracy(model.load(tmp_path / "model")) > 0.9
-    assert accuracy(model.load(tmp_path / "model", random_init=True)) < 0.3
+    assert accuracy(model.load_encoder(tmp_path / "model")) > 0.9
+    assert accuracy(model.load_encoder(tmp_path / "model", random_init=True)) < 0.3
 
 
 def test_latent_vectors_alone_bring_translations_together(corpus: Path, tmp_path: Path) -> None:
     cfg = training(corpus, tmp_path / "model", updates=0, minutes=0, start=LatentConfig())
     assert train.run(cfg).counts["updates"] == 0
-    encoder = model.load(tmp_path / "model")
+    encoder = model.load_encoder(tmp_path / "model")
     assert accuracy(encoder) > 0.9
     assert float(encoder.table.pow(2).mean()) < 0.1
 
@@ -86,7 +88,7 @@ def test_an_encoder_is_trained_further(corpus: Path, tmp_path: Path) -> None:
     train.run(training(corpus, tmp_path / "first", updates=60))
     start = LatentConfig(encoder=tmp_path / "first")
     train.run(training(corpus, tmp_path / "second", updates=1, lr=1e-6, start=start))
-    first, second = (model.load(tmp_path / name) for name in ("first", "second"))
+    first, second = (model.load_encoder(tmp_path / name) for name in ("first", "second"))
     assert torch.allclose(first.table, second.table, atol=1e-3)
     assert accuracy(second) > 0.9
     other = training(corpus, tmp_path / "third", start=start, model=StaticConfig(dim=8, bits=10, sketch=0))
@@ -119,20 +121,20 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
         train.run(cfg)
     assert "8 of 8 updates" in capsys.readouterr().err, "the time left is that of the updates left"
     assert done == 108, "twelve updates were not repeated"
-    a, b = (model.load(tmp_path / name).table for name in ("whole", "stopped"))
+    a, b = (model.load_encoder(tmp_path / name).table for name in ("whole", "stopped"))
     assert torch.equal(a, b)
     assert not list(tmp_path.glob(".*")), "the state is gone"
 
 
 def test_the_loss_is_that_of_the_paper() -> None:
     torch.manual_seed(1)
-    a, b = unit(torch.randn(5, 8)), unit(torch.randn(5, 8))
+    a, b = unit_length(torch.randn(5, 8)), unit_length(torch.randn(5, 8))
     wanted = 0.0
     for one, other in ((a, b), (b, a)):
         for i in range(5):
             scores = [float(one[i] @ other[j]) - (0.3 if i == j else 0) for j in range(5)]
             wanted -= scores[i] / 0.1 - float(torch.logsumexp(torch.tensor(scores) / 0.1, 0))
-    assert float(contrast(a, b, 0.1, 0.3)) == pytest.approx(wanted / 10, rel=1e-5)
+    assert float(contrastive_loss(a, b, 0.1, 0.3)) == pytest.approx(wanted / 10, rel=1e-5)
 
 
 def test_an_update_is_one_step_of_rowwise_adagrad(
@@ -141,7 +143,7 @@ def test_an_update_is_one_step_of_rowwise_adagrad(
     cfg = training(corpus, tmp_path / "unused", drop=0.0)
     sets, hashes, ends, frequency = open_rows(corpus)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
-    trainer, batches = Trainer(cfg, hashes, ends, weights), Batches(sets, cfg)
+    trainer, batches = Trainer(cfg, hashes, ends, weights), BatchSampler(sets, cfg)
     sides = batches.draw(0)
     table = trainer.table.clone().requires_grad_()
     rows = torch.from_numpy((hashes % np.uint32(len(table))).astype(np.int64))
@@ -154,26 +156,26 @@ def test_an_update_is_one_step_of_rowwise_adagrad(
         )
         for side in sides
     ]
-    loss = contrast(unit(pooled[0]), unit(pooled[1]), cfg.temperature, cfg.margin)
+    loss = contrastive_loss(unit_length(pooled[0]), unit_length(pooled[1]), cfg.temperature, cfg.margin)
     loss.backward()
     before = trainer.table.clone()
-    monkeypatch.setattr(train, "STEP_ROWS", 7)
+    monkeypatch.setattr(train, "ROWS_PER_STEP", 7)
     assert trainer.update(sides, 0.01) == pytest.approx(loss.item(), rel=1e-4)
     gradient = table.grad * len(sides[0])  # the loss is a mean over rows, its step that of their sum
     squares = gradient.pow(2).mean(1)
     wanted = -0.01 * gradient / (squares.sqrt() + 1e-6)[:, None]
-    assert torch.allclose(trainer.squares, squares, rtol=1e-3, atol=1e-9)
+    assert torch.allclose(trainer.squared_sums, squares, rtol=1e-3, atol=1e-9)
     assert torch.allclose(trainer.table - before, wanted, rtol=1e-2, atol=1e-5)
 
 
 def test_batches_depend_on_their_number_alone_and_hold_translations(corpus: Path, tmp_path: Path) -> None:
     cfg = training(corpus, tmp_path / "unused", drop=0.0)
     sets, *_ = open_rows(corpus)
-    first, again = Batches(sets, cfg), Batches(sets, cfg)
+    first, again = BatchSampler(sets, cfg), BatchSampler(sets, cfg)
     first.draw(1)
     for a, b in zip(first.draw(7), again.draw(7), strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-    known = words_of(corpus)
+    known = read_words(corpus)
     for a, b in zip(*first.draw(3), strict=True):
         one, other = ([known[i] for i in text] for text in (a, b))
         assert [w[2:] for w in one] == [w[2:] for w in other]
@@ -191,7 +193,8 @@ def test_one_side_of_a_pair_is_english_as_often_as_asked(corpus: Path, tmp_path:
     always = StaticTraining(data=corpus, out=tmp_path / "unused", rows=300, drop=0.0)
     for cfg, least, most in ((always, 300, 300), (dataclasses.replace(always, english=0.0), 160, 240)):
         pairs = [
-            (langs[tuple(a)], langs[tuple(b)]) for a, b in zip(*Batches([rows], cfg).draw(0), strict=True)
+            (langs[tuple(a)], langs[tuple(b)])
+            for a, b in zip(*BatchSampler([rows], cfg).draw(0), strict=True)
         ]
         assert least <= sum("en" in pair for pair in pairs) <= most
         assert {a for a, _ in pairs} == {b for _, b in pairs} == {"en", "de", "sw"}
@@ -203,7 +206,7 @@ def test_rows_of_a_run_are_neighbours(corpus: Path, tmp_path: Path, run: int) ->
     size = rows.ends.shape[1] - 1
     numbers = {tuple(rows.text(column, row)): row for row in range(size) for column in range(len(rows.langs))}
     cfg = training(corpus, tmp_path / "unused", drop=0.0, rows=10, run_of_rows=run)
-    drawn = [numbers[tuple(text)] for text in Batches([rows], cfg).draw(0)[0]]
+    drawn = [numbers[tuple(text)] for text in BatchSampler([rows], cfg).draw(0)[0]]
     assert len(drawn) == 10
     within = [(b - a) % size == 1 for i, (a, b) in enumerate(itertools.pairwise(drawn), 1) if i % 4]
     assert all(within) if run == 4 else not any(within)
@@ -213,19 +216,24 @@ def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_
     encoder = model.random_encoder(SHAPE, {word_hash("the"): 0.05})
     assert encoder.weight("The") == pytest.approx(SHAPE.smooth / (SHAPE.smooth + 0.05))
     assert encoder.weight("Unheardof") == 1.0
-    vectors = encoder.sentences(["The", "the", "", "Unheardof the"])
+    vectors = encoder.sentence_vectors(["The", "the", "", "Unheardof the"])
     assert torch.equal(vectors[0], vectors[1])
     assert not vectors[2].any() and vectors[3].any()
-    model.save(encoder, tmp_path)
-    loaded = model.load(tmp_path)
-    assert torch.allclose(loaded.sentences(["Unheardof"]), encoder.sentences(["Unheardof"]), atol=1e-3)
+    model.save_encoder(encoder, tmp_path)
+    loaded = model.load_encoder(tmp_path)
+    assert torch.allclose(
+        loaded.sentence_vectors(["Unheardof"]), encoder.sentence_vectors(["Unheardof"]), atol=1e-3
+    )
 
 
 def test_traditional_characters_have_the_vectors_and_weights_of_simplified_ones() -> None:
-    share = {word_hash(f"{WINDOW}{word}"): 0.05 for word in ("这个", "個")}
+    share = {word_hash(f"{WINDOW_PREFIX}{word}"): 0.05 for word in ("这个", "個")}
     encoder = model.random_encoder(SHAPE, share)
-    assert len(share) == 2 and encoder.weight(f"{WINDOW}這個") == encoder.weight(f"{WINDOW}个") < 0.5
-    simplified, traditional, other = encoder.sentences(["这个图书馆", "這個圖書館", "这个图书室"])
+    assert (
+        len(share) == 2
+        and encoder.weight(f"{WINDOW_PREFIX}這個") == encoder.weight(f"{WINDOW_PREFIX}个") < 0.5
+    )
+    simplified, traditional, other = encoder.sentence_vectors(["这个图书馆", "這個圖書館", "这个图书室"])
     assert torch.equal(simplified, traditional) and not torch.equal(simplified, other)
 
 
@@ -233,23 +241,26 @@ def test_a_sketch_finds_names_and_numbers_that_nothing_was_learned_of() -> None:
     cfg = StaticConfig(dim=4, bits=4, sketch=256, sketch_weight=0.5)
     encoder = StaticEncoder(cfg, torch.zeros(16, 4), {})
     names = ["Меркель 2019", "Путин 1984", "Обама 77"]
-    a, b = encoder.sentences(names), encoder.sentences(["merkel 2019", "putin 1984", "obama 77"])
+    a, b = (
+        encoder.sentence_vectors(names),
+        encoder.sentence_vectors(["merkel 2019", "putin 1984", "obama 77"]),
+    )
     assert a.shape == (3, 260)
     assert not a[:, :4].any()
     assert torch.allclose(a.norm(dim=1), torch.tensor(0.5))
     assert ((a @ b.T).argmax(1) == torch.arange(3)).all()
-    assert encoder.words(["merkel"]).shape == (1, 4)
+    assert encoder.word_vectors(["merkel"]).shape == (1, 4)
 
 
 def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
     cfg = training(corpus, tmp_path / "unused", updates=0, minutes=2.0)
     now = iter([0.0, 30.0, 60.0, 90.0, 150.0])
-    state = train._State(cfg, None, clock=lambda: next(now))  # type: ignore[arg-type]
+    state = train._TrainingState(cfg, None, clock=lambda: next(now))  # type: ignore[arg-type]
     parts = []
-    while state.part() < 1:
-        parts.append(state.part())
+    while state.budget_used() < 1:
+        parts.append(state.budget_used())
         state.updates += 0
-        state._saved = 1e9
+        state._last_save_at = 1e9
         state.advance()
     assert parts == [0.0, 0.25, 0.5, 0.75]
 
@@ -273,31 +284,31 @@ def test_settings_out_of_range_are_refused(corpus: Path, changes: dict[str, obje
 
 
 def test_what_is_no_model_or_no_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
-    (tmp_path / "static.json").write_text(f'{{"features": {VERSION}}}', encoding="utf-8")
+    (tmp_path / "static.json").write_text(f'{{"features": {FEATURES_VERSION}}}', encoding="utf-8")
     with pytest.raises(UserError, match=r"not a static encoder.*run it again"):
-        model.load(tmp_path)
+        model.load_encoder(tmp_path)
     with pytest.raises(UserError, match="a share above 0"):
         train.run(training(corpus, tmp_path / "out", shares={"seed": 0.0}))
 
 
 @pytest.mark.parametrize(("name", "content"), [("static.safetensors", b"cut"), ("static.json", b"[]")])
 def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    model.save(model.random_encoder(SHAPE, {}), tmp_path)
+    model.save_encoder(model.random_encoder(SHAPE, {}), tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match="is not a static encoder"):
-        model.load(tmp_path)
+        model.load_encoder(tmp_path)
 
 
 def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> None:
     """Hashes of older rules would look up other rows of the table: no error, but vectors that say nothing."""
-    model.save(model.random_encoder(SHAPE, {}), tmp_path)
+    model.save_encoder(model.random_encoder(SHAPE, {}), tmp_path)
     settings = json.loads((tmp_path / "static.json").read_text())
     (tmp_path / "static.json").write_text(json.dumps({k: v for k, v in settings.items() if k != "features"}))
     with pytest.raises(
         UserError,
-        match=rf"version 1 of the word features; valid: version {VERSION}; fix: run xling corpus nway and",
+        match=rf"version 1 of the word features; valid: version {FEATURES_VERSION}; fix: run xling corpus nway and",
     ):
-        model.load(tmp_path)
+        model.load_encoder(tmp_path)
     older = tmp_path / "older"
     shutil.copytree(corpus, older)
     record = json.loads((older / "manifest.json").read_text())
@@ -305,6 +316,6 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     (older / "manifest.json").write_text(json.dumps(record))
     with pytest.raises(
         UserError,
-        match=rf"version 1 of the word features; valid: version {VERSION}; fix: run xling corpus nway",
+        match=rf"version 1 of the word features; valid: version {FEATURES_VERSION}; fix: run xling corpus nway",
     ):
         open_rows(older)

@@ -14,7 +14,7 @@ from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.text import leaks
 from xling.text.leaks import Entry, Leaks
-from xling.text.words.units import hashed_units, units
+from xling.text.words.units import hash_units, split_units
 
 WORDS = [f"{a}{b}{c}" for a in "bdkmst" for b in "aeiou" for c in "lnr"]
 LONG_ROWS = 40
@@ -28,7 +28,7 @@ def index() -> Leaks:
     long = [Entry("xnli de test text_a", str(i), " ".join(sentence("row", i))) for i in range(LONG_ROWS)]
     short = [Entry("panx af dev tokens", str(i), f"Kaap die {WORDS[i]}") for i in range(20)]
     again = [Entry("xnli de test text_b", "7", " ".join(sentence("row", 3)).title() + "!")]
-    return Leaks.of([*long, *short, *again, Entry("panx af dev tokens", "none", "?!")])
+    return Leaks.build([*long, *short, *again, Entry("panx af dev tokens", "none", "?!")])
 
 
 def held(text: str) -> set[tuple[str, str]]:
@@ -39,12 +39,12 @@ def held(text: str) -> set[tuple[str, str]]:
 @given(st.text("aB\u0301é茶中ไก่, .\n-1\u200dहि", max_size=40))
 def test_units_are_those_that_are_hashed(text: str) -> None:
     composed = unicodedata.normalize("NFC", text)
-    hashes, lines = hashed_units(text)
-    assert len(hashes) == len(lines) == len(units(composed))
-    number = dict(zip(units(composed), hashes.tolist(), strict=True))
-    assert [number[unit] for unit in units(composed)] == hashes.tolist()
+    hashes, lines = hash_units(text)
+    assert len(hashes) == len(lines) == len(split_units(composed))
+    number = dict(zip(split_units(composed), hashes.tolist(), strict=True))
+    assert [number[unit] for unit in split_units(composed)] == hashes.tolist()
     assert len(set(number.values())) == len(number)
-    in_lines = [units(line) for line in composed.split("\n")]
+    in_lines = [split_units(line) for line in composed.split("\n")]
     assert [i for i, line in enumerate(in_lines) for _ in line] == lines.tolist()
 
 
@@ -80,7 +80,7 @@ def test_a_short_row_counts_as_a_line_and_in_company() -> None:
 
 def test_a_line_of_six_words_may_have_another_one() -> None:
     rows = [" ".join(sentence("six", i, length=6 + i % 2)) for i in range(8)]
-    made = Leaks.of([Entry("g", str(i), row) for i, row in enumerate(rows)])
+    made = Leaks.build([Entry("g", str(i), row) for i, row in enumerate(rows)])
     for place in range(6):
         lines = [" ".join("other" if i == place else w for i, w in enumerate(row.split())) for row in rows]
         assert made.find("\n".join(lines)).tolist() == list(range(8))
@@ -91,7 +91,14 @@ def test_a_line_of_six_words_may_have_another_one() -> None:
 def test_texts_beside_each_other_are_told_apart() -> None:
     made = index()
     row = " ".join(sentence("row", 3))
-    texts = ["a b", f"x {row}", "c\nd", f"Kaap die {WORDS[1]}", *["e"] * leaks.NEAR, f"Kaap die {WORDS[2]}"]
+    texts = [
+        "a b",
+        f"x {row}",
+        "c\nd",
+        f"Kaap die {WORDS[1]}",
+        *["e"] * leaks.NEIGHBOURS,
+        f"Kaap die {WORDS[2]}",
+    ]
     assert {(place, made.entries(found)[0][1]) for place, found in made.find_in(texts)} == {(1, "3")}
     near = ["a", f"Kaap die {WORDS[1]}", f"Kaap die {WORDS[2]}"]
     assert [place for place, _ in made.find_in(near)] == [1, 2]
@@ -102,9 +109,9 @@ def test_phrases_of_many_rows_do_not_hide_them() -> None:
     phrase = " ".join(sentence("phrase", length=6))
     rows = [
         Entry("g", str(i), f"{phrase} {' '.join(sentence('own', i, length=10))}")
-        for i in range(leaks.MAX_ROWS + 5)
+        for i in range(leaks.MAX_ROWS_PER_RUN + 5)
     ]
-    made = Leaks.of(rows)
+    made = Leaks.build(rows)
     assert made.find(f"so {phrase} it is").tolist() == []
     assert made.find(rows[9].text).tolist() == [9]
 
@@ -113,15 +120,15 @@ def test_an_index_is_written_and_read(tmp_path: Path) -> None:
     made = index()
     made.write(tmp_path)
     again = leaks.read(tmp_path)
-    for name in leaks.ARRAYS:
+    for name in leaks.ARRAY_NAMES:
         assert np.array_equal(getattr(made, name), getattr(again, name))
     assert again.groups == made.groups
     with pytest.raises(UserError, match=r"no index of test rows at .*none; fix: xling eval leaks"):
         leaks.read(tmp_path / "none")
-    (tmp_path / leaks.FILE).write_bytes(b"PK\x03\x04 torn")
+    (tmp_path / leaks.FILE_NAME).write_bytes(b"PK\x03\x04 torn")
     with pytest.raises(UserError, match="is not an index of test rows"):
         leaks.read(tmp_path)
 
 
 def test_nothing_to_look_for_is_never_found() -> None:
-    assert Leaks.of([]).find("a b c d e f g h i j").tolist() == []
+    assert Leaks.build([]).find("a b c d e f g h i j").tolist() == []

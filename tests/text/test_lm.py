@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xling.text.lm.arpa import write_arpa
-from xling.text.lm.kneser_ney import FALLBACK, discounts_of, estimate
+from xling.text.lm.kneser_ney import FALLBACK_DISCOUNTS, estimate, estimate_discounts
 from xling.text.lm.ngrams import BOS, EOS, UNK, count_ngrams, read_tokens
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -61,9 +61,9 @@ class Reference:
             y = t[1] / (t[1] + 2 * t[2])
             found = [0.0] + [k - (k + 1) * y * t[k + 1] / t[k] for k in (1, 2, 3)]
         except ZeroDivisionError:
-            return [0.0, *FALLBACK]
+            return [0.0, *FALLBACK_DISCOUNTS]
         if t[4] == 0 or any(not 0 <= d <= k for k, d in enumerate(found)):
-            return [0.0, *FALLBACK]
+            return [0.0, *FALLBACK_DISCOUNTS]
         return found
 
     def probability(self, context: Gram, word: str) -> float:
@@ -162,8 +162,8 @@ def test_discounts_by_hand() -> None:
     # t1 = 10, t2 = 4, t3 = 2, t4 = 1: Y = 10/18; D1 = 1 - 2Y.4 = 0.5556, D2 = 2 - 3Y/2, D3 = 3 - 4Y/2
     counts = np.array([1] * 10 + [2] * 4 + [3] * 2 + [4] + [9])
     y = 10 / 18
-    assert discounts_of(counts) == pytest.approx([0, 1 - 2 * y * 0.4, 2 - 1.5 * y, 3 - 2 * y])
-    assert discounts_of(np.array([1, 1, 1])) == pytest.approx([0, *FALLBACK])
+    assert estimate_discounts(counts) == pytest.approx([0, 1 - 2 * y * 0.4, 2 - 1.5 * y, 3 - 2 * y])
+    assert estimate_discounts(np.array([1, 1, 1])) == pytest.approx([0, *FALLBACK_DISCOUNTS])
 
 
 def test_counts_stop_at_the_end_of_lines() -> None:

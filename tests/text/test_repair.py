@@ -29,15 +29,15 @@ def wrongly(text: str, codec: str) -> str:
 def test_utf8_that_was_read_in_a_western_encoding_comes_back(script: str, text: str, codec: str) -> None:
     damaged = wrongly(text, codec)
     assert damaged != text
-    assert repair.mojibake(damaged, {script}) == text
-    assert repair.mojibake(wrongly(damaged, codec), {script}) == text
+    assert repair.decode_mojibake(damaged, {script}) == text
+    assert repair.decode_mojibake(wrongly(damaged, codec), {script}) == text
 
 
 @pytest.mark.parametrize(("codec", "script", "text"), [
     ("cp1251", "Cyrl", "Где вокзал? Там."), ("cp1250", "Latn", "Dzień dobry, będzie ładnie żyć."),
 ])  # fmt: skip
 def test_eastern_encodings_come_back_too(codec: str, script: str, text: str) -> None:
-    assert repair.mojibake(wrongly(text, codec), {script}) == text
+    assert repair.decode_mojibake(wrongly(text, codec), {script}) == text
 
 
 RIGHT = [
@@ -50,16 +50,16 @@ RIGHT = [
 @pytest.mark.parametrize("text", RIGHT)
 def test_right_text_stays(text: str) -> None:
     mended = text
-    for step in repair.STEPS.values():
+    for step in repair.REPAIR_STEPS.values():
         mended = step(mended, text, "Latn", {"Latn", "Cyrl"})
     assert mended == text
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=30))
 def test_what_was_mended_needs_no_second_mending(text: str) -> None:
-    once = repair.invisible(repair.entities(text), "Latn")
-    assert repair.invisible(once, "Latn") == once
-    assert len(repair.mojibake(text, {"Latn"})) <= len(text)
+    once = repair.remove_invisible(repair.decode_entities(text), "Latn")
+    assert repair.remove_invisible(once, "Latn") == once
+    assert len(repair.decode_mojibake(text, {"Latn"})) <= len(text)
 
 
 @pytest.mark.parametrize(("text", "mended"), [
@@ -67,7 +67,7 @@ def test_what_was_mended_needs_no_second_mending(text: str) -> None:
     ("a&nbsp;b", "a b"), ("&unknown; &c", "&unknown; &c"),
 ])  # fmt: skip
 def test_entities(text: str, mended: str) -> None:
-    assert repair.entities(text) == mended
+    assert repair.decode_entities(text) == mended
 
 
 @pytest.mark.parametrize(("text", "script", "mended"), [
@@ -78,7 +78,7 @@ def test_entities(text: str, mended: str) -> None:
     ("ភាសា\u200bខ្មែរ\u2060", "Khmr", "ភាសា\u200bខ្មែរ"), ("mid\u00addle", "Latn", "middle"),
 ])  # fmt: skip
 def test_characters_that_nobody_sees(text: str, script: str, mended: str) -> None:
-    assert repair.invisible(text, script) == mended
+    assert repair.remove_invisible(text, script) == mended
 
 
 @pytest.mark.parametrize(("text", "other", "mended"), [
@@ -88,11 +88,11 @@ def test_characters_that_nobody_sees(text: str, script: str, mended: str) -> Non
     ("“It is late.", "Es ist spät.", "It is late."), ('A door of 6"', "Eine Tür", 'A door of 6"'),
 ])  # fmt: skip
 def test_quotes(text: str, other: str, mended: str) -> None:
-    assert repair.quotes(text, other) == mended
+    assert repair.repair_quotes(text, other) == mended
 
 
 @pytest.mark.parametrize(
     "text", ["&amp;", "\x07", "cafÃ©", "â€™", "ÐŸÑ€", "РџСЂРё", "``", "DzieĹ„", "don`t", "\u200b"]
 )
 def test_the_first_look_misses_nothing(text: str) -> None:
-    assert pl.Series([text]).str.contains(repair.FIRST_LOOK).all()
+    assert pl.Series([text]).str.contains(repair.DAMAGE_PATTERN).all()

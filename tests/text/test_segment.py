@@ -1,28 +1,28 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.text.segment import Segmenter, clusters
+from xling.text.segment import Segmenter, split_clusters
 
 LETTERS = "กขนมรเแไำะา้่ัិ្កខងមរေမြန်ာနိုငံ人民大学日本語をのーャ"
 
 
 def cut(segmenter, text):
-    return [text[a:b] for a, b in segmenter.spans(text)]
+    return [text[a:b] for a, b in segmenter.word_spans(text)]
 
 
 @given(st.text(LETTERS, max_size=30))
 def test_clusters_are_the_run_and_never_begin_with_what_hangs_on_a_letter(run):
-    found = clusters(run)
+    found = split_clusters(run)
     assert "".join(found) == run
     assert not [part for part in found[1:] if part[0] in "ำะา้่ัិ្ာိုံ်ြーャ"]
     assert not [part for part in found[:-1] if part[-1] in "เแไ"]
 
 
 def test_letters_with_their_signs_stay_together():
-    assert clusters("น้ำไทย") == ["น้ำ", "ไท", "ย"]
-    assert clusters("កម្ពុជា") == ["ក", "ម្ពុ", "ជា"]
-    assert clusters("မြန်မာ") == ["မြန်", "မာ"]
-    assert clusters("コーヒー") == ["コー", "ヒー"]
+    assert split_clusters("น้ำไทย") == ["น้ำ", "ไท", "ย"]
+    assert split_clusters("កម្ពុជា") == ["ក", "ម្ពុ", "ជា"]
+    assert split_clusters("မြန်မာ") == ["မြန်", "မာ"]
+    assert split_clusters("コーヒー") == ["コー", "ヒー"]
 
 
 def test_given_words_are_found_whole_and_the_longest_first():
@@ -59,7 +59,7 @@ def test_words_are_learned_from_text_alone():
     for text, (i, k) in zip(texts, ((i, k) for i in range(200) for k in (1, 5, 7)), strict=True):
         parts = [words[(i * k + j * j) % len(words)] for j in range(6)]
         gold = {sum(map(len, parts[:n])) for n in range(1, 7)}
-        found = {end for _, end in segmenter.spans(text)}
+        found = {end for _, end in segmenter.word_spans(text)}
         ends, right = ends + len(found), right + len(found & gold)
     assert right / ends > 0.98
     assert ends > 600 * 2, "something is cut at all"

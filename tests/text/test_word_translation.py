@@ -13,7 +13,7 @@ from xling.core.errors import UserError
 from xling.text import word_translation
 from xling.text.lm.model import load_arpa
 from xling.text.lm.train import train_builtin
-from xling.text.word_translation import SWAP, TOKEN, WORD, WordByWord, tokens, words
+from xling.text.word_translation import SWAP_LOG10, TOKEN, WORD, WordByWord, split_tokens, split_words
 
 TEXTS = st.text(alphabet="ab C,.'1 é\n", max_size=20)
 FRENCH = [
@@ -42,22 +42,22 @@ def french(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_words_keep_their_marks_and_joiners() -> None:
-    assert words("हिन्दी में, می‌خواهم שָׁלוֹם Café") == ["हिन्दी", "में", "می‌خواهم", "שָׁלוֹם", "café"]
-    assert tokens("घरों!") == ["घरों", "!"]
+    assert split_words("हिन्दी में, می‌خواهم שָׁלוֹם Café") == ["हिन्दी", "में", "می‌خواهم", "שָׁלוֹם", "café"]
+    assert split_tokens("घरों!") == ["घरों", "!"]
 
 
 @given(TEXTS)
 def test_without_a_model_all_but_words_stays(text: str) -> None:
     assert WordByWord({})(text) == text
-    made = WordByWord({word: [("x", 0.0)] for word in words(text)})(text)
-    assert len(words(made)) == len(words(text)) and WORD.sub("", made) == WORD.sub("", text)
+    made = WordByWord({word: [("x", 0.0)] for word in split_words(text)})(text)
+    assert len(split_words(made)) == len(split_words(text)) and WORD.sub("", made) == WORD.sub("", text)
 
 
 @given(TEXTS)
 def test_with_a_model_all_but_words_stays_too(french: Path, text: str) -> None:
-    entries = {word: [("robe", -0.1), ("femme", -0.7)] for word in words(text)}
+    entries = {word: [("robe", -0.1), ("femme", -0.7)] for word in split_words(text)}
     made = WordByWord(entries, load_arpa(french))(text)
-    assert len(words(made)) == len(words(text)) and WORD.sub("", made) == WORD.sub("", text)
+    assert len(split_words(made)) == len(split_words(text)) and WORD.sub("", made) == WORD.sub("", text)
     capitals = [word[0].isupper() for word in WORD.findall(made)]
     assert capitals == [i == 0 and word[0].isupper() for i, word in enumerate(WORD.findall(text))]
 
@@ -78,7 +78,7 @@ def test_the_search_finds_the_best_of_all_hypotheses(french: Path, source: tuple
     def score(order: tuple[int, ...], chosen: tuple[tuple[str, float], ...]) -> float:
         text = " ".join(chosen[i][0] for i in order)
         swaps = sum(a > b for a, b in itertools.pairwise(order))
-        return float(model.score(text) + sum(p for _, p in chosen) + SWAP * swaps)
+        return float(model.score(text) + sum(p for _, p in chosen) + SWAP_LOG10 * swaps)
 
     orders = [(0, 1, 2), (1, 0, 2), (0, 2, 1)]
     every = itertools.product(orders, itertools.product(*(ENTRIES[word] for word in source)))
@@ -88,18 +88,18 @@ def test_the_search_finds_the_best_of_all_hypotheses(french: Path, source: tuple
 
 def test_a_dictionary_serves_both_directions(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("Boat\tbateau\nship\tbateau\nboat\tbarque\n", encoding="utf-8")
-    found = word_translation.read(f"en-fr={tmp_path}/d")
+    found = word_translation.read_translators(f"en-fr={tmp_path}/d")
     assert found["en", "fr"]("Boat, ship; dog") == "Bateau, bateau; dog"
     assert found["fr", "en"]("bateau") == "boat"
-    assert word_translation.paths(f"en-fr={tmp_path}/d,fr-en=e") == [tmp_path / "d", Path("e")]
+    assert word_translation.input_paths(f"en-fr={tmp_path}/d,fr-en=e") == [tmp_path / "d", Path("e")]
 
 
 def test_a_directory_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"dictionaries=.*a directory of `xling bli`, or SRC-TGT=PATH"):
-        word_translation.read(str(tmp_path))
+        word_translation.read_translators(str(tmp_path))
     (tmp_path / "en-fr.tsv").write_text("a\tun\t0.0\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"KenLM cannot read .*fr\.arpa"):
-        word_translation.read(str(tmp_path))
+        word_translation.read_translators(str(tmp_path))
 
 
 @pytest.mark.parametrize("line", ["a\tb", "a\tb\tlikely", "a b -1.5", "a\tb\t-1\t-1"])
@@ -108,9 +108,9 @@ def test_a_line_that_is_no_entry_is_named(tmp_path: Path, line: str) -> None:
     with pytest.raises(
         UserError, match=r"en-fr.tsv, line 2: .*; valid: word<TAB>.*; fix: run `xling bli` again"
     ):
-        word_translation.read(str(tmp_path))
+        word_translation.read_translators(str(tmp_path))
 
 
 def test_the_model_reads_words_and_marks() -> None:
-    assert tokens("L'homme, 2 fois!") == ["l", "'", "homme", ",", "2", "fois", "!"]
+    assert split_tokens("L'homme, 2 fois!") == ["l", "'", "homme", ",", "2", "fois", "!"]
     assert TOKEN.findall(" \n") == []

@@ -216,13 +216,13 @@ def test_a_full_disk_is_named_and_no_position_in_a_file() -> None:
 def test_a_heartbeat_never_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    signals.reset()
-    monkeypatch.setenv(signals.VARIABLE, str(tmp_path / "beat.json"))
+    signals.reset_process_state()
+    monkeypatch.setenv(signals.HEARTBEAT_VARIABLE, str(tmp_path / "beat.json"))
     with monkeypatch.context() as patch:
         patch.setattr(signals, "write_private", full)
         signals.beat(1, 10, "updates", saved=1)
     assert "the progress is not shown: No space left" in capsys.readouterr().err
     signals.beat(2, 10, "updates", saved=2)
-    found = signals.read(tmp_path / "beat.json")
+    found = signals.read_heartbeat(tmp_path / "beat.json")
     assert found is not None and found.saved == 2
-    signals.reset()
+    signals.reset_process_state()

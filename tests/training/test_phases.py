@@ -233,7 +233,7 @@ def test_the_precision_is_said_and_another_one_warns(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast["fast"])
-    assert encoder.chosen_dtype("auto") == (torch.bfloat16, "the processor has AMX or AVX512-BF16")
+    assert encoder.choose_dtype("auto") == (torch.bfloat16, "the processor has AMX or AVX512-BF16")
     words = ("train.updates=8", "train.log_every=2", "model.precision=auto")
     with monkeypatch.context() as patch:
         stop_after(5, patch)

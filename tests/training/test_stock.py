@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from xling.core.settings import config
-from xling.hub.layouts import FAIRSEQ, outwards
+from xling.hub.layouts import FAIRSEQ, to_layout
 from xling.training import assemble
 from xling.training.settings import PretrainConfig
 
@@ -41,7 +41,7 @@ def both(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple
     ]  # fmt: skip
     ours, _ = assemble.build_trainer(config.load(PretrainConfig, overrides=words), tmp_path)
     stock = made.stock(shards, SHAPE, 1, "mmlm")
-    weights = outwards(ours.model.state_dict(), FAIRSEQ)
+    weights = to_layout(ours.model.state_dict(), FAIRSEQ)
     tied = {"encoder.lm_head.weight": weights["encoder.sentence_encoder.embed_tokens.weight"]}
     stock.model.load_state_dict(weights | tied)
     for module in stock.model.modules():
@@ -75,7 +75,7 @@ def test_losses_are_those_of_stock_through_ten_updates(both: tuple[Any, Any, Any
         ours.train_step([sample]), stock.train_step([same])
         assert ours.get_lr() == stock.get_lr()
     assert len(seen) == UPDATES and seen[-1] < seen[0]
-    made = outwards(ours.model.state_dict(), FAIRSEQ)
+    made = to_layout(ours.model.state_dict(), FAIRSEQ)
     there = stock.model.state_dict()
     for name, tensor in made.items():
         # Where a gradient is all but 0 (the keys' bias), Adam divides noise by noise.

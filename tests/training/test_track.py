@@ -206,7 +206,7 @@ def test_changed_training_rows_are_learned_from(
     cfg = FinetuneConfig("toy_xnli", model, tmp_path / "tuned", tmp_path / "data", fit=fit)
     made = finetune(cfg)
     assert finetune(cfg).seconds == made.seconds, "nothing changed"
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     for path in (*files.values(), words):
         path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
         again = finetune(cfg)

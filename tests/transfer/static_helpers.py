@@ -17,7 +17,7 @@ from xling.eval.systems import build
 from xling.static import encoder_files
 from xling.static.shape import StaticConfig
 from xling.static.vectors import StaticEncoder, word_hash
-from xling.text.words.features import hashed
+from xling.text.words.features import hash_features
 
 NUM_WORDS = 40
 
@@ -33,9 +33,9 @@ def by_hand(out: Path) -> Path:
     table, meanings = torch.zeros(1 << cfg.bits, cfg.dim), torch.randn(NUM_WORDS, cfg.dim)
     for lang, number in product(("xz", "qw"), range(NUM_WORDS)):
         form = word(lang, number)
-        table[word_hash(form) % len(table)] = meanings[number] * len(hashed(form))
+        table[word_hash(form) % len(table)] = meanings[number] * len(hash_features(form))
     with publish(out, "pretrain static", cfg) as made:
-        encoder_files.save(StaticEncoder(cfg, table, {}), made.path)
+        encoder_files.save_encoder(StaticEncoder(cfg, table, {}), made.path)
     return out
 
 

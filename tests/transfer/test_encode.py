@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.text import vocab as vocabulary
-from xling.transfer.encode import BOS, EOS, UNK, fit_pair, pieces
+from xling.transfer.encode import BOS, EOS, UNK, encode_pieces, truncate_pair
 from xling.transfer.task import TASKS
 
 LABELS = ("O", "B-PER", "I-PER")
@@ -27,7 +27,7 @@ class Row:
 
 @pytest.fixture(scope="module")
 def processor(vocab: Path) -> Any:
-    return vocabulary.load(vocab)
+    return vocabulary.load_processor(vocab)
 
 
 _ODD = st.sampled_from(
@@ -55,7 +55,7 @@ def test_every_word_has_its_label_once_in_order(
         firsts += [tokens[c] for c in chosen]
         targets += window["target"].tolist()
         inner += tokens[1:-1]
-    wanted = [pieces(processor, word)[: max_length - 2] or [UNK] for word in words]
+    wanted = [encode_pieces(processor, word)[: max_length - 2] or [UNK] for word in words]
     assert targets == [LABELS.index(tag) for tag in tags]
     assert firsts == [word[0] for word in wanted]
     assert inner == [piece for word in wanted for piece in word]
@@ -63,7 +63,7 @@ def test_every_word_has_its_label_once_in_order(
 
 def test_windows_are_cut_between_words_worked_by_hand(processor: Any) -> None:
     words = ("the",) * 5
-    size = len(pieces(processor, "the"))
+    size = len(encode_pieces(processor, "the"))
     windows = TASKS["tag"].encode(processor, Row({"tokens": words}, ("O",) * 5), LABELS, 2 + 2 * size)
     assert [len(window["chosen"]) for window in windows] == [2, 2, 1]
     assert windows[0]["chosen"].tolist() == [1, 1 + size]
@@ -93,7 +93,7 @@ def test_words_and_tags_must_be_as_many(processor: Any) -> None:
 @given(st.text(max_size=80), st.integers(8, 40))
 def test_a_text_is_cut_at_its_end(processor: Any, text: str, max_length: int) -> None:
     (window,) = TASKS["classify"].encode(processor, Row({"text": text}, "O"), LABELS, max_length)
-    tokens, whole = window["tokens"].tolist(), pieces(processor, text)
+    tokens, whole = window["tokens"].tolist(), encode_pieces(processor, text)
     assert tokens == [BOS, *whole[: max_length - 2], EOS] and len(tokens) <= max_length
     assert window["chosen"].tolist() == [0] and window["target"].tolist() == [0]
 
@@ -103,7 +103,7 @@ def test_a_pair_is_separated_and_fits(processor: Any, first: str, second: str, m
     row = Row({"text_a": first, "text_b": second}, "I-PER")
     (window,) = TASKS["pair"].encode(processor, row, LABELS, max_length)
     tokens = window["tokens"].tolist()
-    a, b = fit_pair(pieces(processor, first), pieces(processor, second), max_length - 4)
+    a, b = truncate_pair(encode_pieces(processor, first), encode_pieces(processor, second), max_length - 4)
     assert tokens == [BOS, *a, EOS, EOS, *b, EOS] and len(tokens) <= max_length
     assert window["target"].tolist() == [2]
     assert window["sides"].tolist() == [0, *[1] * len(a), 0, 0, *[2] * len(b), 0]
@@ -115,7 +115,7 @@ _SIDE = st.integers(0, 40).map(lambda n: list(range(n)))
 
 @given(_SIDE, _SIDE, st.integers(0, 50))
 def test_fitting_drops_no_more_than_it_must(first: list[int], second: list[int], room: int) -> None:
-    a, b = fit_pair(first, second, room)
+    a, b = truncate_pair(first, second, room)
     assert a == first[: len(a)] and b == second[: len(b)], "cut from the end"
     assert len(a) + len(b) == min(room, len(first) + len(second)), "it fits and fills the room"
     # The longer side is cut first; both only when each is longer than half the room.
@@ -135,8 +135,8 @@ def test_pieces_are_numbered_as_in_the_dictionary(processor: Any, vocab: Path) -
 
     dictionary = Dictionary.load(str(vocab / "dict.txt"))
     text = "The teacher sells fresh bread"
-    assert [dictionary[i] for i in pieces(processor, text)] == processor.encode(text, out_type=str)
-    assert UNK in pieces(processor, "Ω")
+    assert [dictionary[i] for i in encode_pieces(processor, text)] == processor.encode(text, out_type=str)
+    assert UNK in encode_pieces(processor, "Ω")
 
 
 @pytest.mark.parametrize(("question", "order"), [("cause", (1, 0)), ("effect", (0, 1))])
@@ -149,7 +149,7 @@ def test_alternatives_are_pairs_of_cause_and_effect(
     assert [window["target"].tolist() for window in windows] == [[0], [1]]
     for window, choice in zip(windows, choices, strict=True):
         first, second = ((row.fields["premise"], choice)[i] for i in order)
-        ids = [BOS, *pieces(processor, first), EOS, EOS, *pieces(processor, second), EOS]
+        ids = [BOS, *encode_pieces(processor, first), EOS, EOS, *encode_pieces(processor, second), EOS]
         assert window["tokens"].tolist() == ids and window["chosen"].tolist() == [0]
     unknown = TASKS["choice"].encode(processor, row, (), 40, labelled=False)
     assert [window["target"].tolist() for window in unknown] == [[-1], [-1]]
@@ -158,7 +158,7 @@ def test_alternatives_are_pairs_of_cause_and_effect(
 def test_an_intent_stands_once_before_the_slots_of_all_windows(processor: Any) -> None:
     labels = ("intent:ask", "intent:tell", "O", "B-PER")
     row = Row({"tokens": ("the",) * 5}, ("tell", ("O", "B-PER", "O", "O", "B-PER")))
-    size = len(pieces(processor, "the"))
+    size = len(encode_pieces(processor, "the"))
     windows = TASKS["intent_slots"].encode(processor, row, labels, 2 + 2 * size)
     assert [window["chosen"].tolist() for window in windows] == [[0, 1, 1 + size], [1, 1 + size], [1]]
     assert [t for window in windows for t in window["target"].tolist()] == [1, 2, 3, 2, 2, 3]

@@ -19,8 +19,8 @@ from xling.eval.rows.suite import Example, load, suites
 from xling.eval.run import label
 from xling.eval.systems import FitConfig
 from xling.static.heads import VOTE_SHARPNESS
-from xling.static.matching import matched_all
-from xling.transfer.static_system import SOFT_VOTES, VOTES
+from xling.static.matching import match_all
+from xling.transfer.static_system import SOFT_VOTE_WEIGHTS, VOTE_WEIGHTS
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_voters_of_certain_probabilities_vote_as_those_with_labels(
     )
     certain = [replace(row, fields={**row.fields, "probabilities": {row.label: 1.0}}) for row in train]
     backend = system(ckpt, "pretrained")
-    monkeypatch.setattr("xling.transfer.static_system.SOFT_VOTES", VOTES)
+    monkeypatch.setattr("xling.transfer.static_system.SOFT_VOTE_WEIGHTS", VOTE_WEIGHTS)
     hard, soft = (backend.fit(suite, rows, [], "en", FitConfig()) for rows in (train, certain))
     for one, other in zip(hard, soft, strict=True):
         found, same = (backend.probabilities(each, suite, others, "de") for each in (one, other))
@@ -167,11 +167,11 @@ def test_labels_of_the_source_and_of_a_teacher_are_learned_together(
     backend = system(ckpt, "pretrained")
     both = backend.fit(suite, english + german, [], "en", FitConfig())[-1]
     mixed = backend.fit(suite, [*german[::2], *english, *german[1::2]], [], "en", FitConfig())[-1]
-    assert both.weight == mixed.weight == SOFT_VOTES[-1]
+    assert both.weight == mixed.weight == SOFT_VOTE_WEIGHTS[-1]
     found, same = (backend.probabilities(each, suite, others, "de") for each in (both, mixed))
     np.testing.assert_allclose(found, same, atol=1e-3)
     texts = [row.fields["text"] for row in others]
-    near = matched_all(backend.encoder, texts, both.texts)
+    near = match_all(backend.encoder, texts, both.texts)
     near = VOTE_SHARPNESS * (near - near.mean(0))
     soft = torch.tensor([bool(share) for share in both.shares])
     assert int(soft.sum()) == len(german)

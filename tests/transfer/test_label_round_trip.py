@@ -14,9 +14,9 @@ import pytest
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.suite import Example, load, suites
 from xling.text import vocab
-from xling.transfer.encode import UNK, pieces
+from xling.transfer.encode import UNK, encode_pieces
 from xling.transfer.task import TASKS
-from xling.transfer.tasks.intent_slots import INTENT
+from xling.transfer.tasks.intent_slots import INTENT_PREFIX
 
 # Article 1 of the Universal Declaration of Human Rights; zh, ja and th with spaces between words.
 ARTICLE = {
@@ -85,7 +85,7 @@ def processor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             model="unigram" if small else request.param,
         )
     )
-    return vocab.load(folder / "vocab")
+    return vocab.load_processor(folder / "vocab")
 
 
 def round_trip(processor: Any, words: Sequence[str], max_length: int) -> None:
@@ -99,10 +99,10 @@ def round_trip(processor: Any, words: Sequence[str], max_length: int) -> None:
     assert found == labels
     assert all(len(set(w["chosen"].tolist())) == len(w["chosen"]) for w in windows)
     for word, token in zip(words, (t for w in windows for t in w["tokens"][w["chosen"]]), strict=True):
-        assert token == [*pieces(processor, word), UNK][0]
+        assert token == [*encode_pieces(processor, word), UNK][0]
     rows = [Example("1", row.fields, labels)]
     assert evaluate(METRICS["tag_accuracy"], rows, [found], "en")[1].tolist() == [[len(words), len(words)]]
-    joint = (INTENT + "say", *labels)
+    joint = (INTENT_PREFIX + "say", *labels)
     utterance = Row("1", row.fields, ("say", labels))
     windows = TASKS["intent_slots"].encode(processor, utterance, joint, max_length)
     perfect = [(w, np.eye(len(joint))[w["target"]]) for w in windows]

@@ -16,7 +16,7 @@ from xling.models.network import adapters
 from xling.models.network.encoder import Encoder, EncoderConfig
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
-from xling.transfer.regime import Regime, lowest_learning, part_of
+from xling.transfer.regime import TuningOptimizer, lowest_trained_part, part_number
 from xling.transfer.tune import TuneConfig
 
 LABELS = ("boat", "bread")
@@ -39,12 +39,12 @@ def start(ckpt: Path) -> dict[str, torch.Tensor]:
     return model_weights.load_model(ckpt)[0].encoder.state_dict()
 
 
-def changed(tuned: tune.Tuned, before: dict[str, torch.Tensor]) -> set[str]:
+def changed(tuned: tune.TunedModel, before: dict[str, torch.Tensor]) -> set[str]:
     after = tuned.model.encoder.state_dict()
     return {name for name, weight in before.items() if not torch.equal(weight, after[name])}
 
 
-def distance(tuned: tune.Tuned, before: dict[str, torch.Tensor]) -> float:
+def distance(tuned: tune.TunedModel, before: dict[str, torch.Tensor]) -> float:
     after = tuned.model.encoder.state_dict()
     return float(sum((after[name] - weight).square().sum() for name, weight in before.items()))
 
@@ -65,37 +65,39 @@ def distance(tuned: tune.Tuned, before: dict[str, torch.Tensor]) -> float:
     ],
 )
 def test_parts_are_numbered_from_below(name: str, part: int) -> None:
-    assert part_of(name, 12) == part
+    assert part_number(name, 12) == part
 
 
 def test_layers_join_from_the_top_evenly() -> None:
     # Three layers: parts 0 to 4. After the first quarter of two epochs the third layer joins, and so on.
     times = [0.0, 0.4, 0.5, 0.9, 1.0, 1.5, 1.9, 2.0, 3.0]
-    assert [lowest_learning(t, 2.0, 3) for t in times] == [4, 4, 3, 3, 2, 1, 1, 0, 0]
-    assert lowest_learning(0.0, 0.0, 3) == 0
+    assert [lowest_trained_part(t, 2.0, 3) for t in times] == [4, 4, 3, 3, 2, 1, 1, 0, 0]
+    assert lowest_trained_part(0.0, 0.0, 3) == 0
 
 
 def test_gradual_unfreezing_leaves_the_encoder_at_first(model: Path) -> None:
     before = start(model)
-    first, second = tune.fit(model, "classify", LABELS, ROWS, replace(CFG, unfreeze_epochs=1.5))
+    first, second = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, unfreeze_epochs=1.5))
     # Four updates an epoch: the last of the first one, three quarters in, is half way to 1.5, where of three steps one
     # is made. The upper layer has joined the head; the lower one and the embeddings have not.
     assert changed(first, before) and all(name.startswith("layers.1.") for name in changed(first, before))
     assert "tokens.weight" in changed(second, before)
-    plain = tune.fit(model, "classify", LABELS, ROWS, CFG)[0]
+    plain = tune.fine_tune(model, "classify", LABELS, ROWS, CFG)[0]
     assert "tokens.weight" in changed(plain, before)
-    alone = tune.fit(model, "classify", LABELS, ROWS[:4], replace(CFG, unfreeze_epochs=2.0))[0]
+    alone = tune.fine_tune(model, "classify", LABELS, ROWS[:4], replace(CFG, unfreeze_epochs=2.0))[0]
     assert not changed(alone, before)
 
 
 def test_frozen_embeddings_do_not_thaw(model: Path) -> None:
     cfg = replace(CFG, unfreeze_epochs=0.5, freeze_embeddings=True)
-    assert "tokens.weight" not in changed(tune.fit(model, "classify", LABELS, ROWS, cfg)[-1], start(model))
+    assert "tokens.weight" not in changed(
+        tune.fine_tune(model, "classify", LABELS, ROWS, cfg)[-1], start(model)
+    )
 
 
 def test_learning_rates_fall_from_layer_to_layer() -> None:
     model = task_model()
-    made = Regime(model, replace(CFG, layer_decay=0.5))
+    made = TuningOptimizer(model, replace(CFG, layer_decay=0.5))
     made.optimizer.set_lr(8.0)
     rates = {id(p): group["lr"] for group in made.optimizer.param_groups for p in group["params"]}
     found = {name: rates[id(p)] for name, p in model.named_parameters()}
@@ -112,7 +114,7 @@ def test_the_first_step_of_a_layer_is_as_long_as_its_rate() -> None:
     # Adam's first step is the learning rate in every coordinate with a gradient that is not tiny.
     model = task_model()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    made = Regime(model, replace(CFG, layer_decay=0.5, weight_decay=0.0))
+    made = TuningOptimizer(model, replace(CFG, layer_decay=0.5, weight_decay=0.0))
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     made.optimizer.set_lr(0.08)
@@ -125,13 +127,13 @@ def test_the_first_step_of_a_layer_is_as_long_as_its_rate() -> None:
 
 def test_the_pull_to_the_start_worked_by_hand() -> None:
     model = task_model()
-    made = Regime(model, replace(CFG, l2_start=0.5))
+    made = TuningOptimizer(model, replace(CFG, l2_start=0.5))
     weight, head = model.encoder.layers[0].up.weight, model.classifier.weight
     with torch.no_grad():
         weight.add_(2.0)
         head.add_(2.0)
     weight.grad, head.grad = torch.full_like(weight, 0.25), torch.full_like(head, 0.25)
-    made.pull()
+    made.add_l2_start_gradient()
     torch.testing.assert_close(weight.grad, torch.full_like(weight, 0.25 + 0.5 * 2.0))
     assert torch.equal(head.grad, torch.full_like(head, 0.25))
     assert model.encoder.layers[1].up.weight.grad is None
@@ -140,7 +142,7 @@ def test_the_pull_to_the_start_worked_by_hand() -> None:
 def test_weights_that_are_pulled_do_not_decay() -> None:
     model = task_model()
     for strength, decays in ((0.0, True), (0.5, False)):
-        made = Regime(model, replace(CFG, l2_start=strength, weight_decay=0.1))
+        made = TuningOptimizer(model, replace(CFG, l2_start=strength, weight_decay=0.1))
         decay = {
             id(p): group["weight_decay"] for group in made.optimizer.param_groups for p in group["params"]
         }
@@ -152,7 +154,7 @@ def test_weights_that_are_pulled_do_not_decay() -> None:
 def test_a_strong_pull_keeps_the_weights_near_their_start(model: Path) -> None:
     cfg = replace(CFG, epochs=6)
     free, held = (
-        tune.fit(model, "classify", LABELS, ROWS, replace(cfg, l2_start=strength))[-1]
+        tune.fine_tune(model, "classify", LABELS, ROWS, replace(cfg, l2_start=strength))[-1]
         for strength in (0.0, 10.0)
     )
     assert distance(held, start(model)) < 0.5 * distance(free, start(model))
@@ -160,14 +162,16 @@ def test_a_strong_pull_keeps_the_weights_near_their_start(model: Path) -> None:
 
 def test_under_a_task_adapter_nothing_else_of_the_encoder_learns(model: Path, tmp_path: Path) -> None:
     before = start(model)
-    made = tune.fit(model, "classify", LABELS, ROWS, replace(CFG, lr=1e-2, epochs=30, task_adapter=16))[-1]
+    made = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, lr=1e-2, epochs=30, task_adapter=16))[
+        -1
+    ]
     assert not changed(made, before)
     more = made.model.encoder.state_dict().keys() - before.keys()
     assert more and all(".adapters.task." in name for name in more)
     assert made.model.encoder.layers[0].adapters["task"].up.weight.abs().sum() > 0
     assert made.predict(ROWS) == [row.label for row in ROWS]
-    tune.save(made, tmp_path, model, ["en"])
-    again = tune.load(tmp_path)
+    tune.save_tuned(made, tmp_path, model, ["en"])
+    again = tune.load_tuned(tmp_path)
     assert again.model.encoder.cfg.task_adapter == 16
     for name, weight in made.model.state_dict().items():
         assert torch.equal(weight, again.model.state_dict()[name]), name
@@ -176,9 +180,9 @@ def test_under_a_task_adapter_nothing_else_of_the_encoder_learns(model: Path, tm
 def test_a_task_adapter_learns_at_the_rate_of_its_layer(model: Path) -> None:
     encoder = task_model().encoder
     encoder.requires_grad_(False)
-    adapters.add(encoder, adapters.TASK, 3)
+    adapters.add_adapter(encoder, adapters.TASK_ADAPTER, 3)
     whole = TaskModel(encoder, "classify", LABELS, 0.0)
-    made = Regime(whole, replace(CFG, task_adapter=3, layer_decay=0.5))
+    made = TuningOptimizer(whole, replace(CFG, task_adapter=3, layer_decay=0.5))
     made.optimizer.set_lr(1.0)
     rates = {id(p): group["lr"] for group in made.optimizer.param_groups for p in group["params"]}
     assert [rates[id(layer.adapters["task"].up.weight)] for layer in encoder.layers] == [0.25, 0.5]
@@ -200,7 +204,7 @@ def test_a_task_adapter_learns_at_the_rate_of_its_layer(model: Path) -> None:
 )
 def test_mistakes_are_user_errors(model: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        tune.fit(model, "classify", LABELS, ROWS, replace(CFG, **change))
+        tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, **change))
 
 
 def test_the_settings_of_an_evaluation_reach_fine_tuning() -> None:

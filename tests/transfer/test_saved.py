@@ -14,9 +14,9 @@ import torch
 from xling.core import signals
 from xling.core.errors import UserError
 from xling.transfer import tune
-from xling.transfer.saved import Saves
+from xling.transfer.saved import SavedStates
 from xling.transfer.settings import TuneConfig
-from xling.transfer.tune import Tuned
+from xling.transfer.tune import TunedModel
 
 CFG = TuneConfig(
     lr=4e-3, epochs=3, batch_rows=4, dropout=0.2, max_length=64, precision="fp32", unfreeze_epochs=1.0
@@ -49,9 +49,9 @@ class Killed(BaseException):
 def fit(
     ckpt: Path,
     cfg: TuneConfig,
-    saves: Saves | None = None,
+    saves: SavedStates | None = None,
     tell: Callable[..., None] | None = None,
-) -> tuple[list[Tuned], Told]:
+) -> tuple[list[TunedModel], Told]:
     told: Told = []
 
     def both(*event: float) -> None:
@@ -59,10 +59,10 @@ def fit(
         if tell:
             tell(*event)
 
-    return tune.fit(ckpt, "tag", LABELS, rows(), cfg, tell=both, saves=saves), told
+    return tune.fine_tune(ckpt, "tag", LABELS, rows(), cfg, on_update=both, saved_states=saves), told
 
 
-def assert_same(found: tuple[list[Tuned], Told], expected: tuple[list[Tuned], Told]) -> None:
+def assert_same(found: tuple[list[TunedModel], Told], expected: tuple[list[TunedModel], Told]) -> None:
     assert found[1] == expected[1]
     assert len(found[0]) == len(expected[0])
     for one, other in zip(found[0], expected[0], strict=True):
@@ -87,7 +87,7 @@ def test_killed_again_and_again(model: Path, tmp_path: Path, method: str) -> Non
                 if not left[0]:
                     raise Killed
 
-            saves = Saves(out, "key", every_s)
+            saves = SavedStates(out, "key", every_s)
             behind = saves.load()
             replayed = len(behind[0]["told"]) if behind else 0
             left[0] += replayed
@@ -97,17 +97,17 @@ def test_killed_again_and_again(model: Path, tmp_path: Path, method: str) -> Non
             except Killed:
                 kills += 1
         assert_same(found, expected)
-        saves.drop()
+        saves.delete_all()
         assert not list(tmp_path.iterdir())
     assert kills >= 5
 
 
 def test_asked_to_stop_it_saves_and_goes_on(model: Path, tmp_path: Path) -> None:
     expected = fit(model, CFG)
-    saves = Saves(tmp_path / "task", "key")
+    saves = SavedStates(tmp_path / "task", "key")
     with pytest.raises(signals.Stopped):
         fit(model, CFG, saves, lambda n, *_: signals.request_stop("SIGTERM") if n == 7 else None)
-    signals.reset()
+    signals.reset_process_state()
     state = saves.load()
     assert state is not None
     assert len(state[0]["told"]) == 7
@@ -116,12 +116,12 @@ def test_asked_to_stop_it_saves_and_goes_on(model: Path, tmp_path: Path) -> None
 
 def test_a_damaged_state_is_passed_over_and_another_key_refused(model: Path, tmp_path: Path) -> None:
     expected = fit(model, CFG)
-    saves = Saves(tmp_path / "task", "key", 0.0)
+    saves = SavedStates(tmp_path / "task", "key", 0.0)
     with pytest.raises(signals.Stopped):
         fit(model, CFG, saves, lambda n, *_: signals.request_stop("x") if n == 8 else None)
-    signals.reset()
+    signals.reset_process_state()
     newest = sorted(saves.folder.glob("update-*.pt"))[-1]
     newest.write_bytes(newest.read_bytes()[:-10])
     with pytest.raises(UserError, match="was made with other settings or data; fix: give the old settings"):
-        fit(model, CFG, Saves(tmp_path / "task", "other"))
+        fit(model, CFG, SavedStates(tmp_path / "task", "other"))
     assert_same(fit(model, CFG, saves), expected)

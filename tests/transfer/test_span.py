@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xling.text import vocab as vocabulary
-from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.encode import BOS, EOS, encode_pieces
 from xling.transfer.task import TASKS
-from xling.transfer.tasks.span import MAX_ANSWER, best_span
+from xling.transfer.tasks.span import MAX_ANSWER_PIECES, best_span
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Row:
 
 @pytest.fixture(scope="module")
 def processor(vocab: Path) -> Any:
-    return vocabulary.load(vocab)
+    return vocabulary.load_processor(vocab)
 
 
 _ODD = st.sampled_from(
@@ -64,7 +64,7 @@ def test_windows_cover_the_passage_and_point_at_the_answer(
     windows = TASKS["span"].encode(
         processor, Row({"context": context, "question": question}, label), (), max_length
     )
-    whole, seen = pieces(processor, context), set()
+    whole, seen = encode_pieces(processor, context), set()
     offsets = processor.encode(context, return_type="offset_mapping")["offsets"]
     for window in windows:
         tokens, chosen = window["tokens"].tolist(), window["chosen"].tolist()
@@ -90,7 +90,7 @@ def test_windows_cover_the_passage_and_point_at_the_answer(
     room = len(windows[0]["chosen"]) - 1
     if covered and len(covered) <= room - room // 2:
         assert inside
-        if len(covered) <= MAX_ANSWER:
+        if len(covered) <= MAX_ANSWER_PIECES:
             assert best_span(context, pointed(inside)) == context[covered[0][0] : covered[-1][1]].strip()
 
 
@@ -107,7 +107,7 @@ def test_an_answer_in_every_script_comes_back_character_by_character(processor: 
 
 
 def test_windows_start_half_a_window_apart_worked_by_hand(processor: Any) -> None:
-    size = len(pieces(processor, "the"))
+    size = len(encode_pieces(processor, "the"))
     row = Row({"context": " ".join(["the"] * 10), "question": ""}, (("the", 16),))  # the fifth word
     room = 4 * size
     windows = TASKS["span"].encode(processor, row, (), room + 4)
@@ -140,10 +140,10 @@ def test_the_best_span_worked_by_hand() -> None:
 
 
 def test_an_answer_is_not_longer_than_thirty_sub_tokens() -> None:
-    count = MAX_ANSWER + 5
+    count = MAX_ANSWER_PIECES + 5
     context = "x" * count
     window = {"offsets": np.array([[0, 0], *([i, i + 1] for i in range(count))])}
     scores = np.zeros((count + 1, 2))
     scores[1, 0] = scores[count, 1] = 9
-    scores[MAX_ANSWER, 1], scores[MAX_ANSWER + 1, 1] = 1, 2
-    assert best_span(context, [(window, scores)]) == context[:MAX_ANSWER]
+    scores[MAX_ANSWER_PIECES, 1], scores[MAX_ANSWER_PIECES + 1, 1] = 1, 2
+    assert best_span(context, [(window, scores)]) == context[:MAX_ANSWER_PIECES]

@@ -30,14 +30,14 @@ from xling.core.output.manifest import publish
 from xling.eval.rows.suite import Example, suites
 from xling.eval.systems import FitConfig
 from xling.static import encoder_files
-from xling.static.heads import _of_pair, logistic, pair_features
+from xling.static.heads import _features_of_pair, fit_logistic, pair_features
 from xling.static.shape import StaticConfig
 from xling.static.tag_lexicon import TagLexicon
-from xling.static.tag_projection import UNKNOWN, projected
-from xling.static.tagger import _follow, best_path, shapes, tagger, without_case
+from xling.static.tag_projection import IGNORED_TAG, project_tags
+from xling.static.tagger import _transition_scores, best_path, remove_case, train_tagger, word_shapes
 from xling.static.vectors import StaticEncoder
-from xling.static.word_frequency import LEAST_SHARE, MIN_TEXTS, common_words
-from xling.text.files.word_alignments import FILE, Linked
+from xling.static.word_frequency import MIN_SHARE, MIN_TEXTS, frequency_features
+from xling.text.files.word_alignments import FILE_NAME, AlignedPair
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_the_lexicon_knows_words_that_vectors_do_not() -> None:
     encoder = StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {})
     sentences, tags = untold(600, 800, 1)
     lexicon = TagLexicon(("A", "B"), list(zip(sentences, tags, strict=True)))
-    head = tagger(encoder, lexicon, sentences, tags, ("A", "B"), 6, 1, False)
+    head = train_tagger(encoder, lexicon, sentences, tags, ("A", "B"), 6, 1, False)
     others, right = untold(100, 800, 2)
     assert np.mean(np.array(head.predict(others)) == np.array(right)) > 0.9
     unknown = replace(head, lexicon=TagLexicon(("A", "B"))).predict(others)
@@ -103,26 +103,26 @@ def test_a_tagger_does_not_copy_tags_from_the_lexicon() -> None:
     sentences, _ = untold(600, 1500, 1)
     tags = [["AB"[i] for i in row] for row in np.random.default_rng(3).integers(0, 2, (600, 5))]
     lexicon = TagLexicon(("A", "B"), list(zip(sentences, tags, strict=True)))
-    head = tagger(encoder, lexicon, sentences, tags, ("A", "B"), 6, 1, False)
+    head = train_tagger(encoder, lexicon, sentences, tags, ("A", "B"), 6, 1, False)
     sureness = np.exp(np.concatenate(head.log_probabilities(sentences))).max(1)
     assert sureness.mean() < 0.65
 
 
 def test_common_words_are_counted_in_the_other_texts() -> None:
     texts = [["REDIRECT", f"a{i}"] for i in range(60)] + [["the", "REDIRECT"], ["b", "the", "the"], [], ["c"]]
-    features = common_words(texts)
+    features = frequency_features(texts)
     assert [len(f) for f in features] == [len(words) for words in texts]
     known = torch.cat(features)[:, 0]
     assert (known == 1).all()
 
     def scaled(count: int) -> float:
         share = (count - 2 * math.sqrt(count)) / (len(texts) - 1)
-        return 1 - math.log(max(share, LEAST_SHARE)) / math.log(LEAST_SHARE)
+        return 1 - math.log(max(share, MIN_SHARE)) / math.log(MIN_SHARE)
 
     assert features[0][0].tolist() == pytest.approx([1, scaled(60), scaled(59)], abs=1e-6)
     assert features[0][1].tolist() == pytest.approx([1, 0, 0], abs=1e-6)
     assert features[60].tolist() == [pytest.approx([1, scaled(n), 0], abs=1e-6) for n in (1, 60)]
-    assert not torch.cat(common_words(texts[: MIN_TEXTS - 1])).any()
+    assert not torch.cat(frequency_features(texts[: MIN_TEXTS - 1])).any()
 
 
 def test_a_word_that_opens_many_texts_is_no_name() -> None:
@@ -131,7 +131,7 @@ def test_a_word_that_opens_many_texts_is_no_name() -> None:
     encoder = StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {})
     texts, labels = untold(300, 3000, 1)[0], ("B-X", "I-X", "O")
     tags = [["B-X", *["I-X"] * (len(words) - 1)] for words in texts]
-    head = tagger(encoder, TagLexicon(labels), texts, tags, labels, 30, 1, True)
+    head = train_tagger(encoder, TagLexicon(labels), texts, tags, labels, 30, 1, True)
     names = [words[:3] for words in untold(200, 3000, 2)[0]]
     marked = head.predict([["ظظظ", *words] for words in names])
     assert np.mean([found == ["O", "B-X", "I-X", "I-X"] for found in marked]) > 0.9
@@ -193,7 +193,7 @@ def test_kinds_without_a_head_and_no_rows_are_refused(ckpt: Path) -> None:
 
 def test_the_best_path_is_that_of_trying_all() -> None:
     labels = ("O", "B-X", "I-X", "B-Y", "I-Y")
-    follow, rng = _follow(labels), np.random.default_rng(4)
+    follow, rng = _transition_scores(labels), np.random.default_rng(4)
     for _ in range(20):
         scores = rng.normal(size=(4, len(labels))).astype(np.float32)
         allowed = {}
@@ -210,28 +210,28 @@ def test_logistic_regression_is_that_of_scikit_learn() -> None:
     torch.manual_seed(2)
     features = torch.randn(120, 5)
     classes = [("a", "b", "c")[i] for i in (features @ torch.randn(5, 3)).argmax(1).tolist()]
-    ours = logistic(features, classes, ("a", "b", "c"), 3.0)
+    ours = fit_logistic(features, classes, ("a", "b", "c"), 3.0)
     theirs = LogisticRegression(C=3.0, max_iter=1000, tol=1e-8).fit(features.numpy(), classes)
     found = torch.softmax(ours.net(features), 1).numpy()
     assert np.allclose(found, theirs.predict_proba(features.numpy()), atol=5e-3)
 
 
 def test_pairs_and_shapes_hold_numbers_for_any_text(ckpt: Path) -> None:
-    encoder = encoder_files.load(ckpt)
+    encoder = encoder_files.load_encoder(ckpt)
     odd = [("", ""), ("?", "1 2 3"), ("東京へ", "मुम्बई"), ("a" * 300, "\u200d")]
     assert torch.isfinite(pair_features(encoder, odd)).all()
-    found = shapes(["Berlin", "NATO", "3,5", "«", "東京", ""])
+    found = word_shapes(["Berlin", "NATO", "3,5", "«", "東京", ""])
     assert found.shape == (6, 30)
     assert found[0][0] == found[1][0] == 1 and found[2][0] == 0
-    assert shapes([]).shape == (0, 30)
+    assert word_shapes([]).shape == (0, 30)
 
 
-def linked_pairs(num_rows: int) -> list[Linked]:
+def linked_pairs(num_rows: int) -> list[AlignedPair]:
     """Pairs of both languages in another order of words."""
     _, numbers = texts("xz", num_rows, 9)
     order = [5, 3, 4, 0, 1, 2]
     return [
-        Linked(
+        AlignedPair(
             "de",
             tuple(word("xz", n) for n in row),
             tuple(word("qw", row[i]) for i in order),
@@ -243,28 +243,28 @@ def linked_pairs(num_rows: int) -> list[Linked]:
 
 def test_tags_go_over_links_where_the_tagger_is_sure() -> None:
     labels = ("NOUN", "VERB", "X")
-    pair = Linked("de", ("a", "b", "c", "d"), ("C", "B", "q", "A"), ((0, 3), (1, 1), (2, 0)))
+    pair = AlignedPair("de", ("a", "b", "c", "d"), ("C", "B", "q", "A"), ((0, 3), (1, 1), (2, 0)))
     sure = np.log(np.array([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.01, 0.01, 0.98], [0.4, 0.3, 0.3]]))
-    (words, tags), *more = projected([pair], {pair.src: sure}, labels)
-    assert (words, tags, more) == (("C", "B", "q", "A"), ("X", "VERB", UNKNOWN, "NOUN"), [])
-    assert projected([pair], {pair.src: sure}, labels, least=0.8) == []
-    assert projected([pair], {pair.src: sure}, labels, sure=0.99) == []
+    (words, tags), *more = project_tags([pair], {pair.src: sure}, labels)
+    assert (words, tags, more) == (("C", "B", "q", "A"), ("X", "VERB", IGNORED_TAG, "NOUN"), [])
+    assert project_tags([pair], {pair.src: sure}, labels, min_tagged_share=0.8) == []
+    assert project_tags([pair], {pair.src: sure}, labels, min_probability=0.99) == []
 
 
 def test_names_go_over_where_their_type_is_likelier_than_not() -> None:
     """B- and I- count together; a word outside of names needs a surer tagger, and texts without names teach nothing."""
     labels = ("O", "B-X", "I-X")
-    pair = Linked("de", ("a", "b", "c", "d"), ("A", "B", "C", "D"), ((0, 0), (1, 1), (2, 2), (3, 3)))
+    pair = AlignedPair("de", ("a", "b", "c", "d"), ("A", "B", "C", "D"), ((0, 0), (1, 1), (2, 2), (3, 3)))
     torn = np.log(np.array([[0.3, 0.4, 0.3], [0.4, 0.25, 0.35], [0.9, 0.05, 0.05], [0.98, 0.01, 0.01]]))
-    assert projected([pair], {pair.src: torn}, labels)[0][1] == ("B-X", "I-X", UNKNOWN, "O")
-    assert projected([pair], {pair.src: torn}, labels, sure_name=0.65)[0][1] == (
+    assert project_tags([pair], {pair.src: torn}, labels)[0][1] == ("B-X", "I-X", IGNORED_TAG, "O")
+    assert project_tags([pair], {pair.src: torn}, labels, min_name_probability=0.65)[0][1] == (
         "B-X",
-        UNKNOWN,
-        UNKNOWN,
+        IGNORED_TAG,
+        IGNORED_TAG,
         "O",
     )
     none = np.log(np.array([[0.98, 0.01, 0.01]] * 4))
-    assert projected([pair], {pair.src: none}, labels) == []
+    assert project_tags([pair], {pair.src: none}, labels) == []
 
 
 def test_shapes_without_case_are_those_of_a_script_without_case() -> None:
@@ -272,11 +272,11 @@ def test_shapes_without_case_are_those_of_a_script_without_case() -> None:
         ["Angela", "Merkel", "NATO", "in", "3", "McK", "."],
         ["अंगे", "मर्केल", "नाटो", "में", "3", "कम", "."],
     )
-    hidden = without_case(shapes(cased), cased)
+    hidden = remove_case(word_shapes(cased), cased)
     case = [0, 1, 2, 3, 24, 25, 26]
-    assert torch.equal(hidden[:, case], shapes(uncased)[:, case])
+    assert torch.equal(hidden[:, case], word_shapes(uncased)[:, case])
     rest = [i for i in range(30) if i not in case]
-    assert torch.equal(hidden[:, rest], shapes(cased)[:, rest])
+    assert torch.equal(hidden[:, rest], word_shapes(cased)[:, rest])
 
 
 def test_a_sentence_has_the_same_tags_alone_and_beside_a_longer_one(ckpt: Path) -> None:
@@ -300,9 +300,9 @@ def test_suites_of_the_same_rows_share_their_heads(ckpt: Path) -> None:
 def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -> None:
     cfg = StaticConfig(dim=64, bits=16, sketch=0)
     with publish(tmp_path / "model", "pretrain static", cfg) as made:
-        encoder_files.save(encoder_files.random_encoder(cfg, {}), made.path)
+        encoder_files.save_encoder(encoder_files.random_encoder(cfg, {}), made.path)
     (tmp_path / "links").mkdir()
-    with gzip.open(tmp_path / "links" / FILE, "wt", encoding="utf-8") as file:
+    with gzip.open(tmp_path / "links" / FILE_NAME, "wt", encoding="utf-8") as file:
         for pair in linked_pairs(300):
             file.write(json.dumps(pair.__dict__) + "\n")
     suite, train, other = Shape("s", "tag", ("X",), "IOB2"), tagged("xz", 300, 1), tagged("qw", 60, 2)
@@ -330,7 +330,7 @@ def test_features_of_a_pair_are_as_many_for_any_texts_and_know_no_order_of_words
         ((a, names_a), (b, names_b)) = (
             (x.roll(turn, 0), words[-turn:] + words[:-turn]) for x, words in sides
         )
-        return _of_pair(
+        return _features_of_pair(
             a, torch.full((len(a),), 1 / len(a)), names_a, b, torch.full((len(b),), 1 / len(b)), names_b
         )
 
@@ -341,6 +341,6 @@ def test_features_of_a_pair_are_as_many_for_any_texts_and_know_no_order_of_words
 
 
 def test_shapes_tell_scripts_without_spaces_and_texts_without_capitals() -> None:
-    assert shapes(["\u0e44\u0e17\u0e22", "cat"])[:, 28].tolist() == [1, 0]
-    few, none = shapes(["Cat", *["a"] * 49]), shapes(["a"] * 50)
+    assert word_shapes(["\u0e44\u0e17\u0e22", "cat"])[:, 28].tolist() == [1, 0]
+    few, none = word_shapes(["Cat", *["a"] * 49]), word_shapes(["a"] * 50)
     assert (few[0, 26], none[0, 26]) == (0, 1), "one word of fifty is too many"

@@ -11,7 +11,7 @@ import pytest
 from xling.core.errors import UserError
 from xling.transfer import tune
 from xling.transfer.settings import TuneConfig
-from xling.transfer.switch import Switcher
+from xling.transfer.switch import RowSwitcher
 from xling.transfer.task import TASKS
 
 
@@ -39,7 +39,7 @@ def dictionaries(tmp_path: Path) -> dict[str, str]:
 
 
 def test_tags_stay_with_their_words(dictionaries: dict[str, str]) -> None:
-    made = Switcher(TASKS["tag"], "en", dictionaries, 1.0, TAGGED, 1)(TAGGED, 0)
+    made = RowSwitcher(TASKS["tag"], "en", dictionaries, 1.0, TAGGED, 1)(TAGGED, 0)
     assert {row.fields["tokens"] for row in made} == {
         ("the", dog, "a", "vu", "Neu", "York") for dog in ("hund", "chien")
     }
@@ -47,7 +47,7 @@ def test_tags_stay_with_their_words(dictionaries: dict[str, str]) -> None:
 
 
 def test_texts_keep_their_punctuation_and_every_epoch_draws_anew(dictionaries: dict[str, str]) -> None:
-    switch = Switcher(TASKS["pair"], "en", dictionaries, 0.5, PAIRS, 1)
+    switch = RowSwitcher(TASKS["pair"], "en", dictionaries, 0.5, PAIRS, 1)
     first, again, second = switch(PAIRS, 0), switch(PAIRS, 0), switch(PAIRS, 1)
     assert first == again != second
     texts = {row.fields["text_a"] for row in first}
@@ -57,14 +57,14 @@ def test_texts_keep_their_punctuation_and_every_epoch_draws_anew(dictionaries: d
 
 def test_what_cannot_be_switched_is_refused(dictionaries: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"rows of kind 'span'.*valid: rows of kind classify, pair, tag"):
-        Switcher(TASKS["span"], "en", dictionaries, 0.5, [], 1)
+        RowSwitcher(TASKS["span"], "en", dictionaries, 0.5, [], 1)
     with pytest.raises(UserError, match="word_rate=2"):
-        Switcher(TASKS["pair"], "en", dictionaries, 2, PAIRS, 1)
+        RowSwitcher(TASKS["pair"], "en", dictionaries, 2, PAIRS, 1)
     (tmp_path / "turned").write_text("hund\tdog\nallein\talone\nein\ta\n", encoding="utf-8")
     with pytest.raises(UserError, match="the wrong way round"):
-        Switcher(TASKS["pair"], "en", {"de": str(tmp_path / "turned")}, 0.5, PAIRS, 1)
+        RowSwitcher(TASKS["pair"], "en", {"de": str(tmp_path / "turned")}, 0.5, PAIRS, 1)
     with pytest.raises(UserError, match="missing"):
-        Switcher(TASKS["pair"], "en", {"de": str(tmp_path / "missing")}, 0.5, PAIRS, 1)
+        RowSwitcher(TASKS["pair"], "en", {"de": str(tmp_path / "missing")}, 0.5, PAIRS, 1)
 
 
 def test_a_model_learns_from_words_it_would_never_have_met(model: Path, dictionaries: dict[str, str]) -> None:
@@ -74,8 +74,8 @@ def test_a_model_learns_from_words_it_would_never_have_met(model: Path, dictiona
     ]
     cfg = TuneConfig(lr=4e-3, epochs=20, batch_rows=8, dropout=0.0, precision="fp32")
     other = [Given(str(i), {"text": f"the {word}"}, "yes") for i, word in enumerate(("hund", "chien"))]
-    plain = tune.fit(model, "classify", ["no", "yes"], rows, cfg)[-1]
-    switched = tune.fit(
+    plain = tune.fine_tune(model, "classify", ["no", "yes"], rows, cfg)[-1]
+    switched = tune.fine_tune(
         model, "classify", ["no", "yes"], rows, replace(cfg, switch=dictionaries, switch_rate=0.5)
     )[-1]
     assert switched.predict(other) == ["yes", "yes"]

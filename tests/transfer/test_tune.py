@@ -20,10 +20,16 @@ from xling.models.network.encoder import Encoder, EncoderConfig, EncoderModel
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.heads import TaskModel, log_softmax_within, matched, summarised, unmatched
-from xling.transfer.settings import Features, TuneConfig
+from xling.transfer.heads import (
+    TaskModel,
+    log_softmax_by_group,
+    match_features,
+    summary_features,
+    unmatched_features,
+)
+from xling.transfer.settings import PairFeatures, TuneConfig
 from xling.transfer.task import TASKS
-from xling.transfer.tasks.intent_slots import INTENT
+from xling.transfer.tasks.intent_slots import INTENT_PREFIX
 from xling.transfer.tune import batches_by_tokens
 
 KINDS = sorted(
@@ -34,7 +40,7 @@ INTENTS = ("ask", "tell")
 
 
 def labels(kind: str) -> tuple[str, ...]:
-    joint = (*(INTENT + name for name in INTENTS), *LABELS)
+    joint = (*(INTENT_PREFIX + name for name in INTENTS), *LABELS)
     return {"span": (), "choice": (), "intent_slots": joint}.get(kind, LABELS)
 
 
@@ -99,17 +105,17 @@ def rows(kind: str, count: int = 20) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def epochs(model: Path) -> dict[str, list[tune.Tuned]]:
-    return {kind: tune.fit(model, kind, labels(kind), rows(kind), FAST) for kind in KINDS}
+def epochs(model: Path) -> dict[str, list[tune.TunedModel]]:
+    return {kind: tune.fine_tune(model, kind, labels(kind), rows(kind), FAST) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
-def tuned(epochs: dict[str, list[tune.Tuned]]) -> dict[str, tune.Tuned]:
+def tuned(epochs: dict[str, list[tune.TunedModel]]) -> dict[str, tune.TunedModel]:
     return {kind: made[-1] for kind, made in epochs.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_twenty_rows_are_learnt_by_heart(epochs: dict[str, list[tune.Tuned]], kind: str) -> None:
+def test_twenty_rows_are_learnt_by_heart(epochs: dict[str, list[tune.TunedModel]], kind: str) -> None:
     made, train = epochs[kind], rows(kind)
     assert len(made) == FAST.epochs
     right = [row.label[0][0] if kind == "span" else row.label for row in train]
@@ -118,7 +124,7 @@ def test_twenty_rows_are_learnt_by_heart(epochs: dict[str, list[tune.Tuned]], ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_predictions_come_in_the_order_of_the_rows(tuned: dict[str, tune.Tuned], kind: str) -> None:
+def test_predictions_come_in_the_order_of_the_rows(tuned: dict[str, tune.TunedModel], kind: str) -> None:
     asked = rows(kind, 40)
     answers = tuned[kind].predict(asked)
     assert len(set(answers)) > 1
@@ -130,7 +136,7 @@ def test_predictions_come_in_the_order_of_the_rows(tuned: dict[str, tune.Tuned],
     assert tuned[kind].predict([]) == []
 
 
-def test_a_tag_for_every_word_of_long_odd_and_empty_sentences(tuned: dict[str, tune.Tuned]) -> None:
+def test_a_tag_for_every_word_of_long_odd_and_empty_sentences(tuned: dict[str, tune.TunedModel]) -> None:
     sentences = [("teacher",) * 200, (), ("\u200b", "👩‍👧", "字" * 100), ("boat",)]
     asked = [Row(str(n), {"tokens": words}, None) for n, words in enumerate(sentences)]
     answers = tuned["tag"].predict(asked)
@@ -141,7 +147,9 @@ def test_a_tag_for_every_word_of_long_odd_and_empty_sentences(tuned: dict[str, t
 def test_the_same_seed_gives_the_same_model(model: Path) -> None:
     cfg = replace(FAST, epochs=1, dropout=0.1)
     first, again, other = (
-        tune.fit(model, "classify", LABELS, rows("classify"), replace(cfg, seed=seed))[0].model.state_dict()
+        tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, seed=seed))[
+            0
+        ].model.state_dict()
         for seed in (1, 1, 2)
     )
     assert all(torch.equal(first[key], again[key]) for key in first)
@@ -153,7 +161,7 @@ def test_random_init_forgets_the_pretrained_weights(model: Path) -> None:
     cfg = replace(FAST, epochs=1, lr=1e-12)
     start = torch.load(model / "model.pt", weights_only=True)["weights"]["encoder.tokens.weight"]
     kept, fresh = (
-        tune.fit(model, "classify", LABELS, rows("classify"), replace(cfg, random_init=random))[0]
+        tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, random_init=random))[0]
         for random in (False, True)
     )
     torch.testing.assert_close(kept.model.encoder.tokens.weight, start)
@@ -165,7 +173,7 @@ def test_random_init_forgets_the_pretrained_weights(model: Path) -> None:
 def test_r3f_adds_a_term(model: Path) -> None:
     cfg = replace(FAST, epochs=1)
     plain, noisy = (
-        tune.fit(model, "classify", LABELS, rows("classify"), replace(cfg, method=method))[
+        tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, method=method))[
             0
         ].model.state_dict()
         for method in ("plain", "r3f")
@@ -184,9 +192,9 @@ def test_the_kl_term_is_symmetric_and_zero_for_equal_predictions() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[str, tune.Tuned], kind: str) -> None:
+def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[str, tune.TunedModel], kind: str) -> None:
     model = tuned[kind].model
-    unit = tune._units(tuned[kind], rows(kind, 1), "test")[0]
+    unit = tune._training_units(tuned[kind], rows(kind, 1), "test")[0]
     once, twice = pack(unit), pack(unit + [{**e, "id": e["id"] + 1} for e in unit])
     other = {key: model.log_probabilities(s, noise=0.0) for key, s in (("once", once), ("twice", twice))}
     counts = [
@@ -200,12 +208,12 @@ def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[str, tune.Tuned], 
 def test_softmax_within_groups_worked_by_hand() -> None:
     # Groups {0, 2} and {1}; the second column is shifted, which changes nothing.
     logits = torch.log(torch.tensor([[1.0, 10.0], [7.0, 7.0], [3.0, 30.0]]))
-    found = log_softmax_within(logits, torch.tensor([0, 1, 0])).exp()
+    found = log_softmax_by_group(logits, torch.tensor([0, 1, 0])).exp()
     torch.testing.assert_close(found, torch.tensor([[0.25, 0.25], [1.0, 1.0], [0.75, 0.75]]))
-    assert torch.isfinite(log_softmax_within(1e4 * logits, torch.tensor([0, 1, 0]))).all()
+    assert torch.isfinite(log_softmax_by_group(1e4 * logits, torch.tensor([0, 1, 0]))).all()
 
 
-def test_the_loss_of_an_intent_weighs_as_much_as_all_its_slots(tuned: dict[str, tune.Tuned]) -> None:
+def test_the_loss_of_an_intent_weighs_as_much_as_all_its_slots(tuned: dict[str, tune.TunedModel]) -> None:
     model = tuned["intent_slots"].model
     found = torch.log(torch.tensor([[0.5, 0.5, 1e-9, 1e-9, 1e-9], *[[1e-9, 1e-9, 0.25, 0.5, 0.25]] * 3]))
     loss = model.loss(found, torch.tensor([1, 2, 3, 2]))
@@ -224,7 +232,7 @@ def test_matching_features_worked_by_hand() -> None:
     )
     hidden[8], hidden[9] = torch.tensor([5.0, 0.0]), torch.tensor([7.0, 0.0])
     hidden[0] = hidden[7] = 99  # specials do not count
-    made = matched(hidden, sides, [(1, 7), (1, 6)])
+    made = match_features(hidden, sides, [(1, 7), (1, 6)])
     assert made.tolist() == [[1, -2, 3, 3, 2, 5, 3, -6], [6, 0, 0, 0, 6, 0, 0, 0]]
 
 
@@ -235,7 +243,7 @@ def test_unmatched_features_worked_by_hand() -> None:
         [special, x, special, x, y, special, special, y, x, special, x, special, special, x, y]
     )
     sides = torch.tensor([0, 1, 0, 2, 2, 0, 0, 1, 1, 0, 2, 0, 0, 1, 1])
-    made = unmatched(hidden, sides, [(2, 6), (1, 3)])
+    made = unmatched_features(hidden, sides, [(2, 6), (1, 3)])
     # y has the cosine 0 with x, so of x nothing is left and of y all but x.
     wanted = [[0, 0, 0, 0, -3, -2, 3, 2], [-3, -2, 3, 2, 0, 0, 0, 0], [3, -2, 3, 2, 0, 0, 0, 0]]
     assert made.tolist() == [pytest.approx(row, abs=1e-6) for row in wanted]
@@ -243,36 +251,42 @@ def test_unmatched_features_worked_by_hand() -> None:
 
 @pytest.mark.parametrize("features", ["match", "align"])
 def test_a_model_with_other_features_predicts_the_same_when_saved(
-    model: Path, tmp_path: Path, features: Features
+    model: Path, tmp_path: Path, features: PairFeatures
 ) -> None:
-    made = tune.fit(model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features=features))[-1]
+    made = tune.fine_tune(
+        model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features=features)
+    )[-1]
     answers = made.predict(rows("pair", 40))
     assert len(set(answers)) > 1
     assert answers == [made.predict([row])[0] for row in rows("pair", 40)]
-    tune.save(made, tmp_path, model, ["ar", "en", "th"])
-    assert tune.load(tmp_path).predict(rows("pair", 40)) == answers
+    tune.save_tuned(made, tmp_path, model, ["ar", "en", "th"])
+    assert tune.load_tuned(tmp_path).predict(rows("pair", 40)) == answers
 
 
 def test_summarised_states_worked_by_hand() -> None:
     hidden = torch.tensor([[1.0, -3.0], [3.0, -1.0], [5.0, 0.0], [7.0, -2.0], [2.0, 9.0]])
-    assert summarised(hidden, [(2, 2), (1, 1)]).tolist() == [[3, -1, 2, -2], [7, 0, 6, -1], [2, 9, 2, 9]]
+    assert summary_features(hidden, [(2, 2), (1, 1)]).tolist() == [
+        [3, -1, 2, -2],
+        [7, 0, 6, -1],
+        [2, 9, 2, 9],
+    ]
 
 
 def test_a_model_that_reads_all_states_predicts_the_same_when_saved(model: Path, tmp_path: Path) -> None:
     train, others = rows("classify"), rows("classify", 40)
     made, plain = (
-        tune.fit(model, "classify", LABELS, train, replace(FAST, epochs=8, text_features=features))[-1]
+        tune.fine_tune(model, "classify", LABELS, train, replace(FAST, epochs=8, text_features=features))[-1]
         for features in ("concat", "cls")
     )
     answers = made.predict(others)
     assert made.model.dense.in_features == 3 * plain.model.dense.in_features
     once = replace(FAST, epochs=1, text_features="concat", pair_features="match")
-    pair = tune.fit(model, "pair", LABELS, rows("pair"), once)[-1]
+    pair = tune.fine_tune(model, "pair", LABELS, rows("pair"), once)[-1]
     assert pair.model.features == "match", "a pair has features of its own"
     assert len(set(answers)) > 1
     assert answers == [made.predict([row])[0] for row in others], "a row's answer depends on its batch"
-    tune.save(made, tmp_path, model, ["ar", "en", "th"])
-    assert tune.load(tmp_path).predict(others) == answers
+    tune.save_tuned(made, tmp_path, model, ["ar", "en", "th"])
+    assert tune.load_tuned(tmp_path).predict(others) == answers
 
 
 def test_label_smoothing_by_hand() -> None:
@@ -301,10 +315,10 @@ def test_settings_that_the_head_cannot_follow(
     model: Path, kind: str, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        tune.fit(model, kind, labels(kind), rows(kind), replace(FAST, **settings))
+        tune.fine_tune(model, kind, labels(kind), rows(kind), replace(FAST, **settings))
 
 
-def test_probabilities_are_those_of_the_answers(tuned: dict[str, tune.Tuned], model: Path) -> None:
+def test_probabilities_are_those_of_the_answers(tuned: dict[str, tune.TunedModel], model: Path) -> None:
     others, backend = rows("classify", 40), EncoderBackend(model, "pretrained")
     found = backend.probabilities(tuned["classify"], None, others, "en")  # type: ignore[arg-type]
     assert found.shape == (40, 3)
@@ -314,8 +328,8 @@ def test_probabilities_are_those_of_the_answers(tuned: dict[str, tune.Tuned], mo
 
 
 def test_averaging_takes_the_mean_of_the_weights(model: Path) -> None:
-    epochs = tune.fit(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=2))
-    mean = tune.average(epochs).model.state_dict()
+    epochs = tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=2))
+    mean = tune.average_models(epochs).model.state_dict()
     first, second = (made.model.state_dict() for made in epochs)
     for key in mean:
         torch.testing.assert_close(mean[key], (first[key] + second[key]) / 2)
@@ -324,37 +338,37 @@ def test_averaging_takes_the_mean_of_the_weights(model: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_model_predicts_the_same(
-    tuned: dict[str, tune.Tuned], model: Path, tmp_path: Path, kind: str
+    tuned: dict[str, tune.TunedModel], model: Path, tmp_path: Path, kind: str
 ) -> None:
-    tune.save(tuned[kind], tmp_path, model, ["ar", "en", "th"])
-    again = tune.load(tmp_path)
+    tune.save_tuned(tuned[kind], tmp_path, model, ["ar", "en", "th"])
+    again = tune.load_tuned(tmp_path)
     assert (again.model.task.name, again.model.labels, again.max_length) == (kind, labels(kind), 64)
     assert again.predict(rows(kind, 40)) == tuned[kind].predict(rows(kind, 40))
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
     cfg = TuneConfig(lr=2.0, warmup=0.2)
-    assert [tune._lr(cfg, step, 10) for step in range(10)] == pytest.approx(
+    assert [tune._learning_rate(cfg, step, 10) for step in range(10)] == pytest.approx(
         [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
     )
 
 
-def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[str, tune.Tuned]) -> None:
+def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[str, tune.TunedModel]) -> None:
     examples = [
         [example | {"id": np.array([n])}] for n, example in tuned["classify"].encode(rows("classify", 23))
     ]
     orders = []
     for epoch in (0, 1):
-        batches = list(tune._epoch(examples, replace(FAST, batch_rows=5), epoch))
+        batches = list(tune._epoch_batches(examples, replace(FAST, batch_rows=5), epoch))
         assert sorted(len(batch) for batch in batches) == [3, 5, 5, 5, 5]
         orders.append([int(example["id"][0]) for batch in batches for example in batch])
         assert sorted(orders[-1]) == list(range(23))
     assert orders[0] != orders[1]
 
 
-def test_the_alternatives_of_a_row_stay_in_one_batch(tuned: dict[str, tune.Tuned]) -> None:
-    units = tune._units(tuned["choice"], rows("choice", 7), "test")
-    for batch in tune._epoch(units, replace(FAST, batch_rows=3), 0):
+def test_the_alternatives_of_a_row_stay_in_one_batch(tuned: dict[str, tune.TunedModel]) -> None:
+    units = tune._training_units(tuned["choice"], rows("choice", 7), "test")
+    for batch in tune._epoch_batches(units, replace(FAST, batch_rows=3), 0):
         ids = [int(example["id"][0]) for example in batch]
         assert len(ids) in (2, 6) and all(ids.count(n) == 2 for n in ids)
 
@@ -381,23 +395,23 @@ def test_mistakes_are_user_errors(
 ) -> None:
     given = rows("tag") if train is None else train
     with pytest.raises(UserError, match=message):
-        tune.fit(model, "tag", LABELS, given, replace(FAST, **change))
+        tune.fine_tune(model, "tag", LABELS, given, replace(FAST, **change))
 
 
 def test_a_sentence_without_words_does_not_spoil_its_batch(model: Path) -> None:
     train = [Row("empty", {"tokens": ()}, ()), *rows("tag", 3)]
-    made = tune.fit(model, "tag", LABELS, train, replace(FAST, epochs=2, batch_rows=1))
+    made = tune.fine_tune(model, "tag", LABELS, train, replace(FAST, epochs=2, batch_rows=1))
     assert all(torch.isfinite(weight).all() for weight in made[-1].model.state_dict().values())
 
 
 def test_no_checkpoint_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run `xling pretrain` first"):
-        tune.fit(tmp_path, "tag", LABELS, rows("tag"), FAST)
+        tune.fine_tune(tmp_path, "tag", LABELS, rows("tag"), FAST)
 
 
 def test_no_fine_tuned_model_is_a_user_error(model: Path) -> None:
     with pytest.raises(UserError, match=r"a directory with task.pt; fix: run `xling finetune` first"):
-        tune.load(model)
+        tune.load_tuned(model)
 
 
 @pytest.fixture(scope="module")
@@ -413,7 +427,7 @@ def spoken(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert made.encoder.langs is not None
     with torch.no_grad():
         made.encoder.langs.weight.normal_(0, 1)
-    vocab.copy(model, out)
+    vocab.copy_vocabulary(model, out)
     model_weights.save_model(out / "model.pt", made, langs, out)
     return out
 
@@ -441,20 +455,24 @@ def test_rows_are_read_in_their_own_language(spoken: Path, tmp_path: Path) -> No
 
     assert [ids(lang) for lang in ("ar", "en", "th", "sw")] == [{0}, {1}, {2}, {1}]
     assert tuned.predict(asked) == tuned.predict(asked, lang="en")
-    (in_thai,) = tune.fit(spoken, "classify", LABELS, asked, replace(FAST, epochs=1), "th")
-    tune.save(in_thai, tmp_path, spoken, ["ar", "en", "th"])
-    again = tune.load(tmp_path)
-    assert (again.lang, tune.load(tmp_path, "ar").lang, tune.load(tmp_path, "sw").lang) == (2, 0, 2)
+    (in_thai,) = tune.fine_tune(spoken, "classify", LABELS, asked, replace(FAST, epochs=1), "th")
+    tune.save_tuned(in_thai, tmp_path, spoken, ["ar", "en", "th"])
+    again = tune.load_tuned(tmp_path)
+    assert (again.lang, tune.load_tuned(tmp_path, "ar").lang, tune.load_tuned(tmp_path, "sw").lang) == (
+        2,
+        0,
+        2,
+    )
     assert again.predict(asked, lang="ar") == in_thai.predict(asked, lang="ar")
 
 
 def test_a_model_fine_tuned_before_has_the_language_it_always_had(model: Path, tmp_path: Path) -> None:
-    (made,) = tune.fit(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=1), "th")
-    tune.save(made, tmp_path, model, ["ar", "en", "th"])
+    (made,) = tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=1), "th")
+    tune.save_tuned(made, tmp_path, model, ["ar", "en", "th"])
     state = torch.load(tmp_path / TASK_FILE, weights_only=True)
     del state["lang"]
     torch.save(state, tmp_path / TASK_FILE)
-    assert tune.load(tmp_path).lang == 1
+    assert tune.load_tuned(tmp_path).lang == 1
 
 
 def test_probabilities_of_a_teacher_are_learned_in_place_of_labels(model: Path) -> None:
@@ -462,7 +480,7 @@ def test_probabilities_of_a_teacher_are_learned_in_place_of_labels(model: Path) 
     once = replace(FAST, epochs=2)
 
     def weights(given: list[Row]) -> list[torch.Tensor]:
-        return list(tune.fit(model, "classify", LABELS, given, once)[-1].model.state_dict().values())
+        return list(tune.fine_tune(model, "classify", LABELS, given, once)[-1].model.state_dict().values())
 
     def soft(row: Row, shares: dict[str, float]) -> Row:
         return replace(row, fields={**row.fields, "probabilities": shares})
@@ -473,9 +491,9 @@ def test_probabilities_of_a_teacher_are_learned_in_place_of_labels(model: Path) 
         for one, other in zip(weights(train), weights(given), strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
     even = [soft(row, dict.fromkeys(LABELS, 1 / len(LABELS))) for row in train]
-    unsure = tune.fit(model, "classify", LABELS, even, FAST)[-1]
+    unsure = tune.fine_tune(model, "classify", LABELS, even, FAST)[-1]
     scores = np.stack([parts[0][1][0] for parts in unsure.scores(others)])
     spread = scores.max(1) - scores.min(1)
     assert spread.max() < 0.2, "all classes are as likely as another"
     with pytest.raises(UserError, match="unknown label 'nothing'"):
-        tune.fit(model, "classify", LABELS, [soft(train[0], {"nothing": 1.0})], once)
+        tune.fine_tune(model, "classify", LABELS, [soft(train[0], {"nothing": 1.0})], once)

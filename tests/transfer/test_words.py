@@ -8,14 +8,14 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.mining.stage import MineConfig
 from xling.corpora.parallel.wordalign.stage import AlignConfig
-from xling.text.pairs import words
+from xling.text.pairs import split_words
 from xling.transfer.words import word_vectors
 
 SENTENCES = ["My neighbour likes fresh bread at home.", "The teacher sees a red boat.", "At home."]
 
 
 def test_a_vector_a_word_in_context(model: Path) -> None:
-    cut = [words(text) for text in SENTENCES]
+    cut = [split_words(text) for text in SENTENCES]
     found = word_vectors(model, cut, "en")
     assert [len(v) for v in found] == [len(c) for c in cut]
     assert all(np.abs(v).sum(axis=1).min() > 0 for v in found)

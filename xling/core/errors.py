@@ -43,22 +43,24 @@ def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
     return difflib.get_close_matches(name, list(names), n=limit, cutoff=0.5)
 
 
-def unknown(kind: str, name: str, names: Iterable[str], close: Iterable[str] | None = None) -> UserError:
+def unknown(
+    kind: str, name: str, names: Iterable[str], suggestions: Iterable[str] | None = None
+) -> UserError:
     """Build the error for a name outside a closed list, with the nearest valid names.
 
     Args:
         kind: what the names are, for example ``objective``.
         name: what was given.
         names: the closed list.
-        close: names to suggest, best first; by default those nearest in spelling.
+        suggestions: names to suggest, best first; by default those nearest in spelling.
 
     Example:
         >>> str(unknown("language", "swx", ["sw", "sv"]))
         "unknown language 'swx'; valid: sv, sw; fix: did you mean 'sw' or 'sv'?"
     """
     valid = sorted(names)
-    close = nearest(name, valid) if close is None else close
+    suggestions = nearest(name, valid) if suggestions is None else suggestions
     shown = ", ".join(valid[:40]) + (f", ... ({len(valid)} in all)" if len(valid) > 40 else "")
-    hint = " or ".join(repr(n) for n in close)
-    fix = f"did you mean {hint}?" if close else f"choose one {kind} from the list"
+    hint = " or ".join(repr(n) for n in suggestions)
+    fix = f"did you mean {hint}?" if suggestions else f"choose one {kind} from the list"
     return UserError(f"unknown {kind} {name!r}", shown or "none is registered", fix)

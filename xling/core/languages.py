@@ -75,7 +75,7 @@ class Language:
         return self.code.partition("_")[0]
 
 
-def _read() -> Iterator[Language]:
+def _read_table() -> Iterator[Language]:
     lines = (files("xling.core") / "languages.tsv").read_text(encoding="utf-8").splitlines()
     for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
         spaces, also = row.pop("spaces"), row.pop("also")
@@ -83,7 +83,7 @@ def _read() -> Iterator[Language]:
         yield Language(spaces=spaces == "yes", also=tuple(also.split()), **row)
 
 
-LANGUAGES: Mapping[str, Language] = MappingProxyType({lang.code: lang for lang in _read()})
+LANGUAGES: Mapping[str, Language] = MappingProxyType({lang.code: lang for lang in _read_table()})
 
 
 def get(code: str, scheme: str = "") -> Language:
@@ -96,12 +96,12 @@ def get(code: str, scheme: str = "") -> Language:
     Raises:
         UserError: no scheme has that code, or two schemes use it for different languages.
     """
-    meant = _index(_known_scheme(scheme) if scheme else "").get(_key(code), ())
-    if len(meant) == 1:
-        return meant[0]
-    if not meant:
-        raise unknown("language", code, LANGUAGES, _suggest(code))
-    meanings = " or ".join(f"{lang.code} ({lang.name})" for lang in meant)
+    matches = _languages_by_code(_check_scheme(scheme) if scheme else "").get(_lookup_key(code), ())
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise unknown("language", code, LANGUAGES, _suggest_codes(code))
+    meanings = " or ".join(f"{lang.code} ({lang.name})" for lang in matches)
     raise UserError(f"language code {code!r} is ambiguous", meanings, "write the code that you mean")
 
 
@@ -138,16 +138,16 @@ def spellings(code: str) -> tuple[str, ...]:
         language, variant = get_variant(code)
     except UserError:
         return (code,)
-    end = f"_{variant}" if variant else ""
-    return tuple(dict.fromkeys((code, *(f"{name}{end}" for name in _aliases(language)))))
+    suffix = f"_{variant}" if variant else ""
+    return tuple(dict.fromkeys((code, *(f"{name}{suffix}" for name in _aliases(language)))))
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(code: str, other_code: str) -> bool:
     """Return whether two codes mean the same language in the same script, ignoring the treebank."""
-    if one == other:
+    if code == other_code:
         return True
     try:
-        return get_variant(one)[0] == get_variant(other)[0]
+        return get_variant(code)[0] == get_variant(other_code)[0]
     except UserError:
         return False
 
@@ -159,12 +159,16 @@ def get_pair(pair: str) -> tuple[Language, Language]:
         UserError: a side is unknown, both sides are the same, or the dash can be read in two ways.
     """
     parts = pair.replace("_", "-").split("-")
-    sides = [("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts))]
-    known = [(get(a), get(b)) for a, b in sides if _key(a) in _index("") and _key(b) in _index("")]
-    if len(known) == 1 and known[0][0] != known[0][1]:
-        return known[0]
-    if not known and len(sides) == 1:
-        for side in sides[0]:
+    splits = [("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts))]
+    readings = [
+        (get(a), get(b))
+        for a, b in splits
+        if _lookup_key(a) in _languages_by_code("") and _lookup_key(b) in _languages_by_code("")
+    ]
+    if len(readings) == 1 and readings[0][0] != readings[0][1]:
+        return readings[0]
+    if not readings and len(splits) == 1:
+        for side in splits[0]:
             get(side)
     raise UserError(
         f"{pair!r} is not a language pair",
@@ -179,12 +183,12 @@ def code_for(lang: Language | str, scheme: str) -> str:
         UserError: unknown language or scheme, or the scheme lacks the language.
     """
     language = get(lang) if isinstance(lang, str) else lang
-    code: str = getattr(language, _known_scheme(scheme))
+    code: str = getattr(language, _check_scheme(scheme))
     if not code:
-        has = [s for s in SCHEMES if getattr(language, s)]
+        schemes = [s for s in SCHEMES if getattr(language, s)]
         raise UserError(
             f"{scheme} has no code for {language.code} ({language.name})",
-            f"schemes that have it: {', '.join(has) or 'none'}",
+            f"schemes that have it: {', '.join(schemes) or 'none'}",
             "choose another language or another data set",
         )
     return code
@@ -199,11 +203,11 @@ def script_shares(text: str) -> dict[str, float]:
         return {"Latn": 1.0} if any(map(str.isalpha, text)) else {}
     import numpy as np
 
-    names, numbers = _script_numbers()
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    counts = np.bincount(numbers.take(points), minlength=1).tolist()
+    script_names, script_ids = _script_id_table()
+    code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    counts = np.bincount(script_ids.take(code_points), minlength=1).tolist()
     total = sum(counts[1:])
-    return {name: count / total for name, count in zip(names, counts, strict=False) if name and count}
+    return {name: count / total for name, count in zip(script_names, counts, strict=False) if name and count}
 
 
 def script_of(text: str) -> str:
@@ -214,10 +218,16 @@ def script_of(text: str) -> str:
     """
     shares = script_shares(text)
     han, bopomofo, hiragana, katakana, hangul = (shares.pop(script, 0.0) for script in _EAST_ASIAN)
-    if east := han + bopomofo + hiragana + katakana + hangul:
+    if east_asian := han + bopomofo + hiragana + katakana + hangul:
         kana = hiragana + katakana
-        name = "Jpan" if kana >= max(east / 10, hangul) else "Kore" if hangul >= east / 10 else "Hani"
-        shares[name] = east
+        name = (
+            "Jpan"
+            if kana >= max(east_asian / 10, hangul)
+            else "Kore"
+            if hangul >= east_asian / 10
+            else "Hani"
+        )
+        shares[name] = east_asian
     return max(shares, key=lambda script: (shares[script], script), default=NO_SCRIPT)
 
 
@@ -228,12 +238,12 @@ def matches_script(text: str, lang: Language | str, min_share: float = 0.5) -> b
     """
     language = get(lang) if isinstance(lang, str) else lang
     shares = script_shares(text)
-    wanted = _MIXTURES.get(language.script, (language.script,))
-    return bool(shares) and sum(shares.get(script, 0.0) for script in wanted) >= min_share
+    scripts = _SCRIPTS_OF_MIXTURE.get(language.script, (language.script,))
+    return bool(shares) and sum(shares.get(script, 0.0) for script in scripts) >= min_share
 
 
 _EAST_ASIAN = ("Hani", "Bopo", "Hira", "Kana", "Hang")
-_MIXTURES = {
+_SCRIPTS_OF_MIXTURE = {
     "Jpan": ("Hani", "Hira", "Kana"),
     "Kore": ("Hang", "Hani"),
     "Hans": ("Hani", "Bopo"),
@@ -242,7 +252,7 @@ _MIXTURES = {
 
 # First and last code point of each run of letters, in order. Latin covers ASCII, so letters that belong to no
 # single script (the feminine ordinal, the micro sign) count as Latin.
-_RANGES = (
+_SCRIPT_RANGES = (
     (0x0041, 0x02B8, "Latn"), (0x02EA, 0x02EB, "Bopo"), (0x0370, 0x03FF, "Grek"), (0x0400, 0x052F, "Cyrl"),
     (0x0531, 0x0588, "Armn"), (0x05D0, 0x05F2, "Hebr"), (0x0620, 0x06FF, "Arab"), (0x0750, 0x077F, "Arab"),
     (0x0780, 0x07BF, "Thaa"), (0x07C0, 0x07FF, "Nkoo"), (0x0870, 0x08FF, "Arab"), (0x0900, 0x097F, "Deva"),
@@ -265,27 +275,27 @@ _RANGES = (
 
 
 @cache
-def _script_numbers() -> tuple[list[str], NDArray[np.uint8]]:
+def _script_id_table() -> tuple[list[str], NDArray[np.uint8]]:
     """Return the names of scripts, "" first, and the position of each code point's in them: 0 for all but letters."""
     import numpy as np
 
-    names = ["", "Zzzz", *sorted({name for _, _, name in _RANGES})]
-    numbers = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
-    numbers[:_END_OF_LETTERS] = names.index("Zzzz")
-    for first, last, name in _RANGES:
-        numbers[first : last + 1] = names.index(name)
-    numbers[[point for point in range(_END_OF_LETTERS) if not chr(point).isalpha()]] = 0
-    return names, numbers
+    script_names = ["", "Zzzz", *sorted({name for _, _, name in _SCRIPT_RANGES})]
+    script_ids = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
+    script_ids[:_END_OF_LETTERS] = script_names.index("Zzzz")
+    for start, end, name in _SCRIPT_RANGES:
+        script_ids[start : end + 1] = script_names.index(name)
+    script_ids[[point for point in range(_END_OF_LETTERS) if not chr(point).isalpha()]] = 0
+    return script_names, script_ids
 
 
 _END_OF_LETTERS = 0x40000  # code points from here on are private, marks, or not assigned
 
 
-def _key(code: str) -> str:
+def _lookup_key(code: str) -> str:
     return code.replace("-", "_").lower()
 
 
-def _known_scheme(scheme: str) -> str:
+def _check_scheme(scheme: str) -> str:
     if scheme not in SCHEMES:
         raise unknown("code scheme", scheme, SCHEMES)
     return scheme
@@ -293,20 +303,22 @@ def _known_scheme(scheme: str) -> str:
 
 def _aliases(lang: Language) -> Iterator[str]:
     """Yield every code of ``lang``, and its short codes again with the script (``swa_Latn``)."""
-    own = [lang.code, *lang.also] if lang.code != lang.base else [lang.code, lang.iso639_3, *lang.also]
-    yield from own
-    yield from (f"{code}_{lang.script}" for code in own if "_" not in code)
+    short_codes = (
+        [lang.code, *lang.also] if lang.code != lang.base else [lang.code, lang.iso639_3, *lang.also]
+    )
+    yield from short_codes
+    yield from (f"{code}_{lang.script}" for code in short_codes if "_" not in code)
     yield from (code for scheme in SCHEMES if (code := getattr(lang, scheme)))
 
 
 @cache
-def _index(scheme: str) -> Mapping[str, tuple[Language, ...]]:
+def _languages_by_code(scheme: str) -> Mapping[str, tuple[Language, ...]]:
     """Map the key of a code to the languages it may mean; several if schemes contradict each other."""
     by_key: dict[str, dict[str, Language]] = {}
     for lang in LANGUAGES.values():
         for alias in (getattr(lang, scheme),) if scheme else _aliases(lang):
             if alias:
-                by_key.setdefault(_key(alias), {})[lang.code] = lang
+                by_key.setdefault(_lookup_key(alias), {})[lang.code] = lang
     # A code that a variety shares with its base language (zh for both scripts) means the base language.
     return {
         key: tuple(lang for lang in langs.values() if lang.code == lang.base or lang.base not in langs)
@@ -314,14 +326,18 @@ def _index(scheme: str) -> Mapping[str, tuple[Language, ...]]:
     }
 
 
-def _suggest(code: str) -> list[str]:
+def _suggest_codes(code: str) -> list[str]:
     """Return up to three codes whose own spelling, alias or English name is nearest to ``code``."""
-    wanted = _key(code)
+    given_key = _lookup_key(code)
     # Every long form (en_xx, zho_hans) is near to every other: suggest long forms only for a long form.
-    spellings = {key: langs[0].code for key, langs in _index("").items() if "_" not in key or "_" in wanted}
+    spellings = {
+        key: langs[0].code
+        for key, langs in _languages_by_code("").items()
+        if "_" not in key or "_" in given_key
+    }
     spellings |= {lang.name.lower(): lang.code for lang in LANGUAGES.values()}
-    close = nearest(wanted, spellings, limit=12)
-    return list(dict.fromkeys(spellings[spelling] for spelling in close))[:3]
+    nearest_spellings = nearest(given_key, spellings, limit=12)
+    return list(dict.fromkeys(spellings[spelling] for spelling in nearest_spellings))[:3]
 
 
 def split_pair(pair: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def fast_bfloat16(torch: Any) -> tuple[bool, str]:
+def has_fast_bfloat16(torch: Any) -> tuple[bool, str]:
     """Return whether the GPU, or without one the processor, multiplies bfloat16 fast, and the reason.
 
     Emulation does not count: it is slower than float32.
@@ -14,8 +14,8 @@ def fast_bfloat16(torch: Any) -> tuple[bool, str]:
         torch: the module; it is passed in, so that this file loads without it.
     """
     if torch.cuda.is_available():
-        fast, has = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {}bfloat16"
+        is_fast, reason = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {}bfloat16"
     else:
-        fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-        has = "the processor has {}AMX or AVX512-BF16"
-    return bool(fast), has.format("" if fast else "no ")
+        is_fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+        reason = "the processor has {}AMX or AVX512-BF16"
+    return bool(is_fast), reason.format("" if is_fast else "no ")

@@ -19,21 +19,21 @@ class Progress:
     """Count finished work and show it with its rate and the time left; a context manager.
 
     Args:
-        what: what is being done, for example ``binarize sw``.
+        task: what is being done, for example ``binarize sw``.
         total: how many units there are; None when unknown.
         unit: the unit, for example ``docs`` or ``tokens``.
         stream: where to show it; standard error by default.
     """
 
     def __init__(
-        self, what: str, total: int | None = None, unit: str = "it", stream: TextIO | None = None
+        self, task: str, total: int | None = None, unit: str = "it", stream: TextIO | None = None
     ) -> None:
-        self.what, self.total, self.unit, self.done = what, total, unit, 0
+        self.task, self.total, self.unit, self.done = task, total, unit, 0
         self.stream = stream or sys.stderr
-        self._start = self._shown = time.monotonic()
-        self._told = -1
+        self._started_at = self._printed_at = time.monotonic()
+        self._printed_count = -1
         self._bar = (
-            tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, file=self.stream, leave=False)
+            tqdm(total=total, desc=task, unit=f" {unit}", unit_scale=True, file=self.stream, leave=False)
             if self.stream.isatty()
             else None
         )
@@ -46,18 +46,18 @@ class Progress:
             if note:
                 self._bar.set_postfix_str(visible(note), refresh=False)
             self._bar.update(count)
-        elif time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
-            self._line(note)
+        elif time.monotonic() - self._printed_at >= SECONDS_BETWEEN_LINES:
+            self._print_line(note)
 
-    def _line(self, note: str = "") -> None:
-        self._shown, self._told = time.monotonic(), self.done
-        elapsed = max(self._shown - self._start, 1e-9)
+    def _print_line(self, note: str = "") -> None:
+        self._printed_at, self._printed_count = time.monotonic(), self.done
+        elapsed = max(self._printed_at - self._started_at, 1e-9)
         rate = self.done / elapsed
-        of = f" of {self.total:,}" if self.total else ""
-        left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate > 0 else ""
-        tail = f", {note}" if note else ""
-        shown = f"{rate:,.0f}" if rate >= 1 or rate == 0 else f"{rate:.2g}"
-        text = f"{self.what}: {self.done:,}{of} {self.unit}, {shown}/s, {elapsed:.0f} s{left}{tail}"
+        of_total = f" of {self.total:,}" if self.total else ""
+        time_left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate > 0 else ""
+        note_text = f", {note}" if note else ""
+        rate_text = f"{rate:,.0f}" if rate >= 1 or rate == 0 else f"{rate:.2g}"
+        text = f"{self.task}: {self.done:,}{of_total} {self.unit}, {rate_text}/s, {elapsed:.0f} s{time_left}{note_text}"
         print(visible(text), file=self.stream, flush=True)
 
     def __enter__(self) -> Progress:
@@ -68,11 +68,11 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
-        if kind is None and self._told < self.done:  # else the last line says it already
-            self._line()
+        if kind is None and self._printed_count < self.done:  # else the last line says it already
+            self._print_line()
 
 
-def say(text: str) -> None:
+def print_above_bar(text: str) -> None:
     """Print a line on standard error, above the progress bar if one is shown."""
     tqdm.write(visible(text), file=sys.stderr)
     sys.stderr.flush()

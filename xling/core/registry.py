@@ -39,7 +39,7 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: what the entries are called in error messages, for example ``corpus stage``.
         folder: package whose modules register the entries; "" for none.
         plugin: prefix of the entry points that add entries, for example ``stage``; "" allows none.
-        problem: says what is wrong with an attribute that an entry point names for a name; "" if nothing is.
+        find_problem: says what is wrong with an attribute that an entry point names for a name; "" if nothing is.
     """
 
     def __init__(
@@ -47,36 +47,36 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: str,
         folder: str = "",
         plugin: str = "",
-        problem: Callable[[str, Any], str] = lambda name, thing: "",
+        find_problem: Callable[[str, Any], str] = lambda name, thing: "",
     ) -> None:
-        self.kind, self.folder, self.plugin, self.problem = kind, folder, plugin, problem
-        self._things: dict[str, T] = {}
+        self.kind, self.folder, self.plugin, self.find_problem = kind, folder, plugin, find_problem
+        self._entries: dict[str, T] = {}
         self._targets: dict[str, str] = {}
         self._plugins: dict[str, EntryPoint] | None = None if plugin else {}
         self._discovered = not folder
 
-    def add(self, name: str, thing: T) -> T:
+    def add(self, name: str, entry: T) -> T:
         """Register a thing under a name and return it.
 
         Raises:
             ValueError: the name is taken, which is a bug in the program.
         """
-        if name in self._things or name in self._targets:
+        if name in self._entries or name in self._targets:
             raise ValueError(f"{self.kind} {name!r} is registered twice")
-        self._things[name] = thing
-        return thing
+        self._entries[name] = entry
+        return entry
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that registers its argument; see `add`."""
-        return lambda thing: self.add(name, thing)
+        return lambda entry: self.add(name, entry)
 
-    def refer(self, name: str, target: str) -> None:
+    def register_target(self, name: str, target: str) -> None:
         """Register ``package.module:attribute``, which is imported when it is requested.
 
         Raises:
             ValueError: the name is taken.
         """
-        if name in self._things or name in self._targets:
+        if name in self._entries or name in self._targets:
             raise ValueError(f"{self.kind} {name!r} is registered twice")
         self._targets[name] = target
 
@@ -99,20 +99,20 @@ class Registry(Mapping[str, T], Generic[T]):
             self._load_plugin(name)
         if name in self._targets:
             module, _, attribute = self._targets[name].partition(":")
-            self._things[name] = getattr(importlib.import_module(module), attribute)
+            self._entries[name] = getattr(importlib.import_module(module), attribute)
             del self._targets[name]
         if not self._import_file(name):
             self.discover()
-        if name not in self._things:
+        if name not in self._entries:
             raise unknown(self.kind, name, self)
-        return self._things[name]
+        return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
         return (isinstance(name, str) and self._import_file(name)) or name in list(self)
 
     def __iter__(self) -> Iterator[str]:
         self.discover()
-        names = dict.fromkeys((*self._things, *self._targets, *self._find_plugins()))
+        names = dict.fromkeys((*self._entries, *self._targets, *self._find_plugins()))
         return iter(sorted(names) if self.folder else names)
 
     def __len__(self) -> int:
@@ -123,9 +123,9 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _import_file(self, name: str) -> bool:
         """Import the file named after the entry, if it exists; return whether the entry is then registered."""
-        if name not in self._things and not self._discovered and name in self._files():
+        if name not in self._entries and not self._discovered and name in self._files():
             importlib.import_module(f"{self.folder}.{name}")
-        return name in self._things
+        return name in self._entries
 
     def _find_plugins(self) -> dict[str, EntryPoint]:
         """Return the entry points of other packages that are not loaded yet, by entry name.
@@ -134,17 +134,18 @@ class Registry(Mapping[str, T], Generic[T]):
             UserError: two packages add the same name.
         """
         if self._plugins is None:
-            points: dict[str, EntryPoint] = {}
-            for point in plugins():
-                word, _, name = point.name.replace(".", " ").partition(" ")
-                if word == self.plugin and name in points:
+            points_by_name: dict[str, EntryPoint] = {}
+            for point in plugin_entry_points():
+                prefix, _, name = point.name.replace(".", " ").partition(" ")
+                if prefix == self.plugin and name in points_by_name:
+                    owners = f"{_describe_owner(point)} and {_describe_owner(points_by_name[name])}"
                     raise UserError(
-                        f"{_owner(point)} and {_owner(points[name])} both add the {self.kind} {name!r}",
+                        f"{owners} both add the {self.kind} {name!r}",
                         fix="uninstall one of them",
                     )
-                if word == self.plugin:
-                    points[name] = point
-            self._plugins = points
+                if prefix == self.plugin:
+                    points_by_name[name] = point
+            self._plugins = points_by_name
         return self._plugins
 
     def _load_plugin(self, name: str) -> None:
@@ -155,22 +156,28 @@ class Registry(Mapping[str, T], Generic[T]):
         """
         self.discover()
         point = self._find_plugins()[name]
-        added = f"the {self.kind} {name!r} of {_owner(point)}"
-        taken = UserError(f"{added} has a name that is taken", "a new name", "rename its entry point")
-        if name in self._targets or (name in self._things and point.module not in sys.modules):
-            raise taken
+        description = f"the {self.kind} {name!r} of {_describe_owner(point)}"
+        name_taken = UserError(
+            f"{description} has a name that is taken", "a new name", "rename its entry point"
+        )
+        if name in self._targets or (name in self._entries and point.module not in sys.modules):
+            raise name_taken
         try:
             loaded = point.load()
         except Exception as error:  # a plugin may raise anything when it is imported
             problem = f"{type(error).__name__}: {error}"
-            raise UserError(f"{added} cannot be loaded: {problem}", fix="update or uninstall it") from error
-        if point.attr and (problem := self.problem(name, loaded)):
-            raise UserError(f"{added}: {point.value} {problem}", fix="correct the entry point or the name")
-        if point.attr and self._things.setdefault(name, loaded) is not loaded:
-            raise taken
-        if name not in self._things:
             raise UserError(
-                f"{added}: {point.value} does not register the name {name!r}",
+                f"{description} cannot be loaded: {problem}", fix="update or uninstall it"
+            ) from error
+        if point.attr and (problem := self.find_problem(name, loaded)):
+            raise UserError(
+                f"{description}: {point.value} {problem}", fix="correct the entry point or the name"
+            )
+        if point.attr and self._entries.setdefault(name, loaded) is not loaded:
+            raise name_taken
+        if name not in self._entries:
+            raise UserError(
+                f"{description}: {point.value} does not register the name {name!r}",
                 f'a class or function with @REGISTRY.register("{name}")',
                 "correct the entry point or the name",
             )
@@ -178,10 +185,10 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 @functools.cache
-def plugins() -> tuple[EntryPoint, ...]:
+def plugin_entry_points() -> tuple[EntryPoint, ...]:
     """Return the entry points of all installed packages in the group `PLUGINS`."""
     return tuple(entry_points(group=PLUGINS))
 
 
-def _owner(point: EntryPoint) -> str:
+def _describe_owner(point: EntryPoint) -> str:
     return f"package {point.dist.name}" if point.dist else f"entry point {point.name}"

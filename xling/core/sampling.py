@@ -29,23 +29,23 @@ def alpha_shares(sizes: Mapping[str, int], alpha: float) -> dict[str, float]:
 def realised_alpha(sizes: Mapping[str, int], drawn: Mapping[str, int]) -> float:
     """Estimate alpha by least squares of log(drawn) over log(size); nan with fewer than two sizes."""
     langs = [lang for lang in sizes if sizes[lang] > 0 and drawn.get(lang, 0) > 0]
-    x = np.log([sizes[lang] for lang in langs])
-    y = np.log([drawn[lang] for lang in langs])
-    if len(langs) < 2 or np.ptp(x) == 0:
+    log_sizes = np.log([sizes[lang] for lang in langs])
+    log_drawn = np.log([drawn[lang] for lang in langs])
+    if len(langs) < 2 or np.ptp(log_sizes) == 0:
         return float("nan")
-    return float(np.polyfit(x, y, 1)[0])
+    return float(np.polyfit(log_sizes, log_drawn, 1)[0])
 
 
-class _Key(ISeedSequence):
+class _PhiloxKey(ISeedSequence):
     """A fixed Philox key. ``Philox(key=...)`` gives the same state, but first gathers entropy and discards it."""
 
     def __init__(self, digest: bytes) -> None:
-        self._words = np.frombuffer(digest, dtype=np.uint64)
+        self._state_words = np.frombuffer(digest, dtype=np.uint64)
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
         """Return the two words that Philox asks for."""
         assert (n_words, dtype) == (2, np.uint64), f"Philox asks for {n_words} words of {dtype}"
-        return self._words
+        return self._state_words
 
 
 def rng(*key: int | str) -> np.random.Generator:
@@ -56,6 +56,6 @@ def rng(*key: int | str) -> np.random.Generator:
         True
     """
     # The text form of numpy scalars differs from Python's and between numpy releases.
-    plain = tuple([str(part) if isinstance(part, str) else operator.index(part) for part in key])
-    digest = hashlib.blake2b(repr(plain).encode(), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(_Key(digest)))  # type: ignore[arg-type] # numpy's stub is narrower
+    key_parts = tuple([str(part) if isinstance(part, str) else operator.index(part) for part in key])
+    digest = hashlib.blake2b(repr(key_parts).encode(), digest_size=16).digest()
+    return np.random.Generator(np.random.Philox(_PhiloxKey(digest)))  # type: ignore[arg-type] # numpy's stub is narrower

@@ -16,7 +16,7 @@ stop is requested. With one, the variable ``XLING_HEARTBEAT`` names a file that 
 Each process of a distributed training has a heartbeat of its own. Inside `watched` it also says when the next one is
 due: after the longest of the last updates and ``XLING_HANG_SLACK_S`` seconds more. A process that is late writes its
 Python stack to a file beside the heartbeat, and the launcher ends it. Work without updates, for example a validation,
-stands in `busy`. A launcher that calls `begin` also limits the time until `watched`.
+stands in `busy`. A launcher that calls `write_first_heartbeat` also limits the time until `watched`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from types import FrameType
 from typing import Any
 
 from xling.core import stacks
-from xling.core.output.records import report, write_private
+from xling.core.output.records import report_once, write_private
 
-VARIABLE = "XLING_HEARTBEAT"
+HEARTBEAT_VARIABLE = "XLING_HEARTBEAT"
 SLACK_VARIABLE = "XLING_HANG_SLACK_S"
 """Environment variable: seconds by which an update may be late before it counts as a hang; 0 or unset: any time."""
 SECONDS_BETWEEN_BEATS = 5.0
-BUSY_S = 1800.0
+BUSY_LIMIT_S = 1800.0
 """Work without updates (the start, a validation, a checkpoint) counts as a hang after so many seconds."""
-START = "the start"
-NUM_TIMED = 64
+STARTING = "the start"
+NUM_TIMED_UPDATES = 64
 """The longest of so many updates is the time that the next one may take."""
 SIGNALS = {signal.SIGUSR2: "time limit or preemption (SIGUSR2)", signal.SIGTERM: "preemption (SIGTERM)"}
 STOPPED_EXIT_CODE = 128 + signal.SIGTERM
@@ -65,7 +65,7 @@ class Heartbeat:
         time: time of the heartbeat, seconds since the epoch.
         rank: rank of the process that wrote it.
         node: name of the node that it runs on.
-        job: job and restart that it belongs to, as `job_mark` returns it.
+        job: job and restart that it belongs to, as `job_and_restart` returns it.
         due_s: seconds after ``time`` until the next heartbeat at the latest; 0: at any time.
         own_s: seconds of an update, without those in which the process waited for others; 0 if unknown.
         doing: work that makes no updates, for example ``validation``.
@@ -105,21 +105,21 @@ class BadNodeError(Exception):
 class _Process:
     """The state of this process, in which one stage runs at a time."""
 
-    stop: str = ""
-    polls: bool = False
-    begun: bool = False  # whether `beat` was called
-    beaten: float = float("-inf")
-    first: tuple[float, int] = (0.0, 0)
-    last: Heartbeat = Heartbeat()
-    start_s: float = 0.0  # above 0 from `begin` to `watched`
+    stop_reason: str = ""
+    polls_stop: bool = False
+    has_beaten: bool = False  # whether `beat` was called
+    written_at: float = float("-inf")
+    first_update: tuple[float, int] = (0.0, 0)
+    last_heartbeat: Heartbeat = Heartbeat()
+    start_limit_s: float = 0.0  # above 0 from `write_first_heartbeat` to `watched`
     slack_s: float = 0.0  # above 0 inside `watched`
     doing: str = ""  # set inside `busy`
-    update: tuple[float, int] = (float("-inf"), 0)  # when the last update was reported, and which one
-    untimed: int = 2  # updates after a start that are slow and do not count
-    times: deque[float] = field(
-        default_factory=lambda: deque(maxlen=NUM_TIMED)
+    last_update: tuple[float, int] = (float("-inf"), 0)  # when the last update was reported, and which one
+    updates_to_skip: int = 2  # updates after a start that are slow and do not count
+    update_seconds: deque[float] = field(
+        default_factory=lambda: deque(maxlen=NUM_TIMED_UPDATES)
     )  # seconds of the last updates
-    waited: tuple[float, float, int] = (
+    last_wait: tuple[float, float, int] = (
         0.0,
         0.0,
         0,
@@ -129,15 +129,19 @@ class _Process:
 _process = _Process()
 
 
-def begin(limit_s: float) -> None:
+def write_first_heartbeat(limit_s: float) -> None:
     """Write the first heartbeat; this process hangs if it is silent for ``limit_s`` seconds before `watched`.
 
     Imports and the rendezvous fall into this time. Nothing happens for a limit of 0, or where nothing is watched.
     """
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(HEARTBEAT_VARIABLE)
     if path and limit_s and float(os.environ.get(SLACK_VARIABLE) or 0):
-        _process.last, _process.start_s, _process.doing = _own(Path(path)), limit_s, START
-        _write(Path(path), time.monotonic())
+        _process.last_heartbeat, _process.start_limit_s, _process.doing = (
+            _own_heartbeat(Path(path)),
+            limit_s,
+            STARTING,
+        )
+        _write_heartbeat(Path(path), time.monotonic())
 
 
 def beat(
@@ -155,180 +159,190 @@ def beat(
     ``saved`` is given or the work is complete; ``tokens_per_s``, ``saved`` and ``note`` keep their last value
     if None is given. ``waited_s`` is the total time, in seconds, that this process waited for others.
     """
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(HEARTBEAT_VARIABLE)
     if not path:
         return
-    now, first = time.monotonic(), not _process.begun
-    if first:
-        _process.last, _process.first, _process.begun = _own(Path(path)), (now, done), True
-    _time_update(now, done)
-    told: dict[str, Any] = {"tokens_per_s": tokens_per_s, "saved": saved, "note": note}
-    _process.last = replace(_process.last, **{k: v for k, v in told.items() if v is not None})
-    at_once = first or saved is not None or done == total or _knows_pace()
-    if not at_once and now - _process.beaten < SECONDS_BETWEEN_BEATS:
+    time_now, is_first = time.monotonic(), not _process.has_beaten
+    if is_first:
+        _process.last_heartbeat, _process.first_update, _process.has_beaten = (
+            _own_heartbeat(Path(path)),
+            (time_now, done),
+            True,
+        )
+    _record_update_time(time_now, done)
+    given: dict[str, Any] = {"tokens_per_s": tokens_per_s, "saved": saved, "note": note}
+    _process.last_heartbeat = replace(
+        _process.last_heartbeat, **{k: v for k, v in given.items() if v is not None}
+    )
+    at_once = is_first or saved is not None or done == total or _pace_became_known()
+    if not at_once and time_now - _process.written_at < SECONDS_BETWEEN_BEATS:
         return
-    seconds, start = now - _process.first[0], _process.first[1]
-    rate = round((done - start) / seconds, 3) if seconds > 0 and done > start else 0.0
+    elapsed_s, first_done = time_now - _process.first_update[0], _process.first_update[1]
+    rate = round((done - first_done) / elapsed_s, 3) if elapsed_s > 0 and done > first_done else 0.0
     if waited_s is not None:
-        _process.last = replace(_process.last, own_s=_own_seconds(now, waited_s, done))
-    _process.last = replace(_process.last, done=done, total=total or 0, unit=unit, rate=rate)
-    _write(Path(path), now)
+        _process.last_heartbeat = replace(
+            _process.last_heartbeat, own_s=_seconds_without_waiting(time_now, waited_s, done)
+        )
+    _process.last_heartbeat = replace(
+        _process.last_heartbeat, done=done, total=total or 0, unit=unit, rate=rate
+    )
+    _write_heartbeat(Path(path), time_now)
 
 
-def _own(path: Path) -> Heartbeat:
+def _own_heartbeat(path: Path) -> Heartbeat:
     """Return the heartbeat of an earlier start, with the rank, node and job of this process."""
     return replace(
-        read(path) or Heartbeat(),
+        read_heartbeat(path) or Heartbeat(),
         rank=int(os.environ.get("RANK", "0")),
-        node=node(),
-        job=job_mark(),
+        node=node_name(),
+        job=job_and_restart(),
         own_s=0.0,
         pid=os.getpid(),
     )
 
 
-def _time_update(now: float, done: int) -> None:
+def _record_update_time(now: float, num_done: int) -> None:
     """Measure the time of an update, except of the first ones after a start and of the first after `busy`."""
-    since, before = _process.update
-    if done <= before:
+    last_time, last_done = _process.last_update
+    if num_done <= last_done:
         return
-    _process.update = (now, done)
-    if since > float("-inf"):
-        if _process.untimed:
-            _process.untimed -= 1
+    _process.last_update = (now, num_done)
+    if last_time > float("-inf"):
+        if _process.updates_to_skip:
+            _process.updates_to_skip -= 1
         else:
-            _process.times.append((now - since) / (done - before))
+            _process.update_seconds.append((now - last_time) / (num_done - last_done))
 
 
-def _knows_pace() -> bool:
+def _pace_became_known() -> bool:
     """Return whether the time of updates is known now, and was not at the last write."""
     return (
         _process.slack_s > 0
-        and _process.last.due_s == BUSY_S
+        and _process.last_heartbeat.due_s == BUSY_LIMIT_S
         and not _process.doing
-        and len(_process.times) >= 2
+        and len(_process.update_seconds) >= 2
     )
 
 
-def _own_seconds(now: float, waited_s: float, done: int) -> float:
+def _seconds_without_waiting(now: float, waited_s: float, num_done: int) -> float:
     """Return the seconds of an update since the last write without those spent waiting; keep the old value if none."""
-    since, waited, before = _process.waited
-    _process.waited = (now, waited_s, done)
-    if not since or done <= before:
-        return _process.last.own_s
-    return round(max(now - since - (waited_s - waited), 0.0) / (done - before), 4)
+    last_time, waited, last_done = _process.last_wait
+    _process.last_wait = (now, waited_s, num_done)
+    if not last_time or num_done <= last_done:
+        return _process.last_heartbeat.own_s
+    return round(max(now - last_time - (waited_s - waited), 0.0) / (num_done - last_done), 4)
 
 
-def _write(path: Path, now: float) -> None:
+def _write_heartbeat(path: Path, now: float) -> None:
     """Write the heartbeat, and arrange that this process writes its stack when the next one is late."""
-    due = BUSY_S if _process.slack_s else _process.start_s
+    due_s = BUSY_LIMIT_S if _process.slack_s else _process.start_limit_s
     # Before two updates were timed, nothing is known about their length.
-    if _process.slack_s and not _process.doing and len(_process.times) >= 2:
-        due = SECONDS_BETWEEN_BEATS + max(_process.times) + _process.slack_s
-    _process.beaten = now
-    _process.last = replace(
-        _process.last, time=round(time.time(), 1), due_s=round(due, 1), doing=_process.doing
+    if _process.slack_s and not _process.doing and len(_process.update_seconds) >= 2:
+        due_s = SECONDS_BETWEEN_BEATS + max(_process.update_seconds) + _process.slack_s
+    _process.written_at = now
+    _process.last_heartbeat = replace(
+        _process.last_heartbeat, time=round(time.time(), 1), due_s=round(due_s, 1), doing=_process.doing
     )
     try:
-        write_private(path, json.dumps(asdict(_process.last)) + "\n")
+        write_private(path, json.dumps(asdict(_process.last_heartbeat)) + "\n")
     except OSError as error:  # a full disk must not stop the work: the next beat tries again
-        report(path, f"the progress is not shown: {error.strerror}")
-    stacks.arm(path, due)
+        report_once(path, f"the progress is not shown: {error.strerror}")
+    stacks.schedule_dump(path, due_s)
 
 
 @contextmanager
 def watched() -> Iterator[None]:
     """Declare that the block makes updates and reports each by `beat`: one that is late counts as a hang."""
-    path, slack = os.environ.get(VARIABLE), float(os.environ.get(SLACK_VARIABLE) or 0)
-    _process.start_s = 0.0
-    if _process.doing == START:
+    path, slack = os.environ.get(HEARTBEAT_VARIABLE), float(os.environ.get(SLACK_VARIABLE) or 0)
+    _process.start_limit_s = 0.0
+    if _process.doing == STARTING:
         _process.doing = ""
     if not path or not slack:
         yield
         return
     _process.slack_s = slack
-    if not _process.begun:
-        _process.last = _own(Path(path))
-    _write(Path(path), time.monotonic())
+    if not _process.has_beaten:
+        _process.last_heartbeat = _own_heartbeat(Path(path))
+    _write_heartbeat(Path(path), time.monotonic())
     try:
         yield
     finally:
         _process.slack_s = 0.0
-        _write(Path(path), time.monotonic())
+        _write_heartbeat(Path(path), time.monotonic())
 
 
 @contextmanager
-def busy(doing: str, other_pace: bool = False) -> Iterator[None]:
-    """Declare that the block works without updates: only after `BUSY_S` does it count as a hang.
+def busy(work: str, changes_pace: bool = False) -> Iterator[None]:
+    """Declare that the block works without updates: only after `BUSY_LIMIT_S` does it count as a hang.
 
-    ``other_pace``: updates after it take another time than those before.
+    ``changes_pace``: updates after it take another time than those before.
     """
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(HEARTBEAT_VARIABLE)
     if not path or not _process.slack_s or _process.doing:
         yield
         return
-    _process.doing = doing
-    _write(Path(path), time.monotonic())
+    _process.doing = work
+    _write_heartbeat(Path(path), time.monotonic())
     try:
         yield
     finally:
         # The block is not part of an update.
-        _process.doing, _process.update, _process.waited = (
+        _process.doing, _process.last_update, _process.last_wait = (
             "",
-            (float("-inf"), _process.update[1]),
+            (float("-inf"), _process.last_update[1]),
             (0.0, 0.0, 0),
         )
-        if other_pace:
-            _process.times.clear()
-            _process.untimed = 2
-        _write(Path(path), time.monotonic())
+        if changes_pace:
+            _process.update_seconds.clear()
+            _process.updates_to_skip = 2
+        _write_heartbeat(Path(path), time.monotonic())
 
 
-def node() -> str:
+def node_name() -> str:
     """Return the name of this node as Slurm knows it, "" outside of Slurm."""
     return os.environ.get("SLURMD_NODENAME", "")
 
 
-def job_mark() -> str:
+def job_and_restart() -> str:
     """Return the job of this process and its restart, which tell its heartbeats from those of an earlier start."""
     return f"{os.environ.get('SLURM_JOB_ID', '')}.{os.environ.get('SLURM_RESTART_COUNT', '0')}"
 
 
-def read(path: Path) -> Heartbeat | None:
+def read_heartbeat(path: Path) -> Heartbeat | None:
     """Read the heartbeat in a file; None if there is none yet."""
     try:
         beat = Heartbeat(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
-    usual = Heartbeat()
-    right = all(isinstance(v, (type(w), int) if isinstance(w, float) else type(w))
-                for v, w in ((getattr(beat, f.name), getattr(usual, f.name)) for f in fields(beat)))  # fmt: skip
-    return beat if right else None
+    defaults = Heartbeat()
+    has_right_types = all(isinstance(v, (type(w), int) if isinstance(w, float) else type(w))
+                for v, w in ((getattr(beat, f.name), getattr(defaults, f.name)) for f in fields(beat)))  # fmt: skip
+    return beat if has_right_types else None
 
 
 def stop_requested() -> str:
     """Return the reason why the stage should save and raise `Stopped`, or ""."""
-    return _process.stop
+    return _process.stop_reason
 
 
 def request_stop(reason: str) -> None:
     """Ask the stage in this process to save and stop; for launchers and signal handlers."""
-    _process.stop = reason
+    _process.stop_reason = reason
 
 
 def is_polling() -> bool:
     """Return whether the running stage checks `stop_requested` by itself."""
-    return _process.polls
+    return _process.polls_stop
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
     """Declare that the stage polls `stop_requested` inside the block; elsewhere a request to stop ends it at once."""
-    _process.polls = True
+    _process.polls_stop = True
     try:
         yield
     finally:
-        _process.polls = False
+        _process.polls_stop = False
 
 
 @contextmanager
@@ -342,7 +356,7 @@ def stoppable(grace_s: float = 0.0) -> Iterator[None]:
         yield
         return
 
-    def ask(number: int, _: FrameType | None) -> None:
+    def request_save(number: int, _: FrameType | None) -> None:
         if stop_requested():
             return
         request_stop(SIGNALS[signal.Signals(number)])
@@ -353,18 +367,18 @@ def stoppable(grace_s: float = 0.0) -> Iterator[None]:
     def out_of_time(_number: int, _: FrameType | None) -> None:
         raise Stopped
 
-    handlers: dict[signal.Signals, Any] = dict.fromkeys(SIGNALS, ask)
+    handlers: dict[signal.Signals, Any] = dict.fromkeys(SIGNALS, request_save)
     handlers |= {signal.SIGALRM: out_of_time, signal.SIGCONT: signal.SIG_IGN}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    old_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
-def reset() -> None:
+def reset_process_state() -> None:
     """Clear the state that an earlier stage left in this process; for launchers."""
     global _process
     _process = _Process()

@@ -29,12 +29,15 @@ from xling.models.network.seq2seq import Seq2SeqConfig
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-_CC50_TOKENIZER = "MBart50Tokenizer"
-_SAME = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim"))
+_MBART50_TOKENIZER = "MBart50Tokenizer"
+_EQUAL_SETTINGS = (
+    ("encoder_attention_heads", "decoder_attention_heads"),
+    ("encoder_ffn_dim", "decoder_ffn_dim"),
+)
 
 
 @dataclass(frozen=True)
-class Family:
+class BartFamily:
     """A class of transformers of BART's family, and what its configuration and weights are called.
 
     Attributes:
@@ -50,21 +53,21 @@ class Family:
     biased: bool = True
 
 
-FAMILIES = {
-    "mbart": Family(
+BART_FAMILIES = {
+    "mbart": BartFamily(
         "MBart",
         layouts.MBART,
     ),
-    "m2m_100": Family(
+    "m2m_100": BartFamily(
         "M2M100",
-        layouts.bart(norm=False, learnt=False),
-        express.BART["m2m_100"],
+        layouts.bart_layouts(has_norm=False, has_positions=False),
+        express.BART_SETTINGS["m2m_100"],
         biased=False,
     ),
-    "bart": Family(
+    "bart": BartFamily(
         "Bart",
-        layouts.bart(final_norm=False),
-        express.BART["bart"],
+        layouts.bart_layouts(has_final_norm=False),
+        express.BART_SETTINGS["bart"],
     ),
 }  # fmt: skip
 """By the type of the model in transformers."""
@@ -72,35 +75,39 @@ FAMILIES = {
 
 def has_bias(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> bool:
     """Return whether a model has a bias at its output that its class lacks."""
-    lacks = express.is_t5(shape) or not FAMILIES[express.type_of(shape)].biased
+    class_lacks_bias = express.is_t5(shape) or not BART_FAMILIES[express.bart_type(shape)].biased
     bias = state.get("decoder.head.bias")
-    return lacks and bias is not None and bool(bias.any())
+    return class_lacks_bias and bias is not None and bool(bias.any())
 
 
-def hf_weights(
+def to_hf_weights(
     shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
 ) -> dict[str, Shaped[Tensor, " ..."]]:
     """Rename our weights for the class of the model, ids in our order."""
-    family, tokens = FAMILIES[express.type_of(shape)], state["encoder.tokens.weight"]
-    renamed = {"model.shared.weight": tokens}
+    family, tokens = BART_FAMILIES[express.bart_type(shape)], state["encoder.tokens.weight"]
+    weights = {"model.shared.weight": tokens}
     for side, layout in family.sides.items():
-        renamed |= {f"model.{name}": tensor for name, tensor in layouts.trunk(state, side, layout).items()}
+        weights |= {
+            f"model.{name}": tensor for name, tensor in layouts.trunk_to_layout(state, side, layout).items()
+        }
     if family.biased:
         bias = state.get("decoder.head.bias", tokens.new_zeros(len(tokens)))
-        renamed["final_logits_bias"] = bias[None]
-    return layouts.plain(renamed)
+        weights["final_logits_bias"] = bias[None]
+    return layouts.copy_float32(weights)
 
 
-def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
+def to_hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build the ``config.json`` of the class of the model."""
-    kind = express.type_of(shape)
+    model_type = express.bart_type(shape)
     # CTranslate2 reads the parts of mBART here, and takes from the tokenizer's name which token a decoder starts with.
-    fixed = {"tokenizer_class": _CC50_TOKENIZER} if kind == "mbart" and shape.lang_first else {}
+    tokenizer_setting = (
+        {"tokenizer_class": _MBART50_TOKENIZER} if model_type == "mbart" and shape.lang_first else {}
+    )
     return {
-        **configs.WANTED[kind],
-        **fixed,
-        "architectures": [f"{FAMILIES[kind].name}ForConditionalGeneration"],
-        "model_type": kind,
+        **configs.REQUIRED_SETTINGS[model_type],
+        **tokenizer_setting,
+        "architectures": [f"{BART_FAMILIES[model_type].name}ForConditionalGeneration"],
+        "model_type": model_type,
         "vocab_size": symbols.size,
         "d_model": shape.dim,
         "encoder_layers": shape.layers,
@@ -129,22 +136,22 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
 
 def read_hf(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path, langs: Sequence[str]
-) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], bart_ids.Ids]:
+) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], bart_ids.IdMapping]:
     """Return shape, weights and ids of a model of BART's family in our format.
 
     Args:
         config: its ``config.json``.
         state: its tensors.
         folder: its directory, with its vocabulary.
-        langs: see `xling.hub.bart_ids.ids_of`.
+        langs: see `xling.hub.bart_ids.read_id_mapping`.
 
     Raises:
         UserError: the model has a part that ours lack, a weight is missing, or tokens are not understood.
     """
-    kind = str(config["model_type"])
-    family = FAMILIES[kind]
-    configs.check(config, kind, folder)
-    for ours, theirs in _SAME:
+    model_type = str(config["model_type"])
+    family = BART_FAMILIES[model_type]
+    configs.check_config(config, model_type, folder)
+    for ours, theirs in _EQUAL_SETTINGS:
         if config[ours] != config[theirs]:
             raise UserError(
                 f"{folder}/config.json: {ours}={config[ours]}, {theirs}={config[theirs]}",
@@ -154,14 +161,17 @@ def read_hf(
     state = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
     embeddings = [state[f"{name}.weight"] for name in tables if f"{name}.weight" in state]
-    tokens, first = files.one_table(embeddings, folder), bart_ids.reading(config, folder)
-    names = bart_ids.CC50 if first else mbart.CC25
-    ids = bart_ids.ids_of(folder, kind, len(tokens), langs, names)
+    tokens, lang_first = (
+        files.shared_embeddings(embeddings, folder),
+        bart_ids.reads_lang_first(config, folder),
+    )
+    default_langs = bart_ids.MBART50_LANGS if lang_first else mbart.MBART25_LANGS
+    id_mapping = bart_ids.read_id_mapping(folder, model_type, len(tokens), langs, default_langs)
     bias = state.get("final_logits_bias")
-    biased = bias is not None and bool(bias.any())
-    weights = mbart.our_weights(state, tokens, ids.order, family.sides, str(folder))
-    if bias is not None and biased:
-        weights["decoder.head.bias"] = bias.flatten().float()[ids.order]
+    has_bias = bias is not None and bool(bias.any())
+    weights = mbart.to_our_weights(state, tokens, id_mapping.order, family.sides, str(folder))
+    if bias is not None and has_bias:
+        weights["decoder.head.bias"] = bias.flatten().float()[id_mapping.order]
     shape: dict[str, Any] = {
         "layers": config["encoder_layers"],
         "decoder_layers": config["decoder_layers"],
@@ -169,10 +179,10 @@ def read_hf(
         "heads": config["encoder_attention_heads"],
         "ffn_dim": config["encoder_ffn_dim"],
         "max_positions": config["max_position_embeddings"],
-        "scale_embeddings": bool(config.get("scale_embedding", kind == "m2m_100")),
-        "unbiased_head": not biased,
+        "scale_embeddings": bool(config.get("scale_embedding", model_type == "m2m_100")),
+        "unbiased_head": not has_bias,
         "pre_norm": True,
         "plain_head": True,
-        "lang_first": first,
+        "lang_first": lang_first,
     }
-    return Seq2SeqConfig(**shape | dict(family.shape)), weights, ids
+    return Seq2SeqConfig(**shape | dict(family.shape)), weights, id_mapping

@@ -24,13 +24,14 @@ from xling.models.generate.decode import BOS, UNK
 if TYPE_CHECKING:
     from jaxtyping import Int
 
-CC50 = (
-    *mbart.CC25, "af_ZA", "az_AZ", "bn_IN", "fa_IR", "he_IL", "hr_HR", "id_ID", "ka_GE", "km_KH", "mk_MK", "ml_IN",
+MBART50_LANGS = (
+    *mbart.MBART25_LANGS,
+    "af_ZA", "az_AZ", "bn_IN", "fa_IR", "he_IL", "hr_HR", "id_ID", "ka_GE", "km_KH", "mk_MK", "ml_IN",
     "mn_MN", "mr_IN", "pl_PL", "ps_AF", "pt_XX", "sv_SE", "sw_KE", "ta_IN", "te_IN", "th_TH", "tl_XX", "uk_UA", "ur_PK",
     "xh_ZA", "gl_ES", "sl_SI",
 )  # fmt: skip
 """The language tokens of mBART-50, in their order (Tang et al. 2020)."""
-M2M = (
+M2M_LANGS = (
     "af", "am", "ar", "ast", "az", "ba", "be", "bg", "bn", "br", "bs", "ca", "ceb", "cs", "cy", "da", "de", "el",
     "en", "es", "et", "fa", "ff", "fi", "fr", "fy", "ga", "gd", "gl", "gu", "ha", "he", "hi", "hr", "ht", "hu",
     "hy", "id", "ig", "ilo", "is", "it", "ja", "jv", "ka", "kk", "km", "kn", "ko", "lb", "lg", "ln", "lo", "lt",
@@ -38,13 +39,13 @@ M2M = (
     "ro", "ru", "sd", "si", "sk", "sl", "so", "sq", "sr", "ss", "su", "sv", "sw", "ta", "th", "tl", "tn", "tr",
     "uk", "ur", "uz", "vi", "wo", "xh", "yi", "yo", "zh", "zu",
 )  # fmt: skip
-WMT21 = ("en", "ha", "is", "ja", "cs", "ru", "zh", "de")
+WMT21_LANGS = ("en", "ha", "is", "ja", "cs", "ru", "zh", "de")
 """The language tokens of M2M-100 (Fan et al. 2020) and of its successors for WMT21, in their order."""
-VOCAB = "vocab.json"
-UNUSED = 128  # most rows that a matrix may have after the last token
+VOCAB_FILE = "vocab.json"
+MAX_UNUSED_ROWS = 128  # most rows that a matrix may have after the last token
 
 
-class Ids(NamedTuple):
+class IdMapping(NamedTuple):
     """The meaning of a model's ids.
 
     Attributes:
@@ -52,155 +53,175 @@ class Ids(NamedTuple):
         langs: languages that have a token.
     """
 
-    vocabulary: files.Vocabulary
+    vocabulary: files.ImportedVocabulary
     order: Int[Tensor, " vocab"]
     langs: list[str]
 
 
-def ids_of(
-    folder: Path, kind: str, rows: int, langs: Sequence[str], names: Sequence[str] = mbart.CC25
-) -> Ids:
+def read_id_mapping(
+    folder: Path,
+    model_type: str,
+    num_rows: int,
+    langs: Sequence[str],
+    default_langs: Sequence[str] = mbart.MBART25_LANGS,
+) -> IdMapping:
     """Return the vocabulary of a directory and the meaning of its ids.
 
     Args:
         folder: the directory.
-        kind: type of the model in transformers: ``mbart``, ``m2m_100`` or ``bart``.
-        rows: rows of its embeddings.
+        model_type: type of the model in transformers: ``mbart``, ``m2m_100`` or ``bart``.
+        num_rows: rows of its embeddings.
         langs: languages in the order of their tokens, if the directory does not name them. For BART the
             languages that get a token, English if empty.
-        names: languages of a model that does not name them.
+        default_langs: languages of a model that does not name them.
 
     Raises:
         UserError: the vocabulary is missing, damaged or of another model, or a token is not understood.
     """
-    if kind == "m2m_100" and (folder / VOCAB).is_file():
-        return _m2m(folder, rows, langs)
-    if _merges(folder) and (kind == "bart" or not _has_sentencepiece(folder)):
-        return _with_merges(folder, rows, langs, kind)
-    pieces = files.sentencepiece(folder)
-    listed = files.tokens_of(folder)
-    if listed:
-        pieces = _without(pieces, names) if not _has_sentencepiece(folder) else pieces
-        if not len(listed) <= rows < len(listed) + UNUSED or kind != "m2m_100":
-            files.check_rows(rows, len(listed), folder)
-        first = len(tokenizer.SPECIALS)
-        files.compare(listed[first : first + len(pieces.pieces)], pieces.pieces, folder / "tokenizer.json")
+    if model_type == "m2m_100" and (folder / VOCAB_FILE).is_file():
+        return _read_m2m(folder, num_rows, langs)
+    if _has_merges(folder) and (model_type == "bart" or not _has_sentencepiece(folder)):
+        return _read_with_merges(folder, num_rows, langs, model_type)
+    pieces = files.read_sentencepiece(folder)
+    token_of_id = files.read_tokens(folder)
+    if token_of_id:
+        pieces = _remove_pieces(pieces, default_langs) if not _has_sentencepiece(folder) else pieces
+        if not len(token_of_id) <= num_rows < len(token_of_id) + MAX_UNUSED_ROWS or model_type != "m2m_100":
+            files.check_rows(num_rows, len(token_of_id), folder)
+        num_specials = len(tokenizer.SPECIAL_TOKENS)
+        files.check_same_pieces(
+            token_of_id[num_specials : num_specials + len(pieces.pieces)],
+            pieces.pieces,
+            folder / "tokenizer.json",
+        )
     else:
-        listed = _listed(pieces.pieces, rows, langs or names, folder)
-    return Ids(pieces, *mbart.our_order(listed, len(pieces.pieces), folder))
+        token_of_id = _token_of_each_id(pieces.pieces, num_rows, langs or default_langs, folder)
+    return IdMapping(pieces, *mbart.order_of_ids(token_of_id, len(pieces.pieces), folder))
 
 
 def _has_sentencepiece(folder: Path) -> bool:
     return any((folder / name).is_file() for name in files.SPM_NAMES)
 
 
-def _merges(folder: Path) -> bool:
+def _has_merges(folder: Path) -> bool:
     """Return whether the tokenizer joins pieces by merges."""
     if not (folder / "tokenizer.json").is_file():
         return (folder / "merges.txt").is_file()
-    kind = (read_json(folder / "tokenizer.json").get("model") or {}).get("type")
-    return kind == "BPE"
+    model_type = (read_json(folder / "tokenizer.json").get("model") or {}).get("type")
+    return model_type == "BPE"
 
 
-def _without(vocabulary: files.Vocabulary, names: Collection[str]) -> files.Vocabulary:
+def _remove_pieces(vocabulary: files.ImportedVocabulary, names: Collection[str]) -> files.ImportedVocabulary:
     """Return a vocabulary rebuilt from ``tokenizer.json`` without languages and ``<mask>`` among its pieces."""
     model = vocabulary.spm
-    drop = {*names, tokenizer.MASK}
+    dropped = {*names, tokenizer.MASK_TOKEN}
     for number in reversed(range(tokenizer.NUM_SPM_SPECIALS, len(model.pieces))):
-        if model.pieces[number].piece in drop:
+        if model.pieces[number].piece in dropped:
             del model.pieces[number]
     model.trainer_spec.vocab_size = len(model.pieces)
-    return files.vocabulary_of(model)
+    return files.vocabulary_from_spm(model)
 
 
-def _listed(pieces: list[str], rows: int, names: Sequence[str], folder: Path) -> list[str]:
+def _token_of_each_id(pieces: list[str], num_rows: int, names: Sequence[str], folder: Path) -> list[str]:
     """List the meaning of each id of a model without ``tokenizer.json``: pieces, languages and ``<mask>``."""
-    head = [*tokenizer.SPECIALS, *pieces]
-    if rows != len(head) + len(names) + 1:
+    first_tokens = [*tokenizer.SPECIAL_TOKENS, *pieces]
+    if num_rows != len(first_tokens) + len(names) + 1:
         raise UserError(
-            f"{folder} has {rows - len(head) - 1} tokens after its pieces, for {len(names)} languages",
+            f"{folder} has {num_rows - len(first_tokens) - 1} tokens after its pieces, for {len(names)} languages",
             "as many languages as tokens",
             "give its tokenizer.json, or langs= in the order of the tokens",
         )
-    return [*head, *names, tokenizer.MASK]
+    return [*first_tokens, *names, tokenizer.MASK_TOKEN]
 
 
-def _m2m(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
+def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
     """Return the ids of M2M-100: ``vocab.json`` numbers the pieces, the languages follow."""
-    vocabulary, known = files.sentencepiece(folder), read_json(folder / VOCAB)
-    if [known.get(name) for name in tokenizer.SPECIALS] != [*range(len(tokenizer.SPECIALS))]:
+    vocabulary, ids_of_pieces = files.read_sentencepiece(folder), read_json(folder / VOCAB_FILE)
+    if [ids_of_pieces.get(name) for name in tokenizer.SPECIAL_TOKENS] != [
+        *range(len(tokenizer.SPECIAL_TOKENS))
+    ]:
         raise UserError(
-            f"{folder / VOCAB} does not begin with {' '.join(tokenizer.SPECIALS)}", "M2M-100's list"
+            f"{folder / VOCAB_FILE} does not begin with {' '.join(tokenizer.SPECIAL_TOKENS)}",
+            "M2M-100's list",
         )
-    names = list(langs) or _named_languages(folder)
-    codes = [languages.get(name).code for name in names]
-    if not len(known) + len(codes) <= rows < len(known) + len(codes) + UNUSED:
+    lang_tokens = list(langs) or _named_languages(folder)
+    codes = [languages.get(name).code for name in lang_tokens]
+    if not len(ids_of_pieces) + len(codes) <= num_rows < len(ids_of_pieces) + len(codes) + MAX_UNUSED_ROWS:
         raise UserError(
-            f"{folder} has {rows} embeddings for {len(known)} pieces and {len(codes)} languages",
+            f"{folder} has {num_rows} embeddings for {len(ids_of_pieces)} pieces and {len(codes)} languages",
             "weights and tokenizer of one model",
             "give langs= in the order of the tokens",
         )
     # A piece that is not in the list is unknown to the model.
-    pieces = [known.get(piece, UNK) for piece in vocabulary.pieces]
-    order = [*range(len(tokenizer.SPECIALS)), *pieces, UNK, *range(len(known), len(known) + len(codes))]
-    return Ids(vocabulary, torch.tensor(order), codes)
+    pieces = [ids_of_pieces.get(piece, UNK) for piece in vocabulary.pieces]
+    order = [
+        *range(len(tokenizer.SPECIAL_TOKENS)),
+        *pieces,
+        UNK,
+        *range(len(ids_of_pieces), len(ids_of_pieces) + len(codes)),
+    ]
+    return IdMapping(vocabulary, torch.tensor(order), codes)
 
 
 def _named_languages(folder: Path) -> list[str]:
     """Return the languages of M2M-100 in the order of their tokens."""
     path = folder / "tokenizer_config.json"
     settings = read_json(path) if path.is_file() else {}
-    return list(WMT21 if settings.get("language_codes") == "wmt21" else M2M)
+    return list(WMT21_LANGS if settings.get("language_codes") == "wmt21" else M2M_LANGS)
 
 
-def _with_merges(folder: Path, rows: int, langs: Sequence[str], kind: str) -> Ids:
+def _read_with_merges(folder: Path, num_rows: int, langs: Sequence[str], model_type: str) -> IdMapping:
     """Return the ids of BART, and of NLLB without a SentencePiece model."""
-    tokens = transformers_wrapper.tokens_of(folder)
-    if max(tokens.order) >= rows:
+    tokens = transformers_wrapper.load_tokenizer(folder)
+    if max(tokens.order) >= num_rows:
         raise UserError(
-            f"{folder} has {rows} embeddings, and its tokenizer the id {max(tokens.order)}",
+            f"{folder} has {num_rows} embeddings, and its tokenizer the id {max(tokens.order)}",
             "weights and tokenizer of one model",
         )
-    if kind == "bart":
+    if model_type == "bart":
         codes = list(langs) or ["en"]
-        own = [BOS] * len(codes)
+        lang_ids = [BOS] * len(codes)
     else:
-        named = _languages_among(tokens, folder)
-        codes, own = list(named), list(named.values())
-        kept = [n for n, number in enumerate(tokens.order) if number not in set(own)]
+        id_of_lang = _find_lang_tokens(tokens, folder)
+        codes, lang_ids = list(id_of_lang), list(id_of_lang.values())
+        piece_indices = [n for n, number in enumerate(tokens.order) if number not in set(lang_ids)]
         names = dict(zip(tokens.order[4:-1], tokens.names, strict=True))
-        order = [tokens.order[n] for n in kept]
-        tokens = transformers_wrapper.Tokens(tokens.text, order, [names[number] for number in order[4:-1]])
-    vocabulary = files.Vocabulary(
+        order = [tokens.order[n] for n in piece_indices]
+        tokens = transformers_wrapper.OrderedTokenizer(
+            tokens.text, order, [names[number] for number in order[4:-1]]
+        )
+    vocabulary = files.ImportedVocabulary(
         tokens.names, lambda out: transformers_wrapper.write_vocabulary(tokens, out)
     )
-    return Ids(vocabulary, torch.tensor([*tokens.order, *own]), codes)
+    return IdMapping(vocabulary, torch.tensor([*tokens.order, *lang_ids]), codes)
 
 
-def _languages_among(tokens: transformers_wrapper.Tokens, folder: Path) -> dict[str, int]:
+def _find_lang_tokens(tokens: transformers_wrapper.OrderedTokenizer, folder: Path) -> dict[str, int]:
     """Return the languages that have a token, and its id, in the order of the ids.
 
     Raises:
         UserError: there are none.
     """
     settings = read_json(folder / "tokenizer.json")
-    ids = {token["id"] for token in settings.get("added_tokens", []) if token.get("special")}
-    known: dict[str, int] = {}
+    special_ids = {token["id"] for token in settings.get("added_tokens", []) if token.get("special")}
+    id_of_lang: dict[str, int] = {}
     for number, name in sorted(zip(tokens.order[4:-1], tokens.names, strict=True)):
-        if number in ids:
-            known[languages.get(name.strip("_[]")).code] = number
-    if not known:
+        if number in special_ids:
+            id_of_lang[languages.get(name.strip("_[]")).code] = number
+    if not id_of_lang:
         raise UserError(
             f"{folder} has no language tokens", "a translation model", "give its sentencepiece.bpe.model"
         )
-    return known
+    return id_of_lang
 
 
-def reading(config: Mapping[str, Any], folder: Path) -> bool:
+def reads_lang_first(config: Mapping[str, Any], folder: Path) -> bool:
     """Return whether a model reads ``[lang] text </s>`` and its decoder ``</s> [lang] text``: all but mBART (cc25)."""
-    told = folder / "tokenizer_config.json"
-    names = (
+    settings_path = folder / "tokenizer_config.json"
+    tokenizer_classes = (
         config.get("tokenizer_class"),
-        read_json(told).get("tokenizer_class") if told.is_file() else "",
+        read_json(settings_path).get("tokenizer_class") if settings_path.is_file() else "",
     )
-    return config.get("decoder_start_token_id") == 2 or any("MBart50" in str(name) for name in names)
+    return config.get("decoder_start_token_id") == 2 or any(
+        "MBart50" in str(name) for name in tokenizer_classes
+    )

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 _PREFIXES = ("bert.", "cls.")
 
 
-def read(
+def read_bert(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path
-) -> tuple[EncoderConfig, dict[str, Shaped[Tensor, " ..."]], files.Vocabulary]:
+) -> tuple[EncoderConfig, dict[str, Shaped[Tensor, " ..."]], files.ImportedVocabulary]:
     """Return shape, weights and vocabulary of a BERT in our format.
 
     Args:
@@ -42,7 +42,7 @@ def read(
         UserError: the model has a part that ours lack, a weight is missing, or the vocabulary is missing or
             differs.
     """
-    configs.check(config, "bert", folder)
+    configs.check_config(config, "bert", folder)
     if not any(name.startswith(_PREFIXES) for name in state):
         state = {f"bert.{name}": tensor for name, tensor in state.items()}
     # Old files name the two parts of a norm as TensorFlow does.
@@ -50,76 +50,76 @@ def read(
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor for name, tensor in state.items()
     }
     tokens = state.get(f"{layouts.BERT.tokens}.weight")
-    tied = state.get("cls.predictions.decoder.weight", tokens)
-    if tokens is not None and tied is not None and not torch.equal(tied, tokens):
+    output_matrix = state.get("cls.predictions.decoder.weight", tokens)
+    if tokens is not None and output_matrix is not None and not torch.equal(output_matrix, tokens):
         raise UserError(
             f"the output layer of {folder} has a matrix of its own",
             "one that shares its matrix with the embeddings",
             "xling has no such models: choose another",
         )
-    weights = layouts.inwards(state, layouts.BERT, str(folder))
-    vocabulary, order = vocabulary_of(folder, len(weights["encoder.tokens.weight"]))
+    weights = layouts.from_layout(state, layouts.BERT, str(folder))
+    vocabulary, order = read_vocabulary(folder, len(weights["encoder.tokens.weight"]))
     for name in ("encoder.tokens.weight", "lm_head.bias"):
         weights[name] = weights[name][order]
     shape = EncoderConfig(
-        **files.sizes(config),
+        **files.read_sizes(config),
         norm_eps=float(config.get("layer_norm_eps", 1e-12)),
-        segment_embeddings=layouts.SEGMENTS in weights,
+        segment_embeddings=layouts.SEGMENT_EMBEDDINGS in weights,
     )
     return shape, weights, vocabulary
 
 
-def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Int[Tensor, " {rows}"]]:
+def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabulary, Int[Tensor, " {rows}"]]:
     """Return the WordPiece vocabulary of a directory, and its id for each of our ids, int64 (V,).
 
     Raises:
-        UserError: there is none, it is not WordPiece, or its number of ids differs from the model's ``rows``.
+        UserError: there is none, it is not WordPiece, or its number of ids differs from the model's ``num_rows``.
     """
-    told, path = files.tokens_of(folder), folder / "vocab.txt"
-    listed = told if told and not path.is_file() else _lines(path)
-    if told and told != listed:
+    tokenizer_tokens, path = files.read_tokens(folder), folder / "vocab.txt"
+    tokens = tokenizer_tokens if tokenizer_tokens and not path.is_file() else _read_pieces(path)
+    if tokenizer_tokens and tokenizer_tokens != tokens:
         raise UserError(
             f"{folder}: tokenizer.json and vocab.txt differ", "the same pieces", "give the files of one model"
         )
-    needed = (*wordpiece.SPECIALS, wordpiece.MASK)
-    if missing := [name for name in needed if name not in listed]:
+    specials = (*wordpiece.SPECIALS, wordpiece.MASK)
+    if missing := [name for name in specials if name not in tokens]:
         raise UserError(
             f"{folder}: its vocabulary has no {', '.join(missing)}",
             "BERT's special pieces in the vocabulary",
             "give the vocabulary of this model",
         )
-    if len(listed) != rows or len(set(listed)) != len(listed):
+    if len(tokens) != num_rows or len(set(tokens)) != len(tokens):
         raise UserError(
-            f"{folder} has {rows} embeddings, and its vocabulary {len(set(listed))} different pieces",
+            f"{folder} has {num_rows} embeddings, and its vocabulary {len(set(tokens))} different pieces",
             "weights and vocabulary of one model",
             "give the vocabulary that the weights were trained with",
         )
-    ids = {name: number for number, name in enumerate(listed)}
-    pieces = [name for name in listed if name not in needed]
-    if odd := [piece for piece in pieces if not piece or piece.split() != [piece]]:
+    ids = {name: number for number, name in enumerate(tokens)}
+    pieces = [name for name in tokens if name not in specials]
+    if bad_pieces := [piece for piece in pieces if not piece or piece.split() != [piece]]:
         raise UserError(
-            f"{folder}: piece {odd[0]!r} of the vocabulary is empty or has a space",
+            f"{folder}: piece {bad_pieces[0]!r} of the vocabulary is empty or has a space",
             "pieces without spaces",
             "check that vocab.txt has one piece per line",
         )
-    lowercase, accents, chinese = _normaliser(folder, pieces)
-    tokenizer = wordpiece.build(pieces, lowercase, accents, chinese)
+    lowercase, strip_accents, split_chinese = _read_normaliser(folder, pieces)
+    tokenizer = wordpiece.build_tokenizer(pieces, lowercase, strip_accents, split_chinese)
 
     def write(out: Path) -> None:
         tokenizer.save(str(out / WORDPIECE))
         files.write_dictionary(out, pieces)
 
     order = [ids[name] for name in (*wordpiece.SPECIALS, *pieces, wordpiece.MASK)]
-    return files.Vocabulary(pieces, write), torch.tensor(order)
+    return files.ImportedVocabulary(pieces, write), torch.tensor(order)
 
 
-def _normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, bool]:
+def _read_normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, bool]:
     """Return whether text is lower-cased, loses its accents, and has its Chinese characters separated.
 
     The values come from ``tokenizer.json``, else from ``tokenizer_config.json``. If neither has them, a
     vocabulary with capitals means text that was not lower-cased.
     """
-    path, told = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    path, config_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
     if path.is_file():
         settings = read_json(path)
         normaliser = settings.get("normalizer") or {}
@@ -133,13 +133,13 @@ def _normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, boo
             normaliser.get("strip_accents"),
             bool(normaliser["handle_chinese_chars"]),
         )
-    config = read_json(told) if told.is_file() else {}
-    capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
-    lowercase = bool(config.get("do_lower_case", not capitals))
+    config = read_json(config_path) if config_path.is_file() else {}
+    has_capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
+    lowercase = bool(config.get("do_lower_case", not has_capitals))
     return lowercase, config.get("strip_accents"), bool(config.get("tokenize_chinese_chars", True))
 
 
-def _lines(path: Path) -> list[str]:
+def _read_pieces(path: Path) -> list[str]:
     if not path.is_file():
         raise UserError(f"no vocabulary in {path.parent}", "tokenizer.json or vocab.txt")
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

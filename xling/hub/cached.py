@@ -8,22 +8,22 @@ from pathlib import Path
 from xling.core.output import manifest
 from xling.core.output.answer import tell
 from xling.hub.settings import ImportConfig
-from xling.hub.source import located, run_hf
+from xling.hub.source import locate_model, run_hf
 
-PREFIX, CACHE = "hf:", "XLING_CACHE"
+HF_PREFIX, CACHE_VARIABLE = "hf:", "XLING_CACHE"
 
 
-def checkpoint_of(name: str) -> Path:
+def cached_checkpoint(name: str) -> Path:
     """Return the checkpoint made from ``hf:NAME_OR_FOLDER``, importing it if necessary.
 
     It is stored in the folder that XLING_CACHE names, else in ~/.cache/xling, under the digest of its source.
 
     Raises:
-        UserError: as `xling.hub.source.checked`.
+        UserError: as `xling.hub.source.find_and_check`.
     """
-    folder = located(Path(name.removeprefix(PREFIX)), allow_pickle=False)
-    home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "xling")
-    out = home / "hf" / manifest.content(folder)[:32]
+    folder = locate_model(Path(name.removeprefix(HF_PREFIX)), allow_pickle=False)
+    cache_folder = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "xling")
+    out = cache_folder / "hf" / manifest.content_digest(folder)[:32]
     if not (out / manifest.FILE_NAME).is_file():
         tell(f"xling: {name} is imported into {out}")
         run_hf(ImportConfig(folder, out))

@@ -3,7 +3,7 @@
 SentencePiece replaces the longest matching rule at each position. ``tokenizers.normalizers.Precompiled``
 reads the same table, but looks at one grapheme at a time, takes the *shortest* matching rule and composes
 nothing in graphemes of six bytes and more. So text in NFD or with marks in an unusual order gets other ids
-(docs/results.d/hub.md). `normaliser` restores the longest match with four exact steps:
+(docs/results.d/hub.md). `build_normaliser` restores the longest match with four exact steps:
 
 - insert U+0001 before every character that a rule or NFKC could join to the one before it;
 - remove that U+0001 again where a rule does join them;
@@ -24,88 +24,88 @@ from typing import Any
 import numpy as np
 from tokenizers import Regex, normalizers
 
-WALL = "\x01"
-BATCH = 4096  # number of nodes of the trie processed together
-STAND_INS = (
+SEPARATOR = "\x01"
+NODES_PER_BATCH = 4096  # number of nodes of the trie processed together
+FIRST_STAND_IN = (
     0x10F000  # private use, plane 16: stand-ins for characters that NFKC would change but the rules would not
 )
 
 
-def read(blob: bytes) -> dict[str, str]:
+def read_charsmap(table: bytes) -> dict[str, str]:
     """Read the rules of a ``precompiled_charsmap``: text -> its replacement; empty for an empty table.
 
     Source: darts-clone's double array, as in sentencepiece/src/normalizer.cc, ``DecodePrecompiledCharsMap``.
     """
-    if not blob:
+    if not table:
         return {}
-    (size,) = struct.unpack_from("<I", blob)
-    units = np.frombuffer(blob, "<u4", size // 4, 4).astype(np.int64)
-    texts = blob[4 + size :]
+    (size,) = struct.unpack_from("<I", table)
+    units = np.frombuffer(table, "<u4", size // 4, 4).astype(np.int64)
+    texts_blob = table[4 + size :]
     rules: dict[str, str] = {}
-    labels = np.arange(1, 256)
-    waiting = [(int(_offset(units[0])), b"")]
-    while waiting:
-        batch, waiting = waiting[-BATCH:], waiting[:-BATCH]
-        places = np.array([base for base, _ in batch])[:, None] ^ labels
-        inside = places < len(units)
-        matches = inside & (units[np.where(inside, places, 0)] & 0x800000FF == labels)
+    byte_values = np.arange(1, 256)
+    open_nodes = [(int(_child_offset(units[0])), b"")]
+    while open_nodes:
+        batch, open_nodes = open_nodes[-NODES_PER_BATCH:], open_nodes[:-NODES_PER_BATCH]
+        child_places = np.array([base for base, _ in batch])[:, None] ^ byte_values
+        is_inside = child_places < len(units)
+        matches = is_inside & (units[np.where(is_inside, child_places, 0)] & 0x800000FF == byte_values)
         for row, column in zip(*(x.tolist() for x in matches.nonzero()), strict=True):
             key = batch[row][1] + bytes([column + 1])
-            unit = int(units[places[row, column]])
-            child = int(places[row, column]) ^ int(_offset(unit))
+            unit = int(units[child_places[row, column]])
+            child = int(child_places[row, column]) ^ int(_child_offset(unit))
             if unit >> 8 & 1:
                 start = int(units[child]) & 0x7FFFFFFF
-                rules[key.decode()] = texts[start : texts.index(b"\0", start)].decode()
-            waiting.append((child, key))
+                rules[key.decode()] = texts_blob[start : texts_blob.index(b"\0", start)].decode()
+            open_nodes.append((child, key))
     return rules
 
 
-def _offset(unit: Any) -> Any:
+def _child_offset(unit: Any) -> Any:
     return (unit >> 10) << ((unit & 0x200) >> 6)
 
 
-def write(rules: Mapping[str, str]) -> bytes:
-    """Build a ``precompiled_charsmap`` with these rules; `read` returns them again."""
-    texts, starts = bytearray(), {}
+def build_charsmap(rules: Mapping[str, str]) -> bytes:
+    """Build a ``precompiled_charsmap`` with these rules; `read_charsmap` returns them again."""
+    texts_blob, text_offsets = bytearray(), {}
     for text in dict.fromkeys(rules.values()):
-        starts[text] = len(texts)
-        texts += text.encode() + b"\0"
-    tree: dict[int, Any] = {}
+        text_offsets[text] = len(texts_blob)
+        texts_blob += text.encode() + b"\0"
+    trie: dict[int, Any] = {}
     for key, text in rules.items():
-        node = tree
+        node = trie
         for label in key.encode():
             node = node.setdefault(label, {})
-        node[0] = starts[text]
+        node[0] = text_offsets[text]
     units: dict[int, int] = {0: 0}
     bases: set[int] = set()
-    waiting: list[tuple[int, dict[int, Any]]] = [(0, tree)]
-    first = 1
-    while waiting:
-        place, node = waiting.pop()
-        while first in units:
-            first += 1
+    open_nodes: list[tuple[int, dict[int, Any]]] = [(0, trie)]
+    first_free = 1
+    while open_nodes:
+        position, node = open_nodes.pop()
+        while first_free in units:
+            first_free += 1
         base = next(
             b
-            for b in (free ^ min(node) for free in range(first, sys.maxsize) if free not in units)
+            for b in (free ^ min(node) for free in range(first_free, sys.maxsize) if free not in units)
             if b not in bases and all((b ^ label) not in units for label in node)
         )
         bases.add(base)
-        units[place] |= (place ^ base) << 10 | (0 in node) << 8
-        assert place ^ base < 1 << 21, "more rules than a small table can hold"
+        units[position] |= (position ^ base) << 10 | (0 in node) << 8
+        assert position ^ base < 1 << 21, "more rules than a small table can hold"
         for label, child in node.items():
             units[base ^ label] = child | 1 << 31 if label == 0 else label
             if label:
-                waiting.append((base ^ label, child))
+                open_nodes.append((base ^ label, child))
     array = [units.get(i, 0) for i in range((max(units) | 0xFF) + 257)]
-    return struct.pack("<I", 4 * len(array)) + struct.pack(f"<{len(array)}I", *array) + bytes(texts)
+    return struct.pack("<I", 4 * len(array)) + struct.pack(f"<{len(array)}I", *array) + bytes(texts_blob)
 
 
-def normaliser(blob: bytes, remove_extra_whitespaces: bool = True) -> Any:
-    """Build a `tokenizers.normalizers.Normalizer` equivalent to SentencePiece's normaliser with the table ``blob``.
+def build_normaliser(table: bytes, remove_extra_whitespaces: bool = True) -> Any:
+    """Build a `tokenizers.normalizers.Normalizer` equivalent to SentencePiece's normaliser with the table ``table``.
 
     A space before the text is added by the pre-tokeniser Metaspace.
     """
-    steps = list(_steps(blob)) if blob else []
+    steps = list(_normaliser_steps(table)) if table else []
     if remove_extra_whitespaces:
         steps += [
             normalizers.Replace(Regex(" {2,}"), " "),
@@ -115,72 +115,84 @@ def normaliser(blob: bytes, remove_extra_whitespaces: bool = True) -> Any:
 
 
 @functools.lru_cache(maxsize=4)  # takes two seconds for the usual table of 240 kB
-def _steps(blob: bytes) -> tuple[Any, ...]:
+def _normaliser_steps(table: bytes) -> tuple[Any, ...]:
     """Return the four steps of a table, and a fifth if stand-ins have to be restored."""
-    rules = read(blob)
+    rules = read_charsmap(table)
     sequences = {key for key in rules if len(key) > 1}
     marks = {c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c)[0] == "M"}
-    walls = {c: WALL + c for c in marks | {key[-1] for key in sequences}}
-    kept = _kept(blob, rules, walls)
-    back = {stand_in: rules.get(char, char) for char, stand_in in kept.items()}
+    with_separator = {c: SEPARATOR + c for c in marks | {key[-1] for key in sequences}}
+    stand_in_of = _find_stand_ins(table, rules, with_separator)
+    restored = {stand_in: rules.get(char, char) for char, stand_in in stand_in_of.items()}
     return (
-        normalizers.Precompiled(write(walls | kept)),
-        *([normalizers.Replace(Regex(_joints(sequences)), "")] if sequences else []),
+        normalizers.Precompiled(build_charsmap(with_separator | stand_in_of)),
+        *([normalizers.Replace(Regex(_join_pattern(sequences)), "")] if sequences else []),
         normalizers.NFKC(),
-        normalizers.Precompiled(blob),
-        *([normalizers.Precompiled(write(back))] if kept else []),
+        normalizers.Precompiled(table),
+        *([normalizers.Precompiled(build_charsmap(restored))] if stand_in_of else []),
     )
 
 
-def _kept(blob: bytes, rules: Mapping[str, str], walls: Mapping[str, str]) -> dict[str, str]:
+def _find_stand_ins(
+    table: bytes, rules: Mapping[str, str], with_separator: Mapping[str, str]
+) -> dict[str, str]:
     """Map characters to stand-ins if NFKC followed by the rules would give another result than the rules alone.
 
     Tables of older SentencePiece versions lack the characters of later versions of Unicode.
     """
     chars = [c for c in map(chr, range(1, sys.maxunicode + 1)) if not "\ud800" <= c <= "\udfff"]
-    sign = "\ufdd0"  # a noncharacter, which no Unicode rule produces
-    chars = [c for c in chars if c not in walls and c != sign]
-    changed = normalizers.NFKC().normalize_str(sign.join(chars)).split(sign)
-    after = normalizers.Precompiled(blob)
-    wrong = [
+    delimiter = "\ufdd0"  # a noncharacter, which no Unicode rule produces
+    chars = [c for c in chars if c not in with_separator and c != delimiter]
+    nfkc_chars = normalizers.NFKC().normalize_str(delimiter.join(chars)).split(delimiter)
+    rules_alone = normalizers.Precompiled(table)
+    changed_chars = [
         char
-        for char, text in zip(chars, changed, strict=True)
-        if (char != text or char in rules) and after.normalize_str(text) != rules.get(char, char)
+        for char, text in zip(chars, nfkc_chars, strict=True)
+        if (char != text or char in rules) and rules_alone.normalize_str(text) != rules.get(char, char)
     ]
-    return {char: chr(STAND_INS + number) for number, char in enumerate(wrong)}
+    return {char: chr(FIRST_STAND_IN + number) for number, char in enumerate(changed_chars)}
 
 
-def _joints(sequences: Iterable[str]) -> str:
+def _join_pattern(sequences: Iterable[str]) -> str:
     """Return a pattern for U+0001 before a character that a rule joins to the preceding ones."""
-    before: dict[str, set[str]] = defaultdict(set)
+    prefixes_of: dict[str, set[str]] = defaultdict(set)
     for key in sequences:
-        before[key[-1]].add(key[:-1])
-    same: dict[frozenset[str], set[str]] = defaultdict(set)
-    for char, prefixes in before.items():
-        same[frozenset(prefixes)].add(char)
-    parts = [f"(?={_class(chars)})(?<={'|'.join(_behind(prefixes))})" for prefixes, chars in same.items()]
-    return f"{_class(WALL)}(?:{'|'.join(parts)})"
+        prefixes_of[key[-1]].add(key[:-1])
+    chars_of: dict[frozenset[str], set[str]] = defaultdict(set)
+    for char, prefixes in prefixes_of.items():
+        chars_of[frozenset(prefixes)].add(char)
+    alternatives = [
+        f"(?={_character_class(chars)})(?<={'|'.join(_look_behinds(prefixes))})"
+        for prefixes, chars in chars_of.items()
+    ]
+    return f"{_character_class(SEPARATOR)}(?:{'|'.join(alternatives)})"
 
 
-def _behind(prefixes: Iterable[str]) -> list[str]:
+def _look_behinds(prefixes: Iterable[str]) -> list[str]:
     """Return look-behind alternatives, as few as possible, for prefixes of characters with a wall after each."""
-    tails: dict[str, set[str]] = defaultdict(set)
+    firsts_of_tail: dict[str, set[str]] = defaultdict(set)
     for prefix in prefixes:
-        tails[prefix[1:]].add(prefix[0])
-    wall = _class(WALL)
-    heads_of: dict[tuple[int, frozenset[str]], set[str]] = defaultdict(set)
-    for tail, firsts in tails.items():
-        heads_of[len(tail), frozenset(firsts)].add(tail)
+        firsts_of_tail[prefix[1:]].add(prefix[0])
+    separator = _character_class(SEPARATOR)
+    tails_of_heads: dict[tuple[int, frozenset[str]], set[str]] = defaultdict(set)
+    for tail, firsts in firsts_of_tail.items():
+        tails_of_heads[len(tail), frozenset(firsts)].add(tail)
     alternatives = []
-    for (length, heads), last in heads_of.items():
+    for (length, heads), last_tails in tails_of_heads.items():
         if length < 2:
-            alternatives.append(_class(heads) + wall + (_class(last) + wall if length else ""))
+            alternatives.append(
+                _character_class(heads)
+                + separator
+                + (_character_class(last_tails) + separator if length else "")
+            )
         else:
-            alternatives += [wall.join(map(_class, (heads, *tail))) + wall for tail in sorted(last)]
+            alternatives += [
+                separator.join(map(_character_class, (heads, *tail))) + separator
+                for tail in sorted(last_tails)
+            ]
     return alternatives
 
 
-def _class(chars: Iterable[str]) -> str:
+def _character_class(chars: Iterable[str]) -> str:
     """Return a character class, with runs of neighbours as ranges."""
     ranges: list[list[int]] = []
     for code in sorted(map(ord, chars)):
@@ -188,5 +200,5 @@ def _class(chars: Iterable[str]) -> str:
             ranges[-1][1] = code
         else:
             ranges.append([code, code])
-    inside = "".join(f"\\x{{{a:x}}}" + (f"-\\x{{{b:x}}}" if b > a else "") for a, b in ranges)
-    return f"[{inside}]"
+    class_ranges = "".join(f"\\x{{{a:x}}}" + (f"-\\x{{{b:x}}}" if b > a else "") for a, b in ranges)
+    return f"[{class_ranges}]"

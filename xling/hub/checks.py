@@ -18,7 +18,7 @@ from xling.text import vocab
 from xling.text.files import corpus_reader
 
 
-def trim(cfg: TrimConfig) -> list[Path]:
+def check_trim(cfg: TrimConfig) -> list[Path]:
     """Return all that ``xling trim`` reads, after checking it.
 
     Raises:
@@ -28,34 +28,34 @@ def trim(cfg: TrimConfig) -> list[Path]:
         raise UserError(f"least={cfg.least}", "a whole number from 1")
     for lang in cfg.corpora:
         languages.get(lang)
-    paths = [path for names in cfg.corpora.values() for path in corpus_reader.resolve(names)]
+    paths = [path for names in cfg.corpora.values() for path in corpus_reader.resolve_files(names)]
     if not paths:
         raise UserError("no text to keep pieces for", "corpora.LANG=PATH", "name some text")
     if (cfg.checkpoint / vocab.WORDPIECE).is_file():
         raise UserError(
             f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "use the model as it is"
         )
-    read = [cfg.checkpoint, *paths]
-    if not manifest.is_finished(cfg.out, "trim", cfg, read):
-        kinds = (
+    input_paths = [cfg.checkpoint, *paths]
+    if not manifest.is_finished(cfg.out, "trim", cfg, input_paths):
+        formats = (
             [model_folder.TASK] if (cfg.checkpoint / model_folder.TASK_FILE).is_file() else model_folder.OURS
         )
-        if name := parts.without_pieces(model_folder.check_model(cfg.checkpoint, *kinds).get("shape", {})):
+        if name := parts.without_pieces(model_folder.check_model(cfg.checkpoint, *formats).get("shape", {})):
             raise UserError(
                 f"{cfg.checkpoint} has model.{name}",
                 "a model with a vector for each piece",
                 "it has none at the input: there is little to trim",
             )
-    return read
+    return input_paths
 
 
-def export_hf(cfg: ExportConfig) -> None:
+def check_export_hf(cfg: ExportConfig) -> None:
     """Check the model of ``xling export hf``.
 
     Raises:
         UserError: as `xling.hub.express.check_hf`; or another pooling than the mean of a static encoder.
     """
-    if not (cfg.checkpoint / inputs.STATIC).is_file():
+    if not (cfg.checkpoint / inputs.STATIC_FILE).is_file():
         express.check_hf(cfg.checkpoint)
     elif cfg.pooling != "mean":
         raise UserError(
@@ -65,7 +65,7 @@ def export_hf(cfg: ExportConfig) -> None:
         )
 
 
-def export_onnx(cfg: ExportConfig) -> None:
+def check_export_onnx(cfg: ExportConfig) -> None:
     """Check the model of ``xling export onnx``.
 
     Raises:
@@ -74,7 +74,7 @@ def export_onnx(cfg: ExportConfig) -> None:
     express.check_hf(cfg.checkpoint)
 
 
-def export_fairseq(cfg: ExportConfig) -> None:
+def check_export_fairseq(cfg: ExportConfig) -> None:
     """Check the model of ``xling export fairseq``.
 
     Raises:
@@ -93,39 +93,39 @@ def export_fairseq(cfg: ExportConfig) -> None:
     express.check_hf(cfg.checkpoint)
     content = model_folder.read(cfg.checkpoint, *model_folder.OURS)
     shape = model_folder.shape_of(content)
-    odd = express.unusual(shape)
+    unsupported = express.unsupported_settings(shape)
     if content["format"] == model_folder.SEQ2SEQ and not shape.pre_norm:
-        odd.append("layer norms after the blocks (model.pre_norm=false)")
+        unsupported.append("layer norms after the blocks (model.pre_norm=false)")
     if shape.norm_eps != 1e-5:
-        odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
+        unsupported.append(f"layer norms with model.norm_eps={shape.norm_eps}")
     if shape.segment_embeddings:
-        odd.append("segment embeddings (model.segment_embeddings)")
-    if odd:
+        unsupported.append("segment embeddings (model.segment_embeddings)")
+    if unsupported:
         raise UserError(
-            f"{cfg.checkpoint} has {' and '.join(odd)}, which fairseq's classes cannot express",
+            f"{cfg.checkpoint} has {' and '.join(unsupported)}, which fairseq's classes cannot express",
             "a model without these",
             "use xling export hf",
         )
 
 
-def merge(cfg: MergeConfig) -> None:
+def check_merge(cfg: MergeConfig) -> None:
     """Check that the models of ``xling merge`` belong together.
 
     Raises:
         UserError: their kinds, shapes, languages or vocabularies differ.
     """
     sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
-    alike(sources, [model_folder.check_model(path, *model_folder.OURS) for path in sources])
+    check_alike(sources, [model_folder.check_model(path, *model_folder.OURS) for path in sources])
 
 
-def alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
+def check_alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
     """Raise UserError if models differ in shape, languages or vocabulary, or if one is in 8 bits."""
-    first = states[0]
+    first_state = states[0]
     for path, state in zip(sources, states, strict=True):
-        if not (state and first):  # only torch can read them
+        if not (state and first_state):  # only torch can read them
             continue
         for name in ("format", "shape", "langs", "vocab_digest"):
-            if _of_weights(state, name) != _of_weights(first, name):
+            if _weight_property(state, name) != _weight_property(first_state, name):
                 raise UserError(
                     f"{path} and {sources[0]} differ in {name}",
                     "models of one run, or of one start",
@@ -137,9 +137,9 @@ def alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def _of_weights(state: Mapping[str, Any], name: str) -> Any:
+def _weight_property(state: Mapping[str, Any], name: str) -> Any:
     """Return one property of a model; of its shape only the settings that the weights depend on."""
-    free = [
+    settings_without_weights = [
         "dropout",
         "attention_dropout",
         "attention_out_dropout",
@@ -147,10 +147,14 @@ def _of_weights(state: Mapping[str, Any], name: str) -> Any:
         "compile",
         "checkpoint_activations",
     ]
-    return {k: v for k, v in state[name].items() if k not in free} if name == "shape" else state[name]
+    return (
+        {k: v for k, v in state[name].items() if k not in settings_without_weights}
+        if name == "shape"
+        else state[name]
+    )
 
 
-def measure(cfg: MeasureConfig) -> None:
+def check_measure(cfg: MeasureConfig) -> None:
     """Check the models and the text of ``xling measure``.
 
     Raises:
@@ -160,15 +164,17 @@ def measure(cfg: MeasureConfig) -> None:
         raise UserError(
             f"lines={cfg.lines} rounds={cfg.rounds} lose={cfg.lose}", "lines and rounds from 1, lose from 0"
         )
-    named = [item.rpartition("=") for item in (*cfg.checkpoints, *cfg.int8)]
-    if not cfg.checkpoints or len({name or Path(place).name for name, _, place in named}) < len(named):
+    named_models = [item.rpartition("=") for item in (*cfg.checkpoints, *cfg.int8)]
+    if not cfg.checkpoints or len({name or Path(folder).name for name, _, folder in named_models}) < len(
+        named_models
+    ):
         raise UserError(
             f"checkpoints={','.join(cfg.checkpoints)} int8={','.join(cfg.int8)}",
             "at least one model, and a different name for each",
             "NAME=DIRECTORY,NAME=DIRECTORY",
         )
-    corpus_reader.resolve(cfg.text)
-    for _, _, place in named:
-        is_task = (Path(place) / model_folder.TASK_FILE).is_file()
-        kinds = [model_folder.TASK] if is_task else [*model_folder.OURS, model_folder.FOREIGN]
-        model_folder.check_model(Path(place), *kinds)
+    corpus_reader.resolve_files(cfg.text)
+    for _, _, folder in named_models:
+        is_task = (Path(folder) / model_folder.TASK_FILE).is_file()
+        formats = [model_folder.TASK] if is_task else [*model_folder.OURS, model_folder.FOREIGN]
+        model_folder.check_model(Path(folder), *formats)

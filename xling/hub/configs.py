@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 
 from xling.core.errors import UserError
 
-Shapes = Mapping[str, tuple[int, ...]]
+TensorShapes = Mapping[str, tuple[int, ...]]
 
-SIZES = {
+HF_SIZE_NAMES = {
     "layers": "num_hidden_layers",
     "dim": "hidden_size",
     "heads": "num_attention_heads",
@@ -22,36 +22,40 @@ SIZES = {
     "max_positions": "max_position_embeddings",
 }
 """Our shape settings, and their names in the ``config.json`` of BERT-like models."""
-_ENCODER = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
-_BUCKETS = {
+_ENCODER_SETTINGS = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+_T5_SETTINGS = {
     "is_encoder_decoder": True, "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
 }  # fmt: skip
-_TIED = {"is_encoder_decoder": True, "tie_word_embeddings": True, "static_position_embeddings": False}
-_NORMS = {"activation_function": "gelu", "normalize_embedding": True}
-WANTED: dict[str, dict[str, Any]] = {
-    "xlm-roberta": _ENCODER,
-    "bert": _ENCODER,
+_TIED_SETTINGS = {
+    "is_encoder_decoder": True,
+    "tie_word_embeddings": True,
+    "static_position_embeddings": False,
+}
+_NORM_SETTINGS = {"activation_function": "gelu", "normalize_embedding": True}
+REQUIRED_SETTINGS: dict[str, dict[str, Any]] = {
+    "xlm-roberta": _ENCODER_SETTINGS,
+    "bert": _ENCODER_SETTINGS,
     "modernbert": {
         "norm_bias": False, "attention_bias": False, "mlp_bias": False, "decoder_bias": True,
         "classifier_bias": False, "classifier_activation": "gelu", "tie_word_embeddings": True,
     },
-    "mbart": {**_TIED, **_NORMS, "add_final_layer_norm": True, "normalize_before": True},
-    "bart": {**_TIED, **_NORMS, "add_final_layer_norm": False, "normalize_before": False},
+    "mbart": {**_TIED_SETTINGS, **_NORM_SETTINGS, "add_final_layer_norm": True, "normalize_before": True},
+    "bart": {**_TIED_SETTINGS, **_NORM_SETTINGS, "add_final_layer_norm": False, "normalize_before": False},
     "m2m_100": {"is_encoder_decoder": True, "tie_word_embeddings": True, "activation_function": "relu"},
-    **dict.fromkeys(("t5", "mt5", "umt5"), _BUCKETS),
+    **dict.fromkeys(("t5", "mt5", "umt5"), _T5_SETTINGS),
 }  # fmt: skip
 """Settings by type that a model of ours cannot have otherwise."""
-_BART = (
+_BART_SIZES = (
     "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
     "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings",
 )  # fmt: skip
-NUMBERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("xlm-roberta", "bert", "modernbert"), tuple(SIZES.values())),
-    **dict.fromkeys(("mbart", "bart", "m2m_100"), _BART),
+REQUIRED_SIZES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("xlm-roberta", "bert", "modernbert"), tuple(HF_SIZE_NAMES.values())),
+    **dict.fromkeys(("mbart", "bart", "m2m_100"), _BART_SIZES),
     **dict.fromkeys(("t5", "mt5", "umt5"), ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")),
 }
 """Sizes by type that have to be given."""
-TYPES: dict[str, tuple[Any, str]] = {
+SETTING_TYPES: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(
         ("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "global_rope_theta", "local_rope_theta"),
         ((int, float), "a number"),
@@ -65,27 +69,27 @@ TYPES: dict[str, tuple[Any, str]] = {
     "layer_types": (list, "a list"),
 }
 """Types of optional settings that are read, with the type in words."""
-WIDTHS = ("hidden_size", "d_model", "intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim")
-LAYERS = {
+WIDTH_SETTINGS = ("hidden_size", "d_model", "intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim")
+LAYER_SETTINGS = {
     "encoder": ("encoder_layers", "num_layers", "num_hidden_layers", "n_layers"),
     "decoder": ("decoder_layers", "num_decoder_layers"),
 }
-_LAYER = re.compile(r"(?:^|\.)(?:layers?|block)\.(\d+)\.")
+_LAYER_NUMBER = re.compile(r"(?:^|\.)(?:layers?|block)\.(\d+)\.")
 
 
-def check(config: Mapping[str, Any], kind: str, folder: Path) -> None:
+def check_config(config: Mapping[str, Any], model_type: str, folder: Path) -> None:
     """Reject values of a wrong type, what our models lack, and sizes that are missing or do not fit together.
 
     Raises:
         UserError: the message names the setting.
     """
-    for name, (kinds, valid) in TYPES.items():
-        if (value := config.get(name)) is not None and not isinstance(value, kinds):
+    for name, (types, valid) in SETTING_TYPES.items():
+        if (value := config.get(name)) is not None and not isinstance(value, types):
             raise UserError(f"{folder}/config.json: {name}={value!r}", valid, "copy it again")
-    refuse_odd(config, WANTED.get(kind, {}), NUMBERS.get(kind, ()), folder)
-    if kind not in ("xlm-roberta", "bert"):
+    check_settings(config, REQUIRED_SETTINGS.get(model_type, {}), REQUIRED_SIZES.get(model_type, ()), folder)
+    if model_type not in ("xlm-roberta", "bert"):
         return
-    width, heads = config[SIZES["dim"]], config[SIZES["heads"]]
+    width, heads = config[HF_SIZE_NAMES["dim"]], config[HF_SIZE_NAMES["heads"]]
     if heads < 1 or width % heads:
         raise UserError(
             f"{folder}: its configuration has width {width} and {heads} heads",
@@ -94,24 +98,24 @@ def check(config: Mapping[str, Any], kind: str, folder: Path) -> None:
         )
 
 
-def refuse_odd(
-    config: Mapping[str, Any], wanted: Mapping[str, Any], sizes: Iterable[str], where: Path
+def check_settings(
+    config: Mapping[str, Any], required: Mapping[str, Any], sizes: Iterable[str], folder: Path
 ) -> None:
-    """Reject settings that differ from ``wanted``, if they are given, and missing ``sizes``.
+    """Reject settings that differ from ``required``, if they are given, and missing ``sizes``.
 
     Raises:
         UserError: the message names the first setting that our models lack, or the missing sizes.
     """
-    for name, value in wanted.items():
+    for name, value in required.items():
         if config.get(name, value) != value:
             raise UserError(
-                f"{where}/config.json: {name}={config[name]!r}", repr(value), "choose a model of that shape"
+                f"{folder}/config.json: {name}={config[name]!r}", repr(value), "choose a model of that shape"
             )
     if missing := [name for name in sizes if not isinstance(config.get(name), int)]:
-        raise UserError(f"{where}/config.json does not say {', '.join(missing)}", fix="copy it again")
+        raise UserError(f"{folder}/config.json does not say {', '.join(missing)}", fix="copy it again")
 
 
-def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
+def read_tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shape of each tensor of a safetensors file; only its header is read.
 
     Raises:
@@ -125,32 +129,36 @@ def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
         raise UserError(f"{path} is damaged: {error}", fix="copy it again") from None
 
 
-def check_weights(config: Mapping[str, Any], shapes: Shapes, folder: Path) -> None:
+def check_weights(config: Mapping[str, Any], shapes: TensorShapes, folder: Path) -> None:
     """Compare the widths and the layers that a ``config.json`` gives with the shapes of all tensors.
 
     Raises:
         UserError: no tensor has such a width, or there are more or fewer layers.
     """
     sizes = {size for shape in shapes.values() for size in shape}
-    for name in WIDTHS:
+    for name in WIDTH_SETTINGS:
         if isinstance(config.get(name), int) and config[name] not in sizes:
             raise UserError(
                 f"{folder}/config.json: {name}={config[name]}, and no tensor of its weights has that size",
                 "weights and configuration of one model",
                 "copy both again",
             )
-    highest = {"encoder": 0, "decoder": 0}
+    num_layers = {"encoder": 0, "decoder": 0}
     for name in shapes:
-        if layer := _LAYER.search(name):
+        if layer := _LAYER_NUMBER.search(name):
             side = "decoder" if "decoder." in name[: layer.start() + 1] else "encoder"
-            highest[side] = max(highest[side], int(layer[1]) + 1)
-    for side, names in LAYERS.items():
-        wanted = next((config[name] for name in names if isinstance(config.get(name), int)), 0)
-        if wanted and (there := highest[side]) and there != wanted:
-            seen = f"no {side}.layers.{there}" if there < wanted else f"{there} layers in its {side}"
+            num_layers[side] = max(num_layers[side], int(layer[1]) + 1)
+    for side, names in LAYER_SETTINGS.items():
+        expected_layers = next((config[name] for name in names if isinstance(config.get(name), int)), 0)
+        if expected_layers and (found_layers := num_layers[side]) and found_layers != expected_layers:
+            finding = (
+                f"no {side}.layers.{found_layers}"
+                if found_layers < expected_layers
+                else f"{found_layers} layers in its {side}"
+            )
             raise UserError(
-                f"{folder} has {seen}",
-                f"{wanted} layers, as its configuration says",
+                f"{folder} has {finding}",
+                f"{expected_layers} layers, as its configuration says",
                 "copy weights and configuration of one model",
             )
 

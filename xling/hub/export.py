@@ -39,16 +39,16 @@ from xling.models.files.model_folder import TASK_FILE
 from xling.models.generate.decode import BOS, EOS, allowed_tokens
 from xling.models.network.encoder import PAD, EncoderConfig
 from xling.models.network.seq2seq import Seq2SeqConfig
-from xling.static.encoder_files import is_static
+from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-WEIGHTS = "model.safetensors"
-FOR_VECTORS = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")
-_NAMES = {
+WEIGHTS_FILE = "model.safetensors"
+SENTENCE_VECTOR_CLASSES = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")
+_HEAD_NAMES = {
     "XLMRobertaForSequenceClassification": {"dense": "classifier.dense", "classifier": "classifier.out_proj"},
     "XLMRobertaForTokenClassification": {"classifier": "classifier"},
     "XLMRobertaForQuestionAnswering": {"classifier": "qa_outputs"},
@@ -57,19 +57,19 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Model:
+class ExportedModel:
     """A published model to be exported.
 
     Attributes:
         shape: shape of the encoder, or of both sides.
         state: our weights by our names.
-        facts: entries of config.json about the task.
+        task_settings: entries of config.json about the task.
         symbols: symbols of a model with a decoder.
     """
 
     shape: EncoderConfig
     state: dict[str, Shaped[Tensor, " ..."]]
-    facts: dict[str, Any] = field(default_factory=dict)
+    task_settings: dict[str, Any] = field(default_factory=dict)
     symbols: Symbols | None = None
 
 
@@ -85,15 +85,17 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
         UserError: the model has a part that these classes lack, or there is no model.
     """
     inputs = [cfg.checkpoint, *cfg.scores]
-    if done := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
-        return done
-    convert = partial(static_export.write, cfg) if is_static(cfg.checkpoint) else converter(cfg)
+    if published := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
+        return published
+    convert = (
+        partial(static_export.write_export, cfg) if is_static_encoder(cfg.checkpoint) else make_converter(cfg)
+    )
     with manifest.publish(cfg.out, "export hf", cfg, inputs) as publication:
         publication.counts |= convert(publication.path)
     return manifest.read(cfg.out)
 
 
-def converter(
+def make_converter(
     cfg: ExportConfig, usage: Callable[[str], str] | None = None
 ) -> Callable[[Path], dict[str, Any]]:
     """Read a model, and return what writes it for `transformers` into a directory and counts what it wrote.
@@ -105,50 +107,56 @@ def converter(
     Raises:
         UserError: as `run_hf`.
     """
-    if (cfg.checkpoint / vocab.FOREIGN).is_file() and (own := native_export.read(cfg.checkpoint)):
-        return _converter_of(own, cfg, usage)
-    model = _read(cfg.checkpoint)
-    segments = model.shape.segment_embeddings
-    fast = tokenizer.of_model(cfg.checkpoint, model.symbols, segments)
-    both = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    one_side = _as_modernbert if express.is_modern(model.shape) else _as_xlmr
-    settings, weights = _as_seq2seq(model) if both else one_side(model)
-    _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
+    if (cfg.checkpoint / vocab.TRANSFORMERS_TOKENIZER).is_file() and (
+        native_model := native_export.read_native_model(cfg.checkpoint)
+    ):
+        return _native_converter(native_model, cfg, usage)
+    model = _read_model(cfg.checkpoint)
+    has_segments = model.shape.segment_embeddings
+    fast_tokenizer = tokenizer.build_for_model(cfg.checkpoint, model.symbols, has_segments)
+    is_seq2seq = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
+    convert_encoder = _to_modernbert if express.is_modernbert(model.shape) else _to_xlmr
+    settings, weights = _to_seq2seq(model) if is_seq2seq else convert_encoder(model)
+    _check_vocabulary(cfg.checkpoint, fast_tokenizer, settings["vocab_size"])
     example = usage(settings["architectures"][0]) if usage else ""
 
     def write(out: Path) -> dict[str, Any]:
-        save_file(weights, out / WEIGHTS, metadata={"format": "pt"})
+        save_file(weights, out / WEIGHTS_FILE, metadata={"format": "pt"})
         configs.write_json(out / "config.json", settings)
-        more = model.symbols.names() if model.symbols else ()
-        tokenizer.save(fast, out, model.shape.max_positions, more, segments)
+        extra_specials = model.symbols.names() if model.symbols else ()
+        tokenizer.save_tokenizer(fast_tokenizer, out, model.shape.max_positions, extra_specials, has_segments)
         if model.symbols is not None:
             assert isinstance(model.shape, Seq2SeqConfig)
             configs.write_json(out / "generation_config.json", _generation_config(model.shape, model.symbols))
-        if settings["architectures"][0] in FOR_VECTORS:
-            names = [str(fast.id_to_token(number)) for number in range(settings["vocab_size"])]
-            sentence.write(out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling)
+        if settings["architectures"][0] in SENTENCE_VECTOR_CLASSES:
+            names = [str(fast_tokenizer.id_to_token(number)) for number in range(settings["vocab_size"])]
+            sentence.write_sentence_modules(
+                out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling
+            )
         _copy_spm(cfg.checkpoint, out)
-        text = card.write(cfg.checkpoint, settings, cfg.scores, model.symbols, example)
+        text = card.write_card(cfg.checkpoint, settings, cfg.scores, model.symbols, example)
         (out / "README.md").write_text(text, encoding="utf-8")
-        return {"class": settings["architectures"][0], "parameters": _count(weights)}
+        return {"class": settings["architectures"][0], "parameters": _count_parameters(weights)}
 
     return write
 
 
-def _converter_of(
-    model: native_export.Original, cfg: ExportConfig, usage: Callable[[str], str] | None
+def _native_converter(
+    model: native_export.NativeModel, cfg: ExportConfig, usage: Callable[[str], str] | None
 ) -> Callable[[Path], dict[str, Any]]:
-    """Return what writes a model that transformers computes, in its own type; see `converter`."""
+    """Return what writes a model that transformers computes, in its own type; see `make_converter`."""
     name = model.settings["architectures"][0]
     example = usage(name) if usage else ""
 
     def write(out: Path) -> dict[str, Any]:
-        save_file(layouts.plain(model.weights), out / WEIGHTS, metadata={"format": "pt"})
+        save_file(layouts.copy_float32(model.weights), out / WEIGHTS_FILE, metadata={"format": "pt"})
         configs.write_json(out / "config.json", model.settings)
         native_export.save_tokenizer(model, cfg.checkpoint, out)
-        text = card.write(cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage=example)
+        text = card.write_card(
+            cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage_example=example
+        )
         (out / "README.md").write_text(text, encoding="utf-8")
-        return {"class": name, "parameters": _count(model.weights)}
+        return {"class": name, "parameters": _count_parameters(model.weights)}
 
     return write
 
@@ -159,10 +167,10 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
     Raises:
         UserError: the model has a part that RoBERTa or mBART lacks, or there is no pre-trained model.
     """
-    if done := manifest.up_to_date(cfg.out, "export fairseq", cfg, [cfg.checkpoint]):
-        return done
-    checks.export_fairseq(cfg)
-    model = _read(cfg.checkpoint)
+    if published := manifest.up_to_date(cfg.out, "export fairseq", cfg, [cfg.checkpoint]):
+        return published
+    checks.check_export_fairseq(cfg)
+    model = _read_model(cfg.checkpoint)
     if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
         name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
     else:
@@ -171,117 +179,119 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
         torch.save(state, publication.path / "model.pt")
         shutil.copy(cfg.checkpoint / vocab.DICTIONARY, publication.path / vocab.DICTIONARY)
         _copy_spm(cfg.checkpoint, publication.path)
-        publication.counts |= {"class": name, "parameters": _count(state["model"])}
+        publication.counts |= {"class": name, "parameters": _count_parameters(state["model"])}
     return manifest.read(cfg.out)
 
 
-def _read(directory: Path) -> Model:
+def _read_model(directory: Path) -> ExportedModel:
     """Read a published model for export.
 
     Raises:
         UserError: there is no model, or the classes of other programs cannot express it.
     """
-    if (directory / vocab.FOREIGN).is_file():
+    if (directory / vocab.TRANSFORMERS_TOKENIZER).is_file():
         raise UserError(
-            f"{directory} has the tokenizer of another model, in {vocab.FOREIGN}",
+            f"{directory} has the tokenizer of another model, in {vocab.TRANSFORMERS_TOKENIZER}",
             "a vocabulary of `xling vocab`, or an imported SentencePiece or WordPiece one",
             "use the model that it was imported from, or train with another vocabulary",
         )
-    head, odd = "XLMRobertaForMaskedLM", list[str]()
+    hf_class, unsupported = "XLMRobertaForMaskedLM", list[str]()
     if (directory / TASK_FILE).is_file():
-        model, odd = _read_tuned(directory)
-        head = model.facts["architectures"][0]
+        model, unsupported = _read_tuned(directory)
+        hf_class = model.task_settings["architectures"][0]
     elif model_weights.has_decoder(directory):
-        both, symbols = model_weights.load_seq2seq(directory)
-        model = Model(both.cfg, both.state_dict(), symbols=symbols)
+        seq2seq_model, symbols = model_weights.load_seq2seq(directory)
+        model = ExportedModel(seq2seq_model.cfg, seq2seq_model.state_dict(), symbols=symbols)
     else:
-        loaded, _ = model_weights.load_model(directory)
-        model = Model(loaded.cfg, loaded.state_dict(), {"architectures": [head]})
-    family, lost = express.unfit(model.shape, model.symbols is not None, head, odd)
+        encoder_model, _ = model_weights.load_model(directory)
+        model = ExportedModel(encoder_model.cfg, encoder_model.state_dict(), {"architectures": [hf_class]})
+    family, missing_parts = express.closest_family(
+        model.shape, model.symbols is not None, hf_class, unsupported
+    )
     if isinstance(model.shape, Seq2SeqConfig) and bart.has_bias(model.shape, model.state):
-        lost.append("a bias at its output (model.unbiased_head=false)")
-    express.refuse(directory, family, lost)
+        missing_parts.append("a bias at its output (model.unbiased_head=false)")
+    express.refuse_unsupported(directory, family, missing_parts)
     return model
 
 
-def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
+def _read_tuned(directory: Path) -> tuple[ExportedModel, list[str]]:
     """Read a model of `xling finetune`, and the parts of its head that XLM-R's classes lack."""
-    model = tune.load(directory).model
-    odd = express.of_task(model.task.name, model.features)
-    facts: dict[str, Any] = {"architectures": [express.HEADS.get(model.task.name, "")]}
-    if express.is_modern(model.encoder.cfg):
-        facts[modernbert.TASK] = model.task.name
+    model = tune.load_tuned(directory).model
+    unsupported = express.unsupported_head_parts(model.task.name, model.features)
+    task_settings: dict[str, Any] = {"architectures": [express.HEAD_CLASSES.get(model.task.name, "")]}
+    if express.is_modernbert(model.encoder.cfg):
+        task_settings[modernbert.TASK_KEY] = model.task.name
     if model.labels:
         names = dict(enumerate(model.labels))
-        facts |= {
+        task_settings |= {
             "id2label": {str(k): v for k, v in names.items()},
             "label2id": {v: k for k, v in names.items()},
         }
-    return Model(model.encoder.cfg, model.state_dict(), facts), odd
+    return ExportedModel(model.encoder.cfg, model.state_dict(), task_settings), unsupported
 
 
-def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _to_xlmr(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return config.json and weights for XLM-R's class."""
-    weights = layouts.outwards(model.state, layouts.XLMR)
-    settings = _config(model.shape, len(weights[f"{layouts.XLMR.tokens}.weight"])) | model.facts
-    for here, there in _NAMES.get(settings["architectures"][0], {}).items():
+    weights = layouts.to_layout(model.state, layouts.XLMR)
+    settings = _xlmr_config(model.shape, len(weights[f"{layouts.XLMR.tokens}.weight"])) | model.task_settings
+    for our_name, hf_name in _HEAD_NAMES.get(settings["architectures"][0], {}).items():
         for kind in ("weight", "bias"):
-            weights[f"{there}.{kind}"] = model.state[f"{here}.{kind}"].detach().float().clone()
+            weights[f"{hf_name}.{kind}"] = model.state[f"{our_name}.{kind}"].detach().float().clone()
     return settings, weights
 
 
-def _as_modernbert(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _to_modernbert(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return config.json and weights for ModernBERT's class."""
-    weights = modernbert.outwards(model.state, model.shape)
-    name = express.MODERNBERT_CLASSES[model.facts["architectures"][0]]
-    settings = modernbert.hf_config(model.shape, len(weights[modernbert.TOKENS]), PAD, BOS, EOS)
-    return settings | model.facts | {"architectures": [name]}, weights
+    weights = modernbert.to_hf(model.state, model.shape)
+    name = express.MODERNBERT_CLASSES[model.task_settings["architectures"][0]]
+    settings = modernbert.to_hf_config(model.shape, len(weights[modernbert.TOKEN_EMBEDDINGS]), PAD, BOS, EOS)
+    return settings | model.task_settings | {"architectures": [name]}, weights
 
 
-def _as_seq2seq(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _to_seq2seq(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return config.json and weights for the class of BART's or T5's family that fits."""
     assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
     if express.is_t5(model.shape):
-        return t5.hf_config(model.shape, model.symbols), t5.hf_weights(model.shape, model.state)
-    return bart.hf_config(model.shape, model.symbols), bart.hf_weights(model.shape, model.state)
+        return t5.to_hf_config(model.shape, model.symbols), t5.to_hf_weights(model.shape, model.state)
+    return bart.to_hf_config(model.shape, model.symbols), bart.to_hf_weights(model.shape, model.state)
 
 
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build ``generation_config.json``: the search of `xling translate`, with the id of each language's token."""
-    start, *forced = symbols.prompt(symbols.default)
+    start, *forced_tokens = symbols.prompt(symbols.default)
     # transformers bars tokens after it forces one: a language that may be forced cannot be barred.
-    langs = [symbols.lang(i) for i in range(len(symbols.langs))] if forced else []
-    barred = [n for n in (~allowed_tokens(symbols)).nonzero().flatten().tolist() if n not in langs]
+    langs = [symbols.lang(i) for i in range(len(symbols.langs))] if forced_tokens else []
+    suppressed = [n for n in (~allowed_tokens(symbols)).nonzero().flatten().tolist() if n not in langs]
     return {
         "bos_token_id": BOS,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
         "decoder_start_token_id": start,
-        **({"forced_bos_token_id": forced[0]} if forced else {}),
+        **({"forced_bos_token_id": forced_tokens[0]} if forced_tokens else {}),
         "forced_eos_token_id": EOS,
-        "suppress_tokens": barred,
+        "suppress_tokens": suppressed,
         "num_beams": 5,
         "early_stopping": True,
         "length_penalty": 1.0,
-        "min_new_tokens": 1 + len(forced),
+        "min_new_tokens": 1 + len(forced_tokens),
         "max_new_tokens": shape.max_positions - 1,
         "lang_to_id": {f"[{lang}]": symbols.lang(i) for i, lang in enumerate(symbols.langs)},
     }
 
 
-def _check_vocabulary(directory: Path, fast: Tokenizer, rows: int) -> None:
-    if fast.get_vocab_size() != rows:
+def _check_vocabulary(directory: Path, fast_tokenizer: Tokenizer, num_rows: int) -> None:
+    if fast_tokenizer.get_vocab_size() != num_rows:
         raise UserError(
-            f"{directory} has {rows} embeddings and a vocabulary of {fast.get_vocab_size()}",
+            f"{directory} has {num_rows} embeddings and a vocabulary of {fast_tokenizer.get_vocab_size()}",
             "a model with one row for each piece",
         )
 
 
-def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
+def _xlmr_config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
     return {
         "model_type": "xlm-roberta",
         "vocab_size": vocab_size,
-        **{theirs: getattr(shape, ours) for ours, theirs in configs.SIZES.items()},
+        **{theirs: getattr(shape, ours) for ours, theirs in configs.HF_SIZE_NAMES.items()},
         "hidden_act": "gelu",
         "hidden_dropout_prob": shape.dropout or 0.1,
         "attention_probs_dropout_prob": shape.attention_dropout,
@@ -298,9 +308,9 @@ def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
     }
 
 
-def _roberta_state(model: Model) -> dict[str, Any]:
+def _roberta_state(model: ExportedModel) -> dict[str, Any]:
     """Build a checkpoint of fairseq's RoBERTa, with settings in the ``Namespace`` that released models have."""
-    shape, weights = model.shape, layouts.outwards(model.state, layouts.FAIRSEQ)
+    shape, weights = model.shape, layouts.to_layout(model.state, layouts.FAIRSEQ)
     weights["encoder.lm_head.weight"] = weights[f"{layouts.FAIRSEQ.tokens}.weight"]
     args = Namespace(
         arch="roberta",
@@ -340,8 +350,8 @@ def _mbart_state(
             "a model trained with model.unbiased_head=true",
             "use xling export hf",
         )
-    args = mbart.fairseq_args(shape, symbols.langs)
-    return _fairseq_state(args, mbart.fairseq_weights(state, symbols), "CrossEntropyCriterion")
+    args = mbart.to_fairseq_args(shape, symbols.langs)
+    return _fairseq_state(args, mbart.to_fairseq_weights(state, symbols), "CrossEntropyCriterion")
 
 
 def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) -> dict[str, Any]:
@@ -361,9 +371,9 @@ def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) 
 
 
 def _copy_spm(directory: Path, out: Path) -> None:
-    if (directory / vocab.SPM).is_file():
-        shutil.copy(directory / vocab.SPM, out / "sentencepiece.bpe.model")
+    if (directory / vocab.SPM_MODEL).is_file():
+        shutil.copy(directory / vocab.SPM_MODEL, out / "sentencepiece.bpe.model")
 
 
-def _count(weights: dict[str, Tensor]) -> int:
+def _count_parameters(weights: dict[str, Tensor]) -> int:
     return sum({t.data_ptr(): t.numel() for t in weights.values()}.values())

@@ -24,7 +24,7 @@ SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spi
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class ImportedVocabulary:
     """The tokenizer of a third-party model.
 
     Attributes:
@@ -39,7 +39,7 @@ class Vocabulary:
 
 
 @contextlib.contextmanager
-def readable(folder: Path) -> Iterator[None]:
+def explain_file_errors(folder: Path) -> Iterator[None]:
     """Turn an error of Python, from a value of the wrong type in a model's JSON files, into one that names the folder.
 
     Raises:
@@ -55,19 +55,19 @@ def readable(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor, " ..."]]:
+def read_hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor, " ..."]]:
     """Read all tensors of a model of transformers, from safetensors, or from a pickle if that is allowed.
 
     Raises:
         UserError: a file is missing, damaged, or a pickle that was not allowed or has code in it.
     """
-    paths = source.weight_files(folder, allow_pickle)
-    if paths[0].name == source.PICKLE:
-        return unpickle(paths[0])
+    paths = source.find_weight_files(folder, allow_pickle)
+    if paths[0].name == source.PICKLE_FILE:
+        return read_pickle(paths[0])
     return {name: tensor for path in paths for name, tensor in load_file(path).items()}
 
 
-def unpickle(path: Path) -> dict[str, Any]:
+def read_pickle(path: Path) -> dict[str, Any]:
     """Read tensors and plain values of a pickle; code in it is never executed.
 
     Raises:
@@ -89,24 +89,24 @@ def unpickle(path: Path) -> dict[str, Any]:
     return content
 
 
-def sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of `xling.hub.configs.SIZES` in a ``config.json``, by our names."""
-    return {ours: config[theirs] for ours, theirs in configs.SIZES.items()}
+def read_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `xling.hub.configs.HF_SIZE_NAMES` in a ``config.json``, by our names."""
+    return {ours: config[theirs] for ours, theirs in configs.HF_SIZE_NAMES.items()}
 
 
-def sentencepiece(folder: Path) -> Vocabulary:
+def read_sentencepiece(folder: Path) -> ImportedVocabulary:
     """Read the SentencePiece model of a directory, rebuilt from ``tokenizer.json`` if there is nothing else.
 
     Raises:
         UserError: there is none, or it is damaged.
     """
-    told = folder / "tokenizer.json"
-    if told.is_file() and not any((folder / name).is_file() for name in SPM_NAMES):
-        return vocabulary_of(rebuild.sentencepiece(read_json(told), told))
-    return vocabulary_of(tokenizer.read_model(spm_path(folder)))
+    tokenizer_path = folder / "tokenizer.json"
+    if tokenizer_path.is_file() and not any((folder / name).is_file() for name in SPM_NAMES):
+        return vocabulary_from_spm(rebuild.rebuild_sentencepiece(read_json(tokenizer_path), tokenizer_path))
+    return vocabulary_from_spm(tokenizer.read_spm_model(find_spm_path(folder)))
 
 
-def spm_path(folder: Path) -> Path:
+def find_spm_path(folder: Path) -> Path:
     """Return the path of a directory's SentencePiece model.
 
     Raises:
@@ -120,7 +120,7 @@ def spm_path(folder: Path) -> Path:
     return present[0]
 
 
-def vocabulary_of(model: Any) -> Vocabulary:
+def vocabulary_from_spm(model: Any) -> ImportedVocabulary:
     """Return the vocabulary of a SentencePiece model whose specials are ``<unk> <s> </s>``."""
     pieces = [p.piece for p in model.pieces[tokenizer.NUM_SPM_SPECIALS :]]
 
@@ -128,7 +128,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
         (out / "spm.model").write_bytes(model.SerializeToString())
         write_dictionary(out, pieces)
 
-    return Vocabulary(pieces, write, model)
+    return ImportedVocabulary(pieces, write, model)
 
 
 def write_dictionary(out: Path, pieces: list[str]) -> None:
@@ -136,20 +136,20 @@ def write_dictionary(out: Path, pieces: list[str]) -> None:
     (out / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces), encoding="utf-8")
 
 
-def tokens_of(folder: Path) -> list[str]:
+def read_tokens(folder: Path) -> list[str]:
     """List the tokens of ``tokenizer.json`` by id, including added ones; empty if there is no such file."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         return []
     settings = read_json(path)
     vocabulary = settings.get("model", {}).get("vocab", [])
-    listed = (
+    pieces = (
         [t[0] for t in vocabulary] if isinstance(vocabulary, list) else sorted(vocabulary, key=vocabulary.get)
     )
     by_id = (
-        dict(enumerate(listed))
+        dict(enumerate(pieces))
         if isinstance(vocabulary, list)
-        else {vocabulary[name]: name for name in listed}
+        else {vocabulary[name]: name for name in pieces}
     )
     by_id |= {added["id"]: added["content"] for added in settings.get("added_tokens", [])}
     return [by_id.get(i, "") for i in range(max(by_id, default=-1) + 1)]
@@ -161,76 +161,84 @@ def check_tokenizer(folder: Path, pieces: list[str]) -> None:
     Raises:
         UserError: they differ.
     """
-    if tokens := tokens_of(folder):
-        first = len(tokenizer.SPECIALS)
-        compare(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
+    if tokens := read_tokens(folder):
+        first = len(tokenizer.SPECIAL_TOKENS)
+        check_same_pieces(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
 
 
-def check_rows(rows: int, ids: int, what: Path) -> None:
+def check_rows(num_rows: int, num_ids: int, model_name: Path) -> None:
     """Reject weights and a tokenizer of different sizes.
 
     Raises:
         UserError: the sizes differ.
     """
-    if rows != ids:
+    if num_rows != num_ids:
         raise UserError(
-            f"{what} has {rows} embeddings, and its tokenizer {ids} ids",
+            f"{model_name} has {num_rows} embeddings, and its tokenizer {num_ids} ids",
             "weights and tokenizer of one model",
             "give the SentencePiece model that the weights were trained with",
         )
 
 
-def leave_out_unread(weights: dict[str, Shaped[Tensor, " ..."]], ids: int, folder: Path) -> None:
+def drop_unused_rows(weights: dict[str, Shaped[Tensor, " ..."]], num_ids: int, folder: Path) -> None:
     """Remove, in place, the rows after ``<mask>`` of a model that has more rows than its tokenizer uses.
 
     Such rows pad a matrix to a round size or belong to tokens that were added later. They are removed only if
-    ``tokenizer.json`` says that ``<mask>`` is the last of ``ids``; otherwise `check_rows` rejects the model.
+    ``tokenizer.json`` says that ``<mask>`` is the last of ``num_ids``; otherwise `check_rows` rejects the model.
     """
-    rows, named = len(weights["encoder.tokens.weight"]), tokens_of(folder)
-    if rows <= ids or named[ids - 1 : ids] != [tokenizer.MASK]:
+    num_rows, tokens = len(weights["encoder.tokens.weight"]), read_tokens(folder)
+    if num_rows <= num_ids or tokens[num_ids - 1 : num_ids] != [tokenizer.MASK_TOKEN]:
         return
-    lost = [name for name in named[ids:] if name]
-    told = f", of them {', '.join(map(repr, lost[:5]))}" if lost else ""
-    tell(f"xling: {folder}: {rows - ids} rows behind <mask> are left out{told}")
+    dropped = [name for name in tokens[num_ids:] if name]
+    examples = f", of them {', '.join(map(repr, dropped[:5]))}" if dropped else ""
+    tell(f"xling: {folder}: {num_rows - num_ids} rows behind <mask> are left out{examples}")
     for name in ("encoder.tokens.weight", "lm_head.bias"):
-        weights[name] = weights[name][:ids].clone()
+        weights[name] = weights[name][:num_ids].clone()
 
 
-def one_table(tables: Sequence[Float[Tensor, "vocab dim"]], what: Path) -> Float32[Tensor, "vocab dim"]:
+def shared_embeddings(
+    tables: Sequence[Float[Tensor, "vocab dim"]], model_name: Path
+) -> Float32[Tensor, "vocab dim"]:
     """Return the embeddings (V, D), float32, of a model that stores them in several places.
 
     Raises:
         UserError: there are none, or they differ.
     """
     if not tables:
-        raise UserError(f"{what} has no embeddings", "the weights of a ...ForConditionalGeneration")
+        raise UserError(f"{model_name} has no embeddings", "the weights of a ...ForConditionalGeneration")
     if any(not torch.equal(tables[0], other) for other in tables[1:]):
         raise UserError(
-            f"{what} has different embeddings for source, target or output",
+            f"{model_name} has different embeddings for source, target or output",
             "one matrix for all of them",
             "xling has no such models: choose another",
         )
     return tables[0].float()
 
 
-def compare(listed: list[str], pieces: list[str], what: Path) -> None:
+def check_same_pieces(listed_pieces: list[str], pieces: list[str], path: Path) -> None:
     """Reject a list of pieces that differs from the SentencePiece model's.
 
     Raises:
         UserError: the message names the first piece that differs.
     """
-    if listed == pieces:
+    if listed_pieces == pieces:
         return
-    place = next((i for i, (a, b) in enumerate(zip(listed, pieces, strict=False)) if a != b), -1)
-    seen = f"piece {place} is {listed[place]!r}" if place >= 0 else f"it has {len(listed)} pieces"
+    first_difference = next(
+        (i for i, (a, b) in enumerate(zip(listed_pieces, pieces, strict=False)) if a != b), -1
+    )
+    finding = (
+        f"piece {first_difference} is {listed_pieces[first_difference]!r}"
+        if first_difference >= 0
+        else f"it has {len(listed_pieces)} pieces"
+    )
     raise UserError(
-        f"{what} and {what.parent}'s SentencePiece model differ: {seen}",
-        repr(pieces[place]) if place >= 0 else f"{len(pieces)}",
+        f"{path} and {path.parent}'s SentencePiece model differ: {finding}",
+        repr(pieces[first_difference]) if first_difference >= 0 else f"{len(pieces)}",
         "give the files of one model",
     )
 
 
-def dictionary(path: Path) -> list[str]:
+def read_fairseq_dictionary(path: Path) -> list[str]:
     """Read the entries of a fairseq dictionary.
 
     Raises:

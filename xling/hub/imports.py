@@ -29,7 +29,7 @@ from xling.hub import (
     transformers_wrapper,
 )
 from xling.hub.settings import ImportConfig
-from xling.hub.source import Source, checked
+from xling.hub.source import ModelSource, find_and_check
 from xling.models.files import model_weights
 from xling.models.files.model_folder import ENCODER, SEQ2SEQ
 from xling.models.network.encoder import EncoderConfig, EncoderModel
@@ -40,47 +40,48 @@ from xling.transfer.heads import TaskModel
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-TASK_LENGTH = 512  # sub-tokens that an imported classifier reads at once
+MAX_TASK_TOKENS = 512  # sub-tokens that an imported classifier reads at once
 
 
 @dataclass(frozen=True)
-class Foreign:
-    """A third-party model in our format, as `_publish` writes it.
+class ImportedModel:
+    """A third-party model in our format, as `_publish_model` writes it.
 
     ``task`` is that of a classifier, with its labels.
     """
 
     shape: EncoderConfig
     weights: dict[str, Shaped[Tensor, " ..."]]
-    vocabulary: files.Vocabulary
+    vocabulary: files.ImportedVocabulary
     langs: list[str]
     task: tuple[str, list[str]] | None = None
     head: dict[str, Shaped[Tensor, " ..."]] = field(default_factory=dict)
 
 
-def run_hf(cfg: ImportConfig, source: Source | None = None) -> manifest.Manifest:
+def run_hf(cfg: ImportConfig, source: ModelSource | None = None) -> manifest.Manifest:
     """Import a Hugging Face model: XLM-R and others of that shape, BERT, ModernBERT, or one of BART's or T5's family.
 
     Args:
         cfg: settings.
-        source: the model, if `xling.hub.source.checked` has found it.
+        source: the model, if `xling.hub.source.find_and_check` has found it.
 
     Raises:
-        UserError: as `xling.hub.source.checked`; the tokenizer does not match the weights; or a pickle has code in it.
+        UserError: as `xling.hub.source.find_and_check`; the tokenizer does not match the weights; or a pickle
+            has code in it.
     """
-    source = source or checked(cfg)
-    if source.kind in transformers_wrapper.TYPES:
-        with files.readable(source.folder):
-            state = files.hf_weights(source.folder, cfg.allow_pickle)
-        return publish_foreign(cfg, "import hf", source.config, state, source.folder)
+    source = source or find_and_check(cfg)
+    if source.model_type in transformers_wrapper.WRAPPED_TYPES:
+        with files.explain_file_errors(source.folder):
+            state = files.read_hf_weights(source.folder, cfg.allow_pickle)
+        return publish_transformers_encoder(cfg, "import hf", source.config, state, source.folder)
     langs = [languages.get(lang).code for lang in cfg.langs]
-    state = files.hf_weights(source.folder, cfg.allow_pickle)
-    with files.readable(source.folder):
-        model = READERS[source.kind](source.config, state, source.folder, langs)
-    return _publish(cfg, "import hf", source.folder, model)
+    state = files.read_hf_weights(source.folder, cfg.allow_pickle)
+    with files.explain_file_errors(source.folder):
+        model = READERS[source.model_type](source.config, state, source.folder, langs)
+    return _publish_model(cfg, "import hf", source.folder, model)
 
 
-def publish_foreign(
+def publish_transformers_encoder(
     cfg: ImportConfig,
     stage: str,
     config: dict[str, Any],
@@ -106,15 +107,15 @@ def publish_foreign(
             "leave extend_vocab out",
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
-    with files.readable(folder):
-        tokens = transformers_wrapper.tokens_of(folder)
-        model, kept = transformers_wrapper.weights_of(state, config, tokens, cfg.source)
+    with files.explain_file_errors(folder):
+        tokens = transformers_wrapper.load_tokenizer(folder)
+        model, export_data = transformers_wrapper.build_wrapper(state, config, tokens, cfg.source)
     inputs = [folder if stage == "import hf" else cfg.source]
-    if done := manifest.up_to_date(cfg.out, stage, cfg, inputs):
-        return done
+    if published := manifest.up_to_date(cfg.out, stage, cfg, inputs):
+        return published
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         transformers_wrapper.write_vocabulary(tokens, publication.path)
-        transformers_wrapper.save(model, kept, langs, config, publication.path)
+        transformers_wrapper.save_wrapper(model, export_data, langs, config, publication.path)
         publication.counts |= {"langs": langs, "vocabulary": len(tokens.order), "computed_by": "transformers"}
     return manifest.read(cfg.out)
 
@@ -127,8 +128,8 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     """
     path = cfg.source / "model.pt"
     compat.install()
-    content = files.unpickle(path)
-    args = _settings(content)
+    content = files.read_pickle(path)
+    args = _read_settings(content)
     if not isinstance(content.get("model"), Mapping) or "encoder_attention_heads" not in args:
         raise UserError(
             f"{path} is not a RoBERTa or mBART of fairseq",
@@ -136,16 +137,20 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
             "for other files use xling import hf",
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
-    vocabulary = files.sentencepiece(cfg.source)
-    files.compare(files.dictionary(cfg.source / "dict.txt"), vocabulary.pieces, cfg.source / "dict.txt")
+    vocabulary = files.read_sentencepiece(cfg.source)
+    files.check_same_pieces(
+        files.read_fairseq_dictionary(cfg.source / "dict.txt"), vocabulary.pieces, cfg.source / "dict.txt"
+    )
     if "decoder.embed_tokens.weight" in content["model"]:
-        shape, weights, known = mbart.read_fairseq(args, content["model"], vocabulary, path)
-        _same_languages(langs, known, path)
-        return _publish(cfg, "import fairseq", cfg.source, Foreign(shape, weights, vocabulary, known))
-    state = {_renamed(name): tensor for name, tensor in content["model"].items()}
-    weights = layouts.inwards(state, layouts.FAIRSEQ, str(path))
+        shape, weights, model_langs = mbart.read_fairseq(args, content["model"], vocabulary, path)
+        _check_languages(langs, model_langs, path)
+        return _publish_model(
+            cfg, "import fairseq", cfg.source, ImportedModel(shape, weights, vocabulary, model_langs)
+        )
+    state = {_current_name(name): tensor for name, tensor in content["model"].items()}
+    weights = layouts.from_layout(state, layouts.FAIRSEQ, str(path))
     encoder = EncoderConfig(
-        layers=layouts.num_layers(weights),
+        layers=layouts.count_layers(weights),
         dim=weights["encoder.norm.weight"].shape[0],
         heads=int(args["encoder_attention_heads"]),
         ffn_dim=weights["encoder.layers.0.up.weight"].shape[0],
@@ -157,131 +162,149 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
             "layer norms after the blocks and gelu, as XLM-R",
             "choose another checkpoint",
         )
-    return _publish(cfg, "import fairseq", cfg.source, Foreign(encoder, weights, vocabulary, langs))
+    return _publish_model(
+        cfg, "import fairseq", cfg.source, ImportedModel(encoder, weights, vocabulary, langs)
+    )
 
 
-def _settings(state: Mapping[str, Any]) -> dict[str, Any]:
+def _read_settings(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return model and task settings of a fairseq checkpoint, old (``args``) or new (``cfg``)."""
     cfg = state.get("cfg")
     parts = [cfg.get("task"), cfg.get("model")] if isinstance(cfg, Mapping) else [state.get("args")]
     args: dict[str, Any] = {}
-    for told in parts:
-        args |= dict(told) if isinstance(told, Mapping) else vars(told) if told is not None else {}
+    for part in parts:
+        args |= dict(part) if isinstance(part, Mapping) else vars(part) if part is not None else {}
     return args
 
 
-def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
-    configs.check(config, "xlm-roberta", folder)
+def _read_xlmr(
+    config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
+) -> ImportedModel:
+    configs.check_config(config, "xlm-roberta", folder)
     if not any(name.startswith("roberta.") for name in state):
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
-    tied = state.get("lm_head.decoder.weight")
-    if tied is not None and not torch.equal(tied, state.get(f"{layouts.XLMR.tokens}.weight", tied)):
+    output_matrix = state.get("lm_head.decoder.weight")
+    if output_matrix is not None and not torch.equal(
+        output_matrix, state.get(f"{layouts.XLMR.tokens}.weight", output_matrix)
+    ):
         raise UserError(
             f"the output layer of {folder} has a matrix of its own",
             "one that shares its matrix with the embeddings",
             "xling has no such models: choose another",
         )
-    vocabulary = files.sentencepiece(folder)
+    vocabulary = files.read_sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
-    weights = layouts.inwards(state, layouts.XLMR, str(folder))
-    files.leave_out_unread(weights, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, folder)
-    sizes = files.sizes(config)
+    weights = layouts.from_layout(state, layouts.XLMR, str(folder))
+    files.drop_unused_rows(weights, len(vocabulary.pieces) + len(tokenizer.SPECIAL_TOKENS) + 1, folder)
+    sizes = files.read_sizes(config)
     sizes["max_positions"] -= layouts.XLMR.first_position
     shape = EncoderConfig(
         **sizes,
         norm_eps=float(config.get("layer_norm_eps", 1e-12)),
-        segment_embeddings=layouts.SEGMENTS in weights,
+        segment_embeddings=layouts.SEGMENT_EMBEDDINGS in weights,
     )
-    return Foreign(shape, weights, vocabulary, langs)
+    return ImportedModel(shape, weights, vocabulary, langs)
 
 
-def _bert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
-    return Foreign(*bert.read(config, state, folder), langs)
+def _read_bert(
+    config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
+) -> ImportedModel:
+    return ImportedModel(*bert.read_bert(config, state, folder), langs)
 
 
-def _bart(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
+def _read_bart(
+    config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
+) -> ImportedModel:
     shape, weights, ids = bart.read_hf(config, state, folder, langs)
-    _same_languages(langs, ids.langs, folder)
-    return Foreign(shape, weights, ids.vocabulary, ids.langs)
+    _check_languages(langs, ids.langs, folder)
+    return ImportedModel(shape, weights, ids.vocabulary, ids.langs)
 
 
-def _t5(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
+def _read_t5(
+    config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
+) -> ImportedModel:
     shape, weights, ids = t5.read_hf(config, state, folder, langs)
-    _same_languages(langs, ids.langs, folder)
-    return Foreign(shape, weights, ids.vocabulary, ids.langs)
+    _check_languages(langs, ids.langs, folder)
+    return ImportedModel(shape, weights, ids.vocabulary, ids.langs)
 
 
-def _modernbert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
-    shape, task = modernbert.shape_of(config, folder), modernbert.task_of(config)
-    weights = modernbert.inwards(state, shape, str(folder))
+def _read_modernbert(
+    config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
+) -> ImportedModel:
+    shape, task = modernbert.read_shape(config, folder), modernbert.read_task(config)
+    weights = modernbert.from_hf(state, shape, str(folder))
     if modernbert.has_other_tokenizer(folder):  # Gemma's in mmBERT, a byte-level one in ModernBERT
-        tokens = transformers_wrapper.tokens_of(folder)
-        vocabulary = files.Vocabulary(tokens.names, partial(transformers_wrapper.write_vocabulary, tokens))
-        weights = modernbert.in_order(weights, tokens.order, str(folder))
+        tokens = transformers_wrapper.load_tokenizer(folder)
+        vocabulary = files.ImportedVocabulary(
+            tokens.names, partial(transformers_wrapper.write_vocabulary, tokens)
+        )
+        weights = modernbert.reorder_rows(weights, tokens.order, str(folder))
     else:
-        vocabulary = files.sentencepiece(folder)
+        vocabulary = files.read_sentencepiece(folder)
         files.check_tokenizer(folder, vocabulary.pieces)
-    return Foreign(
-        shape, weights, vocabulary, langs, task, modernbert.head_of(state, str(folder)) if task else {}
+    return ImportedModel(
+        shape, weights, vocabulary, langs, task, modernbert.head_from_hf(state, str(folder)) if task else {}
     )
 
 
 READERS = {
-    "xlm-roberta": _xlmr, "bert": _bert, modernbert.TYPE: _modernbert,
-    **dict.fromkeys(bart.FAMILIES, _bart), **dict.fromkeys(t5.TYPES, _t5),
+    "xlm-roberta": _read_xlmr, "bert": _read_bert, modernbert.MODEL_TYPE: _read_modernbert,
+    **dict.fromkeys(bart.BART_FAMILIES, _read_bart), **dict.fromkeys(t5.T5_TYPES, _read_t5),
 }  # fmt: skip
 
 
-def _same_languages(given: list[str], known: list[str], what: Path) -> None:
-    if given and given != known:
+def _check_languages(requested: list[str], model_langs: list[str], model_name: Path) -> None:
+    if requested and requested != model_langs:
         raise UserError(
-            f"langs={','.join(given)}, and {what} has tokens for {', '.join(known)}",
+            f"langs={','.join(requested)}, and {model_name} has tokens for {', '.join(model_langs)}",
             "the languages of the model",
             "leave langs out",
         )
 
 
-def _publish(cfg: ImportConfig, stage: str, folder: Path, foreign_model: Foreign) -> manifest.Manifest:
-    vocabulary, weights = foreign_model.vocabulary, foreign_model.weights
-    rows = len(weights["encoder.tokens.weight"])
-    if not isinstance(foreign_model.shape, Seq2SeqConfig):
-        files.check_rows(rows, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, cfg.source)
+def _publish_model(cfg: ImportConfig, stage: str, folder: Path, imported: ImportedModel) -> manifest.Manifest:
+    vocabulary, weights = imported.vocabulary, imported.weights
+    num_rows = len(weights["encoder.tokens.weight"])
+    if not isinstance(imported.shape, Seq2SeqConfig):
+        files.check_rows(num_rows, len(vocabulary.pieces) + len(tokenizer.SPECIAL_TOKENS) + 1, cfg.source)
     counts: dict[str, Any] = {}
     inputs = [folder, *([cfg.extend_vocab] if cfg.extend_vocab else [])]
     if cfg.extend_vocab:
-        vocabulary, sources, counts = extend.extended(vocabulary, cfg.extend_vocab, cfg.init, cfg.source)
-        weights = extend.grow(weights, len(foreign_model.vocabulary.pieces), sources)
-        rows += len(sources)
-    if done := manifest.up_to_date(cfg.out, stage, cfg, inputs):
-        return done
-    model = _filled(foreign_model.shape, weights, rows, cfg.source)
+        vocabulary, sources, counts = extend.extend_vocabulary(
+            vocabulary, cfg.extend_vocab, cfg.init, cfg.source
+        )
+        weights = extend.append_rows(weights, len(imported.vocabulary.pieces), sources)
+        num_rows += len(sources)
+    if published := manifest.up_to_date(cfg.out, stage, cfg, inputs):
+        return published
+    model = _build_model(imported.shape, weights, num_rows, cfg.source)
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         vocabulary.write(publication.path)
-        if foreign_model.task is None:
-            model_weights.save_model(
-                publication.path / "model.pt", model, foreign_model.langs, publication.path
-            )
+        if imported.task is None:
+            model_weights.save_model(publication.path / "model.pt", model, imported.langs, publication.path)
         else:
-            _save_task(foreign_model, model, publication.path)
+            _save_task(imported, model, publication.path)
         kind = SEQ2SEQ if isinstance(model, Seq2SeqModel) else ENCODER
-        shape = model_weights.shape_of(foreign_model.shape, kind)
-        publication.counts |= {"langs": foreign_model.langs, "vocabulary": rows, "shape": shape} | counts
+        shape = model_weights.shape_of(imported.shape, kind)
+        publication.counts |= {"langs": imported.langs, "vocabulary": num_rows, "shape": shape} | counts
     return manifest.read(cfg.out)
 
 
-def _save_task(foreign_model: Foreign, model: EncoderModel, out: Path) -> None:
+def _save_task(imported: ImportedModel, model: EncoderModel, out: Path) -> None:
     """Write a classifier as `xling finetune` does."""
-    assert foreign_model.task is not None
-    kind, labels = foreign_model.task
+    assert imported.task is not None
+    kind, labels = imported.task
     classifier = TaskModel(model.encoder, kind, labels, 0.0)
-    classifier.load_state_dict({name: foreign_model.head[name] for name in modernbert.HEAD}, strict=False)
-    length = min(foreign_model.shape.max_positions, TASK_LENGTH)
-    tune.save(
-        tune.Tuned(classifier, None, length, langs=tuple(foreign_model.langs)), out, out, foreign_model.langs
+    classifier.load_state_dict({name: imported.head[name] for name in modernbert.HEAD_NAMES}, strict=False)
+    length = min(imported.shape.max_positions, MAX_TASK_TOKENS)
+    tune.save_tuned(
+        tune.TunedModel(classifier, None, length, langs=tuple(imported.langs)), out, out, imported.langs
     )
 
 
-def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: Path) -> EncoderModel:
+def _build_model(
+    shape: EncoderConfig, weights: dict[str, Tensor], num_rows: int, model_name: Path
+) -> EncoderModel:
     """Build a model of ``shape`` with these weights.
 
     Raises:
@@ -289,50 +312,52 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
     """
     if shape.heads < 1 or shape.head_dim < 0 or (not shape.head_dim and shape.dim % shape.heads):
         raise UserError(
-            f"{what}: its configuration has width {shape.dim} and {shape.heads} heads",
+            f"{model_name}: its configuration has width {shape.dim} and {shape.heads} heads",
             "a width that is a multiple of the heads",
             "copy its config.json again",
         )
     for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
-        if layers and (present := layouts.num_layers(weights, side)) != layers:
-            seen = f"no {side}.layers.{present}" if present < layers else f"{present} layers in its {side}"
+        if layers and (present := layouts.count_layers(weights, side)) != layers:
+            finding = f"no {side}.layers.{present}" if present < layers else f"{present} layers in its {side}"
             raise UserError(
-                f"{what} has {seen}",
+                f"{model_name} has {finding}",
                 f"{layers} layers, as its configuration says",
                 "copy weights and configuration of one model",
             )
     try:
         with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
-            ours = _empty(shape, rows).state_dict()
+            expected = _new_model(shape, num_rows).state_dict()
     except RuntimeError as error:
         raise UserError(
-            f"{what}: no model can have the sizes of its configuration: {error}",
+            f"{model_name}: no model can have the sizes of its configuration: {error}",
             fix="copy its config.json again",
         ) from None
     for name, tensor in weights.items():
-        if name not in ours or ours[name].shape != tensor.shape:
-            wanted = tuple(ours[name].shape) if name in ours else "nothing"
+        if name not in expected or expected[name].shape != tensor.shape:
+            expected_shape = tuple(expected[name].shape) if name in expected else "nothing"
             raise UserError(
-                f"{what}: {name} is {tuple(tensor.shape)}",
-                f"{wanted}, by its configuration",
+                f"{model_name}: {name} is {tuple(tensor.shape)}",
+                f"{expected_shape}, by its configuration",
                 "copy weights and configuration of one model",
             )
-    model = _empty(shape, rows)
+    model = _new_model(shape, num_rows)
     missing, _ = model.load_state_dict(weights, strict=False)
-    if lost := sorted(set(missing) - model_weights.tied_of(shape)):
+    if missing_weights := sorted(set(missing) - model_weights.tied_of(shape)):
         raise UserError(
-            f"{what} has no weight {lost[0]}",
+            f"{model_name} has no weight {missing_weights[0]}",
             "as many layers as its configuration says",
             "copy the complete model",
         )
     return model
 
 
-def _empty(shape: EncoderConfig, rows: int) -> EncoderModel:
-    return Seq2SeqModel(shape, rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, rows)
+def _new_model(shape: EncoderConfig, num_rows: int) -> EncoderModel:
+    return (
+        Seq2SeqModel(shape, num_rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, num_rows)
+    )
 
 
-def _renamed(name: str) -> str:
+def _current_name(name: str) -> str:
     """Convert the weight names of the released XLM-R, from an older fairseq, to today's."""
     name = name.removeprefix("decoder.").removeprefix("encoder.")
     return "encoder." + name.replace(".emb_layer_norm.", ".layernorm_embedding.")

@@ -18,7 +18,7 @@ from xling.core.errors import UserError
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
 
-Take = Callable[[str], Tensor]
+TakeWeight = Callable[[str], Tensor]
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,22 @@ class Layout:
     first_position: int = 0
     kinds: tuple[str, ...] = ("weight", "bias")
 
-    def parts(self) -> dict[str, tuple[str, ...]]:
+    def layer_parts(self) -> dict[str, tuple[str, ...]]:
         """Map each part of an xling layer to the parts of the other library's layer that it is composed of."""
         up = (self.up,) if isinstance(self.up, str) else self.up
-        named = {
+        names_of_part = {
             "qkv": (self.query, self.key, self.value),
             "out": (self.out,),
             "attn_norm": (self.attn_norm,),
         }
-        named |= {"up": up, "down": (self.down,), "ffn_norm": (self.ffn_norm,)}
-        cross = dict(self.cross)
-        if cross:
-            named["cross_kv"] = cross.pop("cross_key"), cross.pop("cross_value")
-        return named | {name: (theirs,) for name, theirs in cross.items()}
+        names_of_part |= {"up": up, "down": (self.down,), "ffn_norm": (self.ffn_norm,)}
+        cross_names = dict(self.cross)
+        if cross_names:
+            names_of_part["cross_kv"] = cross_names.pop("cross_key"), cross_names.pop("cross_value")
+        return names_of_part | {name: (theirs,) for name, theirs in cross_names.items()}
 
 
-_HF_LAYER: dict[str, Any] = {
+_HF_LAYER_NAMES: dict[str, Any] = {
     "query": "attention.self.query",
     "key": "attention.self.key",
     "value": "attention.self.value",
@@ -86,7 +86,7 @@ _HF_LAYER: dict[str, Any] = {
     "down": "output.dense",
     "ffn_norm": "output.LayerNorm",
 }
-_FAIRSEQ_LAYER: dict[str, Any] = {
+_FAIRSEQ_LAYER_NAMES: dict[str, Any] = {
     "query": "self_attn.q_proj",
     "key": "self_attn.k_proj",
     "value": "self_attn.v_proj",
@@ -106,7 +106,7 @@ XLMR = Layout(
     head_norm="lm_head.layer_norm",
     bias="lm_head.bias",
     first_position=2,
-    **_HF_LAYER,
+    **_HF_LAYER_NAMES,
 )
 BERT = Layout(
     tokens="bert.embeddings.word_embeddings",
@@ -117,7 +117,7 @@ BERT = Layout(
     dense="cls.predictions.transform.dense",
     head_norm="cls.predictions.transform.LayerNorm",
     bias="cls.predictions.bias",
-    **_HF_LAYER,
+    **_HF_LAYER_NAMES,
 )
 FAIRSEQ = Layout(
     tokens="encoder.sentence_encoder.embed_tokens",
@@ -128,11 +128,11 @@ FAIRSEQ = Layout(
     head_norm="encoder.lm_head.layer_norm",
     bias="encoder.lm_head.bias",
     first_position=2,
-    **_FAIRSEQ_LAYER,
+    **_FAIRSEQ_LAYER_NAMES,
 )
 
 
-_CROSS = {
+_CROSS_NAMES = {
     "cross_query": "encoder_attn.q_proj",
     "cross_key": "encoder_attn.k_proj",
     "cross_value": "encoder_attn.v_proj",
@@ -141,41 +141,43 @@ _CROSS = {
 }
 
 
-def bart(norm: bool = True, final_norm: bool = True, learnt: bool = True) -> dict[str, Layout]:
+def bart_layouts(
+    has_norm: bool = True, has_final_norm: bool = True, has_positions: bool = True
+) -> dict[str, Layout]:
     """Return the two sides of mBART in fairseq; transformers has the same names after ``model.``.
 
     Args:
-        norm: a norm of the embeddings, which M2M-100 lacks.
-        final_norm: norms after the layers, which BART lacks.
-        learnt: learnt positions, which M2M-100 lacks.
+        has_norm: a norm of the embeddings, which M2M-100 lacks.
+        has_final_norm: norms after the layers, which BART lacks.
+        has_positions: learnt positions, which M2M-100 lacks.
     """
     return {
         side: Layout(
             tokens=f"{side}.embed_tokens",
-            positions=f"{side}.embed_positions" if learnt else "",
-            norm=f"{side}.layernorm_embedding" if norm else "",
+            positions=f"{side}.embed_positions" if has_positions else "",
+            norm=f"{side}.layernorm_embedding" if has_norm else "",
             layer=f"{side}.layers.{{}}.",
-            final_norm=f"{side}.layer_norm" if final_norm else "",
+            final_norm=f"{side}.layer_norm" if has_final_norm else "",
             first_position=2,
-            cross=_CROSS if side == "decoder" else {},
-            **_FAIRSEQ_LAYER,
+            cross=_CROSS_NAMES if side == "decoder" else {},
+            **_FAIRSEQ_LAYER_NAMES,
         )
         for side in ("encoder", "decoder")
     }
 
 
-MBART = bart()
+MBART = bart_layouts()
 
 
-def t5(gated: bool, layer_biases: bool = False) -> dict[str, Layout]:
+def t5_layouts(is_gated: bool, layer_biases: bool = False) -> dict[str, Layout]:
     """Return the two sides of T5 and mT5 in transformers; umT5 has biases of positions in every layer."""
     cross = {
         name: f"1.EncDecAttention.{theirs}"
         for name, theirs in zip(("cross_query", "cross_key", "cross_value", "cross_out"), "qkvo", strict=True)
     }
     layouts = {}
-    for side, last in (("encoder", 1), ("decoder", 2)):
-        dense = f"{last}.DenseReluDense."
+    for side, ffn_index in (("encoder", 1), ("decoder", 2)):
+        ffn_prefix = f"{ffn_index}.DenseReluDense."
         layouts[side] = Layout(
             tokens="shared",
             positions="",
@@ -186,9 +188,9 @@ def t5(gated: bool, layer_biases: bool = False) -> dict[str, Layout]:
             value="0.SelfAttention.v",
             out="0.SelfAttention.o",
             attn_norm="0.layer_norm",
-            up=(f"{dense}wi_0", f"{dense}wi_1") if gated else f"{dense}wi",
-            down=f"{dense}wo",
-            ffn_norm=f"{last}.layer_norm",
+            up=(f"{ffn_prefix}wi_0", f"{ffn_prefix}wi_1") if is_gated else f"{ffn_prefix}wi",
+            down=f"{ffn_prefix}wo",
+            ffn_norm=f"{ffn_index}.layer_norm",
             cross=cross | {"cross_norm": "1.layer_norm"} if side == "decoder" else {},
             final_norm=f"{side}.final_layer_norm",
             relative=f"{side}.block.{'{}' if layer_biases else 0}.layer.0.SelfAttention.relative_attention_bias",
@@ -197,17 +199,17 @@ def t5(gated: bool, layer_biases: bool = False) -> dict[str, Layout]:
     return layouts
 
 
-SEGMENTS = "encoder.segments.weight"
+SEGMENT_EMBEDDINGS = "encoder.segments.weight"
 
 
-def num_layers(state: Mapping[str, Shaped[Tensor, " ..."]], side: str = "encoder") -> int:
+def count_layers(state: Mapping[str, Shaped[Tensor, " ..."]], side: str = "encoder") -> int:
     """Count the layers of a side in our weights."""
     return 1 + max(
         (int(name.split(".")[2]) for name in state if name.startswith(f"{side}.layers.")), default=-1
     )
 
 
-def outwards(
+def to_layout(
     state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout
 ) -> dict[str, Float32[Tensor, " ..."]]:
     """Rename the weights of our encoder and LM head to the names of ``layout``.
@@ -219,52 +221,56 @@ def outwards(
     Returns:
         Contiguous float32 tensors; if only the layout has segment embeddings, they are one row of zeros.
     """
-    renamed = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]} | trunk(state, "encoder", layout)
+    renamed = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]} | trunk_to_layout(
+        state, "encoder", layout
+    )
     if layout.types:
         positions = state["encoder.positions.weight"]
-        none = positions.new_zeros(1, positions.shape[1])
-        renamed[f"{layout.types}.weight"] = state.get(SEGMENTS, none)
+        no_segments = positions.new_zeros(1, positions.shape[1])
+        renamed[f"{layout.types}.weight"] = state.get(SEGMENT_EMBEDDINGS, no_segments)
     if "lm_head.bias" in state:
         for kind in layout.kinds:
             renamed[f"{layout.dense}.{kind}"] = state[f"lm_head.dense.{kind}"]
             renamed[f"{layout.head_norm}.{kind}"] = state[f"lm_head.norm.{kind}"]
         renamed[layout.bias] = state["lm_head.bias"]
-    return plain(renamed)
+    return copy_float32(renamed)
 
 
-def plain(state: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Float32[Tensor, " ..."]]:
+def copy_float32(state: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Float32[Tensor, " ..."]]:
     """Copy each tensor to float32 with its own memory."""
     return {name: tensor.detach().float().contiguous().clone() for name, tensor in state.items()}
 
 
-def trunk(
+def trunk_to_layout(
     state: Mapping[str, Shaped[Tensor, " ..."]], side: str, layout: Layout
 ) -> dict[str, Shaped[Tensor, " ..."]]:
     """Rename positions, norms and layers of one of our sides to the names of ``layout``."""
     renamed = {}
     if layout.positions:
         positions = state[f"{side}.positions.weight"]
-        before = positions.new_zeros(layout.first_position, positions.shape[1])
-        renamed[f"{layout.positions}.weight"] = torch.cat([before, positions])
+        unused_rows = positions.new_zeros(layout.first_position, positions.shape[1])
+        renamed[f"{layout.positions}.weight"] = torch.cat([unused_rows, positions])
     if layout.relative:
-        sets = num_layers(state, side) if "{}" in layout.relative else 1
-        tables = state[f"{side}.relative.table.weight"].chunk(sets, 1)
+        num_sets = count_layers(state, side) if "{}" in layout.relative else 1
+        tables = state[f"{side}.relative.table.weight"].chunk(num_sets, 1)
         renamed |= {f"{layout.relative.format(i)}.weight": table for i, table in enumerate(tables)}
     for kind in layout.kinds:
         if layout.norm:
             renamed[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
         if layout.final_norm:
             renamed[f"{layout.final_norm}.{kind}"] = state[f"{side}.final_norm.{kind}"]
-        for index in range(num_layers(state, side)):
-            here, there = f"{side}.layers.{index}.", layout.layer.format(index)
-            for name, theirs in layout.parts().items():
-                pieces = state[f"{here}{name}.{kind}"].chunk(len(theirs))
-                renamed |= {f"{there}{n}.{kind}": piece for n, piece in zip(theirs, pieces, strict=True)}
+        for index in range(count_layers(state, side)):
+            our_prefix, their_prefix = f"{side}.layers.{index}.", layout.layer.format(index)
+            for name, theirs in layout.layer_parts().items():
+                pieces = state[f"{our_prefix}{name}.{kind}"].chunk(len(theirs))
+                renamed |= {
+                    f"{their_prefix}{n}.{kind}": piece for n, piece in zip(theirs, pieces, strict=True)
+                }
     return renamed
 
 
-def inwards(
-    state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str
+def from_layout(
+    state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, model_name: str
 ) -> dict[str, Float32[Tensor, " ..."]]:
     """Rename weights of ``layout`` to our names, float32.
 
@@ -272,26 +278,26 @@ def inwards(
     replaced by the identity: its scores are meaningless without training, but the encoder is complete.
 
     Raises:
-        UserError: a weight of the layout is missing; ``what`` names the checkpoint.
+        UserError: a weight of the layout is missing; ``model_name`` names the checkpoint.
     """
-    take = taker(state, layout, what)
+    take = make_take_weight(state, layout, model_name)
     renamed = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
-    renamed |= read_trunk(state, take, "encoder", layout)
+    renamed |= trunk_from_layout(state, take, "encoder", layout)
     if layout.types and f"{layout.types}.weight" in state:
-        types = take(f"{layout.types}.weight")
-        if len(types) == 1:
-            renamed["encoder.positions.weight"] += types
+        segment_embeddings = take(f"{layout.types}.weight")
+        if len(segment_embeddings) == 1:
+            renamed["encoder.positions.weight"] += segment_embeddings
         else:
-            renamed[SEGMENTS] = types.clone()
+            renamed[SEGMENT_EMBEDDINGS] = segment_embeddings.clone()
     if layout.bias not in state:
-        return renamed | no_head(renamed["encoder.tokens.weight"])
+        return renamed | identity_head(renamed["encoder.tokens.weight"])
     for kind in layout.kinds:
         renamed[f"lm_head.dense.{kind}"] = take(f"{layout.dense}.{kind}")
         renamed[f"lm_head.norm.{kind}"] = take(f"{layout.head_norm}.{kind}")
     return renamed | {"lm_head.bias": take(layout.bias)}
 
 
-def no_head(tokens: Float[Tensor, "vocab dim"]) -> dict[str, Float[Tensor, " ..."]]:
+def identity_head(tokens: Float[Tensor, "vocab dim"]) -> dict[str, Float[Tensor, " ..."]]:
     """Return an untrained identity LM head over the embeddings (V, D) for a model without one."""
     size, width = tokens.shape
     head = {"lm_head.bias": torch.zeros(size)}
@@ -299,13 +305,15 @@ def no_head(tokens: Float[Tensor, "vocab dim"]) -> dict[str, Float[Tensor, " ...
     return head | {"lm_head.norm.weight": torch.ones(width), "lm_head.norm.bias": torch.zeros(width)}
 
 
-def taker(state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str) -> Take:
+def make_take_weight(
+    state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, model_name: str
+) -> TakeWeight:
     """Return a function that returns the weights of ``state`` by name, float32, and raises if one is missing."""
 
     def take(name: str) -> Float32[Tensor, " ..."]:
         if name not in state:
             raise UserError(
-                f"{what} has no weight {name}",
+                f"{model_name} has no weight {name}",
                 f"all weights of a model with {layout.tokens}",
                 "check that this is a complete language model of that type",
             )
@@ -314,31 +322,33 @@ def taker(state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str
     return take
 
 
-def read_trunk(
-    state: Mapping[str, Shaped[Tensor, " ..."]], take: Take, side: str, layout: Layout
+def trunk_from_layout(
+    state: Mapping[str, Shaped[Tensor, " ..."]], take: TakeWeight, side: str, layout: Layout
 ) -> dict[str, Float[Tensor, " ..."]]:
     """Rename positions, norms and layers of ``layout`` to our names."""
-    renamed, depth = {}, _depth(state, layout)
+    renamed, num_layers = {}, _count_layers(state, layout)
     if layout.positions:
         positions = take(f"{layout.positions}.weight")
         renamed[f"{side}.positions.weight"] = positions[layout.first_position :].clone()
     if layout.relative:
-        sets = range(depth if "{}" in layout.relative else 1)
-        tables = [take(f"{layout.relative.format(i)}.weight") for i in sets]
+        num_sets = range(num_layers if "{}" in layout.relative else 1)
+        tables = [take(f"{layout.relative.format(i)}.weight") for i in num_sets]
         renamed[f"{side}.relative.table.weight"] = torch.cat(tables, 1)
     for kind in layout.kinds:
         if layout.norm:
             renamed[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")
         if layout.final_norm:
             renamed[f"{side}.final_norm.{kind}"] = take(f"{layout.final_norm}.{kind}")
-        for index in range(depth):
-            here, there = f"{side}.layers.{index}.", layout.layer.format(index)
-            for name, theirs in layout.parts().items():
-                renamed[f"{here}{name}.{kind}"] = torch.cat([take(f"{there}{n}.{kind}") for n in theirs])
+        for index in range(num_layers):
+            our_prefix, their_prefix = f"{side}.layers.{index}.", layout.layer.format(index)
+            for name, theirs in layout.layer_parts().items():
+                renamed[f"{our_prefix}{name}.{kind}"] = torch.cat(
+                    [take(f"{their_prefix}{n}.{kind}") for n in theirs]
+                )
     return renamed
 
 
-def _depth(state: Mapping[str, Tensor], layout: Layout) -> int:
+def _count_layers(state: Mapping[str, Tensor], layout: Layout) -> int:
     prefix = layout.layer.split("{}")[0]
     numbers = [name.removeprefix(prefix).split(".")[0] for name in state if name.startswith(prefix)]
     return 1 + max((int(x) for x in numbers if x.isdecimal()), default=-1)

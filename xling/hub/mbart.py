@@ -24,14 +24,14 @@ from xling.models.network.seq2seq import Seq2SeqConfig
 if TYPE_CHECKING:
     from jaxtyping import Int, Shaped
 
-CC25 = (
+MBART25_LANGS = (
     "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT", "ja_XX", "kk_KZ",
     "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK", "tr_TR", "vi_VN", "zh_CN",
 )  # fmt: skip
 """The language tokens of mbart.cc25, in their order (fairseq, examples/mbart)."""
-VERSION = 3.0
+FAIRSEQ_VERSION = 3.0
 """Version with which fairseq marks encoders and decoders with a norm after their layers."""
-FAIRSEQ = {
+FAIRSEQ_SETTINGS = {
     "encoder_normalize_before": True,
     "decoder_normalize_before": True,
     "layernorm_embedding": True,
@@ -44,24 +44,24 @@ FAIRSEQ = {
 _SENTINEL = re.compile(r"<extra_id_(\d+)>")
 
 
-def fairseq_weights(
+def to_fairseq_weights(
     state: Mapping[str, Shaped[Tensor, " ..."]], symbols: Symbols
 ) -> dict[str, Shaped[Tensor, " ..."]]:
     """Rename our weights for fairseq's ``BARTModel``, ids in its order."""
     rows = torch.tensor([*range(symbols.mask), *map(symbols.lang, range(len(symbols.langs))), symbols.mask])
     tokens = state["encoder.tokens.weight"][rows]
-    renamed: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for side, layout in layouts.MBART.items():
-        renamed |= {f"{layout.tokens}.weight": tokens} | layouts.trunk(state, side, layout)
-    renamed["decoder.output_projection.weight"] = tokens
+        weights |= {f"{layout.tokens}.weight": tokens} | layouts.trunk_to_layout(state, side, layout)
+    weights["decoder.output_projection.weight"] = tokens
     # fairseq removes the norms after the layers from models without a version.
-    renamed |= {f"{side}.version": torch.tensor([VERSION]) for side in layouts.MBART}
-    return {name: tensor.detach().float() for name, tensor in renamed.items()}
+    weights |= {f"{side}.version": torch.tensor([FAIRSEQ_VERSION]) for side in layouts.MBART}
+    return {name: tensor.detach().float() for name, tensor in weights.items()}
 
 
-def fairseq_args(shape: Seq2SeqConfig, langs: Sequence[str]) -> Namespace:
+def to_fairseq_args(shape: Seq2SeqConfig, langs: Sequence[str]) -> Namespace:
     """Build the settings of stock fairseq's task ``multilingual_denoising`` and architecture ``mbart_large``."""
-    sides = {
+    side_settings = {
         f"{side}_{name}": value
         for side in ("encoder", "decoder")
         for name, value in (
@@ -73,7 +73,7 @@ def fairseq_args(shape: Seq2SeqConfig, langs: Sequence[str]) -> Namespace:
         )
     }
     return Namespace(
-        **sides,
+        **side_settings,
         arch="mbart_large",
         task="multilingual_denoising",
         criterion="cross_entropy",
@@ -102,7 +102,7 @@ def fairseq_args(shape: Seq2SeqConfig, langs: Sequence[str]) -> Namespace:
 def read_fairseq(
     args: Mapping[str, Any],
     state: Mapping[str, Shaped[Tensor, " ..."]],
-    vocabulary: files.Vocabulary,
+    vocabulary: files.ImportedVocabulary,
     path: Path,
 ) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:
     """Return shape, weights and languages of stock fairseq's mBART in our format.
@@ -116,27 +116,33 @@ def read_fairseq(
     Raises:
         UserError: as `read_hf`.
     """
-    for name, value in FAIRSEQ.items():
+    for name, value in FAIRSEQ_SETTINGS.items():
         if args.get(name, value) != value:
             raise UserError(f"{path}: {name}={args[name]!r}", f"{value!r}, as in mBART")
     if "langs" not in args or not args["langs"]:
         raise UserError(
             f"{path} does not name its languages", "`langs` among its settings, as mBART has them"
         )
-    if any(float(state.get(f"{side}.version", torch.ones(1))[0]) < VERSION for side in layouts.MBART):
+    if any(float(state.get(f"{side}.version", torch.ones(1))[0]) < FAIRSEQ_VERSION for side in layouts.MBART):
         raise UserError(
-            f"{path} has no norms after its layers, by its version", f"version {VERSION:.0f}, as mBART"
+            f"{path} has no norms after its layers, by its version",
+            f"version {FAIRSEQ_VERSION:.0f}, as mBART",
         )
     tables = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
-    tokens = files.one_table([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], path)
+    tokens = files.shared_embeddings([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], path)
     langs = str(args["langs"]).split(",")
-    listed = [*tokenizer.SPECIALS, *vocabulary.pieces, *(f"[{lang}]" for lang in langs), tokenizer.MASK]
-    files.check_rows(len(tokens), len(listed), path)
-    order, known = our_order(listed, len(vocabulary.pieces), path)
-    weights = our_weights(state, tokens, order, layouts.MBART, str(path))
+    token_of_id = [
+        *tokenizer.SPECIAL_TOKENS,
+        *vocabulary.pieces,
+        *(f"[{lang}]" for lang in langs),
+        tokenizer.MASK_TOKEN,
+    ]
+    files.check_rows(len(tokens), len(token_of_id), path)
+    order, langs_known = order_of_ids(token_of_id, len(vocabulary.pieces), path)
+    weights = to_our_weights(state, tokens, order, layouts.MBART, str(path))
     shape = Seq2SeqConfig(
-        layers=layouts.num_layers(weights),
-        decoder_layers=layouts.num_layers(weights, "decoder"),
+        layers=layouts.count_layers(weights),
+        decoder_layers=layouts.count_layers(weights, "decoder"),
         dim=tokens.shape[1],
         heads=int(args["encoder_attention_heads"]),
         ffn_dim=len(weights["encoder.layers.0.up.weight"]),
@@ -152,54 +158,66 @@ def read_fairseq(
             f"{shape.heads}, as in its encoder",
             "xling has no such models: choose another",
         )
-    return shape, weights, known
+    return shape, weights, langs_known
 
 
-def our_order(listed: Sequence[str], num_pieces: int, what: Path) -> tuple[Int[Tensor, " vocab"], list[str]]:
+def order_of_ids(
+    token_of_id: Sequence[str], num_pieces: int, model_name: Path
+) -> tuple[Int[Tensor, " vocab"], list[str]]:
     """Return the id in mBART's vocabulary of each of our ids, int64 (V,), and the languages.
 
     Args:
-        listed: meaning of each of their ids; the four specials and the pieces come first.
+        token_of_id: meaning of each of their ids; the four specials and the pieces come first.
         num_pieces: number of pieces.
-        what: name of the model, for messages.
+        model_name: name of the model, for messages.
 
     Raises:
         UserError: a token after the pieces is not a language, ``<mask>`` or sentinel, or one is missing.
     """
-    first = len(tokenizer.SPECIALS) + num_pieces
-    mask, langs, sentinels = [], {}, {}
-    for number, name in enumerate(listed[first:], first):
-        if name == tokenizer.MASK:
-            mask.append(number)
+    end_of_pieces = len(tokenizer.SPECIAL_TOKENS) + num_pieces
+    mask_ids, id_of_lang, sentinels = [], {}, {}
+    for number, name in enumerate(token_of_id[end_of_pieces:], end_of_pieces):
+        if name == tokenizer.MASK_TOKEN:
+            mask_ids.append(number)
         elif match := _SENTINEL.fullmatch(name):
             sentinels[int(match[1])] = number
         else:
             code = languages.get(name.strip("[]")).code if name else ""
-            if not code or code in langs:
-                raise UserError(f"{what}: id {number} is {name!r}", "a different language for each token")
-            langs[code] = number
-    if len(mask) != 1 or not langs or sorted(sentinels) != list(range(len(sentinels))):
+            if not code or code in id_of_lang:
+                raise UserError(
+                    f"{model_name}: id {number} is {name!r}", "a different language for each token"
+                )
+            id_of_lang[code] = number
+    if len(mask_ids) != 1 or not id_of_lang or sorted(sentinels) != list(range(len(sentinels))):
         raise UserError(
-            f"{what} has {len(mask)} <mask>, {len(langs)} languages and {len(sentinels)} sentinels after its pieces",
+            f"{model_name} has {len(mask_ids)} <mask>, {len(id_of_lang)} languages and "
+            f"{len(sentinels)} sentinels after its pieces",
             "one <mask>, and a token for each language",
         )
-    order = [*range(first), *mask, *langs.values(), *(sentinels[i] for i in range(len(sentinels)))]
-    return torch.tensor(order), list(langs)
+    order = [
+        *range(end_of_pieces),
+        *mask_ids,
+        *id_of_lang.values(),
+        *(sentinels[i] for i in range(len(sentinels))),
+    ]
+    return torch.tensor(order), list(id_of_lang)
 
 
-def our_weights(
+def to_our_weights(
     state: Mapping[str, Shaped[Tensor, " ..."]],
     tokens: Shaped[Tensor, "rows dim"],
     order: Int[Tensor, " vocab"],
     sides: Mapping[str, layouts.Layout],
-    what: str,
+    model_name: str,
 ) -> dict[str, Shaped[Tensor, " ..."]]:
     """Rename the weights of both ``sides`` to our names, rows in the ``order`` of our ids.
 
     Raises:
-        UserError: one is missing; ``what`` names the checkpoint.
+        UserError: one is missing; ``model_name`` names the checkpoint.
     """
-    renamed = {"encoder.tokens.weight": tokens[order].float()}
+    weights = {"encoder.tokens.weight": tokens[order].float()}
     for side, layout in sides.items():
-        renamed |= layouts.read_trunk(state, layouts.taker(state, layout, what), side, layout)
-    return renamed | layouts.no_head(renamed["encoder.tokens.weight"])
+        weights |= layouts.trunk_from_layout(
+            state, layouts.make_take_weight(state, layout, model_name), side, layout
+        )
+    return weights | layouts.identity_head(weights["encoder.tokens.weight"])

@@ -31,32 +31,34 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
         UserError: different shapes, languages or vocabularies.
     """
     sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
-    if done := manifest.up_to_date(cfg.out, STAGE, cfg, sources):
-        return done
+    if published := manifest.up_to_date(cfg.out, STAGE, cfg, sources):
+        return published
     states = [model_weights.read_published(path / "model.pt", *model_weights.SHAPES) for path in sources]
-    checks.alike(sources, states)
+    checks.check_alike(sources, states)
     weights = [state["weights"] for state in states]
-    num = len(cfg.checkpoints)
-    shares = torch.tensor(cfg.weights or [1.0] * num, dtype=torch.float64)
+    num_models = len(cfg.checkpoints)
+    shares = torch.tensor(cfg.weights or [1.0] * num_models, dtype=torch.float64)
     shares = shares / shares.sum()
     if cfg.method == "ties":
-        merged = ties(weights[:num], weights[num], shares, cfg.density, cfg.scale)
+        merged = merge_ties(weights[:num_models], weights[num_models], shares, cfg.density, cfg.scale)
     else:
-        merged = {name: _mean([w[name] for w in weights], shares) for name in weights[0]}
+        merged = {name: _weighted_mean([w[name] for w in weights], shares) for name in weights[0]}
     with manifest.publish(cfg.out, STAGE, cfg, sources) as publication:
         torch.save(states[0] | {"weights": merged}, publication.path / "model.pt")
-        vocab.copy(cfg.checkpoints[0], publication.path)
-        publication.counts |= {"langs": states[0]["langs"], "models": num, "method": cfg.method}
+        vocab.copy_vocabulary(cfg.checkpoints[0], publication.path)
+        publication.counts |= {"langs": states[0]["langs"], "models": num_models, "method": cfg.method}
     return manifest.read(cfg.out)
 
 
-def _mean(tensors: Sequence[Tensor], shares: Tensor) -> Tensor:
-    total = sum(share * tensor.double() for share, tensor in zip(shares.tolist(), tensors, strict=False))
-    assert isinstance(total, Tensor)
-    return total.float()
+def _weighted_mean(tensors: Sequence[Tensor], shares: Tensor) -> Tensor:
+    weighted_sum = sum(
+        share * tensor.double() for share, tensor in zip(shares.tolist(), tensors, strict=False)
+    )
+    assert isinstance(weighted_sum, Tensor)
+    return weighted_sum.float()
 
 
-def ties(
+def merge_ties(
     weights: Sequence[dict[str, Float[Tensor, " ..."]]],
     base: dict[str, Float[Tensor, " ..."]],
     shares: Float[Tensor, " models"],
@@ -72,18 +74,20 @@ def ties(
         density: share of each model's changes to keep, the largest over the whole model.
         scale: factor on the merged change.
     """
-    cuts = []
+    thresholds = []
     for model in weights:
-        sizes = torch.cat([(model[name] - base[name]).abs().flatten() for name in base])
-        kept = max(1, round(density * len(sizes)))
-        cuts.append(sizes.kthvalue(len(sizes) - kept + 1).values)
+        magnitudes = torch.cat([(model[name] - base[name]).abs().flatten() for name in base])
+        num_kept = max(1, round(density * len(magnitudes)))
+        thresholds.append(magnitudes.kthvalue(len(magnitudes) - num_kept + 1).values)
     merged = {}
-    for name, start in base.items():
-        changes = torch.stack([model[name] - start for model in weights]).double()
-        sizes = torch.stack(cuts).view(-1, *[1] * start.dim())
-        changes = torch.where(changes.abs() >= sizes, changes, 0.0)
-        by_model = shares.view(-1, *[1] * start.dim())
-        agrees = (changes.sign() == (changes * by_model).sum(0).sign()) & (changes != 0)
-        total = (changes * by_model * agrees).sum(0) / (by_model * agrees).sum(0).clamp(min=1e-12)
-        merged[name] = (start.double() + scale * total).float()
+    for name, base_weight in base.items():
+        changes = torch.stack([model[name] - base_weight for model in weights]).double()
+        magnitudes = torch.stack(thresholds).view(-1, *[1] * base_weight.dim())
+        changes = torch.where(changes.abs() >= magnitudes, changes, 0.0)
+        model_shares = shares.view(-1, *[1] * base_weight.dim())
+        is_agreeing = (changes.sign() == (changes * model_shares).sum(0).sign()) & (changes != 0)
+        mean_change = (changes * model_shares * is_agreeing).sum(0) / (model_shares * is_agreeing).sum(
+            0
+        ).clamp(min=1e-12)
+        merged[name] = (base_weight.double() + scale * mean_change).float()
     return merged

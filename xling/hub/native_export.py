@@ -19,7 +19,7 @@ from xling.core.errors import UserError
 from xling.hub import express, tokenizer, transformers_wrapper
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN, TASK, TASK_FILE
-from xling.models.network.transformers_wrapper import SETTINGS, ForeignModel
+from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer as stored
 from xling.transfer import tune
@@ -27,64 +27,69 @@ from xling.transfer import tune
 if TYPE_CHECKING:
     from jaxtyping import Float32, Shaped
 
-Names = Mapping[str, str]
-_TAG: Names = {"classifier": "classifier"}
-_SPAN: Names = {"classifier": "qa_outputs"}
-_TWO_LAYERS: Names = {"dense": "classifier.dense", "classifier": "classifier.out_proj"}
-_POOLED: Names = {"dense": "pooler.dense", "classifier": "classifier"}
-_TANH = {"pooler_hidden_act": "tanh", "pooler_dropout": 0.0}
+LayerNames = Mapping[str, str]
+_TAG_HEAD: LayerNames = {"classifier": "classifier"}
+_SPAN_HEAD: LayerNames = {"classifier": "qa_outputs"}
+_TWO_LAYER_HEAD: LayerNames = {"dense": "classifier.dense", "classifier": "classifier.out_proj"}
+_POOLED_HEAD: LayerNames = {"dense": "pooler.dense", "classifier": "classifier"}
+_TANH_POOLER = {"pooler_hidden_act": "tanh", "pooler_dropout": 0.0}
 
 
 @dataclass(frozen=True)
-class Kind:
+class TransformersType:
     """A type of transformers.
 
     Attributes:
-        stem: begin of the names of its classes.
-        prefix: begin of the names of the encoder's weights in a class with a head.
+        class_prefix: begin of the names of its classes.
+        weight_prefix: begin of the names of the encoder's weights in a class with a head.
         heads: end of a class's name -> our layers of the head and theirs.
-        more: settings with which a class computes our head.
+        head_settings: settings with which a class computes our head.
     """
 
-    stem: str
-    prefix: str
-    heads: Mapping[str, Names]
-    more: Mapping[str, Any] | None = None
+    class_prefix: str
+    weight_prefix: str
+    heads: Mapping[str, LayerNames]
+    head_settings: Mapping[str, Any] | None = None
 
 
-def _like_roberta(stem: str, prefix: str = "roberta.") -> Kind:
-    choice = {"dense": f"{prefix}pooler.dense", "classifier": "classifier"}
+def _roberta_type(stem: str, prefix: str = "roberta.") -> TransformersType:
+    choice_head = {"dense": f"{prefix}pooler.dense", "classifier": "classifier"}
     heads = {
-        "ForTokenClassification": _TAG,
-        "ForQuestionAnswering": _SPAN,
-        "ForSequenceClassification": _TWO_LAYERS,
-        "ForMultipleChoice": choice,
+        "ForTokenClassification": _TAG_HEAD,
+        "ForQuestionAnswering": _SPAN_HEAD,
+        "ForSequenceClassification": _TWO_LAYER_HEAD,
+        "ForMultipleChoice": choice_head,
     }
-    return Kind(stem, prefix, heads)
+    return TransformersType(stem, prefix, heads)
 
 
-_WORDS: Mapping[str, Names] = {"ForTokenClassification": _TAG, "ForQuestionAnswering": _SPAN}
-KINDS = {
-    "roberta": _like_roberta("Roberta"),
-    "camembert": _like_roberta("Camembert"),
-    "xlm-roberta-xl": _like_roberta("XLMRobertaXL"),
-    "mpnet": _like_roberta("MPNet", "mpnet."),
-    "distilbert": Kind("DistilBert", "distilbert.", _WORDS),
-    "electra": Kind("Electra", "electra.", _WORDS),
-    "deberta": Kind("Deberta", "deberta.", {**_WORDS, "ForSequenceClassification": _POOLED}, _TANH),
-    "deberta-v2": Kind(
+_WORD_HEADS: Mapping[str, LayerNames] = {
+    "ForTokenClassification": _TAG_HEAD,
+    "ForQuestionAnswering": _SPAN_HEAD,
+}
+TRANSFORMERS_TYPES = {
+    "roberta": _roberta_type("Roberta"),
+    "camembert": _roberta_type("Camembert"),
+    "xlm-roberta-xl": _roberta_type("XLMRobertaXL"),
+    "mpnet": _roberta_type("MPNet", "mpnet."),
+    "distilbert": TransformersType("DistilBert", "distilbert.", _WORD_HEADS),
+    "electra": TransformersType("Electra", "electra.", _WORD_HEADS),
+    "deberta": TransformersType(
+        "Deberta", "deberta.", {**_WORD_HEADS, "ForSequenceClassification": _POOLED_HEAD}, _TANH_POOLER
+    ),
+    "deberta-v2": TransformersType(
         "DebertaV2",
         "deberta.",
-        {**_WORDS, "ForSequenceClassification": _POOLED, "ForMultipleChoice": _POOLED},
-        _TANH,
+        {**_WORD_HEADS, "ForSequenceClassification": _POOLED_HEAD, "ForMultipleChoice": _POOLED_HEAD},
+        _TANH_POOLER,
     ),
     # XLM's tokenizer joins a question and a passage otherwise than models here.
-    "xlm": Kind("XLM", "transformer.", {"ForTokenClassification": _TAG}),
+    "xlm": TransformersType("XLM", "transformer.", {"ForTokenClassification": _TAG_HEAD}),
 }
 
 
 @dataclass(frozen=True)
-class Original:
+class NativeModel:
     """A model to be exported in its own type.
 
     Attributes:
@@ -100,139 +105,169 @@ class Original:
     is_task: bool
 
 
-def read(directory: Path) -> Original | None:
+def read_native_model(directory: Path) -> NativeModel | None:
     """Read a published model that transformers computes; None if ours computes it.
 
     Raises:
         UserError: there is no model, its type has no class with the head, or its import is of an older version.
     """
     if (directory / TASK_FILE).is_file():
-        if SETTINGS not in model_weights.read_published(directory / TASK_FILE, TASK):
+        if SETTINGS_KEY not in model_weights.read_published(directory / TASK_FILE, TASK):
             return None
-        return _of_task(directory)
+        return _read_task_model(directory)
     published = model_weights.read_published(directory / "model.pt", *model_weights.SHAPES, FOREIGN)
     if published["format"] != FOREIGN:
         return None
-    if (kept := published.get(transformers_wrapper.KEPT)) is None:
+    if (export_data := published.get(transformers_wrapper.EXPORT_KEY)) is None:
         raise UserError(
             f"{directory} was imported by a version of xling that kept no output layer",
             fix="import the model again",
         )
-    settings, weights = dict(published[SETTINGS]), published["weights"]
-    own = (
-        _named(weights, directory, kept[transformers_wrapper.PREFIX], kept[transformers_wrapper.UNREAD])
-        | kept[transformers_wrapper.REST]
+    settings, weights = dict(published[SETTINGS_KEY]), published["weights"]
+    native_weights = (
+        _to_native_names(
+            weights,
+            directory,
+            export_data[transformers_wrapper.PREFIX_KEY],
+            export_data[transformers_wrapper.UNUSED_ROWS_KEY],
+        )
+        | export_data[transformers_wrapper.REST_KEY]
     )
     if not settings.get("architectures"):
         raise UserError(f"{directory}: its config.json names no class", fix="import the model again")
-    shape = ForeignModel(settings, 1).cfg
-    return Original(settings, own, shape, is_task=False)
+    shape = TransformersModel(settings, 1).cfg
+    return NativeModel(settings, native_weights, shape, is_task=False)
 
 
-def _of_task(directory: Path) -> Original:
+def _read_task_model(directory: Path) -> NativeModel:
     """Read a fine-tuned model."""
-    model: Any = tune.load(directory).model
-    settings, kind = dict(model.encoder.settings), KINDS[model.encoder.settings["model_type"]]
-    end = express.HEADS.get(model.task.name, "").removeprefix("XLMRoberta")
+    model: Any = tune.load_tuned(directory).model
+    settings, transformers_type = (
+        dict(model.encoder.settings),
+        TRANSFORMERS_TYPES[model.encoder.settings["model_type"]],
+    )
+    class_suffix = express.HEAD_CLASSES.get(model.task.name, "").removeprefix("XLMRoberta")
     problem = ""
     if model.features != "cls":
         problem = f"the {model.features} features (fit.{'text' if model.task.one_text else 'pair'}_features)"
-    elif end not in kind.heads:
+    elif class_suffix not in transformers_type.heads:
         problem = f"a head for {model.task.name} as here"
     if problem:
         raise UserError(
-            f"{directory} has {problem}, which {kind.stem}'s classes cannot express",
-            ", ".join(f"{kind.stem}{name}" for name in kind.heads),
+            f"{directory} has {problem}, which {transformers_type.class_prefix}'s classes cannot express",
+            ", ".join(f"{transformers_type.class_prefix}{name}" for name in transformers_type.heads),
             "keep using this one with xling, or fine-tune another model",
         )
     state = model.state_dict()
-    order = _order(directory)
-    unread = torch.zeros(_rows(settings, order) - len(set(order)), state["encoder.tokens.weight"].shape[1])
-    weights = _named(state, directory, kind.prefix, unread)
-    for ours, theirs in kind.heads[end].items():
+    order = _read_order(directory)
+    unused_rows = torch.zeros(
+        _num_embedding_rows(settings, order) - len(set(order)), state["encoder.tokens.weight"].shape[1]
+    )
+    weights = _to_native_names(state, directory, transformers_type.weight_prefix, unused_rows)
+    for ours, theirs in transformers_type.heads[class_suffix].items():
         weights |= {f"{theirs}.{part}": state[f"{ours}.{part}"].float() for part in ("weight", "bias")}
-    settings |= {"architectures": [f"{kind.stem}{end}"], **(kind.more or {})}
-    if kind.heads[end] is _POOLED:
+    settings |= {
+        "architectures": [f"{transformers_type.class_prefix}{class_suffix}"],
+        **(transformers_type.head_settings or {}),
+    }
+    if transformers_type.heads[class_suffix] is _POOLED_HEAD:
         settings["pooler_hidden_size"] = model.encoder.cfg.dim
     if model.labels:
         settings["id2label"] = {str(number): name for number, name in enumerate(model.labels)}
         settings["label2id"] = {name: number for number, name in enumerate(model.labels)}
-    return Original(settings, weights, model.encoder.cfg, is_task=True)
+    return NativeModel(settings, weights, model.encoder.cfg, is_task=True)
 
 
-def _rows(settings: Mapping[str, Any], order: list[int]) -> int:
+def _num_embedding_rows(settings: Mapping[str, Any], order: list[int]) -> int:
     """Return the rows of the embeddings by the settings, at least those that the tokenizer needs."""
-    said = settings.get("vocab_size", settings.get("n_words", 0))
-    return max(int(said), 1 + max(order))
+    vocab_size = settings.get("vocab_size", settings.get("n_words", 0))
+    return max(int(vocab_size), 1 + max(order))
 
 
-def _order(directory: Path) -> list[int]:
+def _read_order(directory: Path) -> list[int]:
     """Return the tokenizer's id for each of ours."""
-    return [int(n) for n in json.loads((directory / vocab.FOREIGN).read_text(encoding="utf-8"))["order"]]
+    return [
+        int(n)
+        for n in json.loads((directory / vocab.TRANSFORMERS_TOKENIZER).read_text(encoding="utf-8"))["order"]
+    ]
 
 
-def _named(
+def _to_native_names(
     state: Mapping[str, Shaped[torch.Tensor, " ..."]],
     directory: Path,
     prefix: str,
-    unread: Shaped[torch.Tensor, "rows dim"],
+    unused_rows: Shaped[torch.Tensor, "rows dim"],
 ) -> dict[str, Float32[torch.Tensor, " ..."]]:
     """Return the weights of the encoder under the names of transformers, with the embeddings in the original order."""
-    rows, order = state["encoder.tokens.weight"].float(), _order(directory)
-    table = rows.new_empty(len(set(order)) + len(unread), rows.shape[1])
-    free = torch.ones(len(table), dtype=torch.bool)
-    free[order] = False
-    table[free] = unread.float()
+    our_rows, order = state["encoder.tokens.weight"].float(), _read_order(directory)
+    table = our_rows.new_empty(len(set(order)) + len(unused_rows), our_rows.shape[1])
+    is_unused = torch.ones(len(table), dtype=torch.bool)
+    is_unused[order] = False
+    table[is_unused] = unused_rows.float()
     for ours, theirs in reversed(
         list(enumerate(order))
     ):  # where two of ours are one of theirs, the first counts
-        table[theirs] = rows[ours]
+        table[theirs] = our_rows[ours]
     weights = {}
     for name, tensor in state.items():
-        inner = name.removeprefix("encoder.body.")
-        if inner == name or "pooler" in inner:
+        body_name = name.removeprefix("encoder.body.")
+        if body_name == name or "pooler" in body_name:
             continue
-        weights[f"{prefix}{inner}"] = (
-            table if inner in transformers_wrapper.EMBEDDINGS else tensor.float().contiguous().clone()
+        weights[f"{prefix}{body_name}"] = (
+            table
+            if body_name in transformers_wrapper.EMBEDDING_NAMES
+            else tensor.float().contiguous().clone()
         )
     return weights
 
 
-def save_tokenizer(model: Original, directory: Path, out: Path) -> list[str]:
+def save_tokenizer(model: NativeModel, directory: Path, out: Path) -> list[str]:
     """Write the tokenizer of the model with its own ids.
 
     Returns:
         The names of the tokens at begin and end of a text, then of padding, unknown and mask if it has them.
     """
-    told = json.loads((directory / vocab.FOREIGN).read_text(encoding="utf-8"))["tokenizer"]
-    order = _order(directory)
+    stored_tokenizer = json.loads((directory / vocab.TRANSFORMERS_TOKENIZER).read_text(encoding="utf-8"))[
+        "tokenizer"
+    ]
+    order = _read_order(directory)
     begin, pad, end, unknown, mask = *order[:4], order[-1]
-    if stored.MOSES in told:
-        return _save_xlm(told[stored.MOSES], model, (begin, pad, end, unknown, mask), out)
-    fast = Tokenizer.from_str(json.dumps(told))
-    fast.no_truncation()
-    fast.no_padding()
-    segments = int(model.settings.get("type_vocab_size") or 0) > 1
+    if stored.MOSES_KEY in stored_tokenizer:
+        return _save_xlm_tokenizer(
+            stored_tokenizer[stored.MOSES_KEY], model, (begin, pad, end, unknown, mask), out
+        )
+    fast_tokenizer = Tokenizer.from_str(json.dumps(stored_tokenizer))
+    fast_tokenizer.no_truncation()
+    fast_tokenizer.no_padding()
+    has_segments = int(model.settings.get("type_vocab_size") or 0) > 1
     ids = {"bos": begin, "cls": begin, "eos": end, "sep": end, "pad": pad}
     ids |= {name: number for name, number in (("unk", unknown), ("mask", mask)) if number != pad}
-    names = {name: str(fast.id_to_token(number)) for name, number in ids.items()}
+    names = {name: str(fast_tokenizer.id_to_token(number)) for name, number in ids.items()}
     if model.is_task:  # a pair has the form in which it was fine-tuned
-        fast.post_processor = tokenizer.template((names["cls"], begin), (names["sep"], end), segments)
-    tokenizer.save(fast, out, model.shape.max_positions, segments=segments, specials=names)
+        fast_tokenizer.post_processor = tokenizer.pair_template(
+            (names["cls"], begin), (names["sep"], end), has_segments
+        )
+    tokenizer.save_tokenizer(
+        fast_tokenizer, out, model.shape.max_positions, has_segments=has_segments, specials=names
+    )
     return list(dict.fromkeys(names.values()))
 
 
-def _save_xlm(told: Mapping[str, Any], model: Original, ids: tuple[int, ...], out: Path) -> list[str]:
+def _save_xlm_tokenizer(
+    settings_stored: Mapping[str, Any], model: NativeModel, ids: tuple[int, ...], out: Path
+) -> list[str]:
     """Write the files of ``XLMTokenizer``."""
-    named = {number: name for name, number in told["vocab"].items()}
-    begin, pad, end, unknown, mask = (named[number] for number in ids)
-    (out / "vocab.json").write_text(json.dumps(told["vocab"], ensure_ascii=False), encoding="utf-8")
-    (out / "merges.txt").write_text(told["merges"], encoding="utf-8")
+    name_of_id = {number: name for name, number in settings_stored["vocab"].items()}
+    begin, pad, end, unknown, mask = (name_of_id[number] for number in ids)
+    (out / "vocab.json").write_text(
+        json.dumps(settings_stored["vocab"], ensure_ascii=False), encoding="utf-8"
+    )
+    (out / "merges.txt").write_text(settings_stored["merges"], encoding="utf-8")
     specials = {"bos": begin, "sep": end, "cls": end, "pad": pad, "unk": unknown, "mask": mask}
     settings: dict[str, Any] = {
         **{f"{name}_token": token for name, token in specials.items()},
         "tokenizer_class": "XLMTokenizer",
-        "do_lowercase_and_remove_accent": told["lower"],
+        "do_lowercase_and_remove_accent": settings_stored["lower"],
         "model_max_length": model.shape.max_positions,
         **{name: model.settings[name] for name in ("lang2id", "id2lang") if model.settings.get(name)},
     }
@@ -242,9 +277,9 @@ def _save_xlm(told: Mapping[str, Any], model: Original, ids: tuple[int, ...], ou
     return [begin, end, pad, unknown, mask]
 
 
-def card_settings(model: Original) -> dict[str, Any]:
+def card_settings(model: NativeModel) -> dict[str, Any]:
     """Return the entries of config.json that the card reads, under the names that most types have."""
-    table = next(t for n, t in model.weights.items() if n.endswith(transformers_wrapper.EMBEDDINGS))
+    table = next(t for n, t in model.weights.items() if n.endswith(transformers_wrapper.EMBEDDING_NAMES))
     return {
         "architectures": model.settings["architectures"],
         "vocab_size": len(table),

@@ -11,8 +11,8 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.hub.settings import PushConfig
 
-STAGES = ("export hf", "export onnx", "export fairseq")
-LEFT_OUT = (manifest.FILE_NAME,)  # it names paths of this machine
+EXPORT_STAGES = ("export hf", "export onnx", "export fairseq")
+NOT_UPLOADED = (manifest.FILE_NAME,)  # it names paths of this machine
 
 
 def run(cfg: PushConfig) -> Answer:
@@ -25,10 +25,12 @@ def run(cfg: PushConfig) -> Answer:
         UserError: ``source`` is not a complete export, the name is invalid, the Hub refuses or cannot be
             reached, or it lacks a file after the upload.
     """
-    record = manifest.verify(cfg.source)
-    if record.stage not in STAGES:
+    export_manifest = manifest.verify(cfg.source)
+    if export_manifest.stage not in EXPORT_STAGES:
         raise UserError(
-            f"{cfg.source} was made by {record.stage!r}", ", ".join(STAGES), "export the model first"
+            f"{cfg.source} was made by {export_manifest.stage!r}",
+            ", ".join(EXPORT_STAGES),
+            "export the model first",
         )
     # The client reads these when it is imported. Every server with the Hub's interface knows the protocol without xet.
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
@@ -37,17 +39,17 @@ def run(cfg: PushConfig) -> Answer:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    api = HfApi(endpoint=cfg.endpoint or None)
+    hub_api = HfApi(endpoint=cfg.endpoint or None)
     try:
-        url = api.create_repo(cfg.repo, private=cfg.private, exist_ok=True, repo_type="model")
-        commit = api.upload_folder(
+        url = hub_api.create_repo(cfg.repo, private=cfg.private, exist_ok=True, repo_type="model")
+        commit = hub_api.upload_folder(
             repo_id=url.repo_id,
             folder_path=cfg.source,
-            commit_message=cfg.message or f"{record.stage} by xling {record.code_version}",
+            commit_message=cfg.message or f"{export_manifest.stage} by xling {export_manifest.code_version}",
             revision=cfg.revision or None,
-            ignore_patterns=list(LEFT_OUT),
+            ignore_patterns=list(NOT_UPLOADED),
         )
-        there = set(api.list_repo_files(url.repo_id, revision=commit.oid))
+        files_on_hub = set(hub_api.list_repo_files(url.repo_id, revision=commit.oid))
     except HFValidationError as error:
         raise UserError(f"repo={cfg.repo}: {error}", "NAME or OWNER/NAME") from None
     except HfHubHTTPError as error:
@@ -62,12 +64,14 @@ def run(cfg: PushConfig) -> Answer:
             f"repo={cfg.repo}: the hub cannot be reached: {_first_line(error)}",
             fix="check the network, HF_ENDPOINT and endpoint=",
         ) from None
-    if lost := sorted({name for name in record.files if name not in LEFT_OUT} - there):
+    if missing := sorted({name for name in export_manifest.files if name not in NOT_UPLOADED} - files_on_hub):
         raise UserError(
-            f"repo={cfg.repo}: the hub has no {', '.join(lost)} after the upload", fix="push again"
+            f"repo={cfg.repo}: the hub has no {', '.join(missing)} after the upload", fix="push again"
         )
-    facts = {"repo": url.repo_id, "url": str(url), "commit": commit.oid, "files": sorted(there)}
-    return Answer(f"{url} has {len(there)} files of {Path(cfg.source)}, commit {commit.oid}", facts)
+    answer_data = {"repo": url.repo_id, "url": str(url), "commit": commit.oid, "files": sorted(files_on_hub)}
+    return Answer(
+        f"{url} has {len(files_on_hub)} files of {Path(cfg.source)}, commit {commit.oid}", answer_data
+    )
 
 
 def _first_line(error: BaseException) -> str:

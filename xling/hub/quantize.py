@@ -13,7 +13,7 @@ from xling.core.output import manifest
 from xling.hub.settings import QuantizeConfig
 from xling.models.files import model_weights
 from xling.models.files.model_folder import INT8, TASK, TASK_FILE
-from xling.models.network.int8 import rounded
+from xling.models.network.int8 import round_to_int8
 from xling.text import vocab
 
 STAGE = "quantize"
@@ -25,18 +25,18 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     Raises:
         UserError: the checkpoint does not exist, or is already in 8 bits.
     """
-    if done := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
-        return done
+    if published := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
+        return published
     is_task = (cfg.checkpoint / TASK_FILE).is_file()
     path = cfg.checkpoint / (TASK_FILE if is_task else "model.pt")
     state = model_weights.read_published(path, TASK, *model_weights.SHAPES)
     if INT8 in state:
         raise UserError(f"{cfg.checkpoint} is in 8 bits already", "a checkpoint in float32")
-    matrices = {name: rounded(weight) for name, weight in state["weights"].items() if weight.dim() == 2}
+    matrices = {name: round_to_int8(weight) for name, weight in state["weights"].items() if weight.dim() == 2}
     state["weights"] = {name: weight for name, weight in state["weights"].items() if name not in matrices}
     with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
         torch.save(state | {INT8: matrices}, publication.path / path.name)
-        vocab.copy(cfg.checkpoint, publication.path)
+        vocab.copy_vocabulary(cfg.checkpoint, publication.path)
         sizes = [file.stat().st_size for file in (path, publication.path / path.name)]
         publication.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
     return manifest.read(cfg.out)

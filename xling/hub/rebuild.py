@@ -13,10 +13,10 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 from xling.core.errors import UserError
 from xling.hub import charsmap, tokenizer
 
-_SPACES = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.isspace() and c != " "}
+_SPACE_REPLACEMENTS = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.isspace() and c != " "}
 
 
-def sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
+def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     """Build the unigram model, a protocol buffer, from the pieces, scores and normaliser of a ``tokenizer.json``.
 
     Args:
@@ -26,62 +26,78 @@ def sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     Raises:
         UserError: it is not a unigram model with XLM-R's specials, or SentencePiece lacks one of its steps.
     """
-    told = settings.get("model") or {}
-    vocabulary = told.get("vocab")
-    listed: list[Any] = vocabulary if isinstance(vocabulary, list) else []
-    specials = tuple(row[0] for row in listed[: len(tokenizer.SPECIALS)])
-    if told.get("type", "Unigram") != "Unigram" or specials != tokenizer.SPECIALS:
+    model_settings = settings.get("model") or {}
+    vocabulary = model_settings.get("vocab")
+    pieces_with_scores: list[Any] = vocabulary if isinstance(vocabulary, list) else []
+    specials = tuple(row[0] for row in pieces_with_scores[: len(tokenizer.SPECIAL_TOKENS)])
+    if model_settings.get("type", "Unigram") != "Unigram" or specials != tokenizer.SPECIAL_TOKENS:
         raise UserError(
-            f"{path} is a {told.get('type')} that starts with {' '.join(map(str, specials)) or 'other ids'}",
-            f"a Unigram that starts with {' '.join(tokenizer.SPECIALS)}",
+            f"{path} is a {model_settings.get('type')} that starts with {' '.join(map(str, specials)) or 'other ids'}",
+            f"a Unigram that starts with {' '.join(tokenizer.SPECIAL_TOKENS)}",
             "give the SentencePiece model beside it",
         )
     added = {token["content"] for token in settings.get("added_tokens", [])}
-    pieces = [(str(piece), float(score)) for piece, score in listed[len(specials) :] if piece not in added]
-    in_bytes = bool(told.get("byte_fallback"))
+    pieces = [
+        (str(piece), float(score))
+        for piece, score in pieces_with_scores[len(specials) :]
+        if piece not in added
+    ]
+    byte_fallback = bool(model_settings.get("byte_fallback"))
     model = proto.ModelProto()
-    for name, kind in (("<unk>", tokenizer.UNKNOWN), ("<s>", tokenizer.CONTROL), ("</s>", tokenizer.CONTROL)):
+    for name, kind in (
+        ("<unk>", tokenizer.UNKNOWN_PIECE),
+        ("<s>", tokenizer.CONTROL_PIECE),
+        ("</s>", tokenizer.CONTROL_PIECE),
+    ):
         model.pieces.add(piece=name, score=0.0, type=kind)
     for piece, score in pieces:
-        is_byte = in_bytes and len(piece) == 6 and piece.startswith("<0x")
-        model.pieces.add(piece=piece, score=score, type=tokenizer.BYTE if is_byte else tokenizer.NORMAL)
-    trained, rules = model.trainer_spec, model.normalizer_spec
-    trained.model_type, trained.vocab_size = tokenizer.UNIGRAM, len(model.pieces)
-    trained.byte_fallback, trained.pad_id = in_bytes, -1
-    _normalise(rules, settings, path)
+        is_byte = byte_fallback and len(piece) == 6 and piece.startswith("<0x")
+        model.pieces.add(
+            piece=piece, score=score, type=tokenizer.BYTE_PIECE if is_byte else tokenizer.NORMAL_PIECE
+        )
+    trainer_spec, normalizer_spec = model.trainer_spec, model.normalizer_spec
+    trainer_spec.model_type, trainer_spec.vocab_size = tokenizer.UNIGRAM_MODEL, len(model.pieces)
+    trainer_spec.byte_fallback, trainer_spec.pad_id = byte_fallback, -1
+    _set_normalisation(normalizer_spec, settings, path)
     return model
 
 
-def _normalise(rules: Any, settings: Mapping[str, Any], path: Path) -> None:
+def _set_normalisation(normalizer_spec: Any, settings: Mapping[str, Any], path: Path) -> None:
     """Set the normalisation rules of a SentencePiece model as ``tokenizer.json`` has them."""
-    steps = list(_steps(settings.get("normalizer"), "normalizers"))
-    cuts = list(_steps(settings.get("pre_tokenizer"), "pretokenizers"))
-    known = {"Precompiled", "Replace", "NFKC", "Metaspace", "WhitespaceSplit"}
-    if odd := [step["type"] for step in (*steps, *cuts) if step["type"] not in known]:
+    normalizer_steps = list(_flatten_steps(settings.get("normalizer"), "normalizers"))
+    pre_tokenizer_steps = list(_flatten_steps(settings.get("pre_tokenizer"), "pretokenizers"))
+    supported = {"Precompiled", "Replace", "NFKC", "Metaspace", "WhitespaceSplit"}
+    if unsupported := [
+        step["type"] for step in (*normalizer_steps, *pre_tokenizer_steps) if step["type"] not in supported
+    ]:
         raise UserError(
-            f"{path}: SentencePiece has no step {odd[0]}",
-            ", ".join(sorted(known)),
+            f"{path}: SentencePiece has no step {unsupported[0]}",
+            ", ".join(sorted(supported)),
             "give the SentencePiece model beside it",
         )
     # Our exports put other tables around the original one, which follows NFKC; see `charsmap.normaliser`.
-    kinds = [step["type"] for step in steps]
-    start = kinds.index("NFKC") if "NFKC" in kinds else 0
-    tables = [step["precompiled_charsmap"] for step in steps[start:] if step["type"] == "Precompiled"]
-    blob = base64.b64decode(tables[0]) if tables else b""
-    splits = any(step["type"] == "WhitespaceSplit" for step in cuts)
-    if splits and not blob:
-        blob = charsmap.write(_SPACES)
-    meta = next((step for step in cuts if step["type"] == "Metaspace"), {})
-    rules.precompiled_charsmap = blob
-    rules.add_dummy_prefix = meta.get("prepend_scheme", "always") != "never"
-    rules.remove_extra_whitespaces = splits or any(" {2,}" in str(step.get("pattern")) for step in steps)
-    rules.escape_whitespaces = True
+    step_types = [step["type"] for step in normalizer_steps]
+    start = step_types.index("NFKC") if "NFKC" in step_types else 0
+    tables = [
+        step["precompiled_charsmap"] for step in normalizer_steps[start:] if step["type"] == "Precompiled"
+    ]
+    charsmap_table = base64.b64decode(tables[0]) if tables else b""
+    splits_at_spaces = any(step["type"] == "WhitespaceSplit" for step in pre_tokenizer_steps)
+    if splits_at_spaces and not charsmap_table:
+        charsmap_table = charsmap.build_charsmap(_SPACE_REPLACEMENTS)
+    metaspace = next((step for step in pre_tokenizer_steps if step["type"] == "Metaspace"), {})
+    normalizer_spec.precompiled_charsmap = charsmap_table
+    normalizer_spec.add_dummy_prefix = metaspace.get("prepend_scheme", "always") != "never"
+    normalizer_spec.remove_extra_whitespaces = splits_at_spaces or any(
+        " {2,}" in str(step.get("pattern")) for step in normalizer_steps
+    )
+    normalizer_spec.escape_whitespaces = True
 
 
-def _steps(step: Any, inner: str) -> Iterator[Mapping[str, Any]]:
+def _flatten_steps(step: Any, list_key: str) -> Iterator[Mapping[str, Any]]:
     """Yield a step of a tokenizer, or the steps of a sequence, however nested."""
     if isinstance(step, Mapping) and step.get("type") == "Sequence":
-        for each in step.get(inner) or ():
-            yield from _steps(each, inner)
+        for each in step.get(list_key) or ():
+            yield from _flatten_steps(each, list_key)
     elif isinstance(step, Mapping):
         yield step

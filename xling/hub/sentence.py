@@ -13,44 +13,48 @@ from typing import Any
 from xling.hub import configs
 
 POOLINGS = ("mean", "cls")
-_PREFIX = "sentence_transformers.models."
-_MODES = {
+_MODULE_PREFIX = "sentence_transformers.models."
+_POOLING_SETTINGS = {
     "cls": "pooling_mode_cls_token",
     "mean": "pooling_mode_mean_tokens",
     "max": "pooling_mode_max_tokens",
 }
 
 
-def write(out: Path, dim: int, names: Sequence[str], specials: Sequence[str], pooling: str) -> None:
+def write_sentence_modules(
+    out: Path, dim: int, token_names: Sequence[str], specials: Sequence[str], pooling: str
+) -> None:
     """Write ``modules.json`` and the settings of its modules beside an exported encoder.
 
     Args:
         out: directory of the export.
         dim: width of the encoder.
-        names: name of each id.
+        token_names: name of each id.
         specials: names of the tokens that begin and end a text.
         pooling: ``mean`` over the sub-words without specials, or ``cls``.
     """
     assert pooling in POOLINGS, f"pooling {pooling!r}: {', '.join(POOLINGS)}"
     weights = {
-        "vocab": list(names),
+        "vocab": list(token_names),
         "word_weights": dict.fromkeys(specials, 0.0),
         "unknown_word_weight": 1.0,
     }
-    modes = {key: name == pooling for name, key in _MODES.items()}
+    pooling_settings = {key: name == pooling for name, key in _POOLING_SETTINGS.items()}
     modules: dict[str, Any] = {"Transformer": {}}
     if pooling == "mean":
         modules["WordWeights"] = weights
     modules["Pooling"] = {
         "word_embedding_dimension": dim,
         "pooling_mode_mean_sqrt_len_tokens": False,
-        **modes,
+        **pooling_settings,
     }
-    listed = []
+    module_list = []
     for number, (name, settings) in enumerate(modules.items()):
         folder = f"{number}_{name}" if settings else ""
-        listed.append({"idx": number, "name": str(number), "path": folder, "type": _PREFIX + name})
+        module_list.append(
+            {"idx": number, "name": str(number), "path": folder, "type": _MODULE_PREFIX + name}
+        )
         if settings:
             (out / folder).mkdir()
             configs.write_json(out / folder / "config.json", settings)
-    configs.write_json(out / "modules.json", listed)
+    configs.write_json(out / "modules.json", module_list)

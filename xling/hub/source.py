@@ -15,71 +15,79 @@ from xling.core.output import manifest
 from xling.hub import configs
 from xling.hub.settings import ImportConfig, TokenizerConfig
 
-SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
-WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
+SAFETENSORS_FILE, SAFETENSORS_INDEX, PICKLE_FILE = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+)
+DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
-OURS = ("xlm-roberta", "bert", "modernbert", "mbart", "m2m_100", "bart", "t5", "mt5", "umt5")
+CONVERTED_TYPES = ("xlm-roberta", "bert", "modernbert", "mbart", "m2m_100", "bart", "t5", "mt5", "umt5")
 """Types that become models of ours."""
-STATIC = "xling_static"
+STATIC_TYPE = "xling_static"
 """Type of an exported static encoder of ours."""
-COMPUTED = (
+WRAPPED_TYPES = (
     "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet", "xlm",
 )  # fmt: skip
 """Types of encoders that transformers computes."""
-UNFIT = {
+UNSUPPORTED_TYPES = {
     "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
     "canine": "CANINE reads characters by hashing them, which models here do not",
 }
 """Reasons why similar model types cannot be imported."""
-LARGEST_JSON = 2**28  # bytes; tokenizer.json of Gemma, the largest known, has 33 million
+MAX_JSON_BYTES = 2**28  # bytes; tokenizer.json of Gemma, the largest known, has 33 million
 _NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """A directory as ``save_pretrained`` writes it, and its ``config.json``."""
 
     folder: Path
     config: dict[str, Any]
-    kind: str
+    model_type: str
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
-    """Check the files of a model, and import it; see `xling.hub.imports.run_hf` and `xling.hub.static_export.read`."""
-    source = checked(cfg)
-    runner = "xling.hub.static_export:read" if source.kind == STATIC else "xling.hub.imports:run_hf"
-    done: manifest.Manifest = load(runner)(cfg, source)
-    return done
+    """Check the files of a model, and import it; by `xling.hub.imports.run_hf` or `static_export.import_static`."""
+    source = find_and_check(cfg)
+    importer = (
+        "xling.hub.static_export:import_static"
+        if source.model_type == STATIC_TYPE
+        else "xling.hub.imports:run_hf"
+    )
+    published: manifest.Manifest = load(importer)(cfg, source)
+    return published
 
 
 def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     """Check the files of a model of fairseq, and import it; see `xling.hub.imports.run_fairseq`."""
     check_file(cfg.source / "model.pt")
     check_file(cfg.source / "dict.txt", "the dictionary beside the weights")
-    inputs.refuse_damaged(cfg.source / "model.pt")
-    done: manifest.Manifest = load("xling.hub.imports:run_fairseq")(cfg)
-    return done
+    inputs.check_weights_file(cfg.source / "model.pt")
+    published: manifest.Manifest = load("xling.hub.imports:run_fairseq")(cfg)
+    return published
 
 
 def run_xlm(cfg: ImportConfig) -> manifest.Manifest:
     """Check the files of a model of XLM, and import it; see `xling.hub.xlm.run`."""
-    inputs.refuse_damaged(xlm_files(cfg.source)[0])
-    done: manifest.Manifest = load("xling.hub.xlm:run")(cfg)
-    return done
+    inputs.check_weights_file(find_xlm_files(cfg.source)[0])
+    published: manifest.Manifest = load("xling.hub.xlm:run")(cfg)
+    return published
 
 
-def xlm_files(folder: Path) -> tuple[Path, Path]:
+def find_xlm_files(folder: Path) -> tuple[Path, Path]:
     """Return the checkpoint of XLM in a directory, and the codes of its BPE.
 
     Raises:
         UserError: one is missing, or there are several.
     """
     files = []
-    for pattern, what in (("*.pth", "a checkpoint of XLM"), ("codes*", "the codes of its BPE")):
+    for pattern, description in (("*.pth", "a checkpoint of XLM"), ("codes*", "the codes of its BPE")):
         paths = sorted(path for path in folder.glob(pattern) if path.is_file())
         if len(paths) != 1:
-            given = f"{folder} has {len(paths)} files {pattern}"
-            raise UserError(given, f"one: {what}", "put both into a directory of their own")
+            problem = f"{folder} has {len(paths)} files {pattern}"
+            raise UserError(problem, f"one: {description}", "put both into a directory of their own")
         files += paths
     return files[0], files[1]
 
@@ -87,40 +95,42 @@ def xlm_files(folder: Path) -> tuple[Path, Path]:
 def run_tokenizer(cfg: TokenizerConfig) -> manifest.Manifest:
     """Check a ``tokenizer.json``, and import it; see `xling.hub.vocabulary.run`."""
     read_json(cfg.source / "tokenizer.json" if cfg.source.is_dir() else cfg.source)
-    done: manifest.Manifest = load("xling.hub.vocabulary:run")(cfg)
-    return done
+    published: manifest.Manifest = load("xling.hub.vocabulary:run")(cfg)
+    return published
 
 
-def checked(cfg: ImportConfig) -> Source:
+def find_and_check(cfg: ImportConfig) -> ModelSource:
     """Find a model and check its type, and that its weights are there and whole.
 
     Raises:
         UserError: the model does not exist, is damaged or of another type, is a pickle without ``allow_pickle``,
             or there is no network.
     """
-    folder = located(cfg.source, cfg.allow_pickle, cfg.revision)
-    inputs.refuse_place(cfg.out, [folder])
+    folder = locate_model(cfg.source, cfg.allow_pickle, cfg.revision)
+    inputs.check_output_place(cfg.out, [folder])
     config = read_json(folder / "config.json")
-    kind = str(config.get("model_type"))
-    if kind == STATIC:
-        check_file(folder / SAFE)
-        return Source(folder, config, kind)
-    if kind not in (*OURS, *COMPUTED):
-        reason = f", and {UNFIT[kind]}" if kind in UNFIT else ""
+    model_type = str(config.get("model_type"))
+    if model_type == STATIC_TYPE:
+        check_file(folder / SAFETENSORS_FILE)
+        return ModelSource(folder, config, model_type)
+    if model_type not in (*CONVERTED_TYPES, *WRAPPED_TYPES):
+        reason = f", and {UNSUPPORTED_TYPES[model_type]}" if model_type in UNSUPPORTED_TYPES else ""
         raise UserError(
-            f"{cfg.source} is of type {kind!r}{reason}",
-            ", ".join((*OURS, *COMPUTED)),
+            f"{cfg.source} is of type {model_type!r}{reason}",
+            ", ".join((*CONVERTED_TYPES, *WRAPPED_TYPES)),
             "choose a model of one of these types",
         )
-    configs.check(config, kind, folder)
-    paths = weight_files(folder, cfg.allow_pickle)
-    if paths[0].name != PICKLE:
-        shapes = {name: shape for path in paths for name, shape in configs.shapes_in(path).items()}
-        configs.check_weights(config, shapes, folder)
-    return Source(folder, config, kind)
+    configs.check_config(config, model_type, folder)
+    paths = find_weight_files(folder, cfg.allow_pickle)
+    if paths[0].name != PICKLE_FILE:
+        tensor_shapes = {
+            name: shape for path in paths for name, shape in configs.read_tensor_shapes(path).items()
+        }
+        configs.check_weights(config, tensor_shapes, folder)
+    return ModelSource(folder, config, model_type)
 
 
-def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
+def locate_model(source: Path, allow_pickle: bool, revision: str = "") -> Path:
     """Return the directory of a model: ``source`` itself, or a download from the Hugging Face Hub.
 
     Raises:
@@ -134,13 +144,13 @@ def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
-    patterns = [*WANTED, PICKLE] if allow_pickle else [*WANTED]
+    patterns = [*DOWNLOAD_PATTERNS, PICKLE_FILE] if allow_pickle else [*DOWNLOAD_PATTERNS]
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
     except (OSError, ValueError, HfHubHTTPError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
+        error_lines = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(
-            f"there is no directory {name}, and no model of that name could be fetched: {said[0]}",
+            f"there is no directory {name}, and no model of that name could be fetched: {error_lines[0]}",
             "a directory with the model, or its name where the hub can be reached",
             "check the name and the network, or copy the model here by other means",
         ) from None
@@ -159,8 +169,10 @@ def read_json(path: Path) -> dict[str, Any]:
         UserError: the file does not exist, is too large, or contains no settings.
     """
     check_file(path, "a directory as Hugging Face's save_pretrained writes it")
-    if path.stat().st_size > LARGEST_JSON:
-        raise UserError(f"{path} has {path.stat().st_size} bytes", f"at most {LARGEST_JSON}", "copy it again")
+    if path.stat().st_size > MAX_JSON_BYTES:
+        raise UserError(
+            f"{path} has {path.stat().st_size} bytes", f"at most {MAX_JSON_BYTES}", "copy it again"
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -170,32 +182,34 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def weight_files(folder: Path, allow_pickle: bool) -> list[Path]:
+def find_weight_files(folder: Path, allow_pickle: bool) -> list[Path]:
     """Return the files of a model's weights: safetensors, or one pickle if that is allowed.
 
     Raises:
         UserError: a file is missing, or only a pickle is there and it was not allowed.
     """
-    names = [SAFE]
-    if (folder / SAFE_INDEX).is_file():
-        places = read_json(folder / SAFE_INDEX).get("weight_map")
-        names = sorted({*map(str, places.values())}) if isinstance(places, dict) else []
+    names = [SAFETENSORS_FILE]
+    if (folder / SAFETENSORS_INDEX).is_file():
+        file_of_weight = read_json(folder / SAFETENSORS_INDEX).get("weight_map")
+        names = sorted({*map(str, file_of_weight.values())}) if isinstance(file_of_weight, dict) else []
         if not names or any("/" in name for name in names):
             raise UserError(
-                f"{folder / SAFE_INDEX} names no files of this folder",
+                f"{folder / SAFETENSORS_INDEX} names no files of this folder",
                 '{"weight_map": {"NAME": "FILE"}}',
                 "copy it again",
             )
     if (folder / names[0]).is_file():
         for name in names:
-            check_file(folder / name, f"the files that {SAFE_INDEX} names")
+            check_file(folder / name, f"the files that {SAFETENSORS_INDEX} names")
         return [folder / name for name in names]
-    if not (folder / PICKLE).is_file():
-        raise UserError(f"no weights in {folder}", f"{SAFE}, or {PICKLE} with allow_pickle=true")
+    if not (folder / PICKLE_FILE).is_file():
+        raise UserError(
+            f"no weights in {folder}", f"{SAFETENSORS_FILE}, or {PICKLE_FILE} with allow_pickle=true"
+        )
     if not allow_pickle:
         raise UserError(
-            f"{folder / PICKLE} is a pickle, which can hold code",
-            SAFE,
+            f"{folder / PICKLE_FILE} is a pickle, which can hold code",
+            SAFETENSORS_FILE,
             "allow_pickle=true reads tensors and plain values from it and rejects anything else",
         )
-    return [folder / PICKLE]
+    return [folder / PICKLE_FILE]

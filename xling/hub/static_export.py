@@ -17,25 +17,25 @@ from safetensors.torch import load_file, save_file
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.source_version import described
+from xling.core.output.source_version import full_version
 from xling.hub import card, configs, source
 from xling.hub.settings import ExportConfig, ImportConfig
 from xling.static import encoder_files
 from xling.static.shape import StaticConfig
 from xling.text.words import han
 
-MODULE, CONFIG, CLASS, SENTENCES = (
+MODULE_NAME, CONFIG_CLASS, MODEL_CLASS, SENTENCES_CLASS = (
     "modeling_static",
     "StaticEncoderConfig",
     "StaticEncoderModel",
     "StaticSentences",
 )
-CODE = (
+COPIED_FILES = (
     "static/modeling_static.py", "static/matching.py", "static/vectors.py", "text/words/features.py",
     "text/words/romanise.py",
 )  # fmt: skip
 """Files that are copied; `xling.text.words.han` becomes one without OpenCC."""
-_HAN = '''"""Chinese characters in one form. The table is made from that of OpenCC (Apache licence 2.0)."""
+_HAN_TEMPLATE = '''"""Chinese characters in one form. The table is made from that of OpenCC (Apache licence 2.0)."""
 
 _TABLE = str.maketrans(
     {old},
@@ -43,11 +43,11 @@ _TABLE = str.maketrans(
 )
 
 
-def simplified(text: str) -> str:
+def simplify(text: str) -> str:
     """Return a text with every Chinese character in its simplified form."""
     return text if text.isascii() else text.translate(_TABLE)
 '''
-_COPIED = """
+_COPIED_NOTE = """
 
 # Versions of transformers before 5 copy only the files that this one names.
 from .han import simplified
@@ -71,7 +71,7 @@ scores = model.matches(["Habari ya asubuhi."], ["Good morning.", "Thank you."]) 
 
 Before you compare texts of two languages, subtract from the vectors of each language their mean, and scale them to
 length 1 again: the mean tells the language more than what is said."""
-_LIMITS = (
+_LIMITATIONS = (
     "A word has one vector, whatever its sentence. The order of words does not count.",
     "Words and sentences of languages that are not listed have vectors too, by their spelling alone.",
     "The classes compute on the CPU and are not trained further there.",
@@ -79,32 +79,38 @@ _LIMITS = (
 )
 
 
-def write(cfg: ExportConfig, out: Path) -> dict[str, Any]:
+def write_export(cfg: ExportConfig, out: Path) -> dict[str, Any]:
     """Write a static encoder, its code and its card into a directory, and return counts.
 
     Raises:
         UserError: the encoder is damaged or of another version, or a file of ``cfg.scores`` contains no scores.
     """
-    encoder = encoder_files.load(cfg.checkpoint)
+    encoder = encoder_files.load_encoder(cfg.checkpoint)
     tensors = load_file(cfg.checkpoint / encoder_files.WEIGHTS_FILE)
-    save_file(tensors, out / source.SAFE, metadata={"format": "pt"})
-    settings = _settings(encoder.cfg, len(encoder.share))
+    save_file(tensors, out / source.SAFETENSORS_FILE, metadata={"format": "pt"})
+    settings = _config(encoder.cfg, len(encoder.share))
     configs.write_json(out / "config.json", settings)
     configs.write_json(
-        out / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{MODULE}.{SENTENCES}"}]
+        out / "modules.json",
+        [{"idx": 0, "name": "0", "path": "", "type": f"{MODULE_NAME}.{SENTENCES_CLASS}"}],
     )
-    for name in CODE:
+    for name in COPIED_FILES:
         code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
-        more = _COPIED if name == CODE[0] else ""
-        (out / Path(name).name).write_text(portable(code) + more, encoding="utf-8")
-    old, new = repr("".join(map(chr, han.table()))), repr("".join(han.table().values()))
-    (out / "han.py").write_text(_header() + _HAN.format(old=old, new=new), encoding="utf-8")
-    text = card.compose(cfg.checkpoint, _shape(settings), _USAGE, _LIMITS, cfg.scores)
+        note = _COPIED_NOTE if name == COPIED_FILES[0] else ""
+        (out / Path(name).name).write_text(to_portable_code(code) + note, encoding="utf-8")
+    characters, simplified = (
+        repr("".join(map(chr, han.simplified_table()))),
+        repr("".join(han.simplified_table().values())),
+    )
+    (out / "han.py").write_text(
+        _origin_comment() + _HAN_TEMPLATE.format(old=characters, new=simplified), encoding="utf-8"
+    )
+    text = card.compose_card(cfg.checkpoint, _describe_shape(settings), _USAGE, _LIMITATIONS, cfg.scores)
     (out / "README.md").write_text(text, encoding="utf-8")
-    return {"class": CLASS, "parameters": encoder.table.numel()}
+    return {"class": MODEL_CLASS, "parameters": encoder.table.numel()}
 
 
-def read(cfg: ImportConfig, model: source.Source) -> manifest.Manifest:
+def import_static(cfg: ImportConfig, model: source.ModelSource) -> manifest.Manifest:
     """Import an exported static encoder as `xling pretrain static` publishes one. Its code is not run.
 
     Raises:
@@ -117,18 +123,18 @@ def read(cfg: ImportConfig, model: source.Source) -> manifest.Manifest:
             "leave extend_vocab out",
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
-    if done := manifest.up_to_date(cfg.out, "import hf", cfg, [model.folder]):
-        return done
+    if published := manifest.up_to_date(cfg.out, "import hf", cfg, [model.folder]):
+        return published
     with manifest.publish(cfg.out, "import hf", cfg, [model.folder]) as publication:
-        shutil.copyfile(model.folder / source.SAFE, publication.path / encoder_files.WEIGHTS_FILE)
+        shutil.copyfile(model.folder / source.SAFETENSORS_FILE, publication.path / encoder_files.WEIGHTS_FILE)
         settings = {f.name: model.config[f.name] for f in fields(StaticConfig) if f.name in model.config}
         configs.write_json(publication.path / encoder_files.CONFIG_FILE, settings)
         publication.counts["langs"] = langs
-        encoder_files.load(publication.path)
+        encoder_files.load_encoder(publication.path)
     return manifest.read(cfg.out)
 
 
-def portable(code: str) -> str:
+def to_portable_code(code: str) -> str:
     """Return the code of a module of xling for a directory that has copies of the modules it imports.
 
     Imports from xling become imports from the same directory. Blocks for type checkers are left out, since
@@ -143,18 +149,21 @@ def portable(code: str) -> str:
         elif is_for_types:
             for number in range(node.lineno - 1, (node.end_lineno or node.lineno) + 1):
                 lines[number] = ""
-    return _header() + "".join(lines).replace("from typing import TYPE_CHECKING\n", "")
+    return _origin_comment() + "".join(lines).replace("from typing import TYPE_CHECKING\n", "")
 
 
-def _header() -> str:
-    return f"# From xling {described()}, MIT licence.\n"
+def _origin_comment() -> str:
+    return f"# From xling {full_version()}, MIT licence.\n"
 
 
-def _settings(shape: Any, num_frequent: int) -> dict[str, Any]:
+def _config(shape: Any, num_frequent: int) -> dict[str, Any]:
     return {
-        "architectures": [CLASS],
-        "auto_map": {"AutoConfig": f"{MODULE}.{CONFIG}", "AutoModel": f"{MODULE}.{CLASS}"},
-        "model_type": source.STATIC,
+        "architectures": [MODEL_CLASS],
+        "auto_map": {
+            "AutoConfig": f"{MODULE_NAME}.{CONFIG_CLASS}",
+            "AutoModel": f"{MODULE_NAME}.{MODEL_CLASS}",
+        },
+        "model_type": source.STATIC_TYPE,
         **asdict(shape),
         "num_frequent": num_frequent,
         "dtype": "float32",  # of the numbers it computes with; those of the file are float16
@@ -162,9 +171,10 @@ def _settings(shape: Any, num_frequent: int) -> dict[str, Any]:
     }
 
 
-def _shape(settings: dict[str, Any]) -> str:
+def _describe_shape(settings: dict[str, Any]) -> str:
     return (
-        f"A static encoder of words and sentences, class `{CLASS}`, whose code is in this directory: a word is the "
+        f"A static encoder of words and sentences, class `{MODEL_CLASS}`, whose code is in this "
+        "directory: a word is the "
         "mean of the vectors of its hashed n-grams, a sentence the weighted sum of its words. It has "
         f"{1 << settings['bits']:,} vectors of {settings['dim']} numbers. A random projection of the spelling to "
         f"{settings['sketch']} numbers is appended to the vector of a sentence."

@@ -30,27 +30,27 @@ from xling.hub import configs, express, files, layouts, mbart, tokenizer
 from xling.hub.source import read_json
 from xling.models.generate.decode import EOS
 from xling.models.network.encoder import PAD, is_gated
-from xling.models.network.positions import BUCKETS, FARTHEST
+from xling.models.network.positions import MAX_DISTANCE, NUM_BUCKETS
 from xling.models.network.seq2seq import Seq2SeqConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Shaped
 
-FILLED = 128
+ROW_MULTIPLE = 128
 """The number of rows of T5's matrices is a multiple of this; those after the last token are unused."""
-SPECIALS = ("<pad>", "</s>", "<unk>")
-FFNS: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
+T5_SPECIALS = ("<pad>", "</s>", "<unk>")
+OUR_FFN_NAMES: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
 """Their feed-forward blocks -> our names."""
-TYPES = ("t5", "mt5", "umt5")
+T5_TYPES = ("t5", "mt5", "umt5")
 _SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
 
 
-def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
+def to_hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build the ``config.json`` of ``MT5ForConditionalGeneration`` or ``UMT5ForConditionalGeneration``."""
-    kind = "umt5" if shape.layer_biases else "mt5"
+    model_type = "umt5" if shape.layer_biases else "mt5"
     return {
-        "architectures": [f"{kind.upper()}ForConditionalGeneration"],
-        "model_type": kind,
+        "architectures": [f"{model_type.upper()}ForConditionalGeneration"],
+        "model_type": model_type,
         "vocab_size": symbols.size,
         "d_model": shape.dim,
         "d_kv": _head_dim(shape),
@@ -59,11 +59,11 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
         "num_decoder_layers": shape.decoder_layers or shape.layers,
         "num_heads": shape.heads,
         "n_positions": shape.max_positions,
-        "relative_attention_num_buckets": BUCKETS,
-        "relative_attention_max_distance": FARTHEST,
+        "relative_attention_num_buckets": NUM_BUCKETS,
+        "relative_attention_max_distance": MAX_DISTANCE,
         "dropout_rate": shape.dropout or 0.1,
         "layer_norm_epsilon": shape.norm_eps,
-        "feed_forward_proj": {ours: theirs for theirs, ours in FFNS.items()}[shape.ffn],
+        "feed_forward_proj": {ours: theirs for theirs, ours in OUR_FFN_NAMES.items()}[shape.ffn],
         "is_encoder_decoder": True,
         # The file contains both matrices, tied or not: older versions of transformers scale the states of
         # tied ones. umT5's are always tied and scaled.
@@ -75,24 +75,24 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     }
 
 
-def hf_weights(
+def to_hf_weights(
     shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
 ) -> dict[str, Shaped[Tensor, " ..."]]:
     """Rename our weights for ``MT5ForConditionalGeneration`` or umT5's class, ids in our order."""
-    renamed = {
+    weights = {
         "shared.weight": state["encoder.tokens.weight"],
         "lm_head.weight": state["decoder.head.weight"],
     }
-    state = _queries(state, shape, 1 / math.sqrt(_head_dim(shape)))
-    for side, layout in layouts.t5(is_gated(shape.ffn), shape.layer_biases).items():
-        renamed |= layouts.trunk(state, side, layout)
+    state = _scale_queries(state, shape, 1 / math.sqrt(_head_dim(shape)))
+    for side, layout in layouts.t5_layouts(is_gated(shape.ffn), shape.layer_biases).items():
+        weights |= layouts.trunk_to_layout(state, side, layout)
     if shape.layer_biases:
-        norm = "decoder.final_layer_norm.weight"
-        renamed[norm] = renamed[norm] * math.sqrt(shape.dim)
-    return layouts.plain(renamed)
+        norm_name = "decoder.final_layer_norm.weight"
+        weights[norm_name] = weights[norm_name] * math.sqrt(shape.dim)
+    return layouts.copy_float32(weights)
 
 
-class Ids(NamedTuple):
+class IdMapping(NamedTuple):
     """Vocabulary of a T5, the order of its ids, and its language tokens.
 
     Attributes:
@@ -101,7 +101,7 @@ class Ids(NamedTuple):
         source_lang: whether sources end with it.
     """
 
-    vocabulary: files.Vocabulary
+    vocabulary: files.ImportedVocabulary
     order: Int[Tensor, " vocab"]
     langs: list[str]
     source_lang: bool
@@ -109,7 +109,7 @@ class Ids(NamedTuple):
 
 def read_hf(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path, langs: Sequence[str]
-) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], Ids]:
+) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], IdMapping]:
     """Return shape, weights and ids of a ``T5ForConditionalGeneration``, or of mT5's or umT5's class.
 
     Args:
@@ -122,17 +122,17 @@ def read_hf(
         UserError: the model has a part that ours lack, a weight or the languages are missing, or the
             vocabulary is missing or differs.
     """
-    configs.check(config, str(config["model_type"]), folder)
+    configs.check_config(config, str(config["model_type"]), folder)
     ffn = str(config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu"))
-    if ffn not in FFNS:
-        raise UserError(f"{folder}/config.json: feed_forward_proj={ffn!r}", ", ".join(FFNS))
+    if ffn not in OUR_FFN_NAMES:
+        raise UserError(f"{folder}/config.json: feed_forward_proj={ffn!r}", ", ".join(OUR_FFN_NAMES))
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
-    tokens = files.one_table([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], folder)
-    ids = ids_of(folder, len(tokens), langs)
-    head = state.get("lm_head.weight", tokens).float()
-    if head.shape != tokens.shape:
+    tokens = files.shared_embeddings([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], folder)
+    id_mapping = read_id_mapping(folder, len(tokens), langs)
+    output_matrix = state.get("lm_head.weight", tokens).float()
+    if output_matrix.shape != tokens.shape:
         raise UserError(
-            f"{folder} has an output of {len(head)} ids", f"{len(tokens)}, as its embeddings have"
+            f"{folder} has an output of {len(output_matrix)} ids", f"{len(tokens)}, as its embeddings have"
         )
     shape = Seq2SeqConfig(
         layers=config["num_layers"],
@@ -141,22 +141,22 @@ def read_hf(
         heads=config["num_heads"],
         head_dim=config["d_kv"],
         ffn_dim=config["d_ff"],
-        ffn=FFNS[ffn],
+        ffn=OUR_FFN_NAMES[ffn],
         norm_eps=float(config.get("layer_norm_epsilon", 1e-6)),
         max_positions=int(config.get("n_positions", 1024)),
         unbiased_head=True,
-        untied_head=not torch.equal(head, tokens),
-        source_lang=ids.source_lang,
+        untied_head=not torch.equal(output_matrix, tokens),
+        source_lang=id_mapping.source_lang,
         layer_biases=config["model_type"] == "umt5",
-        **express.T5,
+        **express.T5_SETTINGS,
     )
-    weights = our_weights({**state, "shared.weight": tokens}, shape, ids.order, folder)
-    if _scales(config):
+    weights = to_our_weights({**state, "shared.weight": tokens}, shape, id_mapping.order, folder)
+    if _scales_output(config):
         weights["decoder.final_norm.weight"] = weights["decoder.final_norm.weight"] * shape.dim**-0.5
-    return shape, weights, ids
+    return shape, weights, id_mapping
 
 
-def our_weights(
+def to_our_weights(
     state: Mapping[str, Shaped[Tensor, " ..."]],
     shape: Seq2SeqConfig,
     order: Int[Tensor, " vocab"],
@@ -170,45 +170,49 @@ def our_weights(
     weights = {"encoder.tokens.weight": state["shared.weight"][order].float()}
     if shape.untied_head:
         weights["decoder.head.weight"] = state["lm_head.weight"][order].float()
-    for side, layout in layouts.t5(is_gated(shape.ffn), shape.layer_biases).items():
-        weights |= layouts.read_trunk(state, layouts.taker(state, layout, str(folder)), side, layout)
-    weights |= layouts.no_head(weights["encoder.tokens.weight"])
-    return _queries(weights, shape, math.sqrt(_head_dim(shape)))
+    for side, layout in layouts.t5_layouts(is_gated(shape.ffn), shape.layer_biases).items():
+        weights |= layouts.trunk_from_layout(
+            state, layouts.make_take_weight(state, layout, str(folder)), side, layout
+        )
+    weights |= layouts.identity_head(weights["encoder.tokens.weight"])
+    return _scale_queries(weights, shape, math.sqrt(_head_dim(shape)))
 
 
-def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
+def read_id_mapping(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
     """Return the vocabulary of a directory and the meaning of its ids: T5's own, or that of `xling export`.
 
     Raises:
         UserError: as `read_hf`.
     """
-    tokens = files.tokens_of(folder)
-    if tuple(tokens[: len(tokenizer.SPECIALS)]) == tokenizer.SPECIALS:
-        vocabulary = files.sentencepiece(folder)
-        files.check_rows(rows, len(tokens), folder)
+    tokens = files.read_tokens(folder)
+    if tuple(tokens[: len(tokenizer.SPECIAL_TOKENS)]) == tokenizer.SPECIAL_TOKENS:
+        vocabulary = files.read_sentencepiece(folder)
+        files.check_rows(num_rows, len(tokens), folder)
         files.check_tokenizer(folder, vocabulary.pieces)
-        order, known = mbart.our_order(tokens, len(vocabulary.pieces), folder)
-        ends = (read_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
-        return Ids(vocabulary, order, known, bool(ends) and "</s>" not in str(ends[-1]))
-    in_bytes = _is_in_bytes(folder)
+        order, known_langs = mbart.order_of_ids(tokens, len(vocabulary.pieces), folder)
+        template = (read_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
+        return IdMapping(vocabulary, order, known_langs, bool(template) and "</s>" not in str(template[-1]))
+    is_byt5 = _is_byt5(folder)
     if not langs:
         raise UserError(
             f"{folder} has no language tokens, and no language is given",
             "langs=CODE,CODE: each becomes a token that the decoder can start with",
             "name all languages that the model will write",
         )
-    vocabulary, specials, sentinels = _bytes_of(folder, rows) if in_bytes else vocabulary_of(folder, rows)
-    order = our_order(len(vocabulary.pieces), len(langs), sentinels, specials)
-    return Ids(vocabulary, order, [*langs], False)
+    vocabulary, specials, sentinels = (
+        _byte_vocabulary(folder, num_rows) if is_byt5 else read_vocabulary(folder, num_rows)
+    )
+    order = order_of_ids(len(vocabulary.pieces), len(langs), sentinels, specials)
+    return IdMapping(vocabulary, order, [*langs], False)
 
 
-def _is_in_bytes(folder: Path) -> bool:
+def _is_byt5(folder: Path) -> bool:
     """Return whether the directory has ByT5's tokenizer, which needs no file but its settings."""
     path = folder / "tokenizer_config.json"
     return path.is_file() and read_json(path).get("tokenizer_class") == "ByT5Tokenizer"
 
 
-def _bytes_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str], list[int]]:
+def _byte_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabulary, list[str], list[int]]:
     """Return ByT5's vocabulary as a SentencePiece model of the 256 bytes, its specials, and the ids of its sentinels.
 
     ByT5 has no sentinels of its own: it uses the last bytes, which start ours. Source: Xue et al. 2022, section 3.2.
@@ -216,56 +220,64 @@ def _bytes_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str], lis
     Raises:
         UserError: the model has fewer rows than bytes.
     """
-    model, last = tokenizer.byte_model(), len(SPECIALS) + 255
-    if rows <= last + 1:  # the row after the bytes is that of the piece which no text has
-        raise UserError(f"{folder} has {rows} embeddings", f"{last + 2} or more, as ByT5")
-    return files.vocabulary_of(model), [*SPECIALS], [last - number for number in range(NUM_SENTINELS)]
+    model, last_byte_id = tokenizer.build_byte_model(), len(T5_SPECIALS) + 255
+    if num_rows <= last_byte_id + 1:  # the row after the bytes is that of the piece which no text has
+        raise UserError(f"{folder} has {num_rows} embeddings", f"{last_byte_id + 2} or more, as ByT5")
+    return (
+        files.vocabulary_from_spm(model),
+        [*T5_SPECIALS],
+        [last_byte_id - number for number in range(NUM_SENTINELS)],
+    )
 
 
-def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str], list[int]]:
+def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabulary, list[str], list[int]]:
     """Return the vocabulary of a directory, its first specials, and the ids of its sentinels, ``<extra_id_0>`` first.
 
     mT5 has its sentinels among the pieces of its SentencePiece model, T5 after them, both in descending
     order.
 
     Raises:
-        UserError: there is no SentencePiece model, or it is not T5's or not for a model with ``rows``
+        UserError: there is no SentencePiece model, or it is not T5's or not for a model with ``num_rows``
             embeddings.
     """
-    path = files.spm_path(folder)
-    model = tokenizer.read_model(path)
+    path = files.find_spm_path(folder)
+    model = tokenizer.read_spm_model(path)
     names = [p.piece for p in model.pieces]
-    specials = [*itertools.takewhile(lambda name: name in (*SPECIALS, "<s>"), names)]
-    if not {*SPECIALS} <= {*specials}:
-        raise UserError(f"{path} begins with {' '.join(names[:3])}", f"{' '.join(SPECIALS)}, as T5's")
+    specials = [*itertools.takewhile(lambda name: name in (*T5_SPECIALS, "<s>"), names)]
+    if not {*T5_SPECIALS} <= {*specials}:
+        raise UserError(f"{path} begins with {' '.join(names[:3])}", f"{' '.join(T5_SPECIALS)}, as T5's")
     sentinels = {
         int(hit[1]): number for number, name in enumerate(names) if (hit := _SENTINEL.fullmatch(name))
     }
-    end = min(sentinels.values(), default=len(names))
+    end_of_pieces = min(sentinels.values(), default=len(names))
     if not sentinels:
-        told = folder / "tokenizer_config.json"
-        more = int(read_json(told).get("extra_ids", NUM_SENTINELS)) if told.is_file() else NUM_SENTINELS
-        sentinels = {number: len(names) + more - 1 - number for number in range(more)}
-    known = max(len(names), 1 + max(sentinels.values(), default=0))
-    if sorted(sentinels) != list(range(len(sentinels))) or end + len(sentinels) != known:
+        config_path = folder / "tokenizer_config.json"
+        num_extra = (
+            int(read_json(config_path).get("extra_ids", NUM_SENTINELS))
+            if config_path.is_file()
+            else NUM_SENTINELS
+        )
+        sentinels = {number: len(names) + num_extra - 1 - number for number in range(num_extra)}
+    num_ids = max(len(names), 1 + max(sentinels.values(), default=0))
+    if sorted(sentinels) != list(range(len(sentinels))) or end_of_pieces + len(sentinels) != num_ids:
         raise UserError(
             f"{path} has {len(sentinels)} sentinels among its pieces", "<extra_id_0> and on, at its end"
         )
-    if not known <= rows < known + FILLED:
+    if not num_ids <= num_rows < num_ids + ROW_MULTIPLE:
         raise UserError(
-            f"{folder} has {rows} embeddings, and its tokenizer {known} ids",
+            f"{folder} has {num_rows} embeddings, and its tokenizer {num_ids} ids",
             "weights and tokenizer of one model",
             "give the SentencePiece model that the weights were trained with",
         )
-    pieces = names[len(specials) : end]
-    if tokens := files.tokens_of(folder):
-        files.compare(tokens[len(specials) : end], pieces, folder / "tokenizer.json")
-    _as_ours(model, len(specials), end)
-    return files.vocabulary_of(model), specials, [sentinels[i] for i in range(len(sentinels))]
+    pieces = names[len(specials) : end_of_pieces]
+    if tokens := files.read_tokens(folder):
+        files.check_same_pieces(tokens[len(specials) : end_of_pieces], pieces, folder / "tokenizer.json")
+    _with_our_specials(model, len(specials), end_of_pieces)
+    return files.vocabulary_from_spm(model), specials, [sentinels[i] for i in range(len(sentinels))]
 
 
-def our_order(
-    num_pieces: int, num_langs: int, sentinels: Sequence[int], specials: Sequence[str] = SPECIALS
+def order_of_ids(
+    num_pieces: int, num_langs: int, sentinels: Sequence[int], specials: Sequence[str] = T5_SPECIALS
 ) -> Int[Tensor, " vocab"]:
     """Return the id in T5's vocabulary of each of our ids, int64 (V,).
 
@@ -275,27 +287,27 @@ def our_order(
         sentinels: ids of their sentinels.
         specials: their first tokens in order; umT5 has ``<s>`` among them.
     """
-    pad, eos, unk = (specials.index(name) for name in SPECIALS)
+    pad, eos, unk = (specials.index(name) for name in T5_SPECIALS)
     pieces = range(len(specials), len(specials) + num_pieces)
     return torch.tensor([pad, pad, eos, unk, *pieces, pad, *[pad] * num_langs, *sentinels])
 
 
-def _as_ours(model: Any, num_specials: int, end: int) -> None:
+def _with_our_specials(model: Any, num_specials: int, end_of_pieces: int) -> None:
     """Convert T5's SentencePiece model to one with our specials and without sentinels."""
-    kinds = type(model.pieces[0])
-    del model.pieces[end:]
-    del model.pieces[len(SPECIALS) : num_specials]
+    piece_types = type(model.pieces[0])
+    del model.pieces[end_of_pieces:]
+    del model.pieces[len(T5_SPECIALS) : num_specials]
     for number, (name, kind) in enumerate(
-        (("<unk>", kinds.UNKNOWN), ("<s>", kinds.CONTROL), ("</s>", kinds.CONTROL))
+        (("<unk>", piece_types.UNKNOWN), ("<s>", piece_types.CONTROL), ("</s>", piece_types.CONTROL))
     ):
         model.pieces[number].piece, model.pieces[number].type = name, kind
-    spec = model.trainer_spec
-    spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = 0, 1, 2, -1
-    spec.unk_piece, spec.bos_piece, spec.eos_piece = "<unk>", "<s>", "</s>"
-    spec.vocab_size = len(model.pieces)
+    trainer_spec = model.trainer_spec
+    trainer_spec.unk_id, trainer_spec.bos_id, trainer_spec.eos_id, trainer_spec.pad_id = 0, 1, 2, -1
+    trainer_spec.unk_piece, trainer_spec.bos_piece, trainer_spec.eos_piece = "<unk>", "<s>", "</s>"
+    trainer_spec.vocab_size = len(model.pieces)
 
 
-def _scales(config: Mapping[str, Any]) -> bool:
+def _scales_output(config: Mapping[str, Any]) -> bool:
     """Return whether the output is divided by the square root of the width.
 
     In T5 1.0, which omits the setting for ties, and in umT5 with a tied output.
@@ -309,12 +321,12 @@ def _head_dim(shape: Seq2SeqConfig) -> int:
     return shape.head_dim or shape.dim // shape.heads
 
 
-def _queries(state: Mapping[str, Tensor], shape: Seq2SeqConfig, factor: float) -> dict[str, Tensor]:
+def _scale_queries(state: Mapping[str, Tensor], shape: Seq2SeqConfig, factor: float) -> dict[str, Tensor]:
     """Return the weights with the query projections multiplied by ``factor``."""
-    scaled, inner = dict(state), shape.heads * _head_dim(shape)
+    scaled_weights, query_width = dict(state), shape.heads * _head_dim(shape)
     for name, weight in state.items():
         if name.endswith(".qkv.weight"):
-            scaled[name] = torch.cat([weight[:inner] * factor, weight[inner:]])
+            scaled_weights[name] = torch.cat([weight[:query_width] * factor, weight[query_width:]])
         elif name.endswith(".cross_query.weight"):
-            scaled[name] = weight * factor
-    return scaled
+            scaled_weights[name] = weight * factor
+    return scaled_weights

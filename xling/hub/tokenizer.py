@@ -17,14 +17,14 @@ from xling.hub import charsmap
 from xling.text import vocab
 from xling.text.tokenizers import wordpiece
 
-SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
-MASK = "<mask>"
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
+MASK_TOKEN = "<mask>"
 NUM_SPM_SPECIALS = 3
-UNIGRAM, BPE_TYPE = 1, 2
-NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
+UNIGRAM_MODEL, BPE_MODEL = 1, 2
+NORMAL_PIECE, UNKNOWN_PIECE, CONTROL_PIECE, BYTE_PIECE = 1, 2, 3, 6
 
 
-def read_model(path: Path) -> Any:
+def read_spm_model(path: Path) -> Any:
     """Read the SentencePiece model in a file, as its protocol buffer.
 
     Raises:
@@ -45,22 +45,29 @@ def read_model(path: Path) -> Any:
     return model
 
 
-def byte_model() -> Any:
+def build_byte_model() -> Any:
     """Build a SentencePiece model of the 256 bytes, whose specials are ``<unk> <s> </s>``: every text is its UTF-8."""
     model = proto.ModelProto()
-    for name, kind in (("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL)):
+    for name, kind in (("<unk>", UNKNOWN_PIECE), ("<s>", CONTROL_PIECE), ("</s>", CONTROL_PIECE)):
         model.pieces.add(piece=name, score=0.0, type=kind)
     for number in range(256):
-        model.pieces.add(piece=f"<0x{number:02X}>", score=0.0, type=BYTE)
+        model.pieces.add(piece=f"<0x{number:02X}>", score=0.0, type=BYTE_PIECE)
     # SentencePiece wants one other piece: these code points are no characters, so no text has them.
-    model.pieces.add(piece="\ufdd0" * 8, score=0.0, type=NORMAL)
-    spec, rules = model.trainer_spec, model.normalizer_spec
-    spec.model_type, spec.vocab_size, spec.byte_fallback, spec.pad_id = UNIGRAM, len(model.pieces), True, -1
-    rules.add_dummy_prefix = rules.remove_extra_whitespaces = rules.escape_whitespaces = False
+    model.pieces.add(piece="\ufdd0" * 8, score=0.0, type=NORMAL_PIECE)
+    trainer_spec, normalizer_spec = model.trainer_spec, model.normalizer_spec
+    trainer_spec.model_type, trainer_spec.vocab_size, trainer_spec.byte_fallback, trainer_spec.pad_id = (
+        UNIGRAM_MODEL,
+        len(model.pieces),
+        True,
+        -1,
+    )
+    normalizer_spec.add_dummy_prefix = normalizer_spec.remove_extra_whitespaces = (
+        normalizer_spec.escape_whitespaces
+    ) = False
     return model
 
 
-def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = False) -> Tokenizer:
+def build_for_model(directory: Path, symbols: Symbols | None = None, has_segments: bool = False) -> Tokenizer:
     """Build the fast tokenizer of a published model.
 
     Args:
@@ -68,84 +75,103 @@ def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = F
         symbols: symbols of a model with a decoder. Language tokens and sentinels follow ``<mask>``. A text
             ends in ``</s>`` and the language given as its pair: ``tokenizer(text, "[sw]")``; with ``lang_first``
             it begins with the language. It only ends in ``</s>`` if sources do not name their language.
-        segments: whether the second text of a pair is a separate segment.
+        has_segments: whether the second text of a pair is a separate segment.
 
     Raises:
-        UserError: as `build`.
+        UserError: as `build_from_spm`.
     """
     if (directory / vocab.WORDPIECE).is_file():
         if symbols is not None:
             raise UserError(f"{directory} has a decoder and a WordPiece vocabulary", "a SentencePiece one")
-        return _wordpiece(directory / vocab.WORDPIECE, segments)
-    fast = build(directory / vocab.SPM, symbols.names() if symbols else (), segments)
+        return _build_wordpiece(directory / vocab.WORDPIECE, has_segments)
+    tokenizer = build_from_spm(directory / vocab.SPM_MODEL, symbols.names() if symbols else (), has_segments)
     if symbols is not None:
         lang = symbols.names()[symbols.default]
-        known = [(name, fast.token_to_id(name)) for name in ("</s>", lang)]
+        special_ids = [(name, tokenizer.token_to_id(name)) for name in ("</s>", lang)]
         single, pair = (f"$A </s> {lang}", "$A </s> $B")
         if symbols.lang_first:
             single, pair = f"{lang} $A </s>", "$B $A </s>"
         if not symbols.source_lang:
             single, pair = "$A </s>", "$A </s> $B </s>"
-        fast.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=known)
-    return fast
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=single, pair=pair, special_tokens=special_ids
+        )
+    return tokenizer
 
 
-def _wordpiece(path: Path, segments: bool) -> Tokenizer:
+def _build_wordpiece(path: Path, has_segments: bool) -> Tokenizer:
     """Build BERT's tokenizer with our ids and our form of a pair."""
-    fast = Tokenizer.from_file(str(path))
-    cls, sep = ((name, fast.token_to_id(name)) for name in (wordpiece.CLS, wordpiece.SEP))
-    fast.post_processor = template(cls, sep, segments)
+    tokenizer = Tokenizer.from_file(str(path))
+    cls, sep = ((name, tokenizer.token_to_id(name)) for name in (wordpiece.CLS, wordpiece.SEP))
+    tokenizer.post_processor = pair_template(cls, sep, has_segments)
     names = (*wordpiece.SPECIALS, wordpiece.MASK)
-    fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
-    return fast
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
+    return tokenizer
 
 
-def template(
-    begin: tuple[str, int | None], end: tuple[str, int | None], segments: bool
+def pair_template(
+    begin: tuple[str, int | None], end: tuple[str, int | None], has_segments: bool
 ) -> processors.TemplateProcessing:
     """Build the template of a text and a pair with their specials, the second text as segment 1 or 0."""
-    (first, _), (last, _), segment = begin, end, int(segments)
-    second = f"{last}:{segment} $B:{segment} {last}:{segment}"
+    (begin_token, _), (end_token, _), segment = begin, end, int(has_segments)
+    second = f"{end_token}:{segment} $B:{segment} {end_token}:{segment}"
     return processors.TemplateProcessing(
-        single=f"{first} $A {last}", pair=f"{first} $A {last} {second}", special_tokens=[begin, end]
+        single=f"{begin_token} $A {end_token}",
+        pair=f"{begin_token} $A {end_token} {second}",
+        special_tokens=[begin, end],
     )
 
 
-def build(path: Path, more: Sequence[str] = (), segments: bool = False) -> Tokenizer:
+def build_from_spm(path: Path, extra_specials: Sequence[str] = (), has_segments: bool = False) -> Tokenizer:
     """Build the fast tokenizer of the model in ``path``.
 
-    The ids of `xling.text.vocab`, then ``<mask>`` and ``more``.
+    The ids of `xling.text.vocab`, then ``<mask>`` and ``extra_specials``.
 
     Raises:
         UserError: the file is damaged, or the model is of a kind without a fast equivalent.
     """
-    model = read_model(path)
-    trained, rules = model.trainer_spec, model.normalizer_spec
-    odd = [p.piece for p in model.pieces[NUM_SPM_SPECIALS:] if p.type not in (NORMAL, BYTE)]
-    if odd or trained.treat_whitespace_as_suffix or not rules.escape_whitespaces:
+    model = read_spm_model(path)
+    trainer_spec, normalizer_spec = model.trainer_spec, model.normalizer_spec
+    unsupported = [
+        p.piece for p in model.pieces[NUM_SPM_SPECIALS:] if p.type not in (NORMAL_PIECE, BYTE_PIECE)
+    ]
+    if unsupported or trainer_spec.treat_whitespace_as_suffix or not normalizer_spec.escape_whitespaces:
         raise UserError(
-            f"{path} has {'pieces like ' + odd[0] if odd else 'spaces after words'}",
+            f"{path} has {'pieces like ' + unsupported[0] if unsupported else 'spaces after words'}",
             "a model as `xling vocab` trains it",
         )
     pieces = [(p.piece, p.score) for p in model.pieces[NUM_SPM_SPECIALS:]]
-    tokens = [*((name, 0.0) for name in SPECIALS), *pieces, *((name, 0.0) for name in (MASK, *more))]
-    bpe, in_bytes = trained.model_type == BPE_TYPE, trained.byte_fallback
-    fast = Tokenizer(_bpe(tokens, len(pieces), in_bytes) if bpe else Unigram(tokens, 3, in_bytes))
-    fast.normalizer = charsmap.normaliser(
-        rules.precompiled_charsmap, remove_extra_whitespaces=rules.remove_extra_whitespaces
+    tokens = [
+        *((name, 0.0) for name in SPECIAL_TOKENS),
+        *pieces,
+        *((name, 0.0) for name in (MASK_TOKEN, *extra_specials)),
+    ]
+    is_bpe, byte_fallback = trainer_spec.model_type == BPE_MODEL, trainer_spec.byte_fallback
+    tokenizer = Tokenizer(
+        _build_bpe(tokens, len(pieces), byte_fallback) if is_bpe else Unigram(tokens, 3, byte_fallback)
     )
-    prepend = "always" if rules.add_dummy_prefix else "never"
-    fast.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend)
-    spaces = decoders.Metaspace("▁", prepend)
-    fast.decoder = decoders.Sequence([decoders.ByteFallback(), spaces]) if in_bytes else spaces
-    fast.post_processor = template(("<s>", 0), ("</s>", 2), segments)
-    fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
-    fast.add_special_tokens([AddedToken(MASK, special=True, normalized=False, lstrip=True)])
-    fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in more])
-    return fast
+    tokenizer.normalizer = charsmap.build_normaliser(
+        normalizer_spec.precompiled_charsmap,
+        remove_extra_whitespaces=normalizer_spec.remove_extra_whitespaces,
+    )
+    prepend = "always" if normalizer_spec.add_dummy_prefix else "never"
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend)
+    space_decoder = decoders.Metaspace("▁", prepend)
+    tokenizer.decoder = (
+        decoders.Sequence([decoders.ByteFallback(), space_decoder]) if byte_fallback else space_decoder
+    )
+    tokenizer.post_processor = pair_template(("<s>", 0), ("</s>", 2), has_segments)
+    tokenizer.add_special_tokens(
+        [AddedToken(name, special=True, normalized=False) for name in SPECIAL_TOKENS]
+    )
+    tokenizer.add_special_tokens([AddedToken(MASK_TOKEN, special=True, normalized=False, lstrip=True)])
+    tokenizer.add_special_tokens(
+        [AddedToken(name, special=True, normalized=False) for name in extra_specials]
+    )
+    return tokenizer
 
 
-def _bpe(tokens: list[tuple[str, float]], num_pieces: int, in_bytes: bool) -> BPE:
+def _build_bpe(tokens: list[tuple[str, float]], num_pieces: int, byte_fallback: bool) -> BPE:
     """Return the merges implied by the pieces: every pair of pieces that forms another, the best pieces first.
 
     Source: SentencePiece's BPE joins the neighbours whose joint piece has the best score (bpe_model.cc).
@@ -153,48 +179,50 @@ def _bpe(tokens: list[tuple[str, float]], num_pieces: int, in_bytes: bool) -> BP
     scores = dict(tokens)
     ids = {piece: index for index, (piece, _) in enumerate(tokens)}
     merges = []
-    for piece, score in tokens[len(SPECIALS) : len(SPECIALS) + num_pieces]:
-        halves = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
-        merges += [(-score, ids[a], ids[b], a, b) for a, b in halves if a in scores and b in scores]
+    for piece, score in tokens[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + num_pieces]:
+        splits = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
+        merges += [(-score, ids[a], ids[b], a, b) for a, b in splits if a in scores and b in scores]
     merges.sort()
-    return BPE(ids, [(a, b) for *_, a, b in merges], unk_token="<unk>", fuse_unk=True, byte_fallback=in_bytes)
+    return BPE(
+        ids, [(a, b) for *_, a, b in merges], unk_token="<unk>", fuse_unk=True, byte_fallback=byte_fallback
+    )
 
 
-def save(
-    fast: Tokenizer,
+def save_tokenizer(
+    tokenizer: Tokenizer,
     directory: Path,
     max_length: int,
-    more: Sequence[str] = (),
-    segments: bool = False,
+    extra_specials: Sequence[str] = (),
+    has_segments: bool = False,
     specials: Mapping[str, str] | None = None,
 ) -> None:
     """Write ``tokenizer.json`` and the files that `transformers.AutoTokenizer` reads beside it.
 
     Args:
-        fast: return value of `of_model`.
+        tokenizer: return value of `build_for_model`.
         directory: where to write.
         max_length: tokens of one sequence, including specials.
-        more: special tokens beside the usual ones.
-        segments: whether the model reads the segment of a token.
+        extra_specials: special tokens beside the usual ones.
+        has_segments: whether the model reads the segment of a token.
         specials: name of each special (``bos``, ``cls`` and so on), where their ids are not ours.
     """
-    fast.save(str(directory / "tokenizer.json"))
-    special = {f"{key}_token": name for key, name in (specials or _specials(fast)).items()}
+    tokenizer.save(str(directory / "tokenizer.json"))
+    special_names = {f"{key}_token": name for key, name in (specials or _special_names(tokenizer)).items()}
     # Use the generic class: that of XLM-R replaces the normaliser and pre-tokeniser by its own.
-    settings: dict[str, Any] = special | {
+    settings: dict[str, Any] = special_names | {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": max_length,
         "clean_up_tokenization_spaces": False,
-        "model_input_names": ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"],
+        "model_input_names": ["input_ids", *(["token_type_ids"] if has_segments else []), "attention_mask"],
     }
-    if more:
-        settings["extra_special_tokens"] = list(more)
-    for name, content in (("tokenizer_config.json", settings), ("special_tokens_map.json", special)):
+    if extra_specials:
+        settings["extra_special_tokens"] = list(extra_specials)
+    for name, content in (("tokenizer_config.json", settings), ("special_tokens_map.json", special_names)):
         (directory / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _specials(fast: Tokenizer) -> dict[str, str]:
+def _special_names(tokenizer: Tokenizer) -> dict[str, str]:
     """Return the name of each special of a tokenizer with our ids."""
-    bos, pad, eos, unk = (str(fast.id_to_token(number)) for number in range(len(SPECIALS)))
-    mask = wordpiece.MASK if bos == wordpiece.CLS else MASK
+    bos, pad, eos, unk = (str(tokenizer.id_to_token(number)) for number in range(len(SPECIAL_TOKENS)))
+    mask = wordpiece.MASK if bos == wordpiece.CLS else MASK_TOKEN
     return {"bos": bos, "cls": bos, "eos": eos, "sep": eos, "pad": pad, "unk": unk, "mask": mask}

@@ -21,22 +21,22 @@ from xling.core.errors import UserError
 from xling.hub import files, source
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN
-from xling.models.network.transformers_wrapper import SETTINGS, ForeignModel
+from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-TYPES = source.COMPUTED
-FAMILIES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
-EMBEDDINGS = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
-KEPT, REST, UNREAD, PREFIX = "kept", "rest", "unread", "prefix"
+WRAPPED_TYPES = source.WRAPPED_TYPES
+WEIGHT_PREFIXES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
+EMBEDDING_NAMES = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
+EXPORT_KEY, REST_KEY, UNUSED_ROWS_KEY, PREFIX_KEY = "kept", "rest", "unread", "prefix"
 """Keys of what a model file holds for the export alone."""
 
 
 @dataclass(frozen=True)
-class Tokens:
+class OrderedTokenizer:
     """The tokenizer of a model, and its id for each of our ids."""
 
     text: str
@@ -44,7 +44,7 @@ class Tokens:
     names: list[str]
 
 
-def tokens_of(folder: Path) -> Tokens:
+def load_tokenizer(folder: Path) -> OrderedTokenizer:
     """Load the tokenizer of a directory with transformers.
 
     Raises:
@@ -55,11 +55,11 @@ def tokens_of(folder: Path) -> Tokens:
 
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         if isinstance(tokenizer, XLMTokenizer):
-            return _tokens_of_xlm(tokenizer)
+            return _order_xlm_tokenizer(tokenizer)
         backend = tokenizer.backend_tokenizer
     except ImportError as error:
         package = "sacremoses" if "sacremoses" in str(error) else "transformers"
-        raise extras.missing(package, str(folder), "hub") from None
+        raise extras.missing_package_error(package, str(folder), "hub") from None
     except Exception as error:  # tokenizer classes raise all kinds of errors
         problem = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(
@@ -74,16 +74,18 @@ def tokens_of(folder: Path) -> Tokens:
     pad = tokenizer.pad_token_id
     unknown = pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
     mask = pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id
-    return in_our_order(backend, begin, pad, end, unknown, mask)
+    return order_tokenizer(backend, begin, pad, end, unknown, mask)
 
 
-def in_our_order(backend: Tokenizer, begin: int, pad: int, end: int, unknown: int, mask: int) -> Tokens:
+def order_tokenizer(
+    tokenizer: Tokenizer, begin: int, pad: int, end: int, unknown: int, mask: int
+) -> OrderedTokenizer:
     """Return a tokenizer of the package tokenizers, given the ids of its specials."""
-    named = {number: name for name, number in backend.get_vocab(with_added_tokens=True).items()}
-    return _ordered(backend.to_str(), named, [begin, pad, end, unknown], mask)
+    name_of_id = {number: name for name, number in tokenizer.get_vocab(with_added_tokens=True).items()}
+    return _put_in_our_order(tokenizer.to_str(), name_of_id, [begin, pad, end, unknown], mask)
 
 
-def _tokens_of_xlm(tokenizer: Any) -> Tokens:
+def _order_xlm_tokenizer(tokenizer: Any) -> OrderedTokenizer:
     """Return the tokenizer of XLM; a text begins with ``<s>`` and ends with ``</s>``."""
     with tempfile.TemporaryDirectory() as folder:
         merges = Path(tokenizer.save_vocabulary(folder)[1]).read_text(encoding="utf-8")
@@ -92,30 +94,45 @@ def _tokens_of_xlm(tokenizer: Any) -> Tokens:
         "merges": merges,
         "lower": tokenizer.do_lowercase_and_remove_accent,
     }
-    named = {number: name for name, number in tokenizer.get_vocab().items()}
-    first = [tokenizer.bos_token_id, tokenizer.pad_token_id, tokenizer.sep_token_id, tokenizer.unk_token_id]
-    return _ordered(
-        json.dumps({transformers_tokenizer.MOSES: settings}), named, first, tokenizer.mask_token_id
+    name_of_id = {number: name for name, number in tokenizer.get_vocab().items()}
+    special_ids = [
+        tokenizer.bos_token_id,
+        tokenizer.pad_token_id,
+        tokenizer.sep_token_id,
+        tokenizer.unk_token_id,
+    ]
+    return _put_in_our_order(
+        json.dumps({transformers_tokenizer.MOSES_KEY: settings}),
+        name_of_id,
+        special_ids,
+        tokenizer.mask_token_id,
     )
 
 
-def _ordered(text: str, named: Mapping[int, str], first: list[int], mask: int) -> Tokens:
-    """Put the ids of a tokenizer into our order: ``first``, the pieces, ``mask``."""
-    pieces = [n for n in sorted(named) if n not in {*first, mask}]
+def _put_in_our_order(
+    text: str, name_of_id: Mapping[int, str], special_ids: list[int], mask: int
+) -> OrderedTokenizer:
+    """Put the ids of a tokenizer into our order: ``special_ids``, the pieces, ``mask``."""
+    pieces = [n for n in sorted(name_of_id) if n not in {*special_ids, mask}]
     # A line of dict.txt is a name without white space and a count.
-    names = [named[n] if named[n].split() == [named[n]] else f"piece:{n}" for n in pieces]
-    return Tokens(text, [*first, *pieces, mask], names)
+    names = [name_of_id[n] if name_of_id[n].split() == [name_of_id[n]] else f"piece:{n}" for n in pieces]
+    return OrderedTokenizer(text, [*special_ids, *pieces, mask], names)
 
 
-def write_vocabulary(tokens: Tokens, out: Path) -> None:
+def write_vocabulary(tokenizer: OrderedTokenizer, out: Path) -> None:
     """Write the files of the vocabulary into ``out``."""
-    transformers_tokenizer.write(out / vocab.FOREIGN, tokens.text, tokens.order)
-    files.write_dictionary(out, tokens.names)
+    transformers_tokenizer.write_tokenizer(
+        out / vocab.TRANSFORMERS_TOKENIZER, tokenizer.text, tokenizer.order
+    )
+    files.write_dictionary(out, tokenizer.names)
 
 
-def weights_of(
-    state: Mapping[str, Shaped[Tensor, " ..."]], settings: Mapping[str, Any], tokens: Tokens, what: Path
-) -> tuple[ForeignModel, dict[str, Any]]:
+def build_wrapper(
+    state: Mapping[str, Shaped[Tensor, " ..."]],
+    settings: Mapping[str, Any],
+    tokenizer: OrderedTokenizer,
+    model_name: Path,
+) -> tuple[TransformersModel, dict[str, Any]]:
     """Build the encoder from the tensors of a file, with its embeddings in our order.
 
     Returns:
@@ -125,56 +142,78 @@ def weights_of(
     Raises:
         UserError: a tensor is missing, or has another shape than the settings say.
     """
-    places = [(p, name) for name in EMBEDDINGS for p in (*FAMILIES, "") if f"{p}{name}" in state]
-    if not places:
-        raise UserError(f"{what} has no weight {EMBEDDINGS[0]}", "the weights of an encoder")
-    prefix, embeddings = places[0]
-    inner = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
-    table = inner.pop(embeddings).float()
-    if max(tokens.order) >= len(table):
+    candidates = [
+        (p, name) for name in EMBEDDING_NAMES for p in (*WEIGHT_PREFIXES, "") if f"{p}{name}" in state
+    ]
+    if not candidates:
+        raise UserError(f"{model_name} has no weight {EMBEDDING_NAMES[0]}", "the weights of an encoder")
+    prefix, embeddings = candidates[0]
+    body_weights = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+    embeddings_table = body_weights.pop(embeddings).float()
+    if max(tokenizer.order) >= len(embeddings_table):
         raise UserError(
-            f"{what} has {len(table)} embeddings, and its tokenizer the id {max(tokens.order)}",
+            f"{model_name} has {len(embeddings_table)} embeddings, and its tokenizer the id {max(tokenizer.order)}",
             "weights and tokenizer of one model",
         )
     with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
-        sizes = ForeignModel(settings, len(tokens.order)).encoder.body.state_dict()
-    for name, tensor in inner.items():
-        if name in sizes and sizes[name].shape != tensor.shape:
+        expected = TransformersModel(settings, len(tokenizer.order)).encoder.body.state_dict()
+    for name, tensor in body_weights.items():
+        if name in expected and expected[name].shape != tensor.shape:
             raise UserError(
-                f"{what}: {name} is {tuple(tensor.shape)}", f"{tuple(sizes[name].shape)} by its configuration"
+                f"{model_name}: {name} is {tuple(tensor.shape)}",
+                f"{tuple(expected[name].shape)} by its configuration",
             )
-    model = ForeignModel(settings, len(tokens.order))
+    model = TransformersModel(settings, len(tokenizer.order))
     body = model.encoder.body
-    kept = _kept(state, prefix, table, tokens.order, settings)
-    missing, _ = body.load_state_dict({n: t.float() for n, t in inner.items()}, strict=False)
-    lost = [n for n in missing if n != embeddings and "pooler" not in n and "position_ids" not in n]
-    if lost:
-        raise UserError(f"{what} has no weight {prefix}{lost[0]}", "a complete model")
+    export_data = _export_data(state, prefix, embeddings_table, tokenizer.order, settings)
+    missing, _ = body.load_state_dict({n: t.float() for n, t in body_weights.items()}, strict=False)
+    missing_weights = [
+        n for n in missing if n != embeddings and "pooler" not in n and "position_ids" not in n
+    ]
+    if missing_weights:
+        raise UserError(f"{model_name} has no weight {prefix}{missing_weights[0]}", "a complete model")
     with torch.no_grad():
-        model.encoder.tokens.weight.copy_(table[tokens.order])
-    return model, kept
+        model.encoder.tokens.weight.copy_(embeddings_table[tokenizer.order])
+    return model, export_data
 
 
-def _kept(
-    state: Mapping[str, Tensor], prefix: str, table: Tensor, order: list[int], settings: Mapping[str, Any]
+def _export_data(
+    state: Mapping[str, Tensor],
+    prefix: str,
+    embeddings_table: Tensor,
+    order: list[int],
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what only an export needs; see `weights_of`."""
-    tied = settings.get("tie_word_embeddings", True)
-    rest = {
+    """Return what only an export needs; see `build_wrapper`."""
+    is_tied = settings.get("tie_word_embeddings", True)
+    other_weights = {
         name: tensor.float()
         for name, tensor in state.items()
         if prefix
         and (not name.startswith(prefix) or "pooler" in name)
-        and not (tied and tensor.shape == table.shape and torch.equal(tensor.float(), table))
+        and not (
+            is_tied
+            and tensor.shape == embeddings_table.shape
+            and torch.equal(tensor.float(), embeddings_table)
+        )
     }
-    unread = torch.ones(len(table), dtype=torch.bool)
-    unread[order] = False
-    return {PREFIX: prefix, REST: rest, UNREAD: table[unread]}
+    is_unused = torch.ones(len(embeddings_table), dtype=torch.bool)
+    is_unused[order] = False
+    return {PREFIX_KEY: prefix, REST_KEY: other_weights, UNUSED_ROWS_KEY: embeddings_table[is_unused]}
 
 
-def save(
-    model: ForeignModel, kept: dict[str, Any], langs: list[str], settings: Mapping[str, Any], out: Path
+def save_wrapper(
+    model: TransformersModel,
+    export_data: dict[str, Any],
+    langs: list[str],
+    settings: Mapping[str, Any],
+    out: Path,
 ) -> None:
     """Write ``model.pt`` beside the vocabulary."""
-    facts = {SETTINGS: dict(settings), "shape": model_weights.shape_of(model.cfg), "langs": langs, KEPT: kept}
-    model_weights.write_published(out / "model.pt", FOREIGN, facts, model.state_dict(), out)
+    properties = {
+        SETTINGS_KEY: dict(settings),
+        "shape": model_weights.shape_of(model.cfg),
+        "langs": langs,
+        EXPORT_KEY: export_data,
+    }
+    model_weights.write_published(out / "model.pt", FOREIGN, properties, model.state_dict(), out)

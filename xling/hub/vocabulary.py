@@ -15,10 +15,10 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub.settings import TokenizerConfig
 from xling.hub.source import read_json
-from xling.hub.transformers_wrapper import Tokens, in_our_order, write_vocabulary
+from xling.hub.transformers_wrapper import OrderedTokenizer, order_tokenizer, write_vocabulary
 from xling.text.vocab import vocab_digest
 
-SPECIALS = {
+SPECIAL_TOKEN_SOURCES = {
     "begin": (("cls_token", "bos_token"), ("<s>", "<bos>", "[CLS]", "<|begin_of_text|>")),
     "padding": (("pad_token",), ("<pad>", "[PAD]")),
     "end": (("sep_token", "eos_token"), ("</s>", "<eos>", "[SEP]", "<|endoftext|>")),
@@ -39,22 +39,25 @@ def run(cfg: TokenizerConfig) -> manifest.Manifest:
         raise UserError(f"no file {path}", "a tokenizer.json, or a directory with one")
     settings = path.with_name("tokenizer_config.json")
     inputs = [path, *([settings] if settings.is_file() else [])]
-    if done := manifest.up_to_date(cfg.out, "import tokenizer", cfg, inputs):
-        return done
+    if published := manifest.up_to_date(cfg.out, "import tokenizer", cfg, inputs):
+        return published
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises nothing narrower
         raise UserError(
             f"{path} is not a tokenizer.json: {error}", "a file of the package tokenizers"
         ) from None
-    tokens = tokens_of(tokenizer, read_json(settings) if settings.is_file() else {}, path)
+    ordered_tokenizer = order_by_specials(tokenizer, read_json(settings) if settings.is_file() else {}, path)
     with manifest.publish(cfg.out, "import tokenizer", cfg, inputs) as publication:
-        write_vocabulary(tokens, publication.path)
-        publication.counts |= {"pieces": len(tokens.names), "vocab_digest": vocab_digest(publication.path)}
+        write_vocabulary(ordered_tokenizer, publication.path)
+        publication.counts |= {
+            "pieces": len(ordered_tokenizer.names),
+            "vocab_digest": vocab_digest(publication.path),
+        }
     return manifest.read(cfg.out)
 
 
-def tokens_of(tokenizer: Tokenizer, settings: Mapping[str, Any], path: Path) -> Tokens:
+def order_by_specials(tokenizer: Tokenizer, settings: Mapping[str, Any], path: Path) -> OrderedTokenizer:
     """Return a tokenizer with its id for each of our ids.
 
     Args:
@@ -65,23 +68,33 @@ def tokens_of(tokenizer: Tokenizer, settings: Mapping[str, Any], path: Path) -> 
     Raises:
         UserError: a special is missing; a mask alone may be, and the padding stands for it.
     """
-    ids = tokenizer.get_vocab(with_added_tokens=True)
-    special = {what: _special(ids, settings, *where) for what, where in SPECIALS.items()}
-    if special["mask"] is None:
-        special["mask"] = special["padding"]
-    for what, (keys, names) in SPECIALS.items():
-        if special[what] is None:
+    id_of_token = tokenizer.get_vocab(with_added_tokens=True)
+    id_of_special = {
+        purpose: _find_special(id_of_token, settings, *where)
+        for purpose, where in SPECIAL_TOKEN_SOURCES.items()
+    }
+    if id_of_special["mask"] is None:
+        id_of_special["mask"] = id_of_special["padding"]
+    for purpose, (keys, names) in SPECIAL_TOKEN_SOURCES.items():
+        if id_of_special[purpose] is None:
             raise UserError(
-                f"{path} has no token for {what}",
+                f"{path} has no token for {purpose}",
                 f"one of {' '.join(names)}, or {keys[0]} in tokenizer_config.json beside it",
             )
-    return in_our_order(tokenizer, *(number for number in special.values() if number is not None))
+    return order_tokenizer(tokenizer, *(number for number in id_of_special.values() if number is not None))
 
 
-def _special(
-    ids: Mapping[str, int], settings: Mapping[str, Any], keys: tuple[str, ...], names: tuple[str, ...]
+def _find_special(
+    id_of_token: Mapping[str, int], settings: Mapping[str, Any], keys: tuple[str, ...], names: tuple[str, ...]
 ) -> int | None:
     """Return the id of a special by the settings, else by its usual names, None if there is none."""
-    told = [settings.get(key) for key in keys]
-    given = [token.get("content") if isinstance(token, Mapping) else token for token in told]
-    return next((ids[name] for name in (*given, *names) if isinstance(name, str) and name in ids), None)
+    configured = [settings.get(key) for key in keys]
+    configured_names = [token.get("content") if isinstance(token, Mapping) else token for token in configured]
+    return next(
+        (
+            id_of_token[name]
+            for name in (*configured_names, *names)
+            if isinstance(name, str) and name in id_of_token
+        ),
+        None,
+    )

@@ -38,7 +38,7 @@ def of_data(name: str, cfg: Any, langs: list[str]) -> None:
     if name in _OF_DATA:
         _OF_DATA[name](cfg, Path(cfg.data), langs)
     elif hasattr(cfg, "pairs"):
-        shard_selection.pairs_of(cfg.pairs, Path(cfg.data), langs)
+        shard_selection.select_pairs(cfg.pairs, Path(cfg.data), langs)
 
 
 def of_model(name: str, cfg: Any, langs: list[str], shape: Any) -> None:
@@ -119,7 +119,7 @@ def asked_pairs(cfg: Any) -> str:
     """
     if not cfg.directions:
         return str(cfg.pairs)
-    asked = shard_selection.pairs_of_directions(cfg.directions, shards.pairs_in(Path(cfg.data)))
+    asked = shard_selection.pairs_of_directions(cfg.directions, shards.list_pairs(Path(cfg.data)))
     if cfg.pairs and set(cfg.pairs.split(",")) != set(asked.split(",")):
         raise UserError(
             f"pairs={cfg.pairs} with directions={cfg.directions}", f"pairs={asked}", "give one of the two"
@@ -139,13 +139,13 @@ def _btmlm(cfg: Any, data: Path, langs: Sequence[str]) -> None:
 def _translation(cfg: Any, data: Path, langs: list[str]) -> None:
     if cfg.back_translated:
         model_folder.check_vocabulary(vocab_digest(data), Path(cfg.back_translated), data)
-        if not shards.pairs_in(Path(cfg.back_translated)):
+        if not shards.list_pairs(Path(cfg.back_translated)):
             raise UserError(
                 f"no parallel shards in back_translated={cfg.back_translated}",
                 "a directory of xling binarize with pairs",
                 "run xling binarize on the output of xling backtranslate",
             )
-    shard_selection.pairs_of(asked_pairs(cfg), data, langs)
+    shard_selection.select_pairs(asked_pairs(cfg), data, langs)
 
 
 def _mbart(cfg: Any, data: Path, langs: list[str]) -> None:
@@ -155,14 +155,14 @@ def _mbart(cfg: Any, data: Path, langs: list[str]) -> None:
 
 
 def _umt(cfg: Any, data: Path, langs: list[str]) -> None:
-    partners = shard_selection.partners_of(cfg.pairs, langs, shards.languages_in(data))
+    partners = shard_selection.partners_of(cfg.pairs, langs, shards.list_languages(data))
     if cfg.join:
         raise UserError(
             "objectives.umt.join=true: back-translation reads single sentences",
             "join=false",
             "leave join out",
         )
-    dictionaries = word_translation.read(cfg.dictionaries)
+    dictionaries = word_translation.read_translators(cfg.dictionaries)
     for src, others in partners.items() if cfg.word_by_word else ():
         for pair in ((langs[src], langs[other]) for other in others):
             if pair not in dictionaries:
@@ -226,7 +226,7 @@ def _as_fairseq(cfg: Any, langs: list[str], shape: Any) -> None:
 
 
 _OF_DATA: dict[str, Callable[[Any, Path, list[str]], Any]] = {
-    "alm": lambda cfg, data, langs: shard_selection.switched_pairs(cfg.pairs, data, langs),
+    "alm": lambda cfg, data, langs: shard_selection.select_switched_pairs(cfg.pairs, data, langs),
     "btmlm": _btmlm,
     "mbart": _mbart,
     "translation": _translation,

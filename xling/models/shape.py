@@ -65,7 +65,7 @@ class _Settings:
         embedding_norm: a norm on the embeddings.
         biases: biases in the matrices of layers.
         positions: a learnt vector for each position, a fixed one of sines and cosines (M2M-100), biases by
-            distance (T5, see `xling.models.network.encoder.Relative`), or rotation of queries and keys (see
+            distance (T5, see `xling.models.network.positions.RelativeBiases`), or rotation of queries and keys (see
             `xling.models.network.rope`). A decoder of a rotary encoder has learnt vectors.
         layer_biases: every layer has its own biases of ``positions=relative`` (umT5), else all share one set.
         ffn: activation between the two matrices of a feed-forward block, or of its gate (mT5, T5 1.1;

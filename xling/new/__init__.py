@@ -66,27 +66,27 @@ def run(cfg: NewConfig) -> Answer:
     kind = KINDS[cfg.kind]
     if not re.fullmatch("[a-z][a-z0-9_]*", cfg.name) or keyword.iskeyword(cfg.name):
         raise UserError(f"name={cfg.name!r}", "lower-case letters, digits and _, a letter first")
-    code, test = _places(cfg, kind)
-    for path in (code, test):
+    code_path, test_path = _file_paths(cfg, kind)
+    for path in (code_path, test_path):
         if path.exists():
             raise UserError(f"{path} is there already", fix="choose another name, or delete it")
     if cfg.name in load(kind.registry):
         raise UserError(f"the name of the {cfg.kind} {cfg.name!r} is taken", fix="choose another name")
     title = "".join(part.title() for part in cfg.name.split("_"))
-    registers = f"import {cfg.name}  # noqa: F401 - registers it\n" if cfg.out else ""
-    words = {"name": cfg.name, "Title": title, "registers": registers}
-    for path, template in ((code, cfg.kind), (test, f"{cfg.kind}_test")):
+    import_line = f"import {cfg.name}  # noqa: F401 - registers it\n" if cfg.out else ""
+    substitutions = {"name": cfg.name, "Title": title, "registers": import_line}
+    for path, template in ((code_path, cfg.kind), (test_path, f"{cfg.kind}_test")):
         text = (files(__name__) / f"{template}.txt").read_text(encoding="utf-8")
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, Template(text).substitute(words))
-    lines = [f"{code}", f"{test}", f"run its test: python -m pytest {test}"]
+        write_atomic(path, Template(text).substitute(substitutions))
+    lines = [f"{code_path}", f"{test_path}", f"run its test: python -m pytest {test_path}"]
     if cfg.out:
-        point = f'"{cfg.kind}.{cfg.name}" = "YOUR_PACKAGE.{cfg.name}"'
-        lines += ["name it in pyproject.toml:", f'[project.entry-points."{PLUGINS}"]', point]
-    return Answer("\n".join(lines), {"file": str(code), "test": str(test)})
+        entry_point = f'"{cfg.kind}.{cfg.name}" = "YOUR_PACKAGE.{cfg.name}"'
+        lines += ["name it in pyproject.toml:", f'[project.entry-points."{PLUGINS}"]', entry_point]
+    return Answer("\n".join(lines), {"file": str(code_path), "test": str(test_path)})
 
 
-def _places(cfg: NewConfig, kind: Kind) -> tuple[Path, Path]:
+def _file_paths(cfg: NewConfig, kind: Kind) -> tuple[Path, Path]:
     code, test = f"{cfg.name}.py", f"test_{cfg.name}.py"
     if cfg.out:
         return cfg.out / code, cfg.out / test

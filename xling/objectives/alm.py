@@ -52,7 +52,7 @@ class SwitchedDataset(BlockDataset):
         streams = {}
         self._sides: list[np.ndarray | None] = []
         self._pair_langs: list[tuple[int, int]] = []
-        for pair in shard_selection.switched_pairs(self._cfg.pairs, data, self._langs):
+        for pair in shard_selection.select_switched_pairs(self._cfg.pairs, data, self._langs):
             prefix = data / pair / f"{self._split}.{pair}.switched"
             first, second = split_pair(pair)
             streams[f"{pair}.switched"] = shards.open_shard(prefix).tokens

@@ -305,7 +305,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         self.data = Path(cfg.data)
         self.dictionary = load_dictionary(self.data)
         decoder = any(OBJECTIVES[name].decoder for name in self.objective_names())
-        self.langs = shard_selection.langs_of(cfg.langs, self.data, decoder)
+        self.langs = shard_selection.select_langs(cfg.langs, self.data, decoder)
         if decoder:
             for symbol in Symbols(len(self.dictionary) - 1, tuple(self.langs)).names():
                 self.dictionary.add_symbol(symbol)

@@ -148,7 +148,7 @@ class Btmlm(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of blocks of a split."""
-        rule, others = rule_of(self.cfg, self.dictionary), other_langs(self.langs, shards.pairs_in(data))
+        rule, others = rule_of(self.cfg, self.dictionary), other_langs(self.langs, shards.list_pairs(data))
 
         def build(block: Block) -> Example:
             choices = others[int(block.langs[0])]

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from xling.core.settings.ranges import POSITIVE, ranged
 from xling.models.files import model_weights
-from xling.models.network.attention import Attention, Runs
+from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.encoder import EncoderModel, Layer
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
@@ -162,7 +162,7 @@ def relation_loss(
     student: Float[Tensor, "tokens 3 heads head_dim"],
     teacher: Float[Tensor, "tokens 3 teacher_heads teacher_head_dim"],
     heads: int,
-    runs: Runs,
+    runs: SequenceRuns,
 ) -> Float[Tensor, ""]:
     """Return the KL between token relations of teacher and student, over queries, keys and values, a scalar in nats.
 

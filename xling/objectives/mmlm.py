@@ -33,7 +33,7 @@ from xling.objectives.base import (
 from xling.objectives.drawn import DrawnDataset
 from xling.objectives.trial import Trial
 from xling.text.files import shards
-from xling.text.tokenizers.wordpiece import INSIDE
+from xling.text.tokenizers.wordpiece import CONTINUATION
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer
@@ -212,7 +212,7 @@ def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
     """Return which pieces begin a word, bool (vocabulary,), by SentencePiece's or WordPiece's markers."""
     names = [dictionary[i] for i in range(len(dictionary))]
     starts = np.array([name.startswith(WORD_START) for name in names])
-    inside = np.array([name.startswith(INSIDE) for name in names])
+    inside = np.array([name.startswith(CONTINUATION) for name in names])
     if inside.sum() <= starts.sum():
         return starts
     specials = np.arange(len(names))

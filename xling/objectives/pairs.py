@@ -97,7 +97,7 @@ class PairDataset(DrawnDataset):
         """Open the two sides of each pair."""
         return {
             pair: [self.side(data, pair, lang, langs) for lang in split_pair(pair)]
-            for pair in shard_selection.pairs_of(self._cfg.pairs, data, langs)
+            for pair in shard_selection.select_pairs(self._cfg.pairs, data, langs)
         }
 
     def room(self, tokens_per_sample: int) -> int:

@@ -120,7 +120,7 @@ class TextDataset(DrawnDataset):
     ) -> None:
         self._build, self._cost = build, cost
         self._room = room or cfg.tokens_per_sample - 1
-        there = [lang for lang in shards.languages_in(data) if lang in langs]
+        there = [lang for lang in shards.list_languages(data) if lang in langs]
         if not there:
             raise UserError(
                 f"no monolingual text in {data} for {', '.join(langs)}",
@@ -218,7 +218,7 @@ class TranslationDataset(PairDataset):
         if self._back is None or self._split != "train":
             return super().open_pairs(data, langs)
         sides = super().open_pairs(data, langs) if self._back_share < 1 else {}
-        for pair in shards.pairs_in(self._back):
+        for pair in shards.list_pairs(self._back):
             if set(split_pair(pair)) <= set(langs):
                 sides[BACK + pair] = [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]
         return sides

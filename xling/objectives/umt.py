@@ -181,7 +181,7 @@ class Umt(Seq2SeqObjective):
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         super().__init__(cfg, dictionary, langs)
-        self.partners = shard_selection.partners_of(cfg.pairs, langs, shards.languages_in(Path(cfg.data)))
+        self.partners = shard_selection.partners_of(cfg.pairs, langs, shards.list_languages(Path(cfg.data)))
         self.search = Search(
             beam=1,
             max_len_a=cfg.max_len_a,
@@ -190,8 +190,8 @@ class Umt(Seq2SeqObjective):
             top_k=cfg.top_k,
             temperature=cfg.temperature,
         )
-        self._dictionaries = word_translation.read(cfg.dictionaries)
-        self._processor = vocab.load(Path(cfg.data)) if cfg.word_by_word else None
+        self._dictionaries = word_translation.read_translators(cfg.dictionaries)
+        self._processor = vocab.load_processor(Path(cfg.data)) if cfg.word_by_word else None
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of sentences of a split in the languages of the pairs."""

@@ -16,16 +16,18 @@ from typing import Any
 
 from xling.pages import charts
 
-WIDTH_IN, ROW_IN = 3.4, 0.21
+FIGURE_WIDTH_IN, ROW_HEIGHT_IN = 3.4, 0.21
 MAX_LINES = 8
-MOST_CELLS = 1500
+MAX_NUMBERED_CELLS = 1500
 """A larger matrix is shown without its numbers."""
-ALL = "all"
+ALL_LANGUAGES = "all"
 """The line of all languages together: first, and black."""
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C510A")
+LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C510A")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_NOT_SHOWN = re.compile(r' xmlns(:\w+)?="[^"]*"| version="[^"]*"|<metadata>.*?</metadata>\s*', re.DOTALL)
+_REMOVED_FROM_SVG = re.compile(
+    r' xmlns(:\w+)?="[^"]*"| version="[^"]*"|<metadata>.*?</metadata>\s*', re.DOTALL
+)
 _HATCHES = ("", "////")
 _STYLE = {
     "font.size": 8,
@@ -39,10 +41,10 @@ _STYLE = {
     "svg.fonttype": "none",
 }
 
-Points = Sequence[tuple[float, float]]
+CurvePoints = Sequence[tuple[float, float]]
 
 
-def drawn(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> str:
+def draw_figure(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> str:
     """Return a figure element with the picture drawn by ``draw``.
 
     Args:
@@ -56,35 +58,37 @@ def drawn(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> 
     # Ids inside of the picture are made from this salt; several pictures share one page.
     salt = hashlib.sha256(caption.encode()).hexdigest()[:8]
     with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
-        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+        figure = Figure(figsize=(FIGURE_WIDTH_IN, height_in), layout="constrained")
         draw(figure.add_subplot())
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = out.getvalue()
     label = html.escape(caption, quote=True)
     # Inside of HTML an SVG needs no names of namespaces, and nobody reads what it says of itself.
-    svg = _NOT_SHOWN.sub("", svg[svg.index("<svg") :])
+    svg = _REMOVED_FROM_SVG.sub("", svg[svg.index("<svg") :])
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
     # The names of parts are the same in every picture; what nothing refers to needs none.
-    used = set(re.findall(r"#([\w-]+)", svg))
-    svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", svg)
-    return framed(svg, caption)
+    referenced_ids = set(re.findall(r"#([\w-]+)", svg))
+    svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in referenced_ids else "", svg)
+    return frame_figure(svg, caption)
 
 
-def framed(picture: str, caption: str, wide: bool = False) -> str:
-    """Return a figure element: a picture with its caption; a ``wide`` one fills the row."""
+def frame_figure(picture: str, caption: str, fill_row: bool = False) -> str:
+    """Return a figure element: a picture with its caption; a ``fill_row`` one fills the row."""
     return (
-        f"<figure{' class=wide' if wide else ''}>{picture}"
+        f"<figure{' class=fill_row' if fill_row else ''}>{picture}"
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"
     )
 
 
-def grid(figures: Sequence[str]) -> str:
+def arrange_figures(figures: Sequence[str]) -> str:
     """Arrange figures beside each other if there is room."""
     return f'<div class="figures">{"".join(figures)}</div>' if figures else ""
 
 
-def curves(series: Mapping[str, Points], caption: str, y_label: str, x_label: str = "updates") -> list[str]:
+def line_charts(
+    series: Mapping[str, CurvePoints], caption: str, y_label: str, x_label: str = "updates"
+) -> list[str]:
     """Return line charts, of at most `MAX_LINES` lines each on one scale.
 
     Args:
@@ -93,52 +97,54 @@ def curves(series: Mapping[str, Points], caption: str, y_label: str, x_label: st
         y_label: what y is, with its unit.
         x_label: what x is.
     """
-    names = sorted((name for name, points in series.items() if points), key=lambda name: (name != ALL, name))
-    parts = [names[i : i + MAX_LINES] for i in range(0, len(names), MAX_LINES)]
-    heights = [y for name in names for _, y in series[name]]
+    names = sorted(
+        (name for name, points in series.items() if points), key=lambda name: (name != ALL_LANGUAGES, name)
+    )
+    line_groups = [names[i : i + MAX_LINES] for i in range(0, len(names), MAX_LINES)]
+    y_values = [y for name in names for _, y in series[name]]
     figures = []
-    for number, part in enumerate(parts):
+    for number, line_group in enumerate(line_groups):
 
-        def draw(axes: Any, part: Sequence[str] = part) -> None:
-            for index, name in enumerate(part):
+        def draw(axes: Any, line_group: Sequence[str] = line_group) -> None:
+            for index, name in enumerate(line_group):
                 x, y = zip(*series[name], strict=True)
-                colour, width = COLOURS[index - (ALL in part)], 1.4
-                if name == ALL:
+                colour, width = LINE_COLOURS[index - (ALL_LANGUAGES in line_group)], 1.4
+                if name == ALL_LANGUAGES:
                     colour, width = "#000000", 2.0
                 axes.plot(
                     x, y, label=name, color=colour, linestyle=_DASHES[index], linewidth=width,
                     marker=MARKERS[index], markersize=3.5, markevery=(0.02 * index, 0.18),
                 )  # fmt: skip
-            if len(parts) > 1:
-                room = 0.05 * ((max(heights) - min(heights)) or 1.0)
-                axes.set_ylim(min(heights) - room, max(heights) + room)
+            if len(line_groups) > 1:
+                margin = 0.05 * ((max(y_values) - min(y_values)) or 1.0)
+                axes.set_ylim(min(y_values) - margin, max(y_values) + margin)
             axes.set_xlabel(x_label)
             axes.set_ylabel(y_label)
             axes.grid()
             axes.figure.legend(loc="outside upper center", ncols=4, frameon=False, handlelength=2.6)
 
-        part_of = f" ({number + 1} of {len(parts)})" if len(parts) > 1 else ""
-        figures.append(drawn(draw, caption + part_of))
+        group_label = f" ({number + 1} of {len(line_groups)})" if len(line_groups) > 1 else ""
+        figures.append(draw_figure(draw, caption + group_label))
     return figures
 
 
-def shares(before: Mapping[str, float], after: Mapping[str, float], caption: str) -> str:
+def share_bars(available: Mapping[str, float], sampled: Mapping[str, float], caption: str) -> str:
     """Plot two bars per language: its share of the available and of the sampled text; largest first.
 
     Args:
-        before: language or pair -> amount.
-        after: the same after sampling.
+        available: language or pair -> amount.
+        sampled: the same after sampling.
         caption: text under the picture.
     """
-    names = sorted(before, key=lambda name: (-before[name], name))
+    names = sorted(available, key=lambda name: (-available[name], name))
 
     def draw(axes: Any) -> None:
-        for number, (label, amounts) in enumerate((("there is", before), ("drawn", after))):
+        for number, (label, amounts) in enumerate((("there is", available), ("drawn", sampled))):
             total = sum(amounts.values()) or 1.0
             values = [100 * amounts.get(name, 0) / total for name in names]
             places = [row + 0.4 * number - 0.2 for row in range(len(names))]
             axes.barh(
-                places, values, 0.38, label=label, color=COLOURS[number],
+                places, values, 0.38, label=label, color=LINE_COLOURS[number],
                 hatch=_HATCHES[number], edgecolor="white", linewidth=0,
             )  # fmt: skip
         axes.set_yticks(range(len(names)), names)
@@ -147,10 +153,10 @@ def shares(before: Mapping[str, float], after: Mapping[str, float], caption: str
         axes.grid(axis="x")
         axes.figure.legend(loc="outside upper center", ncols=2, frameon=False)
 
-    return drawn(draw, caption, 0.9 + 1.5 * ROW_IN * len(names))
+    return draw_figure(draw, caption, 0.9 + 1.5 * ROW_HEIGHT_IN * len(names))
 
 
-def heat(
+def heat_map(
     rows: Sequence[str],
     columns: Sequence[str],
     cells: Mapping[tuple[str, str], float],
@@ -166,12 +172,14 @@ def heat(
         caption: text under the picture.
         scale: numbers of the lightest and the darkest colour; default: the least and the largest of ``cells``.
     """
-    low, high = scale or (min(cells.values()), max(cells.values()))
-    span = (high - low) or 1.0
-    drawn = {
-        (row, column): charts.Cell(f"{value:.1f}", (value - low) / span, f"{row}, {column}: {value:.1f}")
+    lowest, highest = scale or (min(cells.values()), max(cells.values()))
+    value_range = (highest - lowest) or 1.0
+    matrix_cells = {
+        (row, column): charts.MatrixCell(
+            f"{value:.1f}", (value - lowest) / value_range, f"{row}, {column}: {value:.1f}"
+        )
         for (row, column), value in cells.items()
     }
-    if len(cells) > MOST_CELLS:
-        return framed(charts.shades(rows, columns, drawn, caption), caption, True)
-    return framed(charts.matrix(rows, columns, drawn, caption), caption, len(columns) > 6)
+    if len(cells) > MAX_NUMBERED_CELLS:
+        return frame_figure(charts.shade_matrix(rows, columns, matrix_cells, caption), caption, True)
+    return frame_figure(charts.matrix(rows, columns, matrix_cells, caption), caption, len(columns) > 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-STYLE = """
+PAGE_STYLE = """
 :root { --ink: #1b1f24; --quiet: #5b6470; --line: #d5dae0; --ground: #fff; --panel: #f4f6f8; --link: #0b5cad;
   --kept: #0072b2; --lost: #e69f00; --lost-ground: #fbe7bf; --mark: #d55e00; color-scheme: light; }
 @media screen and (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --quiet: #9aa3b2; --line: #323945;
@@ -108,11 +108,11 @@ summary { cursor: pointer; font-weight: 500; }
 """
 
 
-def document(title: str, body: str, narrow: bool = False) -> str:
+def html_document(title: str, body: str, narrow: bool = False) -> str:
     """Return a complete HTML document around ``body``, including styles; a ``narrow`` one is for reading text."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style></head>\n"
+        f"<title>{html.escape(title)}</title>\n<style>{PAGE_STYLE}</style></head>\n"
         f"<body{' class=narrow' if narrow else ''}>\n{body}\n</body></html>\n"
     )

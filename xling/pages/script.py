@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 FILTER_ID = "filter"
-_CODE = r"""
+_SCRIPT_SOURCE = r"""
 (() => {
 const LANGS = JSON.parse(document.getElementById("langs").textContent);
 const LANG_HEADS = ["language", "over", "scored in"], SUITE_HEADS = ["suite", "test"];
@@ -121,14 +121,16 @@ bar.append(said); bar.hidden = false;
 """
 
 
-def behaviour(langs: Mapping[str, Sequence[str]]) -> str:
+def page_script(langs: Mapping[str, Sequence[str]]) -> str:
     """Return the script elements for the end of a page whose tables are in ``main``.
 
     Args:
         langs: language -> family and script, which the page is filtered by.
     """
-    known = json.dumps(langs, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="langs">{known}</script>\n<script>{_CODE}</script>'
+    langs_json = json.dumps(langs, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        f'<script type="application/json" id="langs">{langs_json}</script>\n<script>{_SCRIPT_SOURCE}</script>'
+    )
 
 
 def filter_bar() -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Cell = str | int | float | None
-HOLE = "-"
+EMPTY_CELL = "-"
 
 
 @dataclass(frozen=True)
@@ -34,52 +34,54 @@ class Table:
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.columns) for row in self.rows), self.name
 
-    def texts(self) -> list[list[str]]:
+    def cell_texts(self) -> list[list[str]]:
         """Return the cells of every row as text."""
         return [
-            [shown(cell, spec) for cell, (_, spec) in zip(row, self.columns, strict=True)]
+            [format_cell(cell, spec) for cell, (_, spec) in zip(row, self.columns, strict=True)]
             for row in self.rows
         ]
 
 
-def shown(cell: Cell, spec: str) -> str:
+def format_cell(cell: Cell, format_spec: str) -> str:
     """Format a cell as text."""
     if cell is None:
-        return HOLE
-    return cell if isinstance(cell, str) else format(cell, spec)
+        return EMPTY_CELL
+    return cell if isinstance(cell, str) else format(cell, format_spec)
 
 
-def grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> list[str]:
+def markdown_grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> list[str]:
     """Return the lines of a GitHub table; the first row is its header, numbers are right-aligned."""
-    widths = [max(3 + right, *(len(row[i]) for row in rows)) for i, right in enumerate(is_number)]
+    widths = [max(3 + is_right, *(len(row[i]) for row in rows)) for i, is_right in enumerate(is_number)]
 
     def written(row: Sequence[str]) -> str:
         cells = zip(row, widths, is_number, strict=True)
-        return "| " + " | ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in cells) + " |"
+        return "| " + " | ".join(c.rjust(w) if is_right else c.ljust(w) for c, w, is_right in cells) + " |"
 
     rule = "|".join(
-        "-" * (w + 1) + (":" if right else "-") for w, right in zip(widths, is_number, strict=True)
+        "-" * (w + 1) + (":" if is_right else "-") for w, is_right in zip(widths, is_number, strict=True)
     )
     return [written(rows[0]), f"|{rule}|", *map(written, rows[1:])]
 
 
-def markdown_rows(table: Table, plain: Callable[[str], str] | None = None) -> list[str]:
-    """Return the lines of a table as a GitHub table, without title and notes; ``plain`` escapes the texts."""
-    body = [[(plain or _plain)(cell) for cell in row] for row in table.texts()]
-    return grid([[name for name, _ in table.columns], *body], [bool(spec) for _, spec in table.columns])
+def markdown_rows(table: Table, escape: Callable[[str], str] | None = None) -> list[str]:
+    """Return the lines of a table as a GitHub table, without title and notes; ``escape`` escapes the texts."""
+    body_rows = [[(escape or _escape_markdown)(cell) for cell in row] for row in table.cell_texts()]
+    return markdown_grid(
+        [[name for name, _ in table.columns], *body_rows], [bool(spec) for _, spec in table.columns]
+    )
 
 
-def markdown(table: Table) -> str:
+def to_markdown(table: Table) -> str:
     """Format a GitHub table with right-aligned numbers; no text in it opens an HTML element."""
     lines = [f"## {table.title}", "", *markdown_rows(table)]
-    return without_html("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n")
+    return escape_html_tags("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n")
 
 
-def _plain(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def comma_separated(table: Table) -> str:
+def to_csv(table: Table) -> str:
     """Format a table as CSV: a header and one row per line, numbers with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -89,85 +91,92 @@ def comma_separated(table: Table) -> str:
     return out.getvalue()
 
 
-def latex(table: Table) -> str:
+def to_latex(table: Table) -> str:
     """Format a table with the LaTeX packages booktabs and longtable, which allows page breaks."""
-    spec = "".join("r" if number else "l" for _, number in table.columns)
-    head = " & ".join(tex(name) for name, _ in table.columns) + r" \\"
-    caption = rf"\caption{{{tex(table.title)}. {' '.join(map(tex, table.notes))}}} \\".replace(". }", ".}")
-    rows = [" & ".join(map(tex, row)) + r" \\" for row in table.texts()]
-    body = [caption, r"\toprule", head, r"\midrule", r"\endhead", *rows, r"\bottomrule"]
-    return "\n".join([rf"\begin{{longtable}}{{{spec}}}", *body, r"\end{longtable}", ""])
+    column_spec = "".join("r" if number else "l" for _, number in table.columns)
+    header_line = " & ".join(escape_latex(name) for name, _ in table.columns) + r" \\"
+    caption = (
+        rf"\caption{{{escape_latex(table.title)}. {' '.join(map(escape_latex, table.notes))}}} \\".replace(
+            ". }", ".}"
+        )
+    )
+    rows = [" & ".join(map(escape_latex, row)) + r" \\" for row in table.cell_texts()]
+    body = [caption, r"\toprule", header_line, r"\midrule", r"\endhead", *rows, r"\bottomrule"]
+    return "\n".join([rf"\begin{{longtable}}{{{column_spec}}}", *body, r"\end{longtable}", ""])
 
 
 def html_table(
     table: Table,
     heading: bool = True,
-    most: int | None = None,
-    marks: Mapping[str, str] | None = None,
-    breaks: bool = False,
+    max_rows: int | None = None,
+    script_marks: Mapping[str, str] | None = None,
+    break_underscores: bool = False,
 ) -> str:
     """Return a table element in a horizontally scrolling box, with its heading (if requested) and notes.
 
     Args:
         table: the table.
         heading: whether its title stands above it.
-        most: rows that are shown; a note says how many more its CSV file has.
-        marks: name of a column -> what a script knows the column by.
-        breaks: whether a text may go on in the next line after an underscore, for narrow tables.
+        max_rows: rows that are shown; a note says how many more its CSV file has.
+        script_marks: name of a column -> what a script knows the column by.
+        break_underscores: whether a text may go on in the next line after an underscore, for narrow tables.
     """
-    numbers = ["num" if spec else "text" for _, spec in table.columns]
-    of = {name: f' data-of="{html.escape(mark)}"' for name, mark in (marks or {}).items()}
-    head = "".join(
-        f'<th scope="col" class="{css}"{of.get(name, "")}>{html.escape(name)}</th>'
-        for (name, _), css in zip(table.columns, numbers, strict=True)
+    cell_classes = ["num" if spec else "text" for _, spec in table.columns]
+    mark_attribute = {name: f' data-of="{html.escape(mark)}"' for name, mark in (script_marks or {}).items()}
+    header_cells = "".join(
+        f'<th scope="col" class="{css}"{mark_attribute.get(name, "")}>{html.escape(name)}</th>'
+        for (name, _), css in zip(table.columns, cell_classes, strict=True)
     )
-    texts = table.texts()
+    texts = table.cell_texts()
 
     def escaped(cell: str) -> str:
-        return html.escape(cell).replace("_", "_<wbr>") if breaks else html.escape(cell)
+        return html.escape(cell).replace("_", "_<wbr>") if break_underscores else html.escape(cell)
 
-    body = "\n".join(
+    body_rows = "\n".join(
         "<tr>"
         + "".join(
             f'<{"th scope=row" if i == 0 else "td"} class="{css}">{escaped(cell)}</{"th" if i == 0 else "td"}>'
-            for i, (cell, css) in enumerate(zip(row, numbers, strict=True))
+            for i, (cell, css) in enumerate(zip(row, cell_classes, strict=True))
         )
         + "</tr>"
-        for row in texts[:most]
+        for row in texts[:max_rows]
     )
     notes = list(table.notes)
-    if most is not None and len(texts) > most:
-        notes.append(f"{most:,} of {len(texts):,} rows; all are in {table.name}.csv.")
+    if max_rows is not None and len(texts) > max_rows:
+        notes.append(f"{max_rows:,} of {len(texts):,} rows; all are in {table.name}.csv.")
     title = f"<h3>{html.escape(table.title)}</h3>\n" if heading else ""
-    return title + html_grid(f"<tr>{head}</tr>", body, notes, table.title)
+    return title + html_table_box(f"<tr>{header_cells}</tr>", body_rows, notes, table.title)
 
 
-def html_grid(head: str, body: str, notes: Sequence[str] = (), title: str = "", data: str = "") -> str:
+def html_table_box(
+    header_rows: str, body_rows: str, notes: Sequence[str] = (), title: str = "", data_attributes: str = ""
+) -> str:
     """Return a table element from its rows, in a box that scrolls horizontally, with notes below.
 
     Args:
-        head: rows of its head.
-        body: its other rows.
+        header_rows: rows of its head.
+        body_rows: its other rows.
         notes: sentences.
         title: what the box is called where it is read out.
-        data: attributes of the element that a script reads.
+        data_attributes: attributes of the element that a script reads.
     """
-    listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    named = html.escape(title or "Table", quote=True)
-    table = f'<table data-title="{named}"{data}>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody></table>'
+    note_items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    label = html.escape(title or "Table", quote=True)
+    content = f"<thead>{header_rows}</thead>\n<tbody>\n{body_rows}\n</tbody>"
+    table = f'<table data-title="{label}"{data_attributes}>\n{content}</table>'
     # What scrolls has to be reached by the keyboard, and what is reached needs a name.
-    box = f'<div class="scroll" role="region" tabindex="0" aria-label="{named}">{table}</div>'
-    return f"{box}\n" + (f'<ul class="notes">{listed}</ul>\n' if listed else "")
+    scroll_box = f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">{table}</div>'
+    return f"{scroll_box}\n" + (f'<ul class="notes">{note_items}</ul>\n' if note_items else "")
 
 
-def without_html(text: str) -> str:
+def escape_html_tags(text: str) -> str:
     """Escape Markdown so that no name opens an HTML element; a lone ``<`` is kept."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 
-def tex(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Escape LaTeX's special characters."""
-    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    signs |= {"±": r"$\pm$", "–": "--"}
-    return "".join(signs.get(character, character) for character in text)
+    replacements = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    replacements |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    replacements |= {"±": r"$\pm$", "–": "--"}
+    return "".join(replacements.get(character, character) for character in text)

@@ -20,7 +20,7 @@ from xling.core.output import manifest
 from xling.core.sampling import rng
 from xling.papers.alteration import CODE, Alteration
 from xling.text.files import corpus_reader
-from xling.text.words.units import units
+from xling.text.words.units import split_units
 
 STAGE = "corpus altered"
 
@@ -162,9 +162,9 @@ def named(path: Path) -> dict[str, str]:
         UserError: no such file, a line of a ``.tsv`` without a tab, or a name that stands twice.
     """
     result: dict[str, str] = {}
-    (path,) = corpus_reader.resolve([str(path)])
+    (path,) = corpus_reader.resolve_files([str(path)])
     is_table = ".tsv" in path.suffixes
-    for number, line in enumerate(corpus_reader.lines(path), 1):
+    for number, line in enumerate(corpus_reader.read_lines(path), 1):
         name, tab, text = line.partition("\t") if is_table else (str(number), "\t", line)
         if not tab or name in result:
             why = "twice" if tab else "without a tab"
@@ -178,7 +178,7 @@ def simple(lines: Mapping[str, str], common: int) -> Mapping[str, str]:
     """The lines all of whose words are among the ``common`` most frequent; all lines for 0."""
     if not common:
         return lines
-    words = {name: units(text) for name, text in lines.items()}
+    words = {name: split_units(text) for name, text in lines.items()}
     counts = Counter(word for each in words.values() for word in each)
     known = {word for word, _ in counts.most_common(common)}
     return {name: text for name, text in lines.items() if known.issuperset(words[name])}

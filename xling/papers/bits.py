@@ -23,7 +23,7 @@ from xling.papers.bits_settings import BitsConfig, check
 from xling.text import vocab
 from xling.text.files import corpus_reader
 from xling.transfer import tune
-from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.encode import BOS, EOS, encode_pieces
 
 STAGE = "analyse bits"
 _BATCH_TOKENS = 4096
@@ -36,7 +36,10 @@ def run(cfg: BitsConfig) -> Answer:
         UserError: no text is named, a file has none, or the model is not one of this objective.
     """
     check(cfg)
-    inputs = [cfg.checkpoint, *(path for paths in cfg.text.values() for path in corpus_reader.resolve(paths))]
+    inputs = [
+        cfg.checkpoint,
+        *(path for paths in cfg.text.values() for path in corpus_reader.resolve_files(paths)),
+    ]
     if not manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         bits = {lang: _bits(cfg, lang, paths) for lang, paths in cfg.text.items()}
         with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
@@ -52,10 +55,10 @@ def run(cfg: BitsConfig) -> Answer:
 def _bits(cfg: BitsConfig, lang: str, paths: tuple[str, ...]) -> dict[str, Any]:
     """Mean of both ways with the interval of 95 % over lines, and the number of lines and characters."""
     model, langs = model_weights.load_model(cfg.checkpoint)
-    processor = vocab.load(cfg.checkpoint)
-    texts = [line for doc in corpus_reader.documents(paths) for line in doc][: cfg.lines or None]
+    processor = vocab.load_processor(cfg.checkpoint)
+    texts = [line for doc in corpus_reader.read_documents(paths) for line in doc][: cfg.lines or None]
     room = model.encoder.cfg.max_positions
-    tokens = [[BOS, *pieces(processor, text)[: room - 2], EOS] for text in texts]
+    tokens = [[BOS, *encode_pieces(processor, text)[: room - 2], EOS] for text in texts]
     chars = np.array([_chars(processor, text, room - 2) + 1 for text in texts], dtype=float)
     nats = np.zeros((len(texts), 2))
     code = langs.index(lang) if lang in langs else 0

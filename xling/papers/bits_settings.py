@@ -36,7 +36,7 @@ def check(cfg: BitsConfig) -> None:
     if not cfg.text:
         raise UserError("no text is named", "a file of each language", "text.LANG=FILE")
     for paths in cfg.text.values():
-        corpus_reader.resolve(paths)
+        corpus_reader.resolve_files(paths)
     if "bilm" not in manifest.read(cfg.checkpoint).config.get("objectives", {}):
         raise UserError(
             f"{cfg.checkpoint} was not trained with the objective bilm",

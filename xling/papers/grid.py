@@ -95,8 +95,8 @@ def run(cfg: GridConfig) -> Answer:
         tables = [_grid(cells, claims), _claims(cfg, claims, cells)]
         with manifest.publish(cfg.out, STAGE, cfg, inputs) as output:
             for each in tables:
-                (output.path / f"{each.name}.md").write_text(tabular.markdown(each), encoding="utf-8")
-                (output.path / f"{each.name}.csv").write_text(tabular.comma_separated(each), encoding="utf-8")
+                (output.path / f"{each.name}.md").write_text(tabular.to_markdown(each), encoding="utf-8")
+                (output.path / f"{each.name}.csv").write_text(tabular.to_csv(each), encoding="utf-8")
             output.counts |= {"runs": sum(map(len, cells.values())), "cells": len(cells)}
     text = "\n".join((cfg.out / f"{name}.md").read_text(encoding="utf-8") for name in ("grid", "claims"))
     return Answer(text.rstrip(), {"cells": {name: [*runs.values()] for name, runs in cells.items()}})

@@ -69,14 +69,21 @@ def run(cfg: WatchConfig) -> Answer:
         title = "What grows when"
         pictures = [each for what in dict.fromkeys(w for w, _ in curves) for each in _drawn(what, curves)]
         table = _table(curves)
-        body = [f"<main><h1>{title}</h1>", figure.grid(pictures), tabular.html_table(table), "</main>"]
+        body = [
+            f"<main><h1>{title}</h1>",
+            figure.arrange_figures(pictures),
+            tabular.html_table(table),
+            "</main>",
+        ]
         points = [(w, x, int(u), v) for (w, x), line in curves.items() for u, v in line]
         columns = (("measure", ""), ("language", ""), ("updates", "d"), ("value", ".3f"))
         with manifest.publish(cfg.out, STAGE, cfg, cfg.checkpoints) as output:
-            (output.path / "watch.html").write_text(page.document(title, "\n".join(body)), encoding="utf-8")
-            (output.path / "watch.md").write_text(tabular.markdown(table), encoding="utf-8")
+            (output.path / "watch.html").write_text(
+                page.html_document(title, "\n".join(body)), encoding="utf-8"
+            )
+            (output.path / "watch.md").write_text(tabular.to_markdown(table), encoding="utf-8")
             every = Table("watch", title, columns, tuple(points))
-            (output.path / "watch.csv").write_text(tabular.comma_separated(every), encoding="utf-8")
+            (output.path / "watch.csv").write_text(tabular.to_csv(every), encoding="utf-8")
             output.counts |= {"models": len(models), "curves": len(curves)}
     text = (cfg.out / "watch.md").read_text(encoding="utf-8")
     return Answer(
@@ -143,7 +150,7 @@ def _scores(cfg: WatchConfig, models: Mapping[int, Path]) -> Curves:
 
 def _drawn(what: str, curves: Curves) -> list[str]:
     lines = {lang: points for (name, lang), points in curves.items() if name == what}
-    return figure.curves(lines, what.partition(":")[0], what.partition(": ")[2])
+    return figure.line_charts(lines, what.partition(":")[0], what.partition(": ")[2])
 
 
 def arrived(points: Sequence[tuple[float, float]], falls: bool) -> tuple[int, int]:

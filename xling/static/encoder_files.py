@@ -21,45 +21,45 @@ from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.static.shape import StaticConfig
 from xling.static.vectors import StaticEncoder
-from xling.text.words.features import VERSION
+from xling.text.words.features import FEATURES_VERSION
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
 
 CONFIG_FILE, WEIGHTS_FILE = "static.json", "static.safetensors"
-FREQUENT = 0.1
+MIN_WEIGHT_REDUCTION = 0.1
 """Words whose weight is lower than 1 by more than this are stored with the model."""
 
 
 def random_encoder(cfg: StaticConfig, share: dict[int, float], seed: int = 1) -> StaticEncoder:
     """Create a control with the same shape and word weights but a random table."""
     generator = torch.Generator().manual_seed(seed)
-    return StaticEncoder(cfg, fresh_table(cfg, generator), share)
+    return StaticEncoder(cfg, random_table(cfg, generator), share)
 
 
-def fresh_table(cfg: StaticConfig, generator: torch.Generator) -> Float32[Tensor, "rows dim"]:
+def random_table(cfg: StaticConfig, generator: torch.Generator) -> Float32[Tensor, "rows dim"]:
     """Return the table that a training starts from, float32 (2 ** bits, dim)."""
     return torch.randn(1 << cfg.bits, cfg.dim, generator=generator) * 0.1
 
 
-def save(encoder: StaticEncoder, folder: Path) -> None:
+def save_encoder(encoder: StaticEncoder, folder: Path) -> None:
     """Write the two files of a model into ``folder``."""
-    frequent = sorted(encoder.share)
+    frequent_hashes = sorted(encoder.share)
     tensors = {
         "table": encoder.table.half().contiguous(),
-        "frequent": torch.tensor(frequent, dtype=torch.int64),
-        "share": torch.tensor([encoder.share[key] for key in frequent], dtype=torch.float32),
+        "frequent": torch.tensor(frequent_hashes, dtype=torch.int64),
+        "share": torch.tensor([encoder.share[key] for key in frequent_hashes], dtype=torch.float32),
     }
     save_file(tensors, folder / WEIGHTS_FILE)
     (folder / CONFIG_FILE).write_text(json.dumps(asdict(encoder.cfg), indent=1) + "\n", encoding="utf-8")
 
 
-def is_static(folder: Path) -> bool:
+def is_static_encoder(folder: Path) -> bool:
     """Return whether ``folder`` contains a static encoder."""
     return (folder / CONFIG_FILE).is_file()
 
 
-def load(folder: Path, random_init: bool = False) -> StaticEncoder:
+def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
     """Read a model, or its control with a random table.
 
     Raises:
@@ -68,10 +68,10 @@ def load(folder: Path, random_init: bool = False) -> StaticEncoder:
     path = folder / WEIGHTS_FILE
     try:
         settings = {"features": 1} | json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-        if settings["features"] != VERSION:
+        if settings["features"] != FEATURES_VERSION:
             raise UserError(
                 f"{folder} uses version {settings['features']} of the word features",
-                f"version {VERSION}",
+                f"version {FEATURES_VERSION}",
                 "run xling corpus nway and xling pretrain static again",
             )
         cfg = from_dict(StaticConfig, settings)

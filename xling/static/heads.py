@@ -18,20 +18,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
-from xling.static.matching import matched_all
-from xling.static.vectors import StaticEncoder, unit
-from xling.text.words.features import tokens
+from xling.static.matching import match_all
+from xling.static.vectors import StaticEncoder, unit_length
+from xling.text.words.features import split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float32
 
-SHARPNESS = 20.0
+MATCH_SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60
-MIN_RESCALED = 20
+MIN_ROWS_TO_RESCALE = 20
 """Minimum number of rows for rescaling: fewer say too little about their language."""
 MAX_VOTERS, VOTE_SHARPNESS = 2000, 40.0
 """Labelled texts that vote on the class of another, and how fast a vote falls with the distance."""
-NO_VOTES = -1e4
+LOG_NO_VOTES = -1e4
 """Logarithm of the votes for a class that no text has."""
 WARMUP_STEPS = 50
 _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
@@ -42,8 +42,8 @@ def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Float32[Tenso
 
     The mean mostly reflects the language and the kind of text; the rows of one call are of one language.
     """
-    vectors = unit(encoder.sentences(texts))
-    return vectors - vectors.mean(0) if len(texts) >= MIN_RESCALED else vectors
+    vectors = unit_length(encoder.sentence_vectors(texts))
+    return vectors - vectors.mean(0) if len(texts) >= MIN_ROWS_TO_RESCALE else vectors
 
 
 def pair_features(
@@ -52,69 +52,77 @@ def pair_features(
     """Return the input features of a classifier of pairs, float32 (num_pairs, 6 dim + 26)."""
     sides = [[_pair_words(text) for text in pair] for pair in pairs]
     unique = list(dict.fromkeys(word for pair in sides for words in pair for word in words))
-    vectors, place = unit(encoder.words(unique)), {word: i for i, word in enumerate(unique)}
+    vectors, index_of_word = (
+        unit_length(encoder.word_vectors(unique)),
+        {word: i for i, word in enumerate(unique)},
+    )
     weights = torch.tensor([encoder.weight(word) for word in unique])
     rows = []
     for pair in sides:
-        here = [torch.tensor([place[word] for word in words]) for words in pair]
-        (a, b), (weight_a, weight_b) = ([each[i] for i in here] for each in (vectors, weights))
-        rows.append(_of_pair(a, weight_a, pair[0], b, weight_b, pair[1]))
+        word_indices = [torch.tensor([index_of_word[word] for word in words]) for words in pair]
+        (a, b), (weight_a, weight_b) = ([each[i] for i in word_indices] for each in (vectors, weights))
+        rows.append(_features_of_pair(a, weight_a, pair[0], b, weight_b, pair[1]))
     return torch.stack(rows)
 
 
-def rescaled(features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "rows features"]:
+def rescale(features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "rows features"]:
     """Scale features to mean 0 and deviation 1 over the given rows, which are of one language.
 
     How well words are matched differs by language, and does not distinguish the classes.
     """
-    if len(features) < MIN_RESCALED:
+    if len(features) < MIN_ROWS_TO_RESCALE:
         return features
     return (features - features.mean(0)) / features.std(0).clamp_min(1e-3)
 
 
-def _of_pair(
+def _features_of_pair(
     a: Tensor, weight_a: Tensor, words_a: list[str], b: Tensor, weight_b: Tensor, words_b: list[str]
 ) -> Tensor:
     """Compute the features of one pair from unit vectors (n, dim), weights (n,) and words of both sides."""
     scores = b @ a.T
-    one, other = unit(weight_a @ a), unit(weight_b @ b)
-    left_b = b - (SHARPNESS * scores).softmax(1) @ a
-    left_a = a - (SHARPNESS * scores.T).softmax(1) @ b
+    sentence_a, sentence_b = unit_length(weight_a @ a), unit_length(weight_b @ b)
+    unmatched_b = b - (MATCH_SHARPNESS * scores).softmax(1) @ a
+    unmatched_a = a - (MATCH_SHARPNESS * scores.T).softmax(1) @ b
     numbers = [{word for word in words if word.isdigit()} for words in (words_a, words_b)]
-    facts = [
+    scalar_features = [
         len(words_b) / len(words_a),
         len(words_a) / 20,
         len(words_b) / 20,
         float(bool(numbers[1] - numbers[0])),
         float(bool(numbers[1] & numbers[0])),
-        float(one @ other),
+        float(sentence_a @ sentence_b),
         float("?" in words_a),
         float("?" in words_b),
     ]
-    spread = [_spread(scores.amax(1), weight_b), _spread(scores.amax(0), weight_a)]
-    alike = [(one - other).abs(), one * other]
-    left = [left_b.sum(0), left_b.abs().sum(0), left_a.sum(0), b.sum(0)]
-    return torch.cat([*alike, *left, *spread, torch.tensor(facts)])
+    match_summaries = [
+        _summarise_matches(scores.amax(1), weight_b),
+        _summarise_matches(scores.amax(0), weight_a),
+    ]
+    sentence_features = [(sentence_a - sentence_b).abs(), sentence_a * sentence_b]
+    unmatched_features = [unmatched_b.sum(0), unmatched_b.abs().sum(0), unmatched_a.sum(0), b.sum(0)]
+    return torch.cat(
+        [*sentence_features, *unmatched_features, *match_summaries, torch.tensor(scalar_features)]
+    )
 
 
 def _pair_words(text: str) -> list[str]:
     """Return the words of a text of a pair; blanks before punctuation, as in treebanks, are removed."""
-    return [word.lower() for word in tokens(_SPACED_MARK.sub(r"\1", text))[:MAX_PAIR_WORDS]] or ["."]
+    return [word.lower() for word in split_tokens(_SPACED_MARK.sub(r"\1", text))[:MAX_PAIR_WORDS]] or ["."]
 
 
-def _spread(best: Tensor, weights: Tensor) -> Tensor:
+def _summarise_matches(best_scores: Tensor, weights: Tensor) -> Tensor:
     """Summarise how well the words of one side are matched on the other, (9,)."""
     return torch.stack(
         [
-            best.mean(),
-            best.min(),
-            (best * weights).sum() / weights.sum(),
-            ((1 - best) * weights).sum(),
-            (best > 0.9).float().mean(),
-            (best > 0.6).float().mean(),
-            (best < 0.4).float().mean(),
-            ((best < 0.4) * weights).sum(),
-            best.sort().values[(len(best) - 1) // 3],
+            best_scores.mean(),
+            best_scores.min(),
+            (best_scores * weights).sum() / weights.sum(),
+            ((1 - best_scores) * weights).sum(),
+            (best_scores > 0.9).float().mean(),
+            (best_scores > 0.6).float().mean(),
+            (best_scores < 0.4).float().mean(),
+            ((best_scores < 0.4) * weights).sum(),
+            best_scores.sort().values[(len(best_scores) - 1) // 3],
         ]
     )
 
@@ -147,7 +155,7 @@ class Classifier:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class NeighbourClassifier:
     """A classifier of texts, and labelled texts that vote for the class of a text by the words that they share.
 
     Attributes:
@@ -178,29 +186,35 @@ class Neighbours:
         A vote grows exponentially with the similarity of the two texts. The mean over the given texts, of one
         language, is subtracted: some labelled texts are near to all others.
         """
-        if len(texts) < MIN_RESCALED:
+        if len(texts) < MIN_ROWS_TO_RESCALE:
             return torch.zeros(len(texts), len(self.labels))
-        similar = matched_all(self.encoder, texts, self.texts)
-        near = VOTE_SHARPNESS * (similar - similar.mean(0))
-        soft = torch.tensor([bool(each) for each in self.shares or [()] * len(self.texts)])
+        similarities = match_all(self.encoder, texts, self.texts)
+        scaled_similarities = VOTE_SHARPNESS * (similarities - similarities.mean(0))
+        is_soft = torch.tensor([bool(row_shares) for row_shares in self.shares or [()] * len(self.texts)])
         votes = torch.zeros(len(texts), len(self.labels))
-        if not soft.all():
-            votes = votes + self._of_labels(near[:, ~soft], soft)
-        if soft.any():
-            parts = torch.tensor([each for each in self.shares if each]).log().clamp_min(NO_VOTES)
-            shared = torch.stack([(near[:, soft] + part).logsumexp(1) for part in parts.T], 1)
-            votes = votes + shared - shared.mean(0)
+        if not is_soft.all():
+            votes = votes + self._hard_votes(scaled_similarities[:, ~is_soft], is_soft)
+        if is_soft.any():
+            log_shares = (
+                torch.tensor([row_shares for row_shares in self.shares if row_shares])
+                .log()
+                .clamp_min(LOG_NO_VOTES)
+            )
+            soft_votes = torch.stack(
+                [(scaled_similarities[:, is_soft] + part).logsumexp(1) for part in log_shares.T], 1
+            )
+            votes = votes + soft_votes - soft_votes.mean(0)
         return votes
 
-    def _of_labels(
-        self, near: Float32[Tensor, "texts voters"], soft: Bool[Tensor, " all_voters"]
+    def _hard_votes(
+        self, similarities: Float32[Tensor, "texts voters"], is_soft: Bool[Tensor, " all_voters"]
     ) -> Float32[Tensor, "texts labels"]:
-        """Return the logarithms of the votes of texts with labels, those that are not ``soft``."""
-        of_class = torch.tensor([self.labels.index(name) for name in self.classes])[~soft]
-        votes = torch.full((len(near), len(self.labels)), NO_VOTES)
-        for k in of_class.unique().tolist():
-            of_this = near[:, of_class == k].logsumexp(1)
-            votes[:, k] = of_this - of_this.mean()
+        """Return the logarithms of the votes of texts with labels, those that are not ``is_soft``."""
+        class_indices = torch.tensor([self.labels.index(name) for name in self.classes])[~is_soft]
+        votes = torch.full((len(similarities), len(self.labels)), LOG_NO_VOTES)
+        for k in class_indices.unique().tolist():
+            class_votes = similarities[:, class_indices == k].logsumexp(1)
+            votes[:, k] = class_votes - class_votes.mean()
         return votes
 
     def probabilities(
@@ -211,11 +225,11 @@ class Neighbours:
         return (self.classifier.probabilities(features).log() + self.weight * votes).softmax(1)
 
 
-def logistic(
+def fit_logistic(
     features: Float32[Tensor, "rows features"],
     classes: Sequence[str],
     labels: Sequence[str],
-    strength: float,
+    inverse_regularisation: float,
     shares: Float32[Tensor, "rows labels"] | None = None,
 ) -> Classifier:
     """Fit a multinomial logistic regression by L-BFGS.
@@ -224,28 +238,29 @@ def logistic(
         features: (num_rows, num_features).
         classes: the correct class of each row.
         labels: all classes.
-        strength: weight of the rows relative to the squared weights, as C of scikit-learn.
+        inverse_regularisation: weight of the rows relative to the squared weights, as C of scikit-learn.
         shares: the probability of each class of each row instead, (num_rows, num_labels).
     """
-    right = torch.tensor([labels.index(name) for name in classes]) if shares is None else shares
+    targets = torch.tensor([labels.index(name) for name in classes]) if shares is None else shares
     net = nn.Linear(features.shape[1], len(labels))
     nn.init.zeros_(net.weight), nn.init.zeros_(net.bias)
-    search = torch.optim.LBFGS(net.parameters(), max_iter=60, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=60, line_search_fn="strong_wolfe")
 
     def closure() -> Float32[Tensor, ""]:
-        search.zero_grad()
+        optimizer.zero_grad()
         loss = (
-            strength * F.cross_entropy(net(features), right, reduction="sum") + 0.5 * net.weight.pow(2).sum()
+            inverse_regularisation * F.cross_entropy(net(features), targets, reduction="sum")
+            + 0.5 * net.weight.pow(2).sum()
         )
         loss.backward()
         return loss
 
-    search.step(closure)
+    optimizer.step(closure)
     zeros, ones = torch.zeros(features.shape[1]), torch.ones(features.shape[1])
     return Classifier(tuple(labels), zeros, ones, net.requires_grad_(False))
 
 
-def network(
+def fit_network(
     features: Float32[Tensor, "rows features"],
     classes: Sequence[str],
     labels: Sequence[str],
@@ -256,7 +271,10 @@ def network(
     """Fit a network with one hidden layer and dropout, by AdamW with a rate that falls to zero."""
     torch.manual_seed(seed)
     mean, scale = features.mean(0), features.std(0).clamp_min(1e-3)
-    scaled, right = (features - mean) / scale, torch.tensor([labels.index(name) for name in classes])
+    scaled_features, targets = (
+        (features - mean) / scale,
+        torch.tensor([labels.index(name) for name in classes]),
+    )
     net = nn.Sequential(
         nn.Dropout(0.2),
         nn.Linear(features.shape[1], width),
@@ -264,15 +282,15 @@ def network(
         nn.Dropout(0.4),
         nn.Linear(width, len(labels)),
     )
-    learning = Learning(net, 1e-3, 0.05, epochs * -(-len(right) // 64))
+    schedule = WarmupAdamW(net, 1e-3, 0.05, epochs * -(-len(targets) // 64))
     for epoch in range(epochs):
-        order = torch.from_numpy(rng("static pairs", seed, epoch).permutation(len(right)))
-        for chosen in order.split(64):
-            learning.step(F.cross_entropy(net(scaled[chosen]), right[chosen], label_smoothing=0.1))
+        order = torch.from_numpy(rng("static pairs", seed, epoch).permutation(len(targets)))
+        for batch in order.split(64):
+            schedule.step(F.cross_entropy(net(scaled_features[batch]), targets[batch], label_smoothing=0.1))
     return Classifier(tuple(labels), mean, scale, net.requires_grad_(False))
 
 
-class Learning:
+class WarmupAdamW:
     """AdamW whose rate rises over a tenth of the steps, at most `WARMUP_STEPS`, then falls to zero at the last."""
 
     def __init__(self, net: nn.Module, rate: float, decay: float, num_steps: int) -> None:
@@ -291,10 +309,10 @@ class Learning:
         self._step += 1
 
 
-def averaged(models: Sequence[Any]) -> Any:
+def average_models(models: Sequence[Any]) -> Any:
     """Average the weights of classifiers or taggers of one shape."""
-    if isinstance(models[0], Neighbours):
-        return replace(models[0], classifier=averaged([model.classifier for model in models]))
+    if isinstance(models[0], NeighbourClassifier):
+        return replace(models[0], classifier=average_models([model.classifier for model in models]))
     states = [model.net.state_dict() for model in models]
     net = copy.deepcopy(models[0].net)
     net.load_state_dict({name: torch.stack([s[name] for s in states]).mean(0) for name in states[0]})

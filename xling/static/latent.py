@@ -22,22 +22,22 @@ from torch import Tensor
 
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.static.settings import MASS, LatentConfig
+from xling.static.settings import SOURCE_MASS, LatentConfig
 from xling.text.files.nway import RowSet
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32
 
-MIN_LENGTH = 0.02
+MIN_VECTOR_LENGTH = 0.02
 """Smallest vector length used to weight errors."""
-MAX_COUNT = 2000
+MAX_COUNTED = 2000
 """Number of occurrences at which a word's weight in the least squares stops growing."""
 
 
 def latent_table(
     sets: Sequence[RowSet],
     hashes: UInt32[np.ndarray, " features"],
-    ends: Int64[np.ndarray, " ends"],
+    hash_ends: Int64[np.ndarray, " ends"],
     weights: Float32[np.ndarray, " words"],
     shape: tuple[int, int],
     cfg: LatentConfig,
@@ -48,26 +48,26 @@ def latent_table(
     Args:
         sets: aligned rows.
         hashes: uint32, features of all words.
-        ends: int64 (num_words + 1), offsets of each word's features.
+        hash_ends: int64 (num_words + 1), offsets of each word's features.
         weights: float32 (num_words,), weight of each word in a text.
         shape: (rows of the table, dim).
         cfg: rounds and masses.
         seed: seed of the initial directions.
     """
-    matrix, mass, group = documents(sets, weights, cfg.mass or MASS)
+    matrix, row_mass, row_sets = build_documents(sets, weights, cfg.mass or SOURCE_MASS)
     with Progress("latent vectors", cfg.rounds + cfg.fit_rounds + 1, "rounds") as progress:
-        words = latent_words(matrix, mass, group, shape[1], cfg.rounds, seed, progress)
+        words = compute_latent_words(matrix, row_mass, row_sets, shape[1], cfg.rounds, seed, progress)
         counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
         # Weight errors relative to a word's length: rare words have long vectors and would dominate the
         # frequent ones.
-        lengths = words.norm(dim=1).clamp_min(MIN_LENGTH).numpy()
-        importance = (np.sqrt(np.minimum(counts, MAX_COUNT)) / lengths**2).astype(np.float32)
-        owners = _features(hashes, ends, shape[0])
-        return spread(owners, words, importance, cfg.fit_rounds, cfg.ridge, progress)
+        lengths = words.norm(dim=1).clamp_min(MIN_VECTOR_LENGTH).numpy()
+        importance = (np.sqrt(np.minimum(counts, MAX_COUNTED)) / lengths**2).astype(np.float32)
+        feature_matrix = _build_feature_matrix(hashes, hash_ends, shape[0])
+        return fit_feature_table(feature_matrix, words, importance, cfg.fit_rounds, cfg.ridge, progress)
 
 
-def documents(
-    sets: Sequence[RowSet], weights: Float32[np.ndarray, " words"], mass: Mapping[str, float]
+def build_documents(
+    sets: Sequence[RowSet], weights: Float32[np.ndarray, " words"], mass_of_source: Mapping[str, float]
 ) -> tuple[sparse.csr_array, Float32[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
     """Build documents from rows with two or more languages.
 
@@ -76,34 +76,36 @@ def documents(
         the rows, float32, 1 on average; and the index of the set of each row.
     """
     rows, words, shares, masses, groups = [], [], [], [], []
-    start = 0
-    for which, each in enumerate(sets):
-        lengths = np.diff(each.ends, axis=1)
+    num_rows = 0
+    for set_index, row_set in enumerate(sets):
+        lengths = np.diff(row_set.ends, axis=1)
         num_langs = (lengths > 0).sum(0)
-        kept = num_langs > 1
-        place = start + np.cumsum(kept) - 1
-        for column, count in zip(each.ends, lengths, strict=True):
-            owner = np.repeat(np.arange(len(kept)), count)
-            here = kept[owner]
-            text = each.words[column[0] : column[-1]]
-            rows.append(place[owner[here]].astype(np.int32))
-            words.append(text[here].astype(np.int32))
-            shares.append((1 / count[owner[here]]).astype(np.float32) * weights[text[here]])
-        masses.append(num_langs[kept] * mass.get(each.source, 1.0))
-        groups.append(np.full(int(kept.sum()), which))
-        start += int(kept.sum())
+        is_kept = num_langs > 1
+        row_numbers = num_rows + np.cumsum(is_kept) - 1
+        for column, count in zip(row_set.ends, lengths, strict=True):
+            row_of_word = np.repeat(np.arange(len(is_kept)), count)
+            is_word_kept = is_kept[row_of_word]
+            text = row_set.words[column[0] : column[-1]]
+            rows.append(row_numbers[row_of_word[is_word_kept]].astype(np.int32))
+            words.append(text[is_word_kept].astype(np.int32))
+            shares.append(
+                (1 / count[row_of_word[is_word_kept]]).astype(np.float32) * weights[text[is_word_kept]]
+            )
+        masses.append(num_langs[is_kept] * mass_of_source.get(row_set.source, 1.0))
+        groups.append(np.full(int(is_kept.sum()), set_index))
+        num_rows += int(is_kept.sum())
     index = (np.concatenate(rows), np.concatenate(words))
-    matrix = sparse.coo_array((np.concatenate(shares), index), shape=(start, len(weights))).tocsr()
+    matrix = sparse.coo_array((np.concatenate(shares), index), shape=(num_rows, len(weights))).tocsr()
     total = np.asarray(matrix.sum(1)).ravel()
     matrix.data /= np.repeat(np.maximum(total, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
-    heavy = np.concatenate(masses)
-    return matrix, (heavy / heavy.mean()).astype(np.float32), np.concatenate(groups)
+    all_masses = np.concatenate(masses)
+    return matrix, (all_masses / all_masses.mean()).astype(np.float32), np.concatenate(groups)
 
 
-def latent_words(
+def compute_latent_words(
     matrix: sparse.csr_array,
-    mass: Float32[np.ndarray, " rows"],
-    group: Int64[np.ndarray, " rows"],
+    row_mass: Float32[np.ndarray, " rows"],
+    row_sets: Int64[np.ndarray, " rows"],
     dim: int,
     rounds: int,
     seed: int,
@@ -115,35 +117,37 @@ def latent_words(
     between. The mean of every set is subtracted; otherwise the first directions would only encode the set of
     a row.
     """
-    by_word = (sparse.diags_array(mass) @ matrix).T.tocsr()
-    total = torch.from_numpy(np.asarray(by_word.sum(1), dtype=np.float32).ravel())
-    inverse = (1 / total.clamp_min(1e-6))[:, None]
+    word_matrix = (sparse.diags_array(row_mass) @ matrix).T.tocsr()
+    total = torch.from_numpy(np.asarray(word_matrix.sum(1), dtype=np.float32).ravel())
+    inverse_mass = (1 / total.clamp_min(1e-6))[:, None]
     vectors = torch.from_numpy(rng("latent", seed).standard_normal((matrix.shape[0], dim), dtype=np.float32))
-    order = np.argsort(group, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    order = np.argsort(row_sets, kind="stable")
+    rows_by_set = np.split(order, np.flatnonzero(np.diff(row_sets[order])) + 1)
     for _ in range(rounds):
-        vectors = product(matrix, product(by_word, vectors) * inverse)
-        for part in map(torch.from_numpy, parts):
-            vectors[part] -= vectors[part].mean(0)
-        spread_of = (vectors.T @ (vectors * torch.from_numpy(mass)[:, None])).double() / len(vectors)
-        values, directions = torch.linalg.eigh(spread_of)
-        vectors = vectors @ (directions / values.clamp_min(1e-12).sqrt()).float()
+        vectors = sparse_product(matrix, sparse_product(word_matrix, vectors) * inverse_mass)
+        for set_rows in map(torch.from_numpy, rows_by_set):
+            vectors[set_rows] -= vectors[set_rows].mean(0)
+        covariance = (vectors.T @ (vectors * torch.from_numpy(row_mass)[:, None])).double() / len(vectors)
+        eigenvalues, eigenvectors = torch.linalg.eigh(covariance)
+        vectors = vectors @ (eigenvectors / eigenvalues.clamp_min(1e-12).sqrt()).float()
         if progress:
-            progress.update(note=f"least direction {float(values[0].clamp_min(0).sqrt()):.3f}")
-    words = product(by_word, vectors) * inverse
+            progress.update(note=f"least direction {float(eigenvalues[0].clamp_min(0).sqrt()):.3f}")
+    words = sparse_product(word_matrix, vectors) * inverse_mass
     if progress:
         progress.update()
     return words
 
 
-def product(matrix: sparse.csr_array, dense: Float32[Tensor, "columns dim"]) -> Float32[Tensor, "rows dim"]:
+def sparse_product(
+    matrix: sparse.csr_array, dense: Float32[Tensor, "columns dim"]
+) -> Float32[Tensor, "rows dim"]:
     """Multiply ``matrix @ dense`` in float32; five times as fast as scipy, and uses as many threads as torch."""
     indices, starts, values = (torch.from_numpy(x) for x in (matrix.indices, matrix.indptr[:-1], matrix.data))
     return F.embedding_bag(indices, dense, starts, mode="sum", per_sample_weights=values)
 
 
-def spread(
-    owners: sparse.csr_array,
+def fit_feature_table(
+    feature_matrix: sparse.csr_array,
     words: Float32[Tensor, "words dim"],
     importance: Float32[np.ndarray, " words"],
     rounds: int,
@@ -153,7 +157,7 @@ def spread(
     """Find by ridge regression the table whose mean over each word's features is nearest to the word's vector.
 
     Args:
-        owners: (num_words, num_table_rows), one over the number of a word's features at each of them.
+        feature_matrix: (num_words, num_table_rows), one over the number of a word's features at each of them.
         words: float32 (num_words, dim).
         importance: float32 (num_words,), weight of a word's squared error.
         rounds: iterations of conjugate gradients.
@@ -163,28 +167,30 @@ def spread(
         float32 (num_table_rows, dim).
     """
     weight = importance / max(float(importance.mean()), 1e-9)
-    across = owners.T.tocsr()
-    diagonal = across.power(2) @ weight
-    pull = float(ridge * np.median(diagonal[diagonal > 0]))
-    inverse = torch.from_numpy((1 / (diagonal + pull)).astype(np.float32))[:, None]
-    across.data *= weight[across.indices]
-    table = torch.zeros(owners.shape[1], words.shape[1])
-    rest = product(across, words)
-    step = inverse * rest
-    before = _dot(rest, step)
+    transposed = feature_matrix.T.tocsr()
+    diagonal = transposed.power(2) @ weight
+    ridge_weight = float(ridge * np.median(diagonal[diagonal > 0]))
+    preconditioner = torch.from_numpy((1 / (diagonal + ridge_weight)).astype(np.float32))[:, None]
+    transposed.data *= weight[transposed.indices]
+    table = torch.zeros(feature_matrix.shape[1], words.shape[1])
+    residual = sparse_product(transposed, words)
+    direction = preconditioner * residual
+    old_norm = _dot(residual, direction)
     for _ in range(rounds):
-        if before <= 0:
+        if old_norm <= 0:
             break
-        image = product(across, product(owners, step)).add_(step, alpha=pull)
-        length = before / _dot(step, image)
-        table.add_(step, alpha=length)
-        rest.sub_(image, alpha=length)
-        image = torch.mul(inverse, rest, out=image)
-        after = _dot(rest, image)
-        step.mul_(after / before).add_(image)
-        before = after
+        image = sparse_product(transposed, sparse_product(feature_matrix, direction)).add_(
+            direction, alpha=ridge_weight
+        )
+        step_length = old_norm / _dot(direction, image)
+        table.add_(direction, alpha=step_length)
+        residual.sub_(image, alpha=step_length)
+        image = torch.mul(preconditioner, residual, out=image)
+        new_norm = _dot(residual, image)
+        direction.mul_(new_norm / old_norm).add_(image)
+        old_norm = new_norm
         if progress:
-            progress.update(note=f"rest {before:.3g}")
+            progress.update(note=f"rest {old_norm:.3g}")
     return table
 
 
@@ -192,8 +198,8 @@ def _dot(a: Tensor, b: Tensor) -> float:
     return float(torch.dot(a.reshape(-1), b.reshape(-1)))
 
 
-def _features(hashes: np.ndarray, ends: np.ndarray, num_rows: int) -> sparse.csr_array:
-    counts = np.diff(ends)
+def _build_feature_matrix(hashes: np.ndarray, hash_ends: np.ndarray, num_rows: int) -> sparse.csr_array:
+    counts = np.diff(hash_ends)
     values = np.repeat((1 / np.maximum(counts, 1)).astype(np.float32), counts)
     index = (hashes % np.uint32(num_rows)).astype(np.int32)
-    return sparse.csr_array((values, index, ends.astype(np.int32)), shape=(len(counts), num_rows))
+    return sparse.csr_array((values, index, hash_ends.astype(np.int32)), shape=(len(counts), num_rows))

@@ -13,49 +13,61 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xling.text.files.word_alignments import Linked
+from xling.text.files.word_alignments import AlignedPair
 
-MIN_COUNT, MIN_SHARE, MAX_TRANSLATIONS = 2, 0.2, 3
+MIN_TRANSLATION_COUNT, MIN_TRANSLATION_SHARE, MAX_TRANSLATIONS = 2, 0.2, 3
 """Least number and share of a word's links that lead to a translation, and most translations of a word."""
-REPLACED = 0.7
+REPLACED_SHARE = 0.7
 """Share of the words with a translation that are replaced."""
 
 
-class LinkedWords:
+class AlignedTranslations:
     """Translations of some words into the languages of linked texts.
 
     Args:
         words: the words to look for, in any case.
-        links: linked texts.
+        aligned_pairs: linked texts.
     """
 
-    def __init__(self, words: Sequence[str], links: Sequence[Linked]) -> None:
-        wanted = {word.lower() for word in words}
+    def __init__(self, words: Sequence[str], aligned_pairs: Sequence[AlignedPair]) -> None:
+        source_words = {word.lower() for word in words}
         counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for text in links:
+        for text in aligned_pairs:
             for i, j in text.links:
-                if (word := text.src[i].lower()) in wanted:
+                if (word := text.src[i].lower()) in source_words:
                     counts[text.lang, word][text.tgt[j].lower()] += 1
-        tables: dict[str, dict[str, tuple[list[str], np.ndarray]]] = defaultdict(dict)
+        translations_by_lang: dict[str, dict[str, tuple[list[str], np.ndarray]]] = defaultdict(dict)
         for (lang, word), translations in counts.items():
-            least = max(MIN_COUNT, MIN_SHARE * translations.total())
-            kept = [(other, n) for other, n in translations.most_common(MAX_TRANSLATIONS) if n >= least]
-            if kept:
-                total = sum(n for _, n in kept)
-                tables[lang][word] = [other for other, _ in kept], np.array([n / total for _, n in kept])
-        self._tables = [tables[lang] for lang in sorted(tables)]
+            min_count = max(MIN_TRANSLATION_COUNT, MIN_TRANSLATION_SHARE * translations.total())
+            kept_translations = [
+                (translation, n)
+                for translation, n in translations.most_common(MAX_TRANSLATIONS)
+                if n >= min_count
+            ]
+            if kept_translations:
+                total = sum(n for _, n in kept_translations)
+                translations_by_lang[lang][word] = (
+                    [translation for translation, _ in kept_translations],
+                    np.array([n / total for _, n in kept_translations]),
+                )
+        self._translations_by_lang = [translations_by_lang[lang] for lang in sorted(translations_by_lang)]
 
-    def replaced(self, words: Sequence[str], draw: np.random.Generator) -> tuple[str, ...]:
+    def replace_words(self, words: Sequence[str], generator: np.random.Generator) -> tuple[str, ...]:
         """Return a sentence in which words are replaced by translations into one language, which is drawn.
 
         A word has one word in its place, so tags stay where they are.
         """
-        if not self._tables:
+        if not self._translations_by_lang:
             return tuple(words)
-        table, replaced = self._tables[draw.integers(len(self._tables))], []
+        translations, replaced = (
+            self._translations_by_lang[generator.integers(len(self._translations_by_lang))],
+            [],
+        )
         for word in words:
-            others, shares = table.get(word.lower(), ([], None))
+            candidates, shares = translations.get(word.lower(), ([], None))
             replaced.append(
-                others[draw.choice(len(others), p=shares)] if others and draw.random() < REPLACED else word
+                candidates[generator.choice(len(candidates), p=shares)]
+                if candidates and generator.random() < REPLACED_SHARE
+                else word
             )
         return tuple(replaced)

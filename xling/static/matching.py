@@ -17,19 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from xling.static.vectors import StaticEncoder, unit
-from xling.text.words.features import tokens
+from xling.static.vectors import StaticEncoder, unit_length
+from xling.text.words.features import split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
 MAX_WORDS = 60
 """Longer texts are compared by their first words."""
-NEAREST, BLOCK_WORDS = 10, 1024
+NUM_NEIGHBOURS, BLOCK_WORDS = 10, 1024
 """Neighbours of a word that tell how near it is to all words (k of CSLS), and words compared at a time."""
 
 
-def matched(
+def match_candidates(
     encoder: StaticEncoder, src: Sequence[str], tgt: Sequence[str], candidates: Int64[np.ndarray, "src depth"]
 ) -> Float32[np.ndarray, "src depth"]:
     """Return how well the words of each text match those of some others.
@@ -43,68 +43,83 @@ def matched(
         tgt: texts of another language.
         candidates: (num_src, depth), rows of ``tgt`` to compare each text with.
     """
-    words, others = _Words(encoder, src), _Words(encoder, tgt)
-    near, near_others = words.hubness(others), others.hubness(words)
+    words, other_words = _WordVectors(encoder, src), _WordVectors(encoder, tgt)
+    hubness, other_hubness = words.hubness(other_words), other_words.hubness(words)
     scores = np.zeros(candidates.shape, np.float32)
-    for row, chosen in enumerate(candidates.tolist()):
-        (vectors, weights), here = words.of([row]), words.padded(near, [row])
-        (other, other_weights), there = others.of(chosen), others.padded(near_others, chosen)
-        similar = 2 * vectors @ other.transpose(1, 2) - here[:, :, None] - there[:, None]
-        forward = similar.masked_fill(other_weights[:, None] == 0, -torch.inf).amax(2)
-        total = (forward * weights).sum(1) + (similar.amax(1) * other_weights).sum(1)
+    for row, candidate_rows in enumerate(candidates.tolist()):
+        (vectors, weights), row_hubness = words.padded_vectors_and_weights([row]), words.pad(hubness, [row])
+        (other_vectors, other_weights), candidate_hubness = (
+            other_words.padded_vectors_and_weights(candidate_rows),
+            other_words.pad(other_hubness, candidate_rows),
+        )
+        similarities = (
+            2 * vectors @ other_vectors.transpose(1, 2) - row_hubness[:, :, None] - candidate_hubness[:, None]
+        )
+        best_forward = similarities.masked_fill(other_weights[:, None] == 0, -torch.inf).amax(2)
+        total = (best_forward * weights).sum(1) + (similarities.amax(1) * other_weights).sum(1)
         scores[row] = (total / (weights.sum(1) + other_weights.sum(1))).numpy()
     return scores
 
 
-def matched_all(encoder: StaticEncoder, src: Sequence[str], tgt: Sequence[str]) -> Float32[Tensor, "src tgt"]:
-    """Return what `matched` returns for every pair of texts, (num_src, num_tgt)."""
-    words, others = _Words(encoder, src), _Words(encoder, tgt)
-    near, near_others = words.hubness(others), others.hubness(words)[others.flat]
-    vectors, weights = others.vectors[others.flat], others.weights[others.flat]
-    rows = torch.repeat_interleave(torch.tensor([len(places) for places in others.places]))
-    total = torch.zeros(len(tgt)).index_add(0, rows, weights)
+def match_all(encoder: StaticEncoder, src: Sequence[str], tgt: Sequence[str]) -> Float32[Tensor, "src tgt"]:
+    """Return what `match_candidates` returns for every pair of texts, (num_src, num_tgt)."""
+    words, other_words = _WordVectors(encoder, src), _WordVectors(encoder, tgt)
+    hubness, other_hubness = words.hubness(other_words), other_words.hubness(words)[other_words.all_indices]
+    vectors, weights = (
+        other_words.vectors[other_words.all_indices],
+        other_words.weights[other_words.all_indices],
+    )
+    text_of_word = torch.repeat_interleave(
+        torch.tensor([len(indices) for indices in other_words.word_indices])
+    )
+    weight_sums = torch.zeros(len(tgt)).index_add(0, text_of_word, weights)
     scores = torch.zeros(len(src), len(tgt))
-    for row, places in enumerate(words.places):
-        similar = 2 * words.vectors[places] @ vectors.T - near[places][:, None] - near_others
-        best = torch.full((len(places), len(tgt)), -torch.inf)
-        best = best.scatter_reduce(1, rows.expand(len(places), -1), similar, "amax")
-        own = words.weights[places]
-        scores[row] = own @ best + torch.zeros(len(tgt)).index_add(0, rows, similar.amax(0) * weights)
-        scores[row] /= own.sum() + total
+    for row, indices in enumerate(words.word_indices):
+        similarities = 2 * words.vectors[indices] @ vectors.T - hubness[indices][:, None] - other_hubness
+        best = torch.full((len(indices), len(tgt)), -torch.inf)
+        best = best.scatter_reduce(1, text_of_word.expand(len(indices), -1), similarities, "amax")
+        row_weights = words.weights[indices]
+        scores[row] = row_weights @ best + torch.zeros(len(tgt)).index_add(
+            0, text_of_word, similarities.amax(0) * weights
+        )
+        scores[row] /= row_weights.sum() + weight_sums
     return scores
 
 
-class _Words:
+class _WordVectors:
     """Centred vectors and weights of the words of texts; each word is looked up once."""
 
     def __init__(self, encoder: StaticEncoder, texts: Sequence[str]) -> None:
-        number: dict[str, int] = {}
-        self.places = [
+        index_of_word: dict[str, int] = {}
+        self.word_indices = [
             torch.tensor(
-                [number.setdefault(word.lower(), len(number)) for word in tokens(text)[:MAX_WORDS] or ["."]]
+                [
+                    index_of_word.setdefault(word.lower(), len(index_of_word))
+                    for word in split_tokens(text)[:MAX_WORDS] or ["."]
+                ]
             )
             for text in texts
         ]
-        vectors = encoder.of_tokens(list(number))
-        self.flat = torch.cat(self.places)
-        count = torch.bincount(self.flat).float()
-        self.vectors = unit(vectors - count @ vectors / count.sum())
-        self.weights = torch.tensor([encoder.weight(word) for word in number])
+        vectors = encoder.token_vectors(list(index_of_word))
+        self.all_indices = torch.cat(self.word_indices)
+        count = torch.bincount(self.all_indices).float()
+        self.vectors = unit_length(vectors - count @ vectors / count.sum())
+        self.weights = torch.tensor([encoder.weight(word) for word in index_of_word])
 
-    def hubness(self, others: _Words) -> Float32[Tensor, " words"]:
+    def hubness(self, other_words: _WordVectors) -> Float32[Tensor, " words"]:
         """Return the mean cosine of each word to its nearest words of the other side, (num_words,)."""
-        depth = min(NEAREST, len(others.vectors))
+        depth = min(NUM_NEIGHBOURS, len(other_words.vectors))
         blocks = self.vectors.split(BLOCK_WORDS)
-        return torch.cat([(block @ others.vectors.T).topk(depth).values.mean(1) for block in blocks])
+        return torch.cat([(block @ other_words.vectors.T).topk(depth).values.mean(1) for block in blocks])
 
-    def of(
+    def padded_vectors_and_weights(
         self, rows: Sequence[int]
     ) -> tuple[Float32[Tensor, "rows longest dim"], Float32[Tensor, "rows longest"]]:
         """Return vectors (num_rows, longest, dim) and weights (num_rows, longest) of some texts, padded with zeros."""
-        return self.padded(self.vectors, rows), self.padded(self.weights, rows)
+        return self.pad(self.vectors, rows), self.pad(self.weights, rows)
 
-    def padded(
+    def pad(
         self, values: Float32[Tensor, "words ..."], rows: Sequence[int]
     ) -> Float32[Tensor, "rows longest ..."]:
         """Return what the words of some texts have in ``values``, (num_rows, longest, ...), padded with zeros."""
-        return nn.utils.rnn.pad_sequence([values[self.places[row]] for row in rows], batch_first=True)
+        return nn.utils.rnn.pad_sequence([values[self.word_indices[row]] for row in rows], batch_first=True)

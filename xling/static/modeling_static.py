@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from xling.static.matching import matched_all
-from xling.static.vectors import StaticEncoder, unit
-from xling.text.words.features import VERSION
+from xling.static.matching import match_all
+from xling.static.vectors import StaticEncoder, unit_length
+from xling.text.words.features import FEATURES_VERSION
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -47,12 +47,12 @@ class StaticEncoderConfig(PretrainedConfig):
         smooth: float = 5e-3,
         sketch: int = 384,
         sketch_weight: float = 0.4,
-        features: int = VERSION,
+        features: int = FEATURES_VERSION,
         num_frequent: int = 0,
         **options: Any,
     ) -> None:
-        if features != VERSION:
-            raise ValueError(f"features={features}; this code computes version {VERSION}")
+        if features != FEATURES_VERSION:
+            raise ValueError(f"features={features}; this code computes version {FEATURES_VERSION}")
         self.dim, self.bits, self.smooth, self.features = dim, bits, smooth, features
         self.sketch, self.sketch_weight, self.num_frequent = sketch, sketch_weight, num_frequent
         super().__init__(**options)
@@ -88,12 +88,12 @@ class StaticEncoderModel(PreTrainedModel):
     def forward(self, texts: Sequence[str]) -> Float[Tensor, "texts dim_and_sketch"]:
         """Return vectors of texts, of length 1, float32 (num_texts, dim + sketch); zeros for an empty text."""
         with torch.inference_mode():
-            return unit(self.encoder.sentences(texts)).to(self.table.device)
+            return unit_length(self.encoder.sentence_vectors(texts)).to(self.table.device)
 
     def words(self, words: Sequence[str]) -> Float[Tensor, "words dim"]:
         """Return learned vectors of words, float32 (num_words, dim), not normalised."""
         with torch.inference_mode():
-            return self.encoder.words(words).to(self.table.device)
+            return self.encoder.word_vectors(words).to(self.table.device)
 
     def matches(self, texts: Sequence[str], others: Sequence[str]) -> Float[Tensor, "texts others"]:
         """Return how well the words of each text match those of each other one, (num_texts, num_others).
@@ -101,7 +101,7 @@ class StaticEncoderModel(PreTrainedModel):
         Each list is of one language: a word that is near all words of the other list counts less.
         """
         with torch.inference_mode():
-            return matched_all(self.encoder, texts, others).to(self.table.device)
+            return match_all(self.encoder, texts, others).to(self.table.device)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Leave the weights as they are: all of them come from a file."""
@@ -123,9 +123,12 @@ class StaticSentences(nn.Module):
     @classmethod
     def load(cls, name: str, subfolder: str = "", cache_folder: str | None = None, **options: Any) -> Any:
         """Read a model from a directory or the Hugging Face Hub."""
-        given = {key: options.get(key) for key in ("token", "revision", "local_files_only")}
+        download_options = {key: options.get(key) for key in ("token", "revision", "local_files_only")}
         model = StaticEncoderModel.from_pretrained(
-            name, subfolder=subfolder, cache_dir=cache_folder, **{k: v for k, v in given.items() if v}
+            name,
+            subfolder=subfolder,
+            cache_dir=cache_folder,
+            **{k: v for k, v in download_options.items() if v},
         )
         return cls(model)
 

@@ -22,13 +22,13 @@ from xling.text import vocab
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-FIRST = 4
+FIRST_PIECE_ID = 4
 """Id of the first piece; the symbols of fairseq come before."""
-SPACE, CONTINUED = "\u2581", "##"
-BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+WORD_START, CONTINUATION = "\u2581", "##"
+BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
-def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) -> int:
+def initialise_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) -> int:
     """Replace the rows of pieces that the static encoder can read; return how many.
 
     All rows get the same length. The encoder gives frequent words a low weight, but a masked LM, which predicts
@@ -46,10 +46,10 @@ def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) 
         UserError: ``encoder`` is not a static encoder, or can read none of the pieces.
     """
     lines = (data / vocab.DICTIONARY).read_text(encoding="utf-8").splitlines()
-    names = [line.rpartition(" ")[0] for line in lines]
-    words = [BYTE.sub("", name).removeprefix(CONTINUED).replace(SPACE, "") for name in names]
-    model = encoder_files.load(encoder)
-    vectors = model.words(words)
+    pieces = [line.rpartition(" ")[0] for line in lines]
+    words = [BYTE_PIECE.sub("", name).removeprefix(CONTINUATION).replace(WORD_START, "") for name in pieces]
+    static_encoder = encoder_files.load_encoder(encoder)
+    vectors = static_encoder.word_vectors(words)
     ids = vectors.norm(dim=1).nonzero().flatten()
     if not len(ids):
         raise UserError(
@@ -63,7 +63,7 @@ def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) 
         rows = rows @ torch.linalg.svd(rows, full_matrices=False).Vh[:width].T
     rows = F.normalize(rows, dim=1)
     with torch.no_grad():
-        old = table[FIRST + ids, :width]
-        scale = old.float().square().mean().sqrt() / rows.square().mean().sqrt().clamp_min(1e-12)
-        table[FIRST + ids, :width] = (rows * scale).to(table.dtype)
+        old_rows = table[FIRST_PIECE_ID + ids, :width]
+        scale = old_rows.float().square().mean().sqrt() / rows.square().mean().sqrt().clamp_min(1e-12)
+        table[FIRST_PIECE_ID + ids, :width] = (rows * scale).to(table.dtype)
     return len(ids)

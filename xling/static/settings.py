@@ -14,7 +14,7 @@ SOURCE_SHARES = {
     "stories": 0.02, "udhr": 0.01,
 }  # fmt: skip
 
-MASS = {
+SOURCE_MASS = {
     "bible": 0.1, "seed": 0.3, "multi30k": 0.15, "mafand": 0.5, "nli": 0.5, "indian": 0.5, "stories": 0.5, "udhr": 0.1,
     "dictionary": 0.02,
 }  # fmt: skip

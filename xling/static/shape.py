@@ -8,10 +8,10 @@ from xling.core.settings import ranges
 from xling.core.settings.ranges import Range, ranged
 from xling.text.words import features
 
-_MORE = Range(above=0, words="more than 0")
+_ABOVE_ZERO = Range(above=0, words="more than 0")
 
 
-def _whole(least: int, most: int) -> Range:
+def _whole_number_range(least: int, most: int) -> Range:
     return Range(least, most, words=f"a whole number from {least} to {most}")
 
 
@@ -26,16 +26,19 @@ class StaticConfig:
         sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
             numbers that no training text contains. 0 for none.
         sketch_weight: length of the sketch relative to the learned vector.
-        features: version of the word features, `xling.text.words.features.VERSION`; no other value is valid.
+        features: version of the word features, `xling.text.words.features.FEATURES_VERSION`; no other value is valid.
     """
 
-    dim: int = ranged(192, _whole(1, 4096))
-    bits: int = ranged(19, _whole(1, 26))
-    smooth: float = ranged(5e-3, _MORE)
-    sketch: int = ranged(384, _whole(0, 4096))
-    sketch_weight: float = ranged(0.4, _MORE)
+    dim: int = ranged(192, _whole_number_range(1, 4096))
+    bits: int = ranged(19, _whole_number_range(1, 26))
+    smooth: float = ranged(5e-3, _ABOVE_ZERO)
+    sketch: int = ranged(384, _whole_number_range(0, 4096))
+    sketch_weight: float = ranged(0.4, _ABOVE_ZERO)
     features: int = ranged(
-        features.VERSION, Range(features.VERSION, features.VERSION, words=f"only {features.VERSION}")
+        features.FEATURES_VERSION,
+        Range(
+            features.FEATURES_VERSION, features.FEATURES_VERSION, words=f"only {features.FEATURES_VERSION}"
+        ),
     )
 
     def __post_init__(self) -> None:

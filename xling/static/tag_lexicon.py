@@ -18,15 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xling.static.tag_projection import OUTSIDE, types_of
-from xling.text.words.features import MIN_SKELETON
-from xling.text.words.han import simplified
-from xling.text.words.romanise import romanise, skeleton
+from xling.static.tag_projection import OUTSIDE_TAG, tag_types_of
+from xling.text.words.features import MIN_CONSONANTS
+from xling.text.words.han import simplify
+from xling.text.words.romanise import consonants_of, romanise
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
-PRIOR = 0.5
+PRIOR_COUNT = 0.5
 """Added to the number of occurrences: a spelling that was seen once has shares below 1."""
 
 
@@ -41,33 +41,37 @@ class TagLexicon:
     def __init__(
         self, labels: Sequence[str], texts: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
     ) -> None:
-        self._types, self._index = types_of(labels)
-        self._features = [i for i, name in enumerate(self._types) if name != OUTSIDE]
-        self._keys: dict[str, int] = {}
-        self._places: dict[str, tuple[int, int]] = {}
+        self._types, self._type_of_label = tag_types_of(labels)
+        self._feature_types = [i for i, name in enumerate(self._types) if name != OUTSIDE_TAG]
+        self._row_of_key: dict[str, int] = {}
+        self._rows_of_word: dict[str, tuple[int, int]] = {}
         # The last row is that of spellings without a key, -1, and stays zero.
         self._counts = np.zeros((1, len(self._types)), np.float32)
-        self.add([words for words, _ in texts], [self.shares(tags) for _, tags in texts])
+        self.add_texts([words for words, _ in texts], [self.shares(tags) for _, tags in texts])
 
     @property
     def dim(self) -> int:
         """Number of features of a word: for both spellings one per type, without words outside of names."""
-        return 2 * len(self._features)
+        return 2 * len(self._feature_types)
 
     def shares(self, tags: Sequence[str]) -> Float32[np.ndarray, "words types"]:
         """Return 1 at the type of each tag, (num_words, types); zeros for other tags."""
         shares = np.zeros((len(tags), len(self._types)), np.float32)
         for row, tag in zip(shares, tags, strict=True):
-            if tag in self._index:
-                row[self._index[tag]] = 1
+            if tag in self._type_of_label:
+                row[self._type_of_label[tag]] = 1
         return shares
 
-    def of_types(self, probabilities: Float32[np.ndarray, "_ labels"]) -> Float32[np.ndarray, "_ types"]:
+    def type_probabilities(
+        self, probabilities: Float32[np.ndarray, "_ labels"]
+    ) -> Float32[np.ndarray, "_ types"]:
         """Return the probabilities of the types from those of the labels, (num_words, types)."""
-        types = np.eye(len(self._types), dtype=np.float32)[list(self._index.values())]
+        types = np.eye(len(self._types), dtype=np.float32)[list(self._type_of_label.values())]
         return np.asarray(probabilities @ types)
 
-    def add(self, texts: Sequence[Sequence[str]], shares: Sequence[Float32[np.ndarray, "_ types"]]) -> None:
+    def add_texts(
+        self, texts: Sequence[Sequence[str]], shares: Sequence[Float32[np.ndarray, "_ types"]]
+    ) -> None:
         """Count the words of some texts.
 
         Args:
@@ -76,49 +80,52 @@ class TagLexicon:
         """
         if not texts:
             return
-        places = np.concatenate([self._lookup(words, new=True) for words in texts])
-        counts = np.zeros((len(self._keys) + 1, len(self._types)), np.float32)
+        rows = np.concatenate([self._lookup_rows(words, add_new=True) for words in texts])
+        counts = np.zeros((len(self._row_of_key) + 1, len(self._types)), np.float32)
         counts[: len(self._counts) - 1] = self._counts[:-1]
-        amounts = np.concatenate(shares)
-        for column in places.T:
+        all_shares = np.concatenate(shares)
+        for column in rows.T:
             is_key = column >= 0
-            np.add.at(counts, column[is_key], amounts[is_key])
+            np.add.at(counts, column[is_key], all_shares[is_key])
         self._counts = counts
 
     def features(
-        self, words: Sequence[str], own: Float32[np.ndarray, "words types"] | None = None
+        self, words: Sequence[str], own_shares: Float32[np.ndarray, "words types"] | None = None
     ) -> Float32[Tensor, "words features"]:
         """Return the share of each type among the occurrences of each word's spellings.
 
         Args:
             words: words of a text.
-            own: what this text added, to be left out: else a tagger learns to copy the tag that it has to predict.
+            own_shares: what this text added, to be left out: else a tagger learns to copy the tag that it has
+                to predict.
 
         Returns:
             float32 (num_words, dim); zeros for a new spelling.
         """
-        sides = []
-        for column in self._lookup(words).T:
+        spelling_features = []
+        for column in self._lookup_rows(words).T:
             counts = self._counts[column]
-            if own is not None:
-                counts = np.maximum(counts - (column[:, None] == column) @ own, 0)
-            sides.append((counts / (counts.sum(1, keepdims=True) + PRIOR))[:, self._features])
-        return torch.from_numpy(np.concatenate(sides, 1).astype(np.float32))
+            if own_shares is not None:
+                counts = np.maximum(counts - (column[:, None] == column) @ own_shares, 0)
+            spelling_features.append(
+                (counts / (counts.sum(1, keepdims=True) + PRIOR_COUNT))[:, self._feature_types]
+            )
+        return torch.from_numpy(np.concatenate(spelling_features, 1).astype(np.float32))
 
-    def _lookup(self, words: Sequence[str], new: bool = False) -> Int64[np.ndarray, "words 2"]:
+    def _lookup_rows(self, words: Sequence[str], add_new: bool = False) -> Int64[np.ndarray, "words 2"]:
         """Return the row in the counts of both spellings of each word; -1 for a spelling that was never counted."""
-        return np.array([self._spellings(word, new) for word in words], np.int64).reshape(-1, 2)
+        return np.array([self._rows_of_spellings(word, add_new) for word in words], np.int64).reshape(-1, 2)
 
-    def _spellings(self, word: str, new: bool) -> tuple[int, int]:
-        if word in self._places:
-            return self._places[word]
-        roman = romanise(word.lower()) or simplified(word.lower())
-        consonants = skeleton(roman) if roman[:1].isalpha() else ""
-        keys = [f"W{roman}", f"S{consonants}" if len(consonants) >= MIN_SKELETON else ""]
-        if new:
+    def _rows_of_spellings(self, word: str, add_new: bool) -> tuple[int, int]:
+        if word in self._rows_of_word:
+            return self._rows_of_word[word]
+        roman = romanise(word.lower()) or simplify(word.lower())
+        consonants = consonants_of(roman) if roman[:1].isalpha() else ""
+        keys = [f"W{roman}", f"S{consonants}" if len(consonants) >= MIN_CONSONANTS else ""]
+        if add_new:
             for key in filter(None, keys):
-                self._keys.setdefault(key, len(self._keys))
-        first, second = (self._keys.get(key, -1) for key in keys)
-        if new:
-            self._places[word] = first, second
+                self._row_of_key.setdefault(key, len(self._row_of_key))
+        first, second = (self._row_of_key.get(key, -1) for key in keys)
+        if add_new:
+            self._rows_of_word[word] = first, second
         return first, second

@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.text.files.word_alignments import Linked
+from xling.text.files.word_alignments import AlignedPair
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-UNKNOWN = "?"
+IGNORED_TAG = "?"
 """Tag of a word that is ignored in training."""
-OUTSIDE = "O"
+OUTSIDE_TAG = "O"
 """Tag of a word outside of names."""
 
 
-def projected(
-    pairs: Sequence[Linked],
+def project_tags(
+    pairs: Sequence[AlignedPair],
     scores: Mapping[tuple[str, ...], Float[np.ndarray, "_ _"]],
     labels: Sequence[str],
-    sure: float = 0.7,
-    sure_name: float = 0.4,
-    sure_outside: float = 0.93,
-    least: float = 0.4,
+    min_probability: float = 0.7,
+    min_name_probability: float = 0.4,
+    min_outside_probability: float = 0.93,
+    min_tagged_share: float = 0.4,
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return words and projected tags of the other side of the pairs.
 
@@ -43,32 +43,41 @@ def projected(
         scores: words of each first text -> log-probabilities of the labels of its words, (num_words, labels).
         labels: tags; of those that begin with B- and I- only the type is projected, and each run starts with
             B-.
-        sure: least probability of a projected tag, if the labels are not names.
-        sure_name: least probability of the type of a name, B- and I- together.
-        sure_outside: least probability of the tag of a word outside of names.
-        least: share of a text's words with a tag; texts with fewer are dropped.
+        min_probability: least probability of a projected tag, if the labels are not names.
+        min_name_probability: least probability of the type of a name, B- and I- together.
+        min_outside_probability: least probability of the tag of a word outside of names.
+        min_tagged_share: share of a text's words with a tag; texts with fewer are dropped.
     """
-    unique, index = types_of(labels)
-    of_kind = np.eye(len(unique), dtype=np.float32)[[index[label] for label in labels]]
-    types = {tag_type(label) for label in labels} - {""}
-    needed = np.array([sure_name if kind in types else sure_outside if types else sure for kind in unique])
-    names = [f"I-{kind}" if kind in types else kind for kind in unique]
+    tag_types, type_of_label = tag_types_of(labels)
+    label_to_type = np.eye(len(tag_types), dtype=np.float32)[[type_of_label[label] for label in labels]]
+    name_types = {tag_type(label) for label in labels} - {""}
+    thresholds = np.array(
+        [
+            min_name_probability
+            if kind in name_types
+            else min_outside_probability
+            if name_types
+            else min_probability
+            for kind in tag_types
+        ]
+    )
+    projected_tags = [f"I-{kind}" if kind in name_types else kind for kind in tag_types]
     tagged = []
     for pair in pairs:
-        likely = np.exp(scores[pair.src]) @ of_kind
-        best = likely.argmax(1)
-        is_sure = likely.max(1) > needed[best]
-        tags = [UNKNOWN] * len(pair.tgt)
+        type_probabilities = np.exp(scores[pair.src]) @ label_to_type
+        best_types = type_probabilities.argmax(1)
+        is_sure = type_probabilities.max(1) > thresholds[best_types]
+        tags = [IGNORED_TAG] * len(pair.tgt)
         for i, j in pair.links:
             if is_sure[i]:
-                tags[j] = names[best[i]]
-        has_name = not types or any(map(tag_type, tags))
-        if has_name and sum(tag != UNKNOWN for tag in tags) >= least * len(tags):
-            tagged.append((pair.tgt, tuple(_runs(tags))))
+                tags[j] = projected_tags[best_types[i]]
+        has_name = not name_types or any(map(tag_type, tags))
+        if has_name and sum(tag != IGNORED_TAG for tag in tags) >= min_tagged_share * len(tags):
+            tagged.append((pair.tgt, tuple(_restart_spans(tags))))
     return tagged
 
 
-def types_of(labels: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+def tag_types_of(labels: Sequence[str]) -> tuple[list[str], dict[str, int]]:
     """Return the types of tags, B- and I- of a name as one, and the index of each label's type."""
     types = list(dict.fromkeys(tag_type(label) or label for label in labels))
     return types, {label: types.index(tag_type(label) or label) for label in labels}
@@ -79,11 +88,13 @@ def tag_type(tag: str) -> str:
     return tag[2:] if tag[:2] in ("B-", "I-") else ""
 
 
-def _runs(tags: Sequence[str]) -> list[str]:
+def _restart_spans(tags: Sequence[str]) -> list[str]:
     """Return tags of spans with B- at the first word of each run of one type; other tags are unchanged."""
-    spans, before = [], ""
+    restarted, previous_type = [], ""
     for tag in tags:
-        kind = tag_type(tag)
-        spans.append(tag if not kind else f"I-{kind}" if kind == before else f"B-{kind}")
-        before = kind
-    return spans
+        name_type = tag_type(tag)
+        restarted.append(
+            tag if not name_type else f"I-{name_type}" if name_type == previous_type else f"B-{name_type}"
+        )
+        previous_type = name_type
+    return restarted

@@ -20,74 +20,75 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
-from xling.static.heads import Learning
+from xling.static.heads import WarmupAdamW
 from xling.static.tag_lexicon import TagLexicon
-from xling.static.tag_projection import OUTSIDE
+from xling.static.tag_projection import OUTSIDE_TAG
 from xling.static.vectors import StaticEncoder
-from xling.static.word_frequency import NUM_FEATURES as NUM_COMMON
-from xling.static.word_frequency import common_words, drawn_marks, not_opening
+from xling.static.word_frequency import NUM_FREQUENCY_FEATURES as NUM_COMMON
+from xling.static.word_frequency import clear_opening_feature, draw_marks, frequency_features
 from xling.text.words.features import is_unspaced
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int64
 
 BATCH_WORDS = 2500
-NUM_SHAPES = 30
-MORE, MORE_NAMES = 3, 0.25
+NUM_SHAPE_FEATURES = 30
+ALIGNED_PER_TEXT, ALIGNED_PER_NAME_TEXT = 3, 0.25
 """Number of aligned texts that an epoch reads per labelled text."""
-DROP, SPAN_DROP = 0.15, 0.25
+WORD_DROP, SPAN_DROP = 0.15, 0.25
 """Share of the words whose vectors are hidden in training; a higher share reduces reliance on spelling."""
 LEXICON_DROP, LEXICON_WORD_DROP = 0.5, 0.3
 """Share of the sentences, and of the words of the others, whose tags in the lexicon are hidden in training.
 
 Most names of other languages are not in the lexicon."""
-COMMON_DROP = 0.3
+FREQUENCY_DROP = 0.3
 """Share of the sentences for which it is hidden in training how common their words are.
 
 A tagger has to do without when it is given few sentences."""
-HIDDEN_DROP = 0.2
-UNCASED = 0.3
+HIDDEN_DROPOUT = 0.2
+UNCASED_SHARE = 0.3
 """Share of the sentences with names that are read without case in training, like scripts without case."""
-_QUOTES, _ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
-_CASED = [0, 1, 2, 24, 25]
-_ALPHABETIC, _NO_CAPITALS = 3, 26
-"""Columns of `shapes`: those only for cased scripts, letter without case, sentence without capitals."""
+_QUOTE_MARKS, _SENTENCE_ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
+_CASE_COLUMNS = [0, 1, 2, 24, 25]
+_ALPHABETIC_COLUMN, _NO_CAPITALS_COLUMN = 3, 26
+"""Columns of `word_shapes`: those only for cased scripts, letter without case, sentence without capitals."""
 
 
-def shapes(words: Sequence[str]) -> Float32[Tensor, "words shapes"]:
+def word_shapes(words: Sequence[str]) -> Float32[Tensor, "words shapes"]:
     """Return language-independent shape features of each word: case, digits, marks, length, place.
 
     (num_words, 30).
     """
-    upper = sum(word[:1].isupper() for word in words) / max(1, len(words))
-    rows = [_shape(word, place, len(words), upper) for place, word in enumerate(words)]
-    return torch.tensor(rows, dtype=torch.float32).reshape(len(words), NUM_SHAPES)
+    capital_share = sum(word[:1].isupper() for word in words) / max(1, len(words))
+    rows = [_shape_features(word, place, len(words), capital_share) for place, word in enumerate(words)]
+    return torch.tensor(rows, dtype=torch.float32).reshape(len(words), NUM_SHAPE_FEATURES)
 
 
-def _shape(word: str, place: int, num_words: int, upper: float) -> list[bool]:
-    first = word[:1] or " "
-    kind = unicodedata.category(first)
-    is_cased = first.lower() != first.upper()
+def _shape_features(word: str, position: int, num_words: int, capital_share: float) -> list[bool]:
+    initial = word[:1] or " "
+    category = unicodedata.category(initial)
+    is_cased = initial.lower() != initial.upper()
     return [
-        first.isupper(), word.isupper() and len(word) > 1, first.islower(), first.isalpha() and not is_cased,
-        any(map(str.isdigit, word)), word.isdigit(), kind[0] == "P", kind[0] == "S",
-        place == 0, place == 1, place == num_words - 1, num_words < 6,
+        initial.isupper(), word.isupper() and len(word) > 1, initial.islower(), initial.isalpha() and not is_cased,
+        any(map(str.isdigit, word)), word.isdigit(), category[0] == "P", category[0] == "S",
+        position == 0, position == 1, position == num_words - 1, num_words < 6,
         len(word) == 1, len(word) == 2, len(word) == 3, len(word) > 7,
-        "-" in word[1:], "." in word, word == ".", first in _ENDS, first in _COMMAS, first in _QUOTES,
-        first in "([{", first in "-–—*", any(map(str.isupper, word[1:])), upper > 0.6, upper < 0.02,
+        "-" in word[1:], "." in word, word == ".", initial in _SENTENCE_ENDS,
+        initial in _COMMAS, initial in _QUOTE_MARKS,
+        initial in "([{", initial in "-–—*", any(map(str.isupper, word[1:])), capital_share > 0.6, capital_share < 0.02,
         "'" in word[1:] or "’" in word[1:], is_unspaced(word) if word else False, "@" in word or "/" in word,
     ]  # fmt: skip
 
 
-def without_case(
-    written: Float32[Tensor, "words shapes"], words: Sequence[str]
+def remove_case(
+    word_features: Float32[Tensor, "words shapes"], words: Sequence[str]
 ) -> Float32[Tensor, "words shapes"]:
-    """Return `shapes` of the same words as if their script had no case; (num_words, 30)."""
-    changed = written.clone()
-    changed[:, _CASED] = 0
-    changed[:, _NO_CAPITALS] = 1
-    changed[:, _ALPHABETIC] = torch.tensor([float(word[:1].isalpha()) for word in words])
-    return changed
+    """Return `word_shapes` of the same words as if their script had no case; (num_words, 30)."""
+    uncased = word_features.clone()
+    uncased[:, _CASE_COLUMNS] = 0
+    uncased[:, _NO_CAPITALS_COLUMN] = 1
+    uncased[:, _ALPHABETIC_COLUMN] = torch.tensor([float(word[:1].isalpha()) for word in words])
+    return uncased
 
 
 class Tagger(nn.Module):
@@ -98,65 +99,70 @@ class Tagger(nn.Module):
         num_known: size of a word's features from the lexicon.
         labels: tags.
         width: width of the hidden layers.
-        drop: share of the words whose vectors are hidden in training, and of their single dimensions.
+        word_dropout: share of the words whose vectors are hidden in training, and of their single dimensions.
     """
 
     def __init__(
-        self, dim: int, num_known: int, labels: Sequence[str], width: int = 256, drop: float = DROP
+        self,
+        dim: int,
+        num_known: int,
+        labels: Sequence[str],
+        width: int = 256,
+        word_dropout: float = WORD_DROP,
     ) -> None:
         super().__init__()
-        self.labels, self.drop = tuple(labels), drop
-        self.enter = nn.Linear(dim + NUM_SHAPES + NUM_COMMON + num_known, width)
-        self.before_around, self.around = nn.LayerNorm(width), nn.Linear(3 * width, width)
-        self.read = nn.LSTM(width, width // 2, bidirectional=True, batch_first=True)
+        self.labels, self.word_dropout = tuple(labels), word_dropout
+        self.input_layer = nn.Linear(dim + NUM_SHAPE_FEATURES + NUM_COMMON + num_known, width)
+        self.convolution_norm, self.convolution = nn.LayerNorm(width), nn.Linear(3 * width, width)
+        self.lstm = nn.LSTM(width, width // 2, bidirectional=True, batch_first=True)
         self.norm = nn.LayerNorm(width)
-        self.leave = nn.Linear(width, len(labels))
+        self.output_layer = nn.Linear(width, len(labels))
 
     def forward(
         self,
         vectors: Float32[Tensor, "batch words dim"],
-        written: Float32[Tensor, "batch words shapes"],
-        known: Float32[Tensor, "batch words known"],
+        word_features: Float32[Tensor, "batch words shapes"],
+        lexicon_features: Float32[Tensor, "batch words known"],
         lengths: Int64[Tensor, " batch"],
     ) -> Float32[Tensor, "batch words labels"]:
         """Compute logits, (B, T, labels).
 
         Args:
             vectors: (B, T, dim), of the words.
-            written: (B, T, 33), their shapes and how common they are.
-            known: (B, T, num_known), their tags in the lexicon.
+            word_features: (B, T, 33), their shapes and how common they are.
+            lexicon_features: (B, T, num_known), their tags in the lexicon.
             lengths: (B,), number of words.
         """
         if self.training:
-            is_kept = torch.rand(len(known), 1) >= LEXICON_DROP
-            is_kept = is_kept & (torch.rand(known.shape[:2]) >= LEXICON_WORD_DROP)
-            known = known * is_kept[..., None]
-            seen = torch.rand(vectors.shape[:2]) >= self.drop
-            vectors = F.dropout(vectors * seen[..., None], self.drop)
+            is_kept = torch.rand(len(lexicon_features), 1) >= LEXICON_DROP
+            is_kept = is_kept & (torch.rand(lexicon_features.shape[:2]) >= LEXICON_WORD_DROP)
+            lexicon_features = lexicon_features * is_kept[..., None]
+            is_seen = torch.rand(vectors.shape[:2]) >= self.word_dropout
+            vectors = F.dropout(vectors * is_seen[..., None], self.word_dropout)
         is_word = (torch.arange(vectors.shape[1]) < lengths[:, None])[..., None]
-        hidden = F.gelu(self.enter(torch.cat([vectors, written, known], -1)))
-        padded = F.pad(self.before_around(hidden) * is_word, (0, 0, 1, 1))
-        three = torch.cat([padded[:, i : i + vectors.shape[1]] for i in range(3)], -1)
-        hidden = hidden + self._some(F.gelu(self.around(three)))
+        hidden = F.gelu(self.input_layer(torch.cat([vectors, word_features, lexicon_features], -1)))
+        padded = F.pad(self.convolution_norm(hidden) * is_word, (0, 0, 1, 1))
+        neighbourhoods = torch.cat([padded[:, i : i + vectors.shape[1]] for i in range(3)], -1)
+        hidden = hidden + self._dropout(F.gelu(self.convolution(neighbourhoods)))
         packed = nn.utils.rnn.pack_padded_sequence(
-            self._some(hidden), lengths, batch_first=True, enforce_sorted=False
+            self._dropout(hidden), lengths, batch_first=True, enforce_sorted=False
         )
-        read, _ = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)
-        logits: Tensor = self.leave(self.norm(hidden + self._some(read)))
+        lstm_states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        logits: Tensor = self.output_layer(self.norm(hidden + self._dropout(lstm_states)))
         return logits
 
-    def _some(self, hidden: Tensor) -> Tensor:
-        return F.dropout(hidden, HIDDEN_DROP, self.training)
+    def _dropout(self, hidden: Tensor) -> Tensor:
+        return F.dropout(hidden, HIDDEN_DROPOUT, self.training)
 
 
 @dataclass(frozen=True)
-class Tagged:
+class TrainedTagger:
     """A trained tagger with its encoder and lexicon, and whether its tags are IOB2."""
 
     encoder: StaticEncoder
     lexicon: TagLexicon
     net: Tagger
-    spans: bool
+    is_iob2: bool
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return tags per sentence: the most likely tag of each word, or the most likely IOB2 sequence.
@@ -164,26 +170,30 @@ class Tagged:
         The sentences should be all that are to be tagged, of one language: how common their words are is an input.
         """
         predicted, labels = [], self.net.labels
-        follow = _follow(labels) if self.spans else np.zeros((len(labels) + 1, len(labels)))
+        transitions = _transition_scores(labels) if self.is_iob2 else np.zeros((len(labels) + 1, len(labels)))
         for scores in self.log_probabilities(sentences):
-            predicted.append([labels[i] for i in best_path(scores, follow)] if len(scores) else [])
+            predicted.append([labels[i] for i in best_path(scores, transitions)] if len(scores) else [])
         return predicted
 
     def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[Float32[np.ndarray, "_ _"]]:
         """Return log-probabilities of the tags of each word, float32 (num_words, labels) per sentence."""
-        by_sentence: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
+        scores_by_sentence: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(
+            sentences
+        )
         self.net.eval()
-        known = [self.lexicon.features(words) for words in sentences]
-        prepared = _Prepared(self.encoder, sentences, known, common_words(sentences))
+        lexicon_features = [self.lexicon.features(words) for words in sentences]
+        prepared = _PreparedSentences(
+            self.encoder, sentences, lexicon_features, frequency_features(sentences)
+        )
         with torch.inference_mode():
-            for batch in _batches([len(s) for s in sentences]):
-                scores = self.net(*prepared.padded(batch)).log_softmax(-1).numpy()
+            for batch in _make_batches([len(s) for s in sentences]):
+                scores = self.net(*prepared.pad_batch(batch)).log_softmax(-1).numpy()
                 for row, index in enumerate(batch):
-                    by_sentence[index] = scores[row, : len(sentences[index])]
-        return by_sentence
+                    scores_by_sentence[index] = scores[row, : len(sentences[index])]
+        return scores_by_sentence
 
 
-def tagger(
+def train_tagger(
     encoder: StaticEncoder,
     lexicon: TagLexicon,
     sentences: Sequence[Sequence[str]],
@@ -191,56 +201,72 @@ def tagger(
     labels: Sequence[str],
     epochs: int,
     seed: int,
-    spans: bool,
-    more: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
-) -> Tagged:
+    is_iob2: bool,
+    aligned_texts: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
+) -> TrainedTagger:
     """Train a tagger; tags that are not among ``labels`` are ignored.
 
     Args:
         encoder: provides the word vectors.
-        lexicon: tags by spelling; each sentence with its tags, also of ``more``, has been counted once.
+        lexicon: tags by spelling; each sentence with its tags, also of ``aligned_texts``, has been counted once.
         sentences: words.
         tags: tags of the words.
         labels: all tags.
         epochs: passes over the sentences.
         seed: seed of weights, order and dropout.
-        spans: whether the tags are IOB2.
-        more: sentences with tags, of which every epoch draws `MORE` (`MORE_NAMES`) for each of ``sentences``.
+        is_iob2: whether the tags are IOB2.
+        aligned_texts: sentences with tags, of which every epoch draws `ALIGNED_PER_TEXT`
+            (`ALIGNED_PER_NAME_TEXT`) for each of ``sentences``.
     """
     torch.manual_seed(seed)
-    net = Tagger(encoder.dim + encoder.cfg.sketch, lexicon.dim, labels, drop=SPAN_DROP if spans else DROP)
-    number = {label: i for i, label in enumerate(labels)}
-    rows = [*zip(sentences, tags, strict=True), *more]
-    known = [lexicon.features(words, lexicon.shares(of_words)) for words, of_words in rows]
+    net = Tagger(
+        encoder.dim + encoder.cfg.sketch,
+        lexicon.dim,
+        labels,
+        word_dropout=SPAN_DROP if is_iob2 else WORD_DROP,
+    )
+    index_of_label = {label: i for i, label in enumerate(labels)}
+    rows = [*zip(sentences, tags, strict=True), *aligned_texts]
+    lexicon_features = [lexicon.features(words, lexicon.shares(word_tags)) for words, word_tags in rows]
     # Linked texts are of many languages: how common their words are is not known.
-    common = [*common_words(sentences), *(torch.zeros(len(words), NUM_COMMON) for words, _ in more)]
-    for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < COMMON_DROP).tolist():
-        common[index] = torch.zeros_like(common[index])
-    for index, (mark, features) in drawn_marks(sentences, seed).items() if spans else ():
-        words, of_words = rows[index]
-        rows[index] = (mark, *words), (OUTSIDE, *of_words)
-        known[index] = torch.cat([lexicon.features([mark]), known[index]])
-        common[index] = torch.cat([features, not_opening(common[index])])
-    prepared = _Prepared(encoder, [words for words, _ in rows], known, common)
-    learning = None
+    word_frequencies = [
+        *frequency_features(sentences),
+        *(torch.zeros(len(words), NUM_COMMON) for words, _ in aligned_texts),
+    ]
+    for index in np.flatnonzero(rng("static common", seed).random(len(sentences)) < FREQUENCY_DROP).tolist():
+        word_frequencies[index] = torch.zeros_like(word_frequencies[index])
+    for index, (mark_word, features) in draw_marks(sentences, seed).items() if is_iob2 else ():
+        words, word_tags = rows[index]
+        rows[index] = (mark_word, *words), (OUTSIDE_TAG, *word_tags)
+        lexicon_features[index] = torch.cat([lexicon.features([mark_word]), lexicon_features[index]])
+        word_frequencies[index] = torch.cat([features, clear_opening_feature(word_frequencies[index])])
+    prepared = _PreparedSentences(encoder, [words for words, _ in rows], lexicon_features, word_frequencies)
+    optimizer = None
     for epoch in range(epochs):
-        prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < (UNCASED if spans else 0.0))
-        num_more = int((MORE_NAMES if spans else MORE) * len(sentences))
-        drawn = rng("static more", seed, epoch).permutation(len(more))[:num_more] + len(sentences)
-        chosen = [*range(len(sentences)), *drawn.tolist()]
-        batches = [[chosen[i] for i in batch] for batch in _batches([len(rows[i][0]) for i in chosen])]
-        learning = learning or Learning(net, 2e-3, 0.01, epochs * (len(batches) + 1))
-        for which in rng("static tags", seed, epoch).permutation(len(batches)):
-            batch = batches[which]
-            right = [torch.tensor([number.get(tag, -100) for tag in rows[i][1]]) for i in batch]
-            target = nn.utils.rnn.pad_sequence(right, batch_first=True, padding_value=-100)
+        prepared.hide_case(
+            rng("static case", seed, epoch).random(len(rows)) < (UNCASED_SHARE if is_iob2 else 0.0)
+        )
+        num_aligned = int((ALIGNED_PER_NAME_TEXT if is_iob2 else ALIGNED_PER_TEXT) * len(sentences))
+        drawn_texts = rng("static more", seed, epoch).permutation(len(aligned_texts))[:num_aligned] + len(
+            sentences
+        )
+        sentence_indices = [*range(len(sentences)), *drawn_texts.tolist()]
+        batches = [
+            [sentence_indices[i] for i in batch]
+            for batch in _make_batches([len(rows[i][0]) for i in sentence_indices])
+        ]
+        optimizer = optimizer or WarmupAdamW(net, 2e-3, 0.01, epochs * (len(batches) + 1))
+        for batch_index in rng("static tags", seed, epoch).permutation(len(batches)):
+            batch = batches[batch_index]
+            tag_indices = [torch.tensor([index_of_label.get(tag, -100) for tag in rows[i][1]]) for i in batch]
+            target = nn.utils.rnn.pad_sequence(tag_indices, batch_first=True, padding_value=-100)
             if (target >= 0).any():
-                scores = net.train()(*prepared.padded(batch)).flatten(0, 1)
-                learning.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
-    return Tagged(encoder, lexicon, net.requires_grad_(False), spans)
+                scores = net.train()(*prepared.pad_batch(batch)).flatten(0, 1)
+                optimizer.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
+    return TrainedTagger(encoder, lexicon, net.requires_grad_(False), is_iob2)
 
 
-def _batches(lengths: Sequence[int]) -> list[list[int]]:
+def _make_batches(lengths: Sequence[int]) -> list[list[int]]:
     """Group sentences of similar length into batches of at most `BATCH_WORDS` words and 64.
 
     Empty ones are skipped.
@@ -255,37 +281,43 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
     return batches
 
 
-class _Prepared:
+class _PreparedSentences:
     """Sentences as indices of their words and shapes, so that each word is looked up once.
 
     Args:
         encoder: provides the word vectors.
         sentences: words.
-        known: (num_words, features) of the words of each sentence, from the lexicon.
-        common: (num_words, 3) of each sentence, see `common_words`.
+        lexicon_features: (num_words, features) of the words of each sentence, from the lexicon.
+        frequency_features: (num_words, 3) of each sentence, see `frequency_features`.
     """
 
     def __init__(
         self,
         encoder: StaticEncoder,
         sentences: Sequence[Sequence[str]],
-        known: Sequence[Float[Tensor, "_ features"]],
-        common: Sequence[Float[Tensor, "_ marks"]],
+        lexicon_features: Sequence[Float[Tensor, "_ features"]],
+        frequency_features: Sequence[Float[Tensor, "_ marks"]],
     ) -> None:
-        number: dict[str, int] = {}
-        self._places = [
-            torch.tensor([number.setdefault(word, len(number)) for word in words], dtype=torch.int64)
+        index_of_word: dict[str, int] = {}
+        self._word_indices = [
+            torch.tensor(
+                [index_of_word.setdefault(word, len(index_of_word)) for word in words], dtype=torch.int64
+            )
             for words in sentences
         ]
         self._sentences, self._without_case = sentences, frozenset[int]()
-        self._vectors = encoder.spelt_words(list(number))
-        self._shapes, self._known, self._common = [shapes(words) for words in sentences], known, common
+        self._vectors = encoder.words_with_sketches(list(index_of_word))
+        self._shapes, self._lexicon_features, self._frequency_features = (
+            [word_shapes(words) for words in sentences],
+            lexicon_features,
+            frequency_features,
+        )
 
-    def hide_case(self, chosen: Bool[np.ndarray, " sentences"]) -> None:
+    def hide_case(self, is_hidden: Bool[np.ndarray, " sentences"]) -> None:
         """Make the chosen sentences read as if their script had no case, and the others normally."""
-        self._without_case = frozenset(np.flatnonzero(chosen).tolist())
+        self._without_case = frozenset(np.flatnonzero(is_hidden).tolist())
 
-    def padded(
+    def pad_batch(
         self, batch: Sequence[int]
     ) -> tuple[
         Float[Tensor, "batch longest dim"],
@@ -294,44 +326,51 @@ class _Prepared:
         Int64[Tensor, " batch"],
     ]:
         """Return vectors (B, T, dim + sketch), written (B, T, 33), known tags and lengths (B,), zero-padded."""
-        pad = nn.utils.rnn.pad_sequence
-        vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)
-        written = pad([self._written(i) for i in batch], batch_first=True)
-        known = pad([self._known[i] for i in batch], batch_first=True)
-        return vectors, written, known, torch.tensor([len(self._places[i]) for i in batch])
+        pad_sequence = nn.utils.rnn.pad_sequence
+        vectors = pad_sequence([self._vectors[self._word_indices[i]] for i in batch], batch_first=True)
+        word_features = pad_sequence([self._word_features(i) for i in batch], batch_first=True)
+        lexicon_features = pad_sequence([self._lexicon_features[i] for i in batch], batch_first=True)
+        return (
+            vectors,
+            word_features,
+            lexicon_features,
+            torch.tensor([len(self._word_indices[i]) for i in batch]),
+        )
 
-    def _written(self, index: int) -> Tensor:
-        written = self._shapes[index]
+    def _word_features(self, index: int) -> Tensor:
+        word_features = self._shapes[index]
         if index in self._without_case:
-            written = without_case(written, self._sentences[index])
-        return torch.cat([written, self._common[index]], 1)
+            word_features = remove_case(word_features, self._sentences[index])
+        return torch.cat([word_features, self._frequency_features[index]], 1)
 
 
-def _follow(labels: Sequence[str]) -> np.ndarray:
+def _transition_scores(labels: Sequence[str]) -> np.ndarray:
     """Return 0 if tag j may follow tag i in IOB2, else -inf, (labels + 1, labels); the last row is the start."""
     allowed = np.zeros((len(labels) + 1, len(labels)), np.float32)
     for j, label in enumerate(labels):
         if label.startswith("I-"):
-            for i, before in enumerate([*labels, "O"]):
-                if before[1:] != label[1:]:
+            for i, previous_label in enumerate([*labels, "O"]):
+                if previous_label[1:] != label[1:]:
                     allowed[i, j] = -np.inf
     return allowed
 
 
-def best_path(scores: Float[np.ndarray, "words labels"], follow: Float[np.ndarray, "_ labels"]) -> list[int]:
-    """Return the sequence of tags with the highest sum of ``scores`` and ``follow`` (Viterbi).
+def best_path(
+    scores: Float[np.ndarray, "words labels"], transitions: Float[np.ndarray, "_ labels"]
+) -> list[int]:
+    """Return the sequence of tags with the highest sum of ``scores`` and ``transitions`` (Viterbi).
 
     Args:
         scores: float32 (num_words, labels), at least one word.
-        follow: float32 (labels + 1, labels), see `_follow`.
+        transitions: float32 (labels + 1, labels), see `_transition_scores`.
     """
-    total, back = scores[0] + follow[-1], []
+    best_scores, back_pointers = scores[0] + transitions[-1], []
     for row in scores[1:]:
-        through = total[:, None] + follow[:-1]
-        best = through.argmax(0)
-        back.append(best)
-        total = through[best, np.arange(len(best))] + row
-    path = [int(total.argmax())]
-    for best in reversed(back):
+        extended = best_scores[:, None] + transitions[:-1]
+        best = extended.argmax(0)
+        back_pointers.append(best)
+        best_scores = extended[best, np.arange(len(best))] + row
+    path = [int(best_scores.argmax())]
+    for best in reversed(back_pointers):
         path.append(int(best[path[-1]]))
     return path[::-1]

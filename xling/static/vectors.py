@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xling.text.words.features import hashed, tokens
-from xling.text.words.han import simplified
+from xling.text.words.features import hash_features, split_tokens
+from xling.text.words.han import simplify
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -43,8 +43,10 @@ class StaticEncoder:
     ) -> None:
         assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
         self.cfg, self.table, self.share = cfg, table, share
-        draw = torch.Generator().manual_seed(SKETCH_SEED)
-        self._sketches = torch.randn(1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=draw)
+        generator = torch.Generator().manual_seed(SKETCH_SEED)
+        self._sketch_table = torch.randn(
+            1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=generator
+        )
 
     @property
     def dim(self) -> int:
@@ -56,71 +58,76 @@ class StaticEncoder:
         share = self.share.get(word_hash(word), 0.0)
         return self.cfg.smooth / (self.cfg.smooth + share)
 
-    def words(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
+    def word_vectors(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
         """Return learned vectors of words as a suite splits them, float32 (num_words, dim), not normalised.
 
         A word of several tokens (a name with a full stop, a word without spaces) is the mean of all their
         features.
         """
-        return self._of_words(words)[:, : self.dim]
+        return self._word_vectors(words)[:, : self.dim]
 
     def without_sketch(self) -> StaticEncoder:
         """Return the same encoder without spelling sketches."""
         return StaticEncoder(replace(self.cfg, sketch=0), self.table, self.share)
 
-    def of_tokens(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
+    def token_vectors(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
         """Return learned vectors of length 1 of what `features.tokens` returns, float32 (num_words, dim)."""
-        return unit(self._means([[word] for word in words])[:, : self.dim])
+        return unit_length(self._mean_vectors([[word] for word in words])[:, : self.dim])
 
-    def spelt_words(self, words: Sequence[str]) -> Float32[Tensor, "words dim_and_sketch"]:
+    def words_with_sketches(self, words: Sequence[str]) -> Float32[Tensor, "words dim_and_sketch"]:
         """Return vectors and spelling sketches, each of length 1, joined, float32 (num_words, dim + sketch)."""
-        vectors = self._of_words(words)
-        return torch.cat([unit(vectors[:, : self.dim]), unit(vectors[:, self.dim :])], 1)
+        vectors = self._word_vectors(words)
+        return torch.cat([unit_length(vectors[:, : self.dim]), unit_length(vectors[:, self.dim :])], 1)
 
-    def sentences(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
+    def sentence_vectors(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
         """Return learned vectors of texts, of length 1, concatenated with their sketches; zeros for an empty text.
 
         Returns:
             float32 (num_texts, dim + sketch).
         """
-        number: dict[str, int] = {}
-        places = [[number.setdefault(word.lower(), len(number)) for word in tokens(text)] for text in texts]
-        weights = torch.tensor([self.weight(word) for word in number])
-        vectors = self._means([[word] for word in number]) * weights[:, None]
-        sums = _bags(places, vectors, "sum")
-        learned, sketch = unit(sums[:, : self.dim]), unit(sums[:, self.dim :])
-        return torch.cat([learned, sketch * self.cfg.sketch_weight], 1)
+        index_of_word: dict[str, int] = {}
+        word_indices = [
+            [index_of_word.setdefault(word.lower(), len(index_of_word)) for word in split_tokens(text)]
+            for text in texts
+        ]
+        weights = torch.tensor([self.weight(word) for word in index_of_word])
+        vectors = self._mean_vectors([[word] for word in index_of_word]) * weights[:, None]
+        sums = _sum_or_mean_rows(word_indices, vectors, "sum")
+        learned_vectors, sketch = unit_length(sums[:, : self.dim]), unit_length(sums[:, self.dim :])
+        return torch.cat([learned_vectors, sketch * self.cfg.sketch_weight], 1)
 
-    def _of_words(self, words: Sequence[str]) -> Tensor:
-        place = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        means = self._means([tokens(word) for word in place])
-        return means[torch.tensor([place[word] for word in words], dtype=torch.int64)]
+    def _word_vectors(self, words: Sequence[str]) -> Tensor:
+        index_of_word = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        means = self._mean_vectors([split_tokens(word) for word in index_of_word])
+        return means[torch.tensor([index_of_word[word] for word in words], dtype=torch.int64)]
 
-    def _means(self, groups: Sequence[Sequence[str]]) -> Tensor:
+    def _mean_vectors(self, groups: Sequence[Sequence[str]]) -> Tensor:
         """Average the token features of each group, learned ones first, (num_groups, dim + sketch)."""
-        hashes = [[h for token in group for h in hashed(token).tolist()] for group in groups]
-        learned = _bags([[h % len(self.table) for h in each] for each in hashes], self.table, "mean")
+        hashes = [[h for token in group for h in hash_features(token).tolist()] for group in groups]
+        learned = _sum_or_mean_rows(
+            [[h % len(self.table) for h in each] for each in hashes], self.table, "mean"
+        )
         if not self.cfg.sketch:
             return learned
         # Use other bits of the hash than the table does, so that features that share a table row differ here.
-        rows = [[h >> (32 - SKETCH_BITS) for h in each] for each in hashes]
-        return torch.cat([learned, _bags(rows, self._sketches, "mean")], 1)
+        sketch_rows = [[h >> (32 - SKETCH_BITS) for h in each] for each in hashes]
+        return torch.cat([learned, _sum_or_mean_rows(sketch_rows, self._sketch_table, "mean")], 1)
 
 
-def _bags(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
+def _sum_or_mean_rows(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
     """Return the sum or mean of some rows of a table for each list of them; zeros for an empty list."""
-    flat = torch.tensor([row for each in rows for row in each], dtype=torch.int64)
+    all_rows = torch.tensor([row for each in rows for row in each], dtype=torch.int64)
     lengths = torch.tensor([len(each) for each in rows], dtype=torch.int64)
-    if not len(flat):
+    if not len(all_rows):
         return torch.zeros(len(rows), table.shape[1])
-    return F.embedding_bag(flat, table, lengths.cumsum(0) - lengths, mode=mode)
+    return F.embedding_bag(all_rows, table, lengths.cumsum(0) - lengths, mode=mode)
 
 
 def word_hash(word: str) -> int:
     """Return the hash of a word, in lower case and simplified characters, in a model's list of frequent words."""
-    return zlib.crc32(f"W{simplified(word.lower())}".encode())
+    return zlib.crc32(f"W{simplify(word.lower())}".encode())
 
 
-def unit(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:
+def unit_length(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:
     """Normalise rows to length 1; a row of zeros is kept."""
     return F.normalize(vectors, dim=-1, eps=1e-6)

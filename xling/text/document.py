@@ -14,7 +14,7 @@ STORED, UNPACKED = "stored", "unpacked"
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def storable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace unpaired surrogates by U+FFFD: JSON can hold them, but UTF-8 cannot."""
     return SURROGATE.sub("\ufffd", text)
 
@@ -61,7 +61,7 @@ class Ledger:
     notes: Counter[str] = field(default_factory=Counter)
     num_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def enter(self, stage: str, doc: Document) -> None:
+    def count_seen(self, stage: str, doc: Document) -> None:
         """Count ``doc`` as having reached ``stage``."""
         self.seen[stage] += 1
         self.seen_chars[stage] += len(doc.text)
@@ -69,18 +69,18 @@ class Ledger:
     def drop(self, stage: str, reason: str, doc: Document, text: str | None = None) -> None:
         """Count ``doc`` (or only its part ``text``) as dropped by ``stage`` for ``reason``."""
         key = (stage, reason)
-        lost = doc.text if text is None else text
+        dropped_text = doc.text if text is None else text
         self.dropped[key] += 1
-        self.dropped_chars[key] += len(lost)
-        kept = self.samples.setdefault(key, [])
-        if len(kept) < self.num_samples:
-            kept.append((doc.id, lost[:500]))
+        self.dropped_chars[key] += len(dropped_text)
+        samples = self.samples.setdefault(key, [])
+        if len(samples) < self.num_samples:
+            samples.append((doc.id, dropped_text[:500]))
 
-    def account(self, level: str, name: str, num: int) -> None:
+    def count_bytes(self, level: str, name: str, num: int) -> None:
         """Count input bytes at ``level``; ``name`` is ``in``, ``read`` or the reason of a loss."""
         self.num_bytes[level, name] += num
 
-    def lose(self, reason: str, num: int, level: str) -> int:
+    def drop_bytes(self, reason: str, num: int, level: str) -> int:
         """Count an unreadable stretch of input as one document with a character per byte.
 
         Return its number of bytes.
@@ -89,31 +89,31 @@ class Ledger:
         self.seen_chars[READ] += num
         self.dropped[READ, reason] += 1
         self.dropped_chars[READ, reason] += num
-        self.account(level, f"lost: {reason}", num)
+        self.count_bytes(level, f"lost: {reason}", num)
         return num
 
-    def unbalanced(self) -> dict[str, int]:
+    def unaccounted_bytes(self) -> dict[str, int]:
         """Return the bytes ``in`` that are not accounted for, by level; empty when every byte is."""
-        missing: Counter[str] = Counter()
+        balance: Counter[str] = Counter()
         for (level, name), num in self.num_bytes.items():
-            missing[level] += num if name == "in" else -num
-        return {level: num for level, num in missing.items() if num}
+            balance[level] += num if name == "in" else -num
+        return {level: num for level, num in balance.items() if num}
 
-    def note(self, event: str, count: int = 1) -> None:
+    def count_event(self, event: str, count: int = 1) -> None:
         """Count an event that drops nothing, such as a repaired character."""
         self.notes[event] += count
 
     def merge(self, other: Ledger) -> None:
         """Add the counts and samples of another shard's ledger."""
-        for mine, theirs in (
+        for counts, other_counts in (
             (self.seen, other.seen),
             (self.seen_chars, other.seen_chars),
             (self.notes, other.notes),
         ):
-            mine.update(theirs)
+            counts.update(other_counts)
         self.num_bytes.update(other.num_bytes)
         self.dropped.update(other.dropped)
         self.dropped_chars.update(other.dropped_chars)
         for key, texts in other.samples.items():
-            kept = self.samples.setdefault(key, [])
-            kept.extend(texts[: self.num_samples - len(kept)])
+            samples = self.samples.setdefault(key, [])
+            samples.extend(texts[: self.num_samples - len(samples)])

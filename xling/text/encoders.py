@@ -35,7 +35,7 @@ class Encoder(Protocol):
         """
         ...
 
-    def words(
+    def word_vectors(
         self, sentences: Sequence[Sequence[str]], lang: str, layer: int
     ) -> list[Float32[np.ndarray, "_ dim"]]:
         """Return for each sentence the contextual vectors of its words, float32 (num_words, dim)."""
@@ -43,7 +43,7 @@ class Encoder(Protocol):
 
 
 ENCODERS: Registry[Callable[[Path], Encoder]] = Registry("encoder", plugin="encoder")
-ENCODERS.refer("checkpoint", "xling.transfer.words:CheckpointEncoder")
+ENCODERS.register_target("checkpoint", "xling.transfer.words:CheckpointEncoder")
 
 
 def encoder_of(checkpoint: str | Path) -> Encoder:
@@ -69,6 +69,6 @@ class SentenceVectors:
     def _encoder(self) -> Encoder:
         return encoder_of(self.checkpoint)
 
-    def of(self, texts: Sequence[str], lang: str) -> Float32[np.ndarray, "texts dim"]:
+    def embed(self, texts: Sequence[str], lang: str) -> Float32[np.ndarray, "texts dim"]:
         """Return the vectors of texts in one language, float32 (num_texts, dim)."""
         return np.asarray(self._encoder.embed(texts, lang, self.layer, self.pooling), np.float32)

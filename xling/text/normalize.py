@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Points = NDArray[np.uint16] | NDArray[np.uint32]
+CodePoints = NDArray[np.uint16] | NDArray[np.uint32]
 WORD_START = "\u2581"  # SentencePiece's marker for the space before a word
 
 # CCNet's replacements of Unicode punctuation (cc_net/text_normalizer.py). Deduplication deletes the keys;
@@ -49,21 +49,21 @@ def for_dedup_batch(text: str) -> list[bytes]:
     Args:
         text: lines joined by newlines; "" is one empty line.
     """
-    points = _points(text)
-    ends = np.flatnonzero(points == _NEWLINE)
-    after = points[np.minimum(ends + 1, len(points) - 1)]
-    edges = np.concatenate([points[:1], points[ends - 1], after, points[-1:]])
+    code_points = _code_points(text)
+    ends = np.flatnonzero(code_points == _NEWLINE)
+    line_starts = code_points[np.minimum(ends + 1, len(code_points) - 1)]
+    line_edges = np.concatenate([code_points[:1], code_points[ends - 1], line_starts, code_points[-1:]])
     # A blank line is bounded by newlines, which does no harm.
-    if _spaces()[edges[edges != _NEWLINE]].any():
+    if _is_space_table()[line_edges[line_edges != _NEWLINE]].any():
         text = "\n".join([line.strip() for line in text.split("\n")])
-        points = _points(text)
+        code_points = _code_points(text)
     if _needs_lower(text):
-        points = _points(text.lower())
-    return _mapped(points, _dedup_table()).split(b"\n")
+        code_points = _code_points(text.lower())
+    return _map_code_points(code_points, _dedup_table()).split(b"\n")
 
 
 _NEWLINE = ord("\n")
-_NARROW = 0x10000  # code points below it take one UTF-16 unit
+_NUM_TWO_BYTE = 0x10000  # code points below it take one UTF-16 unit
 
 
 def _needs_lower(text: str) -> bool:
@@ -74,7 +74,7 @@ def _needs_lower(text: str) -> bool:
     return "Σ" in text or "İ" in text
 
 
-def _points(text: str) -> Points:
+def _code_points(text: str) -> CodePoints:
     """Return the code points of ``text``, ``(num_chars,)``.
 
     Uint16 if all fit and none is a surrogate, else uint32.
@@ -89,7 +89,7 @@ def _points(text: str) -> Points:
 
 
 @functools.cache
-def _spaces() -> NDArray[np.bool_]:
+def _is_space_table() -> NDArray[np.bool_]:
     """Return which code points ``str.strip`` removes."""
     table = np.zeros(sys.maxunicode + 1, dtype=bool)
     table[[point for point in range(_TABLE_END) if chr(point).isspace()]] = True
@@ -97,7 +97,7 @@ def _spaces() -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _CodePointTable:
     """Replacement of each code point, 0 for deletion.
 
     One entry each, with a separate table for two-byte code points.
@@ -107,30 +107,32 @@ class _Table:
     narrow: NDArray[np.uint16]
 
 
-def _table(wide: NDArray[np.uint32]) -> _Table:
-    assert int(wide[:_NARROW].max()) < _NARROW, "a two-byte code point becomes one that needs more"
-    return _Table(wide, wide[:_NARROW].astype(np.uint16))
+def _make_table(wide: NDArray[np.uint32]) -> _CodePointTable:
+    assert int(wide[:_NUM_TWO_BYTE].max()) < _NUM_TWO_BYTE, (
+        "a two-byte code point becomes one that needs more"
+    )
+    return _CodePointTable(wide, wide[:_NUM_TWO_BYTE].astype(np.uint16))
 
 
-def _mapped(points: Points, table: _Table) -> bytes:
+def _map_code_points(code_points: CodePoints, table: _CodePointTable) -> bytes:
     """Return UTF-8 of every code point replaced by its entry in ``table``, or deleted if that is 0."""
-    if points.dtype == np.uint16:
-        text = np.take(table.narrow, points).tobytes().decode("utf-16-le")
+    if code_points.dtype == np.uint16:
+        text = np.take(table.narrow, code_points).tobytes().decode("utf-16-le")
     else:
-        text = np.take(table.wide, points).tobytes().decode("utf-32-le", "surrogatepass")
+        text = np.take(table.wide, code_points).tobytes().decode("utf-32-le", "surrogatepass")
     return text.encode("utf-8", "surrogatepass").replace(b"\0", b"")
 
 
 @functools.cache
-def _dedup_table() -> _Table:
+def _dedup_table() -> _CodePointTable:
     """Build the table of `for_dedup`; a newline is kept."""
-    table = _lowered(_digits_and_controls())
+    table = _with_lower_case(_digit_and_control_table())
     table[[ord(mark) for mark in PUNCTUATION if not mark.isdecimal()]] = 0
     table[ord("\n")] = ord("\n")
-    return _table(table)
+    return _make_table(table)
 
 
-def _lowered(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _with_lower_case(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return ``table`` with every capital mapped like its small letter."""
     table = table.copy()
     for point in range(_TABLE_END):
@@ -140,7 +142,7 @@ def _lowered(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return table
 
 
-def _digits_and_controls() -> NDArray[np.uint32]:
+def _digit_and_control_table() -> NDArray[np.uint32]:
     """Build the table that maps decimal digits of every script to 0, deletes controls and keeps the rest."""
     table = np.arange(sys.maxunicode + 1, dtype=np.uint32)
     table[[p for p in range(_TABLE_END) if unicodedata.category(chr(p)) == "Nd"]] = ord("0")
@@ -149,22 +151,24 @@ def _digits_and_controls() -> NDArray[np.uint32]:
 
 
 @functools.cache
-def _lm_table() -> _Table:
+def _lm_table() -> _CodePointTable:
     """Build the table of `for_lm` after lower-casing: digits, controls, and marks that become one character."""
-    table = _digits_and_controls()
+    table = _digit_and_control_table()
     for mark, plain in PUNCTUATION.items():
         if len(plain) == 1 and not mark.isdecimal():
             table[ord(mark)] = ord(plain)
-    return _table(table)
+    return _make_table(table)
 
 
 @functools.cache
-def _words_table() -> _Table:
+def _words_table() -> _CodePointTable:
     """Build the table of `words_for_lm`: that of `for_lm`, with word separators mapped to one space."""
-    table = _lowered(_lm_table().wide)
-    ends = np.flatnonzero(_spaces() & (table != 0))  # controls are deleted, even those that are spaces
-    table[[*ends, _NEWLINE, ord(WORD_START)]] = ord(" ")
-    return _table(table)
+    table = _with_lower_case(_lm_table().wide)
+    separators = np.flatnonzero(
+        _is_space_table() & (table != 0)
+    )  # controls are deleted, even those that are spaces
+    table[[*separators, _NEWLINE, ord(WORD_START)]] = ord(" ")
+    return _make_table(table)
 
 
 _LONG_MARKS = {mark: plain for mark, plain in PUNCTUATION.items() if len(plain) > 1}
@@ -183,17 +187,19 @@ def for_lm(line: str, accents: bool = True) -> str:
     if not accents and not line.isascii():
         decomposed = unicodedata.normalize("NFD", line)
         line = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
-    return _mapped(_points(_without_long_marks(line)), _lm_table()).decode("utf-8", "surrogatepass")
+    return _map_code_points(_code_points(_replace_long_marks(line)), _lm_table()).decode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def words_for_lm(text: str) -> list[bytes]:
     """Return the words of ``for_lm(text)`` as UTF-8, split at white space, newlines or SentencePiece's marker."""
     if _needs_lower(text):
         text = text.lower()
-    return _mapped(_points(_without_long_marks(text)), _words_table()).split()
+    return _map_code_points(_code_points(_replace_long_marks(text)), _words_table()).split()
 
 
-def _without_long_marks(text: str) -> str:
+def _replace_long_marks(text: str) -> str:
     for mark, plain in _LONG_MARKS.items():
         if mark in text:
             text = text.replace(mark, plain)

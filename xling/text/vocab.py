@@ -24,8 +24,13 @@ from xling.text.files import corpus_reader
 
 NUM_SPM_SPECIALS = 3
 MAX_LINE_CHARS = 4000
-SCORE_STEPS = 256
-SPM, WORDPIECE, FOREIGN, DICTIONARY = "spm.model", "wordpiece.json", "foreign.json", "dict.txt"
+SCORE_STEPS_PER_UNIT = 256
+SPM_MODEL, WORDPIECE, TRANSFORMERS_TOKENIZER, DICTIONARY = (
+    "spm.model",
+    "wordpiece.json",
+    "foreign.json",
+    "dict.txt",
+)
 """Files of a vocabulary: the dictionary, and one tokenizer file."""
 
 
@@ -74,40 +79,40 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     if not 0 <= cfg.alpha <= 1:
         raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
     out = Path(cfg.out)
-    inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve(paths)]
-    if done := manifest.up_to_date(out, "vocab", cfg, inputs):
-        return done
-    chars, num_lines = {}, {}
+    inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve_files(paths)]
+    if published := manifest.up_to_date(out, "vocab", cfg, inputs):
+        return published
+    num_chars, num_lines = {}, {}
     for lang, paths in cfg.corpora.items():
-        sizes = [len(line) for doc in corpus_reader.documents(paths) for line in doc]
-        chars[lang], num_lines[lang] = sum(sizes), len(sizes)
+        sizes = [len(line) for doc in corpus_reader.read_documents(paths) for line in doc]
+        num_chars[lang], num_lines[lang] = sum(sizes), len(sizes)
         if not sizes:
             raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
-    shares = alpha_shares(chars, cfg.alpha)
+    shares = alpha_shares(num_chars, cfg.alpha)
     with manifest.publish(out, "vocab", cfg, inputs) as publication:
-        _train(cfg, publication.path, _sample(cfg, shares, chars, num_lines))
+        _train(cfg, publication.path, _sample_lines(cfg, shares, num_chars, num_lines))
         _round_scores(publication.path)
         _write_dictionary(publication.path)
         publication.counts |= {
-            "chars": chars,
+            "chars": num_chars,
             "shares": {lang: round(share, 4) for lang, share in shares.items()},
             "vocab_digest": vocab_digest(publication.path),
         }
     return manifest.read(out)
 
 
-def _sample(
-    cfg: VocabConfig, shares: dict[str, float], chars: dict[str, int], num_lines: dict[str, int]
+def _sample_lines(
+    cfg: VocabConfig, shares: dict[str, float], num_chars: dict[str, int], num_lines: dict[str, int]
 ) -> Iterator[str]:
     """Yield lines of every language, each 0, 1 or more times, so that the shares of characters hold."""
-    mean_chars = sum(chars.values()) / sum(num_lines.values())
-    budget_chars = min(sum(chars.values()), cfg.num_sentences * mean_chars)
+    mean_chars = sum(num_chars.values()) / sum(num_lines.values())
+    budget_chars = min(sum(num_chars.values()), cfg.num_sentences * mean_chars)
     for lang, paths in cfg.corpora.items():
-        rate = shares[lang] * budget_chars / chars[lang]
+        copies_per_line = shares[lang] * budget_chars / num_chars[lang]
         generator = rng(cfg.seed, "vocab", lang)
-        for doc in corpus_reader.documents(paths):
+        for doc in corpus_reader.read_documents(paths):
             for line in doc:
-                for _ in range(int(rate + generator.random())):
+                for _ in range(int(copies_per_line + generator.random())):
                     yield line[:MAX_LINE_CHARS]
 
 
@@ -147,7 +152,7 @@ def _round_scores(out: Path) -> None:
     model = proto.ModelProto()
     model.ParseFromString((out / "spm.model").read_bytes())
     for piece in model.pieces:
-        piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+        piece.score = round(piece.score * SCORE_STEPS_PER_UNIT) / SCORE_STEPS_PER_UNIT
     (out / "spm.model").write_bytes(model.SerializeToString())
     lines = [f"{piece.piece}\t{piece.score:.9g}\n" for piece in model.pieces]
     (out / "spm.vocab").write_text("".join(lines), encoding="utf-8")
@@ -159,20 +164,20 @@ def _write_dictionary(out: Path) -> None:
         handle.writelines(f"{line.split(chr(9))[0]} 1\n" for line in pieces)
 
 
-def copy(directory: Path, out: Path) -> None:
+def copy_vocabulary(directory: Path, out: Path) -> None:
     """Copy the files of the vocabulary in ``directory`` into ``out``.
 
     Raises:
         UserError: there is no vocabulary.
     """
     vocab_digest(directory)
-    load(directory)
-    for name in (DICTIONARY, SPM, WORDPIECE, FOREIGN):
+    load_processor(directory)
+    for name in (DICTIONARY, SPM_MODEL, WORDPIECE, TRANSFORMERS_TOKENIZER):
         if (directory / name).is_file():
             shutil.copy(directory / name, out / name)
 
 
-def load(directory: Path) -> Any:
+def load_processor(directory: Path) -> Any:
     """Load the SentencePiece model of a published vocabulary, or the equivalent of an imported vocabulary.
 
     Raises:
@@ -182,11 +187,11 @@ def load(directory: Path) -> Any:
         from xling.text.tokenizers.wordpiece import WordPieceProcessor
 
         return WordPieceProcessor(directory / WORDPIECE)
-    if (directory / FOREIGN).is_file():
-        from xling.text.tokenizers.transformers_tokenizer import ForeignProcessor
+    if (directory / TRANSFORMERS_TOKENIZER).is_file():
+        from xling.text.tokenizers.transformers_tokenizer import TransformersProcessor
 
-        return ForeignProcessor(directory / FOREIGN)
-    path = directory / SPM
+        return TransformersProcessor(directory / TRANSFORMERS_TOKENIZER)
+    path = directory / SPM_MODEL
     if not path.is_file():
         raise UserError(
             f"no vocabulary at {directory}", "a directory with spm.model", "run `xling vocab` first"

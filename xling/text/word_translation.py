@@ -23,25 +23,25 @@ from xling.core.languages import split_pair
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import read_dictionary
 from xling.text.lm.model import load_arpa
-from xling.text.words.units import marks
+from xling.text.words.units import combining_marks
 
-WORD = re.compile(rf"\w[\w{marks()}]*")
+WORD = re.compile(rf"\w[\w{combining_marks()}]*")
 TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]")
-BEAM = 10
-SWAP = -1.0  # log10 of the probability that two neighbours are swapped
-SWAPPED = 3  # number of the second word's translations that are tried in the first place
-_REMEMBERED = 1 << 16
+BEAM_SIZE = 10
+SWAP_LOG10 = -1.0  # log10 of the probability that two neighbours are swapped
+MAX_SWAPPED_OPTIONS = 3  # number of the second word's translations that are tried in the first place
+_CACHE_SIZE = 1 << 16
 
-Entries: TypeAlias = Mapping[str, Sequence[tuple[str, float]]]
+Translations: TypeAlias = Mapping[str, Sequence[tuple[str, float]]]
 """Lower-case word -> its translations in their usual case, with log10 of their probabilities, best first."""
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text in lower case."""
     return [word.lower() for word in WORD.findall(text)]
 
 
-def tokens(text: str) -> list[str]:
+def split_tokens(text: str) -> list[str]:
     """Return the words and punctuation marks of a text in lower case, as the n-gram model reads them."""
     return [token.lower() for token in TOKEN.findall(text)]
 
@@ -54,104 +54,108 @@ class WordByWord:
 
     Args:
         entries: translations of each word.
-        model: n-gram model over `tokens` of the target language; without one every word gets its best
+        model: n-gram model over `split_tokens` of the target language; without one every word gets its best
             translation.
     """
 
-    def __init__(self, entries: Entries, model: kenlm.Model | None = None) -> None:
+    def __init__(self, entries: Translations, model: kenlm.Model | None = None) -> None:
         self.entries = entries
         self.model: Any = model
         # Sentences recur in every epoch.
-        self._choose = lru_cache(_REMEMBERED)(self._search if model else self._best)
+        self._choose = lru_cache(_CACHE_SIZE)(self._search if model else self._best_translations)
 
     def __call__(self, text: str) -> str:
         """Translate a text word by word."""
         matches = list(WORD.finditer(text))
-        ends = [0, *(match.end() for match in matches)]
-        between = [text[end : match.start()] for end, match in zip(ends, matches, strict=False)]
-        chosen = self._choose(tuple(match.group().lower() for match in matches), (*between, text[ends[-1] :]))
+        word_ends = [0, *(match.end() for match in matches)]
+        gaps = [text[end : match.start()] for end, match in zip(word_ends, matches, strict=False)]
+        translations = self._choose(
+            tuple(match.group().lower() for match in matches), (*gaps, text[word_ends[-1] :])
+        )
         cased = [
             match.group() if word == match.group().lower() else word
-            for word, match in zip(chosen, matches, strict=True)
+            for word, match in zip(translations, matches, strict=True)
         ]
         if matches and matches[0].group()[0].isupper():
             cased[0] = cased[0][0].upper() + cased[0][1:]
-        return "".join(part for two in zip(between, cased, strict=True) for part in two) + text[ends[-1] :]
+        return "".join(part for two in zip(gaps, cased, strict=True) for part in two) + text[word_ends[-1] :]
 
     def _options(self, word: str) -> Sequence[tuple[str, float]]:
         return self.entries.get(word) or ((word, 0.0),)
 
-    def _best(self, source: tuple[str, ...], between: tuple[str, ...]) -> tuple[str, ...]:
+    def _best_translations(self, source: tuple[str, ...], gaps: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self._options(word)[0][0] for word in source)
 
-    def _search(self, source: tuple[str, ...], between: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the words of the best hypothesis; ``between`` is the text before each word and at the end."""
+    def _search(self, source: tuple[str, ...], gaps: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the words of the best hypothesis; ``gaps`` is the text before each word and at the end."""
         start = kenlm.State()
         self.model.BeginSentenceWrite(start)
-        done: list[list[_Hypothesis]] = [[] for _ in range(len(source) + 2)]
-        done[0] = [(0.0, start, ())]
+        beams: list[list[_Hypothesis]] = [[] for _ in range(len(source) + 2)]
+        beams[0] = [(0.0, start, ())]
         for i, word in enumerate(source):
-            kept = [self._after(h, TOKEN.findall(between[i])) for h in _prune(done[i])]
-            for hypothesis in kept:
-                done[i + 1] += self._extended(hypothesis, word)
-            if i + 1 < len(source) and between[i + 1].isspace():
-                for hypothesis in kept:
-                    firsts = sorted(self._extended(hypothesis, source[i + 1]), key=_score)[-SWAPPED:]
-                    both = (second for first in firsts for second in self._extended(first, word))
-                    done[i + 2] += [(score + SWAP, state, written) for score, state, written in both]
-        last = [*TOKEN.findall(between[-1]), "</s>"]
-        return max((self._after(h, last) for h in _prune(done[len(source)])), key=_score)[2]
+            hypotheses = [self._read_marks(h, TOKEN.findall(gaps[i])) for h in _prune(beams[i])]
+            for hypothesis in hypotheses:
+                beams[i + 1] += self._extend(hypothesis, word)
+            if i + 1 < len(source) and gaps[i + 1].isspace():
+                for hypothesis in hypotheses:
+                    first_words = sorted(self._extend(hypothesis, source[i + 1]), key=_score_of)[
+                        -MAX_SWAPPED_OPTIONS:
+                    ]
+                    swapped = (second for first in first_words for second in self._extend(first, word))
+                    beams[i + 2] += [(score + SWAP_LOG10, state, output) for score, state, output in swapped]
+        end_tokens = [*TOKEN.findall(gaps[-1]), "</s>"]
+        return max((self._read_marks(h, end_tokens) for h in _prune(beams[len(source)])), key=_score_of)[2]
 
-    def _extended(self, hypothesis: _Hypothesis, word: str) -> Iterator[_Hypothesis]:
-        score, state, written = hypothesis
+    def _extend(self, hypothesis: _Hypothesis, word: str) -> Iterator[_Hypothesis]:
+        score, state, output = hypothesis
         for other, probability in self._options(word):
-            after = kenlm.State()
-            score_here = self.model.BaseScore(state, other.lower(), after)
-            yield score + probability + score_here, after, (*written, other)
+            next_state = kenlm.State()
+            word_score = self.model.BaseScore(state, other.lower(), next_state)
+            yield score + probability + word_score, next_state, (*output, other)
 
-    def _after(self, hypothesis: _Hypothesis, marks: Sequence[str]) -> _Hypothesis:
-        score, state, written = hypothesis
+    def _read_marks(self, hypothesis: _Hypothesis, marks: Sequence[str]) -> _Hypothesis:
+        score, state, output = hypothesis
         for mark in marks:
-            after = kenlm.State()
-            score += self.model.BaseScore(state, mark, after)
-            state = after
-        return score, state, written
+            next_state = kenlm.State()
+            score += self.model.BaseScore(state, mark, next_state)
+            state = next_state
+        return score, state, output
 
 
 _Hypothesis: TypeAlias = tuple[float, Any, tuple[str, ...]]
 """A hypothesis: log10 probability, state of the n-gram model, words so far."""
 
 
-def _score(hypothesis: _Hypothesis) -> float:
+def _score_of(hypothesis: _Hypothesis) -> float:
     return hypothesis[0]
 
 
 def _prune(hypotheses: list[_Hypothesis]) -> list[_Hypothesis]:
     """Keep the best hypotheses, only one of those with the same future."""
-    kept: dict[Any, _Hypothesis] = {}
-    for hypothesis in sorted(hypotheses, key=_score, reverse=True):
-        kept.setdefault(hypothesis[1], hypothesis)
-        if len(kept) == BEAM:
+    best_by_state: dict[Any, _Hypothesis] = {}
+    for hypothesis in sorted(hypotheses, key=_score_of, reverse=True):
+        best_by_state.setdefault(hypothesis[1], hypothesis)
+        if len(best_by_state) == BEAM_SIZE:
             break
-    return list(kept.values())
+    return list(best_by_state.values())
 
 
-def read(spec: str) -> dict[tuple[str, str], WordByWord]:
+def read_translators(dictionaries_setting: str) -> dict[tuple[str, str], WordByWord]:
     """Load the dictionaries and n-gram models of each direction as word-by-word translators.
 
     Args:
-        spec: a directory of `xling bli`; or dictionaries ``en-fr=PATH,fr-en=PATH`` in MUSE's format. Of these
-            the first translation of each word is used, and a direction that is not given is the other one
-            inverted.
+        dictionaries_setting: a directory of `xling bli`; or dictionaries ``en-fr=PATH,fr-en=PATH`` in MUSE's
+            format. Of these the first translation of each word is used, and a direction that is not given
+            is the other one inverted.
 
     Raises:
-        UserError: ``spec`` cannot be parsed, or a file is missing, empty or not a dictionary.
+        UserError: ``dictionaries_setting`` cannot be parsed, or a file is missing, empty or not a dictionary.
     """
-    if spec and "=" not in spec:
-        return _read_directory(Path(spec))
+    if dictionaries_setting and "=" not in dictionaries_setting:
+        return _read_directory(Path(dictionaries_setting))
     dictionaries: dict[tuple[str, str], dict[str, str]] = {}
-    turned: dict[tuple[str, str], dict[str, str]] = {}
-    for part in filter(None, spec.split(",")):
+    inverted: dict[tuple[str, str], dict[str, str]] = {}
+    for part in filter(None, dictionaries_setting.split(",")):
         pair, _, name = part.partition("=")
         src, tgt = split_pair(pair.strip())
         if not Path(name).is_file():
@@ -160,33 +164,33 @@ def read(spec: str) -> dict[tuple[str, str], WordByWord]:
         if not entries:
             raise UserError(f"dictionary {name} is empty", "source<TAB>target, one pair a line")
         dictionaries[src, tgt] = {word: translations[0] for word, translations in entries.items()}
-        back = turned.setdefault((tgt, src), {})
+        inverted_entries = inverted.setdefault((tgt, src), {})
         for word, translations in entries.items():
-            back.setdefault(translations[0].lower(), word)
+            inverted_entries.setdefault(translations[0].lower(), word)
     return {
-        pair: WordByWord({word: ((other, 0.0),) for word, other in entries.items()})
-        for pair, entries in (turned | dictionaries).items()
+        pair: WordByWord({word: ((translation, 0.0),) for word, translation in entries.items()})
+        for pair, entries in (inverted | dictionaries).items()
     }
 
 
-def paths(spec: str) -> list[Path]:
-    """List the files and folders that `read` reads."""
+def input_paths(spec: str) -> list[Path]:
+    """List the files and folders that `read_translators` reads."""
     return [Path(part.rpartition("=")[2]) for part in spec.split(",") if part]
 
 
 def _read_directory(directory: Path) -> dict[tuple[str, str], WordByWord]:
-    tables = sorted(directory.glob("*-*.tsv"))
-    if not tables:
+    table_paths = sorted(directory.glob("*-*.tsv"))
+    if not table_paths:
         raise UserError(
             f"dictionaries={directory}", "a directory of `xling bli`, or SRC-TGT=PATH", "run `xling bli`"
         )
     translators = {}
-    for table in tables:
+    for table in table_paths:
         entries: dict[str, list[tuple[str, float]]] = {}
-        for number, line in enumerate(corpus_reader.lines(table), 1):
+        for number, line in enumerate(corpus_reader.read_lines(table), 1):
             try:
-                word, other, probability = line.split("\t")
-                entries.setdefault(word, []).append((other, float(probability)))
+                word, translation, probability = line.split("\t")
+                entries.setdefault(word, []).append((translation, float(probability)))
             except ValueError:
                 raise UserError(
                     f"{table}, line {number}: {line[:80]!r}",

@@ -68,7 +68,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
             model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.init_pieces:
-        pieces.start_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))
+        pieces.initialise_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))
     if cfg.freeze != "none":
         freeze(model, cfg.freeze)
         if cfg.freeze == "body" and cfg.init and not leaves_embeddings(cfg):

@@ -13,7 +13,7 @@ from typing import Any
 from xling.core.commands import inputs
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
-from xling.core.registry import plugins
+from xling.core.registry import plugin_entry_points
 from xling.core.settings import config, ranges, schema
 from xling.models import constraints
 from xling.models.files import model_folder
@@ -54,7 +54,7 @@ def static(cfg: StaticTraining) -> None:
     Raises:
         UserError: it is not a finished output of its stage.
     """
-    nway.check(Path(cfg.data))
+    nway.check_output(Path(cfg.data))
 
 
 def check_settings(cfg: PretrainConfig) -> None:
@@ -65,7 +65,7 @@ def check_settings(cfg: PretrainConfig) -> None:
     """
     data = Path(cfg.data)
     shard_selection.check_dictionary(data)
-    if cfg.init_pieces and not (Path(cfg.init_pieces) / inputs.STATIC).is_file():
+    if cfg.init_pieces and not (Path(cfg.init_pieces) / inputs.STATIC_FILE).is_file():
         raise UserError(
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
         )
@@ -84,7 +84,7 @@ def _check_part(cfg: PretrainConfig) -> tuple[list[str], bool]:
     with_decoder = [name for name in objectives if name in schema.with_decoder()]
     if len(objectives) == len(cfg.objectives):  # else others are of another package
         check_side(cfg, with_decoder)
-    langs = shard_selection.langs_of(",".join(cfg.langs), data, bool(with_decoder))
+    langs = shard_selection.select_langs(",".join(cfg.langs), data, bool(with_decoder))
     if len(cfg.objectives) == 1:
         constraints.unscheduled(*next(iter(cfg.objectives.items())))
     else:
@@ -106,7 +106,10 @@ def inputs_of(cfg: PretrainConfig) -> tuple[list[Path], list[Path]]:
     outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
     dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
     outputs = [Path(cfg.data), *outputs]
-    return outputs, [*outputs, *(path for spec in dictionaries for path in word_translation.paths(spec))]
+    return outputs, [
+        *outputs,
+        *(path for spec in dictionaries for path in word_translation.input_paths(spec)),
+    ]
 
 
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
@@ -130,7 +133,9 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
 def check_known(name: str) -> str:
     """Return the name of an objective after checking that this package or another one has it."""
     known = schema.objectives()
-    added = {point.name.partition(".")[2] for point in plugins() if point.name.startswith("objective.")}
+    added = {
+        point.name.partition(".")[2] for point in plugin_entry_points() if point.name.startswith("objective.")
+    }
     if name not in known and name not in added:
         raise unknown("objective", name, sorted({*known, *added}))
     return name

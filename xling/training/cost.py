@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from xling.core.output.answer import Answer
-from xling.models.network.encoder import chosen_dtype, num_parameters
+from xling.models.network.encoder import choose_dtype, num_parameters
 from xling.training.batches import Batches
 from xling.training.phases import Part, in_all
 from xling.training.settings import TrainConfig
@@ -147,7 +147,7 @@ def _model_line(model: Any) -> str:
     extras = num_parameters(model.extras)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     body = num_parameters(model) - embeddings - extras
-    dtype, why = chosen_dtype(model.cfg.precision)
+    dtype, why = choose_dtype(model.cfg.precision)
     return (
         f"{body + embeddings:,} parameters ({embeddings:,} embeddings, {body:,} others), {extras:,} of objectives, "
         f"{trained:,} trained, {str(dtype).removeprefix('torch.')} ({why})"

@@ -14,7 +14,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 from xling.core.output import manifest, records
-from xling.core.progress import say
+from xling.core.progress import print_above_bar
 from xling.models.distributed import processes
 from xling.training import speed
 from xling.training.track import Show
@@ -39,7 +39,7 @@ class Clock:
         if self._updates == self.WARM + self.TIMED and left and processes.rank() == 0:
             seconds = (time.perf_counter() - self._since) / self.TIMED
             text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
-            say(text)
+            print_above_bar(text)
 
 
 class Log:
@@ -125,5 +125,5 @@ class Log:
                 self._late = ""
             except OSError as error:
                 handle.truncate(size)
-                records.report(self.path, f"lines wait to be written: {error.strerror}")
+                records.report_once(self.path, f"lines wait to be written: {error.strerror}")
         self.show(event)

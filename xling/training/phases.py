@@ -213,7 +213,7 @@ class Course:
         named = [
             lang
             for part in self._parts
-            for lang in part.cfg.langs or shards.languages_in(Path(part.cfg.data))
+            for lang in part.cfg.langs or shards.list_languages(Path(part.cfg.data))
         ]
         return sorted({*named}, key=[*first, *named].index)
 

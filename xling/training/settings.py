@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from xling.core.errors import UserError
-from xling.core.output.rerun import UNCHANGED
+from xling.core.output.rerun import NO_EFFECT_METADATA
 from xling.core.settings import ranges
 from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, ranged
 from xling.models.shape import ModelConfig
@@ -72,18 +72,18 @@ class TrainConfig:
     final_lr: float = ranged(0.0, SHARE)
     weight_decay: float = ranged(0.01, NOT_NEGATIVE)
     clip: float = ranged(1.0, NOT_NEGATIVE)
-    log_every: int = ranged(50, COUNT, UNCHANGED)
+    log_every: int = ranged(50, COUNT, NO_EFFECT_METADATA)
     valid_every: int = ranged(500, COUNT)
-    save_every: int = ranged(500, COUNT, UNCHANGED)
-    keep: int = ranged(2, COUNT, UNCHANGED)
+    save_every: int = ranged(500, COUNT, NO_EFFECT_METADATA)
+    keep: int = ranged(2, COUNT, NO_EFFECT_METADATA)
     snapshots: tuple[int, ...] = ()
     snapshot_state: bool = False
     max_skipped: int = ranged(10, COUNT)
     sharding: Literal["none", "full", "hybrid"] = "none"
-    shard_size: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
+    shard_size: int = ranged(0, NOT_NEGATIVE, NO_EFFECT_METADATA)
     exchange: Literal["update", "batch"] = "update"
-    threads: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
-    workers: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
+    threads: int = ranged(0, NOT_NEGATIVE, NO_EFFECT_METADATA)
+    workers: int = ranged(0, NOT_NEGATIVE, NO_EFFECT_METADATA)
 
     def __post_init__(self) -> None:
         """Reject invalid settings.

@@ -29,7 +29,7 @@ from xling.core.progress import Progress
 from xling.core.settings import config
 from xling.models.distributed import processes
 from xling.models.files import model_weights, sharded_state, training_checkpoint
-from xling.models.network.encoder import chosen_dtype, num_parameters
+from xling.models.network.encoder import choose_dtype, num_parameters
 from xling.text import vocab
 from xling.training import branch, cost, memory, phases, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
@@ -93,7 +93,10 @@ def _train_and_publish(
     cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: str
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
-    run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
+    run_key = {
+        "config": config.to_dict(cfg),
+        "data": {str(path): manifest.content_digest(path) for path in inputs},
+    }
     given = cfg  # the next start compares its settings with these
     cfg, parts = phases.planned(branch.from_there(cfg), processes.size())
     trainer, task = build_trainer(parts[0].cfg, partial)
@@ -109,7 +112,7 @@ def _train_and_publish(
     if processes.rank() > 0:
         return
     with manifest.publish(out, STAGE, given, inputs) as publication:
-        vocab.copy(data, publication.path)
+        vocab.copy_vocabulary(data, publication.path)
         if (kept := partial / SNAPSHOTS).is_dir():
             shutil.copytree(kept, publication.path / SNAPSHOTS)
         shutil.copy(partial / "log.jsonl", publication.path / "log.jsonl")
@@ -179,7 +182,7 @@ def _train(
                 if done in cfg.train.snapshots:
                     _keep_snapshot(cfg, trainer, course, partial, (writer, epoch_itr, run_key))
                 if turns := course.ends(done):
-                    with signals.busy("next phase", other_pace=True):
+                    with signals.busy("next phase", changes_pace=True):
                         epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
                 if done % cfg.train.save_every == 0 or last or stop or turns:
                     _save(writer, trainer, epoch_itr, run_key, last or stop)
@@ -219,7 +222,7 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     """Open the log of this process and the maker of updates, both restored for a resumed training."""
     rank = processes.rank()
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
-    dtype, why = chosen_dtype(cfg.model.precision)
+    dtype, why = choose_dtype(cfg.model.precision)
     log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
@@ -267,7 +270,7 @@ def _keep_snapshot(
     state = _gathered(model, partial)
     if processes.rank() > 0:
         return
-    vocab.copy(data, out)
+    vocab.copy_vocabulary(data, out)
     model_weights.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
     shutil.rmtree(partial / SCRATCH, ignore_errors=True)
 

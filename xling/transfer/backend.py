@@ -20,16 +20,16 @@ from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK_FILE
 from xling.models.generate.settings import Search
 from xling.models.network.encoder import EncoderModel, working_dtype
-from xling.models.network.int8 import quantised
-from xling.static.encoder_files import is_static
+from xling.models.network.int8 import quantise
+from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
-from xling.transfer.checks import check_control
-from xling.transfer.encode import BOS, EOS, Row, pieces
+from xling.transfer.checks import check_random_control
+from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
 from xling.transfer.generation import decoder_system
-from xling.transfer.generation.decoder_system import Writer, search_of
+from xling.transfer.generation.decoder_system import TextGenerator, search_settings
 from xling.transfer.likelihood import MaskedLM
-from xling.transfer.saved import Saves
+from xling.transfer.saved import SavedStates
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static_system import StaticBackend
 from xling.transfer.task import TASKS, Task, TaskShape
@@ -51,8 +51,8 @@ class EncoderBackend:
         search: settings of text generation.
         precision: precision of the weights for sentence vectors.
         int8: predict and embed in 8-bit integers; see `xling.models.network.int8`.
-        tell: see `xling.transfer.tune.fit`.
-        saves: see `xling.transfer.tune.fit`; generation does not use it.
+        on_update: see `xling.transfer.tune.fine_tune`.
+        saved_states: see `xling.transfer.tune.fine_tune`; generation does not use it.
 
     Raises:
         UserError: ``ckpt`` does not exist, or it is fine-tuned and the control is requested.
@@ -66,8 +66,8 @@ class EncoderBackend:
         search: Search | None = None,
         precision: str = "fp32",
         int8: bool = False,
-        tell: Callable[[int, int, float], None] | None = None,
-        saves: Saves | None = None,
+        on_update: Callable[[int, int, float], None] | None = None,
+        saved_states: SavedStates | None = None,
     ) -> None:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.precision, self.int8 = precision, int8
@@ -75,67 +75,73 @@ class EncoderBackend:
         # A model of `xling finetune` is not trained again: its answers do not depend on the seed.
         self.seeded = not (ckpt / TASK_FILE).is_file()
         if random_init:
-            check_control(ckpt)
-        self._tell, self._saves = tell, saves
+            check_random_control(ckpt)
+        self._on_update, self._saved_states = on_update, saved_states
         if int8:
             self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
-        self._small: tuple[tune.Tuned, tune.Tuned] | None = None
-        self._writer = Writer(ckpt, search or Search(), random_init)
+        self._int8_copy: tuple[tune.TunedModel, tune.TunedModel] | None = None
+        self._generator = TextGenerator(ckpt, search or Search(), random_init)
         self._embedder: tuple[EncoderModel, list[str], Any] | None = None
 
     def fit(
-        self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
+        self, suite: TaskShape, train: Sequence[LabelledRow], dev: Sequence[LabelledRow], lang: str, cfg: Any
     ) -> list[Any]:
         """Fine-tune one model per epoch.
 
         ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets.
         """
-        what = f"{suite.name}, {self.name}, seed {cfg.seed}"
+        title = f"{suite.name}, {self.name}, seed {cfg.seed}"
         task = _task_of(suite)
         if task.writes:
-            return list(self._writer.fit(what, train, lang, cfg))
+            return list(self._generator.fit(title, train, lang, cfg))
         if not self.seeded:
-            return [self._ready(suite)]
-        known = {f.name for f in fields(TuneConfig)}
-        given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
-        settings = TuneConfig(**given, random_init=self.random_init)
-        return tune.fit(
+            return [self._load_tuned(suite)]
+        tune_settings = {f.name for f in fields(TuneConfig)}
+        values = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in tune_settings}
+        settings = TuneConfig(**values, random_init=self.random_init)
+        return tune.fine_tune(
             self.ckpt,
             suite.task,
-            task.labels_of(suite, train),
+            task.closed_labels(suite, train),
             train,
             settings,
             lang,
-            what,
-            self._tell,
-            self._saves,
+            title,
+            self._on_update,
+            self._saved_states,
         )
 
-    def _ready(self, suite: TaskShape) -> tune.Tuned:
+    def _load_tuned(self, suite: TaskShape) -> tune.TunedModel:
         """Return the model of `xling finetune`, which is not trained again.
 
         Raises:
             UserError: it was made for another kind of task or other labels.
         """
-        tuned = tune.load(self.ckpt)
+        tuned = tune.load_tuned(self.ckpt)
         task = _task_of(suite)
-        closed = task.labels_of(suite, [])  # the set of intents is closed, that of their slots is not
-        fits = task.name == tuned.model.task.name and tuned.model.labels[: len(closed)] == closed
-        open_end = not closed or task.open_labels
-        if not fits or not (open_end or tuned.model.labels == closed):
+        closed_labels = task.closed_labels(
+            suite, []
+        )  # the set of intents is closed, that of their slots is not
+        is_same_task = (
+            task.name == tuned.model.task.name and tuned.model.labels[: len(closed_labels)] == closed_labels
+        )
+        has_open_labels = not closed_labels or task.open_labels
+        if not is_same_task or not (has_open_labels or tuned.model.labels == closed_labels):
             raise UserError(
                 f"{self.ckpt} is fine-tuned for {tuned.model.task.name} with labels {', '.join(tuned.model.labels)}",
-                f"{task.name} with labels {', '.join(closed)}",
+                f"{task.name} with labels {', '.join(closed_labels)}",
                 f"give the pre-trained checkpoint, or one fine-tuned on rows like those of {suite.name}",
             )
         return tuned
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """Average the weights of checkpoints."""
-        texts = isinstance(checkpoints[0], dict)
-        return decoder_system.average(checkpoints) if texts else tune.average(checkpoints)
+        is_generation = isinstance(checkpoints[0], dict)
+        return (
+            decoder_system.average_weights(checkpoints) if is_generation else tune.average_models(checkpoints)
+        )
 
-    def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
+    def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[LabelledRow], lang: str) -> list[Any]:
         """Return one answer per row, in the form of the suite's labels; for spans the text.
 
         Raises:
@@ -143,13 +149,13 @@ class EncoderBackend:
         """
         task = _task_of(suite)
         if task.compares:
-            return list(self._masked_lm.likelier(rows, lang))
+            return list(self._masked_lm.choose_likelier(rows, lang))
         if task.writes:
-            return list(self._writer.predict(checkpoint, task, rows, lang))
+            return list(self._generator.predict(checkpoint, task, rows, lang))
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
     def probabilities(
-        self, checkpoint: tune.Tuned, suite: TaskShape, rows: Sequence[Row], lang: str
+        self, checkpoint: tune.TunedModel, suite: TaskShape, rows: Sequence[LabelledRow], lang: str
     ) -> Float32[np.ndarray, "rows labels"]:
         """Return the probability of each label for rows with one class, (rows, labels)."""
         logits = [parts[0][1][0] for parts in checkpoint.scores(rows, lang=lang)]
@@ -170,16 +176,16 @@ class EncoderBackend:
             )
         masked_lm = MaskedLM(self.ckpt, self.random_init)
         if self.int8:
-            quantised(masked_lm.model.encoder)
+            quantise(masked_lm.model.encoder)
         return masked_lm
 
-    def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
+    def _quantised(self, tuned: tune.TunedModel) -> tune.TunedModel:
         """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
-        if self._small is None or self._small[0] is not tuned:
-            small = copy.deepcopy(tuned.model).float()
-            quantised(small.encoder)
-            self._small = tuned, replace(tuned, model=small)
-        return self._small[1]
+        if self._int8_copy is None or self._int8_copy[0] is not tuned:
+            int8_model = copy.deepcopy(tuned.model).float()
+            quantise(int8_model.encoder)
+            self._int8_copy = tuned, replace(tuned, model=int8_model)
+        return self._int8_copy[1]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -201,19 +207,23 @@ class EncoderBackend:
             torch.manual_seed(1)
             model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
             if self.int8:
-                quantised(model.encoder)
-            self._embedder = model.to(working_dtype(self.precision)).eval(), langs, vocab.load(self.ckpt)
+                quantise(model.encoder)
+            self._embedder = (
+                model.to(working_dtype(self.precision)).eval(),
+                langs,
+                vocab.load_processor(self.ckpt),
+            )
         model, langs, processor = self._embedder
-        depth = len(model.encoder.layers)
-        if not -1 <= layer <= depth:
-            raise UserError(f"layer={layer}", f"-1 to {depth}", f"the model has {depth} layers")
-        code = langs.index(lang) if lang in langs else 0
-        room = model.encoder.cfg.max_positions
-        sequences = [[BOS, *pieces(processor, text)[: room - 2], EOS] for text in texts]
+        num_layers = len(model.encoder.layers)
+        if not -1 <= layer <= num_layers:
+            raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
+        lang_index = langs.index(lang) if lang in langs else 0
+        max_positions = model.encoder.cfg.max_positions
+        sequences = [[BOS, *encode_pieces(processor, text)[: max_positions - 2], EOS] for text in texts]
         vectors = np.zeros((len(texts), model.cfg.dim), dtype=np.float32)
         with torch.inference_mode():
             for batch in tune.batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS):
-                sample = pack([_example(i, sequences[i], code) for i in batch])
+                sample = pack([_make_example(i, sequences[i], lang_index) for i in batch])
                 hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
                 lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
                 for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
@@ -221,7 +231,7 @@ class EncoderBackend:
         return vectors
 
 
-def _example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
+def _make_example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
     return {
         "id": np.array([index]),
         "tokens": np.array(tokens),
@@ -253,22 +263,22 @@ def _task_of(suite: TaskShape) -> Task:
     return TASKS[suite.task]
 
 
-def pretrained(cfg: Any) -> EncoderBackend | StaticBackend:
+def pretrained_system(cfg: Any) -> EncoderBackend | StaticBackend:
     """Create the system ``pretrained`` of an evaluation."""
     return _backend(cfg, "pretrained", random_init=False)
 
 
-def random(cfg: Any) -> EncoderBackend | StaticBackend:
+def random_control(cfg: Any) -> EncoderBackend | StaticBackend:
     """Create the control ``random``: the same shape and vocabulary with fresh weights."""
     return _backend(cfg, "random", random_init=True)
 
 
 def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend | StaticBackend:
-    if is_static(path := _checkpoint(cfg)):
+    if is_static_encoder(path := _checkpoint(cfg)):
         return StaticBackend(path, name, random_init)
     if cfg.int8 and cfg.precision != "fp32":
         raise UserError(f"int8=true and precision={cfg.precision}", "one of them", "leave out precision=")
-    search = search_of(cfg.search)
+    search = search_settings(cfg.search)
     return EncoderBackend(path, name, random_init, search, cfg.precision, cfg.int8)
 
 

@@ -17,7 +17,7 @@ from xling.transfer import plans
 from xling.transfer.settings import BackTranslateConfig, GenerateConfig, SwapConfig, TranslateConfig
 
 
-def translate(cfg: TranslateConfig) -> None:
+def check_translate(cfg: TranslateConfig) -> None:
     """Check the model and the languages of ``xling translate``.
 
     Raises:
@@ -25,20 +25,20 @@ def translate(cfg: TranslateConfig) -> None:
     """
     if cfg.buffer < 1:
         raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
-    check_speaks(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)
+    check_languages(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)
 
 
-def back_translate(cfg: BackTranslateConfig) -> None:
+def check_back_translate(cfg: BackTranslateConfig) -> None:
     """Check the text, the model and the languages of ``xling back-translate``.
 
     Raises:
-        UserError: as `translate`, or a file is missing.
+        UserError: as `check_translate`, or a file is missing.
     """
     if not cfg.is_published():
-        check_speaks(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)
+        check_languages(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)
 
 
-def generate(cfg: GenerateConfig) -> None:
+def check_generate(cfg: GenerateConfig) -> None:
     """Check the rows, the model and the languages of ``xling finetune generate``.
 
     Raises:
@@ -50,10 +50,10 @@ def generate(cfg: GenerateConfig) -> None:
     for path in paths[1:]:
         plans.read_rows(path)
     if not manifest.is_finished(Path(cfg.out), "finetune generate", replace(cfg, log="none"), paths):
-        check_speaks(cfg.checkpoint, cfg.lang, *cfg.test)
+        check_languages(cfg.checkpoint, cfg.lang, *cfg.test)
 
 
-def swap(cfg: SwapConfig) -> None:
+def check_swap(cfg: SwapConfig) -> None:
     """Check the models of ``xling swap``.
 
     Raises:
@@ -71,17 +71,17 @@ def swap(cfg: SwapConfig) -> None:
         model_folder.check_model(source, *model_folder.OURS, model_folder.FOREIGN)
 
 
-def mine(cfg: Any) -> None:
+def check_mine(cfg: Any) -> None:
     """Check the model of ``xling mine``.
 
     Raises:
         UserError: it is fine-tuned, or no model.
     """
-    if cfg.checkpoint and not (Path(cfg.checkpoint) / inputs.STATIC).is_file():
+    if cfg.checkpoint and not (Path(cfg.checkpoint) / inputs.STATIC_FILE).is_file():
         model_folder.check_model(Path(cfg.checkpoint), *model_folder.OURS, model_folder.FOREIGN)
 
 
-def check_control(checkpoint: Path) -> None:
+def check_random_control(checkpoint: Path) -> None:
     """Raise UserError where a model is fine-tuned, so that there is no control with random weights."""
     if (checkpoint / model_folder.TASK_FILE).is_file():
         raise UserError(
@@ -91,7 +91,7 @@ def check_control(checkpoint: Path) -> None:
         )
 
 
-def check_speaks(checkpoint: str, *langs: str) -> None:
+def check_languages(checkpoint: str, *langs: str) -> None:
     """Raise UserError where a model has no decoder or was not trained on one of the languages; empty ones are none."""
     codes = [languages.get(lang).code for lang in langs if lang]
     content = model_folder.check_model(Path(checkpoint), model_folder.SEQ2SEQ)

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from xling.data.packing import Example
 
 BOS, EOS, UNK = 0, 2, 3
-PROBABILITIES = "probabilities"
+PROBABILITIES_FIELD = "probabilities"
 """Optional field of a text with one class that a teacher has labelled: class name -> probability."""
 
 
-class Row(Protocol):
+class LabelledRow(Protocol):
     """A labelled row; `xling.eval.rows.suite.Example` is one.
 
     ============  =============================================  ============================================
     kind          ``fields``                                     ``label``
     ============  =============================================  ============================================
-    classify      text; optional: probabilities (`shares_of`)    class name
+    classify      text; optional: probabilities (`target_shares`)    class name
     pair          text_a, text_b                                 class name
     tag           tokens, a tuple of words                       tuple of tags
     intent_slots  tokens                                         (intent, tuple of tags)
@@ -45,7 +45,7 @@ class Row(Protocol):
     def label(self) -> Any: ...  # noqa: D102
 
 
-def pieces(processor: Any, text: str) -> list[int]:
+def encode_pieces(processor: Any, text: str) -> list[int]:
     """Return the ids of the sub-tokens of a text in fairseq's numbering."""
     return [UNK if piece == 0 else piece + 1 for piece in processor.encode(text)]
 
@@ -55,46 +55,50 @@ def encode_pair(processor: Any, first_text: str, second_text: str, target: int, 
 
     ``sides`` and ``segments`` give the text of each sub-token.
     """
-    first, second = fit_pair(pieces(processor, first_text), pieces(processor, second_text), max_length - 4)
-    pair = example([BOS, *first, EOS, EOS, *second, EOS], [0], [target])
-    pair["sides"] = np.repeat([0, 1, 0, 2, 0], [1, len(first), 2, len(second), 1])
-    pair["segments"] = segments(pair, len(first))
-    return pair
+    first_pieces, second_pieces = truncate_pair(
+        encode_pieces(processor, first_text), encode_pieces(processor, second_text), max_length - 4
+    )
+    encoded = make_example([BOS, *first_pieces, EOS, EOS, *second_pieces, EOS], [0], [target])
+    encoded["sides"] = np.repeat([0, 1, 0, 2, 0], [1, len(first_pieces), 2, len(second_pieces), 1])
+    encoded["segments"] = segment_ids(encoded, len(first_pieces))
+    return encoded
 
 
-def fit_pair(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
-    """Cut the longer side, or both to halves, until they fit into ``room``."""
-    keep = max(room - len(second), (room + 1) // 2)
-    first = first[:keep]
-    return first, second[: room - len(first)]
+def truncate_pair(
+    first_pieces: list[int], second_pieces: list[int], max_pieces: int
+) -> tuple[list[int], list[int]]:
+    """Cut the longer side, or both to halves, until they fit into ``max_pieces``."""
+    num_first = max(max_pieces - len(second_pieces), (max_pieces + 1) // 2)
+    first_pieces = first_pieces[:num_first]
+    return first_pieces, second_pieces[: max_pieces - len(first_pieces)]
 
 
 def encode_tagged(
     processor: Any, name: str, tokens: Sequence[str], tags: Any, labels: Sequence[str], max_length: int
 ) -> list[Example]:
     """Encode a sentence as windows, with the first sub-token of each word chosen."""
-    words = [pieces(processor, word)[: max_length - 2] or [UNK] for word in tokens]
-    targets = [index_of(tag, labels) for tag in tags] if tags else [-1] * len(words)
+    words = [encode_pieces(processor, word)[: max_length - 2] or [UNK] for word in tokens]
+    targets = [label_index(tag, labels) for tag in tags] if tags else [-1] * len(words)
     assert len(targets) == len(words), f"row {name}: {len(words)} words but {len(targets)} tags"
     windows: list[Example] = []
-    sequence, chosen, wanted = [BOS], [], []  # type: ignore[var-annotated]
+    sequence, chosen_positions, chosen_targets = [BOS], [], []  # type: ignore[var-annotated]
     for word, target in zip(words, targets, strict=True):
         if len(sequence) + len(word) + 1 > max_length:
-            windows.append(example([*sequence, EOS], chosen, wanted))
-            sequence, chosen, wanted = [BOS], [], []
-        chosen.append(len(sequence))
-        wanted.append(target)
+            windows.append(make_example([*sequence, EOS], chosen_positions, chosen_targets))
+            sequence, chosen_positions, chosen_targets = [BOS], [], []
+        chosen_positions.append(len(sequence))
+        chosen_targets.append(target)
         sequence += word
-    windows.append(example([*sequence, EOS], chosen, wanted))
+    windows.append(make_example([*sequence, EOS], chosen_positions, chosen_targets))
     return windows
 
 
-def segments(sequence: Example, first: int) -> Int[np.ndarray, " length"]:
-    """Return 0 in ``<s> x </s>`` with ``first`` sub-tokens, 1 in ``</s> y </s>``."""
-    return (sequence["positions"] > first + 1).astype(np.int64)
+def segment_ids(sequence: Example, num_first: int) -> Int[np.ndarray, " length"]:
+    """Return 0 in ``<s> x </s>`` with ``num_first`` sub-tokens, 1 in ``</s> y </s>``."""
+    return (sequence["positions"] > num_first + 1).astype(np.int64)
 
 
-def index_of(label: Any, labels: Sequence[str]) -> int:
+def label_index(label: Any, labels: Sequence[str]) -> int:
     """Return the index of a label in the closed list; -1 without a label.
 
     Raises:
@@ -107,24 +111,24 @@ def index_of(label: Any, labels: Sequence[str]) -> int:
     return labels.index(label)
 
 
-def shares_of(row: Row, labels: Sequence[str]) -> Float32[np.ndarray, " labels"]:
+def target_shares(row: LabelledRow, labels: Sequence[str]) -> Float32[np.ndarray, " labels"]:
     """Return the target of a row with one class: the probabilities that a teacher gave, or 1 for its label.
 
     Raises:
         UserError: a class that is not in the closed list.
     """
     shares = np.zeros(len(labels), dtype=np.float32)
-    for name, share in row.fields.get(PROBABILITIES, {row.label: 1.0}).items():
-        shares[index_of(name, labels)] = share
+    for name, share in row.fields.get(PROBABILITIES_FIELD, {row.label: 1.0}).items():
+        shares[label_index(name, labels)] = share
     return shares
 
 
-def is_soft(row: Row) -> bool:
+def has_probabilities(row: LabelledRow) -> bool:
     """Return whether a teacher gave the row probabilities beside its label."""
-    return PROBABILITIES in row.fields
+    return PROBABILITIES_FIELD in row.fields
 
 
-def example(tokens: list[int], chosen: list[int], target: list[int]) -> Example:
+def make_example(tokens: list[int], chosen: list[int], target: list[int]) -> Example:
     """Build the arrays of one sequence: tokens, positions, chosen tokens and their targets."""
     return {
         "tokens": np.array(tokens, dtype=np.int64),

@@ -9,16 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.models.network.attention import Attention, Runs
+from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import Encoder
-from xling.transfer.settings import Features, TextFeatures
+from xling.transfer.settings import PairFeatures, TextFeatures
 from xling.transfer.task import TASKS
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
-SHARPNESS = 20.0
+ATTENTION_SHARPNESS = 20.0
 
 
 class TaskModel(nn.Module):
@@ -28,22 +28,22 @@ class TaskModel(nn.Module):
         encoder: the encoder.
         task: name in `xling.transfer.task.TASKS`.
         labels: closed list of labels; empty if the answer is one of the chosen tokens.
-        drop: dropout before the classifier.
+        dropout_rate: dropout before the classifier.
         features: features of a pair. ``cls``: the state of ``<s>``. ``match``: with it the mean states u and v of
             the two texts, ``|u - v|`` and ``u * v`` (Conneau et al. 2017, section 3.1). ``align``: the output of
-            `unmatched` on the word vectors alone, without the layers above them.
+            `unmatched_features` on the word vectors alone, without the layers above them.
             Features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with it the largest and
             the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
         label_smoothing: share of the target distribution that is spread evenly over all labels.
     """
 
     def __init__(
-        self, encoder: Encoder, task: str, labels: Sequence[str], drop: float,
-        features: Features | TextFeatures = "cls", label_smoothing: float = 0.0,
+        self, encoder: Encoder, task: str, labels: Sequence[str], dropout_rate: float,
+        features: PairFeatures | TextFeatures = "cls", label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__()
         dim = encoder.cfg.dim
-        self.encoder, self.labels, self.drop = encoder, tuple(labels), drop
+        self.encoder, self.labels, self.drop = encoder, tuple(labels), dropout_rate
         self.task = TASKS[task]
         self.label_smoothing = label_smoothing
         self.features = features if self.task.two_texts or self.task.one_text else "cls"
@@ -76,7 +76,7 @@ class TaskModel(nn.Module):
         if noise:
             words = words + noise * torch.randn_like(words)
         if self.norm is not None:
-            hidden = self.norm(unmatched(words, sample["sides"], inputs["runs"]))
+            hidden = self.norm(unmatched_features(words, sample["sides"], inputs["runs"]))
         else:
             hidden = self.encoder.contextualise(
                 words,
@@ -87,15 +87,17 @@ class TaskModel(nn.Module):
             )
             chosen = hidden[sample["chosen"]]
             if self.features == "match":
-                chosen = torch.cat([chosen, matched(hidden, sample["sides"], inputs["runs"])], 1)
+                chosen = torch.cat([chosen, match_features(hidden, sample["sides"], inputs["runs"])], 1)
             elif self.features == "concat":
-                chosen = torch.cat([chosen, summarised(hidden, inputs["runs"])], 1)
+                chosen = torch.cat([chosen, summary_features(hidden, inputs["runs"])], 1)
             hidden = chosen
         if self.dense is not None:
-            dense = self.dense(dropout(hidden, self.drop, self.training))
-            hidden = torch.tanh(dense) if self.head_norm is None else self.head_norm(F.gelu(dense))
+            dense_output = self.dense(dropout(hidden, self.drop, self.training))
+            hidden = (
+                torch.tanh(dense_output) if self.head_norm is None else self.head_norm(F.gelu(dense_output))
+            )
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
-        return self.task.masked(logits, inputs["positions"][sample["chosen"]], self.labels)
+        return self.task.mask_logits(logits, inputs["positions"][sample["chosen"]], self.labels)
 
     def log_probabilities(
         self, sample: dict[str, Any], noise: float = 0.0
@@ -110,7 +112,7 @@ class TaskModel(nn.Module):
             return torch.log_softmax(logits, -1)
         counts = torch.tensor(sample["num_chosen"], device=logits.device)
         _, groups = torch.unique(sample["id"].repeat_interleave(counts), return_inverse=True)
-        return log_softmax_within(logits, groups)
+        return log_softmax_by_group(logits, groups)
 
     def loss(
         self,
@@ -124,8 +126,8 @@ class TaskModel(nn.Module):
         """
         if self.task.pointers:
             bits = torch.arange(log_probabilities.shape[1], device=target.device)
-            right = (target[:, None] >> bits) & 1 == 1
-            return -log_probabilities[right].mean()
+            is_target = (target[:, None] >> bits) & 1 == 1
+            return -log_probabilities[is_target].mean()
         if shares is None:
             losses = -log_probabilities.gather(1, target[:, None]).squeeze(1)
         else:
@@ -135,7 +137,7 @@ class TaskModel(nn.Module):
         return self.task.loss(losses, target, self.labels)
 
 
-def log_softmax_within(
+def log_softmax_by_group(
     logits: Float[Tensor, "rows columns"], groups: Int[Tensor, " rows"]
 ) -> Float[Tensor, "rows columns"]:
     """Compute the log-softmax of each column over the rows of one group.
@@ -155,7 +157,9 @@ def log_softmax_within(
     return shifted - total.log()[groups]
 
 
-def summarised(hidden: Float[Tensor, "tokens dim"], runs: Runs) -> Float[Tensor, " batch 2*dim"]:
+def summary_features(
+    hidden: Float[Tensor, "tokens dim"], runs: SequenceRuns
+) -> Float[Tensor, " batch 2*dim"]:
     """Return the largest and the mean state of each sequence, specials included.
 
     Args:
@@ -165,16 +169,16 @@ def summarised(hidden: Float[Tensor, "tokens dim"], runs: Runs) -> Float[Tensor,
     Returns:
         (B, 2 D).
     """
-    rows, start = [], 0
+    features, start = [], 0
     for count, length in runs:
         block = hidden[start : start + count * length].view(count, length, -1)
         start += count * length
-        rows.append(torch.cat([block.amax(1), block.mean(1)], 1))
-    return torch.cat(rows)
+        features.append(torch.cat([block.amax(1), block.mean(1)], 1))
+    return torch.cat(features)
 
 
-def matched(
-    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
+def match_features(
+    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: SequenceRuns
 ) -> Float[Tensor, " batch 4*dim"]:
     """Compute mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
 
@@ -187,23 +191,25 @@ def matched(
         (B, 4 D).
     """
     lengths = torch.tensor([length for count, length in runs for _ in range(count)], device=hidden.device)
-    owner = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)
+    sequence_of_token = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)
     means = []
     for side in (1, 2):
-        here = sides == side
-        total = hidden.new_zeros(len(lengths), hidden.shape[1]).index_add(0, owner[here], hidden[here])
-        count = torch.bincount(owner[here], minlength=len(lengths)).clamp_min(1)
+        is_side = sides == side
+        total = hidden.new_zeros(len(lengths), hidden.shape[1]).index_add(
+            0, sequence_of_token[is_side], hidden[is_side]
+        )
+        count = torch.bincount(sequence_of_token[is_side], minlength=len(lengths)).clamp_min(1)
         means.append(total / count[:, None].to(hidden.dtype))
     u, v = means
     return torch.cat([u, v, (u - v).abs(), u * v], 1)
 
 
-def unmatched(
-    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
+def unmatched_features(
+    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: SequenceRuns
 ) -> Float[Tensor, " batch 4*dim"]:
     """Compute what each text of a pair says that the other does not.
 
-    Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the
+    Every token is rebuilt from the other text's tokens, weighted by a softmax over `ATTENTION_SHARPNESS` x cosine (the
     attend step of Parikh et al. 2016). Its residual is summed over its text, with and without its sign. If
     words of equal meaning are close in all languages, so are these differences.
 
@@ -215,15 +221,17 @@ def unmatched(
     Returns:
         (B, 4 D).
     """
-    rows, start = [], 0
+    features, start = [], 0
     for count, length in runs:
         block = slice(start, start + count * length)
         start = block.stop
         states, side_of = hidden[block].view(count, length, -1), sides[block].view(count, length)
         unit = F.normalize(states, dim=-1)
-        other = side_of[:, :, None] * side_of[:, None, :] == 2  # 1 x 2: one token of each text
-        scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
-        left = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
-        of_texts = [left * (side_of == side)[..., None] for side in (1, 2)]
-        rows.append(torch.cat([summed for x in of_texts for summed in (x.sum(1), x.abs().sum(1))], 1))
-    return torch.cat(rows)
+        is_other_text = side_of[:, :, None] * side_of[:, None, :] == 2  # 1 x 2: one token of each text
+        scores = (ATTENTION_SHARPNESS * unit @ unit.mT).masked_fill(~is_other_text, float("-inf"))
+        residuals = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
+        residuals_by_text = [residuals * (side_of == side)[..., None] for side in (1, 2)]
+        features.append(
+            torch.cat([summed for x in residuals_by_text for summed in (x.sum(1), x.abs().sum(1))], 1)
+        )
+    return torch.cat(features)

@@ -18,7 +18,7 @@ from xling.core.progress import Progress
 from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.text import vocab
-from xling.transfer.encode import BOS, EOS, Row, pieces
+from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
 from xling.transfer.tune import batches_by_tokens
 
 if TYPE_CHECKING:
@@ -39,19 +39,19 @@ class MaskedLM:
     """
 
     def __init__(self, ckpt: Path, random_init: bool = False) -> None:
-        wanted = "a pre-trained encoder with its LM head"
+        valid = "a pre-trained encoder with its LM head"
         torch.manual_seed(1)
         model, self.langs = model_weights.load_model(ckpt, random_init=random_init)
         if getattr(model, "lm_head", None) is None or model_weights.has_decoder(ckpt):
             raise UserError(
                 f"{ckpt} can fill no masks: it has a decoder, or no LM head",
-                wanted,
+                valid,
                 "give another checkpoint",
             )
-        self.model, self.processor = model.eval(), vocab.load(ckpt)
-        self.mask = model_weights.mask_of(ckpt)
+        self.model, self.processor = model.eval(), vocab.load_processor(ckpt)
+        self.mask_id = model_weights.mask_of(ckpt)
 
-    def likelier(self, rows: Sequence[Row], lang: str) -> list[int]:
+    def choose_likelier(self, rows: Sequence[LabelledRow], lang: str) -> list[int]:
         """Return 0 where the first of a row's two ``choices`` is likelier, else 1."""
         texts = [text for row in rows for text in row.fields["choices"]]
         scores = self.scores(texts, lang).reshape(-1, 2)
@@ -64,41 +64,47 @@ class MaskedLM:
             texts: any number; one that is too long for the model is cut.
             lang: language of the texts, for models with language embeddings.
         """
-        code = self.langs.index(lang) if lang in self.langs else 0
-        room = self.model.encoder.cfg.max_positions - 2
-        sequences = [[BOS, *pieces(self.processor, text)[:room], EOS] for text in texts]
-        places = [(i, place) for i, tokens in enumerate(sequences) for place in range(1, len(tokens) - 1)]
-        lengths = [len(sequences[i]) for i, _ in places]
+        lang_index = self.langs.index(lang) if lang in self.langs else 0
+        max_pieces = self.model.encoder.cfg.max_positions - 2
+        sequences = [[BOS, *encode_pieces(self.processor, text)[:max_pieces], EOS] for text in texts]
+        mask_places = [
+            (i, place) for i, tokens in enumerate(sequences) for place in range(1, len(tokens) - 1)
+        ]
+        lengths = [len(sequences[i]) for i, _ in mask_places]
         scores = np.zeros(len(texts))
-        with torch.inference_mode(), Progress(f"likelihood {lang}", len(places), "masks") as progress:
+        with torch.inference_mode(), Progress(f"likelihood {lang}", len(mask_places), "masks") as progress:
             for batch in batches_by_tokens(lengths, BATCH_TOKENS):
-                chosen = [places[each] for each in batch]
-                for (i, _), loss in zip(chosen, self._losses(sequences, chosen, code), strict=True):
+                batch_places = [mask_places[each] for each in batch]
+                for (i, _), loss in zip(
+                    batch_places, self._masked_losses(sequences, batch_places, lang_index), strict=True
+                ):
                     scores[i] -= loss
                 progress.update(len(batch))
         return scores
 
-    def _losses(
-        self, sequences: Sequence[list[int]], places: Sequence[tuple[int, int]], code: int
+    def _masked_losses(
+        self, sequences: Sequence[list[int]], mask_places: Sequence[tuple[int, int]], lang_index: int
     ) -> list[float]:
         """Return the negative log-probability of the sub-word at each place (sequence, position), masked alone."""
         examples: list[dict[str, Any]] = []
-        for number, (i, place) in enumerate(places):
+        for number, (i, place) in enumerate(mask_places):
             tokens = np.array(sequences[i])
-            tokens[place] = self.mask
-            positions, langs = np.arange(len(tokens)), np.full(len(tokens), code)
+            tokens[place] = self.mask_id
+            positions, langs = np.arange(len(tokens)), np.full(len(tokens), lang_index)
             examples.append(
                 {"id": np.array([number]), "tokens": tokens, "positions": positions, "langs": langs}
             )
         sample = pack(examples)
         hidden = self.model.encoder(**sample["net_input"])
-        order: list[int] = sample["id"].tolist()
-        sizes = torch.tensor([len(sequences[places[number][0]]) for number in order])
+        place_numbers: list[int] = sample["id"].tolist()
+        sizes = torch.tensor([len(sequences[mask_places[number][0]]) for number in place_numbers])
         starts = torch.cumsum(sizes, 0) - sizes
-        masked = starts + torch.tensor([places[number][1] for number in order])
-        target = torch.tensor([sequences[places[number][0]][places[number][1]] for number in order])
-        _, losses = self.model.lm_head.loss(hidden[masked], target)
-        by_place = np.zeros(len(places))
-        by_place[order] = losses.numpy()
-        values: list[float] = by_place.tolist()
+        masked_positions = starts + torch.tensor([mask_places[number][1] for number in place_numbers])
+        target = torch.tensor(
+            [sequences[mask_places[number][0]][mask_places[number][1]] for number in place_numbers]
+        )
+        _, losses = self.model.lm_head.loss(hidden[masked_positions], target)
+        losses_by_place = np.zeros(len(mask_places))
+        losses_by_place[place_numbers] = losses.numpy()
+        values: list[float] = losses_by_place.tolist()
         return values

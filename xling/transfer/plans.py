@@ -20,9 +20,9 @@ from xling.training import checks, track
 from xling.training.settings import PretrainConfig
 from xling.transfer.settings import MtConfig, UmtConfig
 
-Cfg = TypeVar("Cfg", MtConfig, UmtConfig)
-Sides = tuple[list[str], list[str]]
-Sets = Mapping[str, Mapping[str, tuple[str, ...]]]
+TranslationConfig = TypeVar("TranslationConfig", MtConfig, UmtConfig)
+LinePair = tuple[list[str], list[str]]
+TestSets = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
 def check_mt(cfg: MtConfig) -> None:
@@ -33,7 +33,7 @@ def check_mt(cfg: MtConfig) -> None:
         settings.
     """
     track.check(cfg.log)
-    _check(cfg, "finetune mt", mt_inputs(cfg), {"test": cfg.test}, mt)
+    _check_plan(cfg, "finetune mt", list_mt_inputs(cfg), {"test": cfg.test}, plan_mt)
 
 
 def check_umt(cfg: UmtConfig) -> None:
@@ -44,50 +44,54 @@ def check_umt(cfg: UmtConfig) -> None:
         settings.
     """
     track.check(cfg.log)
-    _check(cfg, "umt", umt_inputs(cfg), {"oracle": cfg.oracle, "test": cfg.test}, umt)
+    _check_plan(cfg, "umt", list_umt_inputs(cfg), {"oracle": cfg.oracle, "test": cfg.test}, plan_umt)
 
 
-def _check(
-    cfg: Cfg, stage: str, inputs: list[Path], sets: Sets, plan: Callable[[Cfg, Path], PretrainConfig]
+def _check_plan(
+    cfg: TranslationConfig,
+    stage: str,
+    inputs: list[Path],
+    sets: TestSets,
+    plan: Callable[[TranslationConfig, Path], PretrainConfig],
 ) -> None:
     check_files(sets)
     if manifest.is_finished(Path(cfg.out), stage, replace(cfg, log="none"), inputs):
         return
-    for pair, two in cfg.test.items():
-        aligned(pair, Path(two[0]), Path(two[1]))
+    for pair, paths in cfg.test.items():
+        read_aligned(pair, Path(paths[0]), Path(paths[1]))
     training = plan(cfg, Path(cfg.out))
     check_langs(sets, training.langs)
     checks.check_settings(training)
 
 
-def mt_inputs(cfg: MtConfig) -> list[Path]:
+def list_mt_inputs(cfg: MtConfig) -> list[Path]:
     """Return all that ``xling finetune mt`` reads, in the order of the manifest."""
-    return _paths(cfg.data, cfg.checkpoint, cfg.back_translated, *files(cfg.test))
+    return _paths(cfg.data, cfg.checkpoint, cfg.back_translated, *test_files(cfg.test))
 
 
-def umt_inputs(cfg: UmtConfig) -> list[Path]:
+def list_umt_inputs(cfg: UmtConfig) -> list[Path]:
     """Return all that ``xling umt`` reads, in the order of the manifest."""
-    words = word_translation.paths(cfg.back.get("dictionaries", ""))
-    return _paths(cfg.data, cfg.checkpoint, cfg.parallel_data, *files(cfg.oracle, cfg.test), *words)
+    words = word_translation.input_paths(cfg.back.get("dictionaries", ""))
+    return _paths(cfg.data, cfg.checkpoint, cfg.parallel_data, *test_files(cfg.oracle, cfg.test), *words)
 
 
 def _paths(*names: str | Path) -> list[Path]:
     return [Path(name) for name in names if name]
 
 
-def mt(cfg: MtConfig, out: Path) -> PretrainConfig:
+def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     """Return the settings of the training for `xling.training.train`.
 
     Raises:
         UserError: a direction or language is missing from the data.
     """
     data = Path(cfg.data)
-    there = shards.pairs_in(data)
+    available = shards.list_pairs(data)
     directions = ",".join(cfg.directions)
-    pairs = shard_selection.pairs_of_directions(directions, there) if directions else ",".join(there)
-    spoken = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
-    spoken |= {lang for pair in _back_pairs(cfg) for lang in split_pair(pair)}
-    objective = {
+    pairs = shard_selection.pairs_of_directions(directions, available) if directions else ",".join(available)
+    needed_langs = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
+    needed_langs |= {lang for pair in _back_pairs(cfg) for lang in split_pair(pair)}
+    objective_settings = {
         "pairs": pairs,
         "directions": directions,
         "alpha": str(cfg.alpha),
@@ -97,14 +101,14 @@ def mt(cfg: MtConfig, out: Path) -> PretrainConfig:
         "back_share": str(cfg.back_share),
         "tag": str(cfg.tag),
     }
-    model, langs = cfg.model, sorted(spoken)
+    model, langs = cfg.model, sorted(needed_langs)
     if cfg.checkpoint:
-        model, known = start_of(Path(cfg.checkpoint), cfg.model)
-        langs = [*known, *(lang for lang in langs if lang not in known)]
+        model, checkpoint_langs = read_start(Path(cfg.checkpoint), cfg.model)
+        langs = [*checkpoint_langs, *(lang for lang in langs if lang not in checkpoint_langs)]
     return PretrainConfig(
         data=cfg.data,
         out=str(out),
-        objectives={"translation": objective},
+        objectives={"translation": objective_settings},
         langs=tuple(langs),
         model=model,
         train=cfg.train,
@@ -114,40 +118,40 @@ def mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     )
 
 
-def umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
+def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
     """Return the settings of the training for `xling.training.train`.
 
     Raises:
         UserError: no pair is given, a language is given twice or has no text, or the checkpoint was not
             trained on it.
     """
-    there = shards.languages_in(Path(cfg.data))
+    available = shards.list_languages(Path(cfg.data))
     if not cfg.pairs:
         raise UserError("no pair is named", "pairs=SRC-TGT,SRC-TGT", "for example pairs=en-fr")
-    spoken = sorted({lang for pair in cfg.pairs for lang in split_pair(pair)})
-    for lang in spoken:
+    needed_langs = sorted({lang for pair in cfg.pairs for lang in split_pair(pair)})
+    for lang in needed_langs:
         languages.get(lang)
-        if lang not in there:
+        if lang not in available:
             raise UserError(
                 f"no text in {lang} in {cfg.data}",
-                ", ".join(there),
+                ", ".join(available),
                 f"run xling binarize with corpora.{lang}=FILE",
             )
-    model, langs = cfg.model, spoken
+    model, langs = cfg.model, needed_langs
     if cfg.checkpoint:
-        model, langs = start_of(Path(cfg.checkpoint), cfg.model)
-        if missing := [lang for lang in spoken if lang not in langs]:
+        model, langs = read_start(Path(cfg.checkpoint), cfg.model)
+        if missing := [lang for lang in needed_langs if lang not in langs]:
             raise UserError(
                 f"{cfg.checkpoint} was not trained on {missing[0]!r}",
                 ", ".join(langs),
                 "pre-train it on text of that language too",
             )
-    length = {"tokens_per_sample": str(cfg.tokens_per_sample)}
-    objectives = {"umt": {**length, "pairs": ",".join(cfg.pairs), **cfg.back}}
+    length_setting = {"tokens_per_sample": str(cfg.tokens_per_sample)}
+    objectives = {"umt": {**length_setting, "pairs": ",".join(cfg.pairs), **cfg.back}}
     if cfg.denoise != "none":
-        objectives[cfg.denoise] = {**length, **cfg.denoise_settings}
+        objectives[cfg.denoise] = {**length_setting, **cfg.denoise_settings}
     if cfg.parallel_data:
-        objectives["translation"] = {**length, "data": cfg.parallel_data}
+        objectives["translation"] = {**length_setting, "data": cfg.parallel_data}
     return PretrainConfig(
         data=cfg.data,
         out=str(out),
@@ -161,64 +165,64 @@ def umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
     )
 
 
-def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[str]]:
+def read_start(directory: Path, requested: ModelConfig) -> tuple[ModelConfig, list[str]]:
     """Return shape and languages of a checkpoint.
 
-    Run-specific settings, and an encoder's decoder, are as ``wanted``.
+    Run-specific settings, and an encoder's decoder, are as ``requested``.
     """
     state = model_folder.read(directory, *model_folder.OURS)
-    taken = shapes.names(ModelConfig, own=False)
-    shape = {name: value for name, value in state["shape"].items() if name in taken}
-    return replace(wanted, **shape), state["langs"]
+    shape_settings = shapes.names(ModelConfig, own=False)
+    shape = {name: value for name, value in state["shape"].items() if name in shape_settings}
+    return replace(requested, **shape), state["langs"]
 
 
 def _back_pairs(cfg: MtConfig) -> list[str]:
-    return shards.pairs_in(Path(cfg.back_translated)) if cfg.back_translated else []
+    return shards.list_pairs(Path(cfg.back_translated)) if cfg.back_translated else []
 
 
-def check_files(sets: Sets) -> None:
+def check_files(sets: TestSets) -> None:
     """Raise UserError where a pair of a set does not name two files."""
-    for kind, pairs in sets.items():
+    for setting, pairs in sets.items():
         for pair, names in pairs.items():
             if len(names) != 2:
-                given = f"{kind}.{pair}: {len(names)} files"
-                raise UserError(given, "two: sources and references", f"{kind}.{pair}=SRC,REF")
+                problem = f"{setting}.{pair}: {len(names)} files"
+                raise UserError(problem, "two: sources and references", f"{setting}.{pair}=SRC,REF")
 
 
-def check_langs(sets: Sets, langs: tuple[str, ...]) -> None:
+def check_langs(sets: TestSets, langs: tuple[str, ...]) -> None:
     """Raise UserError where a pair of a set has a language that is not trained."""
-    for kind, pair in ((kind, pair) for kind, pairs in sets.items() for pair in pairs):
+    for setting, pair in ((setting, pair) for setting, pairs in sets.items() for pair in pairs):
         if missing := [lang for lang in split_pair(pair) if lang not in langs]:
             raise UserError(
-                f"{kind}.{pair}: {missing[0]} is not among the languages of the training",
+                f"{setting}.{pair}: {missing[0]} is not among the languages of the training",
                 ", ".join(langs),
-                f"leave {kind}.{pair} out",
+                f"leave {setting}.{pair} out",
             )
 
 
-def files(*sets: Mapping[str, tuple[str, ...]]) -> list[str]:
+def test_files(*sets: Mapping[str, tuple[str, ...]]) -> list[str]:
     """List the files of test sets in order."""
-    return [name for each in sets for two in each.values() for name in two]
+    return [name for each in sets for paths in each.values() for name in paths]
 
 
-def aligned(pair: str, source: Path, reference: Path) -> Sides:
+def read_aligned(pair: str, source: Path, reference: Path) -> LinePair:
     """Read the lines of two aligned files.
 
     Raises:
         UserError: one is missing, or they differ in length.
     """
-    sides = []
+    line_lists = []
     for path in (source, reference):
         if not path.is_file():
             raise UserError(f"test {pair}: no file at {path}", fix="check the path")
-        sides.append(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
-    if len(sides[0]) != len(sides[1]):
+        line_lists.append(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+    if len(line_lists[0]) != len(line_lists[1]):
         raise UserError(
-            f"test {pair}: {len(sides[0])} lines in {source}, {len(sides[1])} in {reference}",
+            f"test {pair}: {len(line_lists[0])} lines in {source}, {len(line_lists[1])} in {reference}",
             "as many lines in both",
             "check that both belong together",
         )
-    return sides[0], sides[1]
+    return line_lists[0], line_lists[1]
 
 
 def read_rows(path: Path) -> list[tuple[str, str]]:

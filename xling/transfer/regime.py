@@ -30,18 +30,18 @@ from xling.transfer.settings import TuneConfig
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
 
-def refuse_layers(cfg: TuneConfig, ckpt: object) -> None:
+def check_no_layer_settings(cfg: TuneConfig, ckpt: object) -> None:
     """Reject settings that need access to the layers of a model computed by transformers.
 
     Raises:
         UserError: one of these settings is not at its default.
     """
-    usual = TuneConfig()
+    defaults = TuneConfig()
     for name in ("layer_decay", "unfreeze_epochs", "task_adapter"):
-        if (value := getattr(cfg, name)) != getattr(usual, name):
+        if (value := getattr(cfg, name)) != getattr(defaults, name):
             raise UserError(
                 f"fit.{name}={value} with {ckpt}, which is computed by transformers",
-                f"{getattr(usual, name)}",
+                f"{getattr(defaults, name)}",
                 "leave it out",
             )
 
@@ -64,7 +64,7 @@ def check_head(cfg: TuneConfig, model: TaskModel) -> None:
         )
 
 
-def with_task_adapter(encoder: Encoder, width: int) -> Encoder:
+def add_task_adapter(encoder: Encoder, width: int) -> Encoder:
     """Add a fresh task adapter to every layer of an encoder and freeze the rest; width 0 adds none.
 
     Raises:
@@ -79,11 +79,11 @@ def with_task_adapter(encoder: Encoder, width: int) -> Encoder:
             )
         encoder.cfg = replace(encoder.cfg, task_adapter=width)
         encoder.requires_grad_(False)
-        adapters.add(encoder, adapters.TASK, width)
+        adapters.add_adapter(encoder, adapters.TASK_ADAPTER, width)
     return encoder
 
 
-def part_of(name: str, num_layers: int) -> int:
+def part_number(name: str, num_layers: int) -> int:
     """Return the part number of a parameter of a `TaskModel`, by its name."""
     if match := _LAYER.match(name):
         return int(match[1]) + 1
@@ -92,14 +92,14 @@ def part_of(name: str, num_layers: int) -> int:
     return 0 if name.startswith("encoder.") else num_layers + 1
 
 
-def lowest_learning(epochs: float, unfreeze_epochs: float, num_layers: int) -> int:
+def lowest_trained_part(epochs: float, unfreeze_epochs: float, num_layers: int) -> int:
     """Return the lowest part that learns after ``epochs``; all do after ``unfreeze_epochs``, joining evenly."""
     if epochs >= unfreeze_epochs:
         return 0
     return num_layers + 1 - int(epochs / unfreeze_epochs * (num_layers + 1))
 
 
-class Regime:
+class TuningOptimizer:
     """The optimiser of a fine-tuning, with the regime's changes to weights and gradients around each step.
 
     Args:
@@ -109,33 +109,33 @@ class Regime:
 
     def __init__(self, model: TaskModel, cfg: TuneConfig) -> None:
         self._cfg, self._num_layers = cfg, len(model.encoder.layers)
-        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-        self._parts = [part_of(name, self._num_layers) for name, _ in named]
-        self._learned: list[nn.Parameter] = [p for _, p in named]
-        pretrained = [name.startswith("encoder.") and not cfg.task_adapter for name, _ in named]
-        shares = [
-            Share(cfg.layer_decay ** (self._num_layers + 1 - part), not (cfg.l2_start and old))
-            for part, old in zip(self._parts, pretrained, strict=True)
+        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self._part_of_parameter = [part_number(name, self._num_layers) for name, _ in trained]
+        self._trained_parameters: list[nn.Parameter] = [p for _, p in trained]
+        are_pretrained = [name.startswith("encoder.") and not cfg.task_adapter for name, _ in trained]
+        lr_shares = [
+            Share(cfg.layer_decay ** (self._num_layers + 1 - part), not (cfg.l2_start and is_pretrained))
+            for part, is_pretrained in zip(self._part_of_parameter, are_pretrained, strict=True)
         ]
         settings = AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay)
-        self.optimizer = XlingAdamW(settings, self._learned, shares)
-        self._anchored = [
+        self.optimizer = XlingAdamW(settings, self._trained_parameters, lr_shares)
+        self._start_weights = [
             (master, master.detach().clone())
-            for master, old in zip(self.optimizer.masters, pretrained, strict=True)
-            if old and cfg.l2_start
+            for master, is_pretrained in zip(self.optimizer.masters, are_pretrained, strict=True)
+            if is_pretrained and cfg.l2_start
         ]
 
-    def at(self, epochs: float) -> None:
+    def unfreeze(self, epochs: float) -> None:
         """Unfreeze the parts due after a (possibly fractional) number of ``epochs``."""
-        lowest = lowest_learning(epochs, self._cfg.unfreeze_epochs, self._num_layers)
-        for part, parameter in zip(self._parts, self._learned, strict=True):
+        lowest = lowest_trained_part(epochs, self._cfg.unfreeze_epochs, self._num_layers)
+        for part, parameter in zip(self._part_of_parameter, self._trained_parameters, strict=True):
             parameter.requires_grad_(part >= lowest)
 
     @torch.no_grad()
-    def pull(self) -> None:
+    def add_l2_start_gradient(self) -> None:
         """Add the gradient of L2-SP, ``l2_start * (w - start)``, to the clipped gradients of the loss."""
         pairs: list[tuple[Tensor, Tensor, Tensor]] = [
-            (master.grad, master, start) for master, start in self._anchored if master.grad is not None
+            (master.grad, master, start) for master, start in self._start_weights if master.grad is not None
         ]
         if pairs:
             grads, masters, starts = (list(column) for column in zip(*pairs, strict=True))

@@ -16,7 +16,7 @@ from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
 from xling.training.settings import TrainConfig
 
-Features = Literal["cls", "match", "align"]
+PairFeatures = Literal["cls", "match", "align"]
 TextFeatures = Literal["cls", "concat"]
 
 
@@ -55,7 +55,7 @@ class TuneConfig:
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
-    pair_features: Features = "cls"
+    pair_features: PairFeatures = "cls"
     text_features: TextFeatures = "cls"
     label_smoothing: float = 0.0
     switch: dict[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class TuneConfig:
     seed: int = 1
 
 
-def check_regime(cfg: Any) -> None:
+def check_tuning_settings(cfg: Any) -> None:
     """Reject settings of fine-tuning that are out of range or incompatible.
 
     Args:
@@ -120,16 +120,16 @@ class CollapseConfig:
     patience: int = 3
     after: int = 1000
 
-    def reason(self, seen: dict[str, float]) -> str:
+    def describe_collapse(self, measured: dict[str, float]) -> str:
         """Describe what is wrong with the numbers of a direction; empty if nothing is."""
-        if seen["copied"] > self.copied:
-            return f"copies {seen['copied']:.0%} of its words from the source"
-        if seen["in_language"] < self.in_language:
-            return f"writes the requested language in {seen['in_language']:.0%} of the outputs"
-        if not self.shortest <= seen["length_ratio"] <= self.longest:
-            return f"writes {seen['length_ratio']:.2f} tokens for one of the source"
-        if seen["distinct"] < self.distinct:
-            return f"repeats itself: {seen['distinct']:.0%} of the different word pairs of real text"
+        if measured["copied"] > self.copied:
+            return f"copies {measured['copied']:.0%} of its words from the source"
+        if measured["in_language"] < self.in_language:
+            return f"writes the requested language in {measured['in_language']:.0%} of the outputs"
+        if not self.shortest <= measured["length_ratio"] <= self.longest:
+            return f"writes {measured['length_ratio']:.2f} tokens for one of the source"
+        if measured["distinct"] < self.distinct:
+            return f"repeats itself: {measured['distinct']:.0%} of the different word pairs of real text"
         return ""
 
 
@@ -228,8 +228,8 @@ class UmtConfig:
     log: str = "none"
 
 
-BACK_TRANSLATE = "back-translate"
-Side = Literal["none", "decoder", "encoder"]
+BACK_TRANSLATE_STAGE = "back-translate"
+FrozenSide = Literal["none", "decoder", "encoder"]
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class GenerateConfig:
     train: str
     lang: str = "en"
     test: dict[str, str] = field(default_factory=dict)
-    freeze: Side = "none"
+    freeze: FrozenSide = "none"
     max_length: int = 0
     fit: FitConfig = field(default_factory=FitConfig)
     search: Search = field(default_factory=Search)
@@ -363,7 +363,7 @@ class BackTranslateConfig:
     @property
     def files(self) -> list[Path]:
         """Return the files of the text."""
-        return corpus_reader.resolve(self.text)
+        return corpus_reader.resolve_files(self.text)
 
     def content(self) -> dict[str, Any]:
         """Return the settings that determine the output."""
@@ -375,13 +375,16 @@ class BackTranslateConfig:
 
     def workspace(self) -> Workspace:
         """Return the parts, keyed by the settings and the inputs."""
-        return Workspace.beside(
+        return Workspace.for_output(
             Path(self.out), [self.content(), [manifest.digest(path) for path in self.inputs()]]
         )
 
     def is_published(self) -> bool:
         """Return whether these settings and files have already been translated."""
-        return manifest.up_to_date(Path(self.out), BACK_TRANSLATE, self.content(), self.inputs()) is not None
+        return (
+            manifest.up_to_date(Path(self.out), BACK_TRANSLATE_STAGE, self.content(), self.inputs())
+            is not None
+        )
 
 
 @dataclass(frozen=True)

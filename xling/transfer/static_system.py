@@ -22,51 +22,51 @@ from xling.core.sampling import rng
 from xling.static import encoder_files
 from xling.static.heads import (
     MAX_VOTERS,
-    Neighbours,
-    averaged,
-    logistic,
-    network,
+    NeighbourClassifier,
+    average_models,
+    fit_logistic,
+    fit_network,
     pair_features,
-    rescaled,
+    rescale,
     text_features,
 )
-from xling.static.linked_words import LinkedWords
-from xling.static.matching import matched
+from xling.static.linked_words import AlignedTranslations
+from xling.static.matching import match_candidates
 from xling.static.tag_lexicon import TagLexicon
-from xling.static.tag_projection import projected
-from xling.static.tagger import Tagged, tagger
-from xling.static.vectors import StaticEncoder, unit
-from xling.text.files.word_alignments import Linked, read
-from xling.transfer.encode import Row, is_soft, shares_of
+from xling.static.tag_projection import project_tags
+from xling.static.tagger import TrainedTagger, train_tagger
+from xling.static.vectors import StaticEncoder, unit_length
+from xling.text.files.word_alignments import AlignedPair, read_word_alignments
+from xling.transfer.encode import LabelledRow, has_probabilities, target_shares
 from xling.transfer.task import TASKS, TaskShape
 from xling.transfer.tasks.classify import Classify
-from xling.transfer.tasks.intent_slots import INTENT, IntentSlots
+from xling.transfer.tasks.intent_slots import INTENT_PREFIX, IntentSlots
 from xling.transfer.tasks.pair import Pair
 from xling.transfer.tasks.tag import Tag
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
-STRENGTHS = (0.5, 1.0, 2.0)
+INVERSE_REGULARISATIONS = (0.5, 1.0, 2.0)
 """Strengths of logistic regression: each gives a checkpoint, and the source language's dev rows choose one. None is
 strong, since the vectors of other languages are noisier than those that it is fitted on."""
-VOTES = (0.0, 1.0)
+VOTE_WEIGHTS = (0.0, 1.0)
 """Weights of the votes of labelled texts, of which the dev rows choose one too."""
-SOFT_VOTES = (0.5,)
+SOFT_VOTE_WEIGHTS = (0.5,)
 """The same for texts of which a teacher gave probabilities: dev rows with a teacher's labels cannot choose it. It was
 chosen on training rows of SIB-200 in Bulgarian, Hindi and Arabic (`docs/results.d/papers.md`)."""
-INTENT_STRENGTH, INTENT_VOTES = 2.0, 0.3
+INTENT_INVERSE_REGULARISATION, INTENT_VOTE_WEIGHT = 2.0, 0.3
 """Strength and weight with many classes of few rows."""
-SWITCHED = 9
+NUM_SWITCHED_COPIES = 9
 """Copies of the rows of a slot tagger with words in other languages, if ``project`` names linked texts."""
 
 
 @dataclass(frozen=True)
-class Both:
+class IntentAndSlotHeads:
     """The two heads for intents and slots."""
 
-    intent: Neighbours
-    slots: Tagged
+    intent: NeighbourClassifier
+    slots: TrainedTagger
 
 
 class StaticBackend:
@@ -83,77 +83,84 @@ class StaticBackend:
         self.digest = manifest.digest(ckpt)
         self._ckpt, self._random_init = ckpt, random_init
         self._encoder: StaticEncoder | None = None
-        self._pairs: dict[int, Tensor] = {}
-        self._votes: dict[int, Tensor] = {}
-        self._links: dict[Path, list[Linked]] = {}
-        self._fitted: dict[int, tuple[Any, list[Any]]] = {}
+        self._pair_features: dict[int, Tensor] = {}
+        self._log_votes: dict[int, Tensor] = {}
+        self._aligned_pairs: dict[Path, list[AlignedPair]] = {}
+        self._fitted_heads: dict[int, tuple[Any, list[Any]]] = {}
 
     @property
     def encoder(self) -> StaticEncoder:
         """The encoder, loaded on first use."""
         if self._encoder is None:
-            self._encoder = encoder_files.load(self._ckpt, self._random_init)
+            self._encoder = encoder_files.load_encoder(self._ckpt, self._random_init)
         return self._encoder
 
     def fit(
-        self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
+        self, suite: TaskShape, train: Sequence[LabelledRow], dev: Sequence[LabelledRow], lang: str, cfg: Any
     ) -> list[Any]:
         """Fit candidate heads: for classes one per strength and weight of the votes, else one.
 
         Raises:
             UserError: there is no head for the suite's task, or there are no rows.
         """
-        head = _head_of(suite)
+        head = _head_for(suite)
         if not train:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
-        labels = TASKS[suite.task].labels_of(suite, train)
-        rows = hashlib.sha256("\n".join(repr((row.fields, row.label)) for row in train).encode()).digest()
-        asked = (head, tuple(labels), suite.scheme, rows, cfg)
+        labels = TASKS[suite.task].closed_labels(suite, train)
+        rows_digest = hashlib.sha256(
+            "\n".join(repr((row.fields, row.label)) for row in train).encode()
+        ).digest()
+        request = (head, tuple(labels), suite.scheme, rows_digest, cfg)
         # Suites that train on the same rows (PAN-X, UNER, MasakhaNER) share their heads.
-        if cfg.seed not in self._fitted or self._fitted[cfg.seed][0] != asked:
-            self._fitted[cfg.seed] = asked, head.fit(self, suite, train, labels, cfg)
-        return self._fitted[cfg.seed][1]
+        if cfg.seed not in self._fitted_heads or self._fitted_heads[cfg.seed][0] != request:
+            self._fitted_heads[cfg.seed] = request, head.fit(self, suite, train, labels, cfg)
+        return self._fitted_heads[cfg.seed][1]
 
-    def features_of_pairs(self, rows: Sequence[Row]) -> Float32[Tensor, "pairs features"]:
+    def cached_pair_features(self, rows: Sequence[LabelledRow]) -> Float32[Tensor, "pairs features"]:
         """Return the features of pairs of one language, computed once for all seeds."""
         key = hash(tuple(pairs := [(row.fields["text_a"], row.fields["text_b"]) for row in rows]))
-        if key not in self._pairs:
-            self._pairs[key] = rescaled(pair_features(self.encoder, pairs))
-        return self._pairs[key]
+        if key not in self._pair_features:
+            self._pair_features[key] = rescale(pair_features(self.encoder, pairs))
+        return self._pair_features[key]
 
-    def linked(self, folder: Path) -> list[Linked]:
+    def read_aligned(self, folder: Path) -> list[AlignedPair]:
         """Return the aligned texts, read once."""
-        if folder not in self._links:
-            self._links[folder] = read(folder)
-        return self._links[folder]
+        if folder not in self._aligned_pairs:
+            self._aligned_pairs[folder] = read_word_alignments(folder)
+        return self._aligned_pairs[folder]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """Average the weights of the heads."""
-        if isinstance(checkpoints[0], Both):
-            return Both(averaged([c.intent for c in checkpoints]), averaged([c.slots for c in checkpoints]))
-        return averaged(checkpoints)
+        if isinstance(checkpoints[0], IntentAndSlotHeads):
+            return IntentAndSlotHeads(
+                average_models([c.intent for c in checkpoints]),
+                average_models([c.slots for c in checkpoints]),
+            )
+        return average_models(checkpoints)
 
-    def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
+    def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[LabelledRow], lang: str) -> list[Any]:
         """Return one answer per row, in the form of the suite's labels; the rows are of one language."""
-        return _head_of(suite).predict(self, checkpoint, rows)
+        return _head_for(suite).predict(self, checkpoint, rows)
 
     def probabilities(
-        self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str
+        self, checkpoint: Any, suite: TaskShape, rows: Sequence[LabelledRow], lang: str
     ) -> Float32[np.ndarray, "rows labels"]:
         """Return the probability of each label for single texts of one language, (rows, labels)."""
-        return np.asarray(self.likely(checkpoint, [row.fields["text"] for row in rows]).numpy())
+        return np.asarray(self.class_probabilities(checkpoint, [row.fields["text"] for row in rows]).numpy())
 
-    def likely(self, checkpoint: Neighbours, texts: Sequence[str]) -> Float32[Tensor, "texts labels"]:
+    def class_probabilities(
+        self, checkpoint: NeighbourClassifier, texts: Sequence[str]
+    ) -> Float32[Tensor, "texts labels"]:
         """Return the probability of each class; votes are computed once for all strengths, weights and seeds."""
         key = hash((checkpoint.texts, checkpoint.classes, checkpoint.shares, tuple(texts)))
-        if key not in self._votes:
+        if key not in self._log_votes:
             with torch.inference_mode():
-                self._votes[key] = checkpoint.log_votes(texts)
-        return checkpoint.probabilities(texts, self._votes[key])
+                self._log_votes[key] = checkpoint.log_votes(texts)
+        return checkpoint.probabilities(texts, self._log_votes[key])
 
-    def classes(self, checkpoint: Neighbours, texts: Sequence[str]) -> list[str]:
+    def classes(self, checkpoint: NeighbourClassifier, texts: Sequence[str]) -> list[str]:
         """Return the most likely class of each text; the texts are of one language."""
-        return [checkpoint.labels[i] for i in self.likely(checkpoint, texts).argmax(1).tolist()]
+        return [checkpoint.labels[i] for i in self.class_probabilities(checkpoint, texts).argmax(1).tolist()]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -168,14 +175,14 @@ class StaticBackend:
                 f"layer={layer} pooling={pooling}", "layer=-1 pooling=mean: a static encoder has no layers"
             )
         with torch.inference_mode():
-            return np.asarray(unit(self.encoder.sentences(texts)).numpy())
+            return np.asarray(unit_length(self.encoder.sentence_vectors(texts)).numpy())
 
     def matched(
         self, src: Sequence[str], tgt: Sequence[str], candidates: Int64[np.ndarray, "src depth"]
     ) -> Float32[np.ndarray, "src depth"]:
         """Return how well the words of each text match those of its candidates (`xling.static.matching`)."""
         with torch.inference_mode():
-            return matched(self.encoder, src, tgt, candidates)
+            return match_candidates(self.encoder, src, tgt, candidates)
 
 
 class Head(Protocol):
@@ -183,94 +190,124 @@ class Head(Protocol):
 
     @staticmethod
     def fit(
-        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+        backend: StaticBackend,
+        suite: TaskShape,
+        train: Sequence[LabelledRow],
+        labels: Sequence[str],
+        cfg: Any,
     ) -> list[Any]:
         """Fit the heads of a task, from which the dev rows choose."""
 
     @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return one answer per row; the rows are of one language."""
 
 
-class Classes:
+class ClassHead:
     """Logistic regression on the vector of a text, and votes of the labelled texts."""
 
     @staticmethod
     def fit(
-        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+        backend: StaticBackend,
+        suite: TaskShape,
+        train: Sequence[LabelledRow],
+        labels: Sequence[str],
+        cfg: Any,
     ) -> list[Any]:
-        """Fit a classifier for each value of `STRENGTHS`, and combine it with each weight of `VOTES`."""
+        """Fit a classifier for each of `INVERSE_REGULARISATIONS`, and combine it with each of `VOTE_WEIGHTS`."""
         texts, classes = [row.fields["text"] for row in train], [row.label for row in train]
         # Rows with a teacher's labels are of another language than rows that are learned beside them.
-        of_teacher = np.array([is_soft(row) for row in train])
-        places = [np.flatnonzero(side) for side in (~of_teacher, of_teacher) if side.any()]
-        sides = [text_features(backend.encoder, [texts[i] for i in place.tolist()]) for place in places]
-        features = torch.cat(sides)[torch.from_numpy(np.argsort(np.concatenate(places)))]
-        voters = sorted(rng("static votes", cfg.seed).permutation(len(train))[:MAX_VOTERS].tolist())
-        chosen = tuple(texts[i] for i in voters), tuple(classes[i] for i in voters)
-        soft = np.stack([shares_of(row, labels) for row in train]) if of_teacher.any() else None
-        shares = None if soft is None else torch.from_numpy(soft)
-        parts = (
-            () if soft is None else tuple(tuple(soft[i].tolist()) if of_teacher[i] else () for i in voters)
+        is_from_teacher = np.array([has_probabilities(row) for row in train])
+        row_groups = [np.flatnonzero(side) for side in (~is_from_teacher, is_from_teacher) if side.any()]
+        group_features = [
+            text_features(backend.encoder, [texts[i] for i in place.tolist()]) for place in row_groups
+        ]
+        features = torch.cat(group_features)[torch.from_numpy(np.argsort(np.concatenate(row_groups)))]
+        voter_rows = sorted(rng("static votes", cfg.seed).permutation(len(train))[:MAX_VOTERS].tolist())
+        voter_texts_and_classes = tuple(texts[i] for i in voter_rows), tuple(classes[i] for i in voter_rows)
+        soft_targets = (
+            np.stack([target_shares(row, labels) for row in train]) if is_from_teacher.any() else None
         )
-        fitted = [logistic(features, classes, labels, strength, shares) for strength in STRENGTHS]
-        weights = VOTES if soft is None else SOFT_VOTES
+        shares = None if soft_targets is None else torch.from_numpy(soft_targets)
+        voter_shares = (
+            ()
+            if soft_targets is None
+            else tuple(tuple(soft_targets[i].tolist()) if is_from_teacher[i] else () for i in voter_rows)
+        )
+        classifiers = [
+            fit_logistic(features, classes, labels, strength, shares) for strength in INVERSE_REGULARISATIONS
+        ]
+        weights = VOTE_WEIGHTS if soft_targets is None else SOFT_VOTE_WEIGHTS
         return [
-            Neighbours(backend.encoder, each, *chosen, weight, parts) for weight in weights for each in fitted
+            NeighbourClassifier(backend.encoder, each, *voter_texts_and_classes, weight, voter_shares)
+            for weight in weights
+            for each in classifiers
         ]
 
     @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return the most likely class of each row."""
         return list(backend.classes(checkpoint, [row.fields["text"] for row in rows]))
 
 
-class Pairs:
+class PairHead:
     """A small network on the unmatched words of two texts."""
 
     @staticmethod
     def fit(
-        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+        backend: StaticBackend,
+        suite: TaskShape,
+        train: Sequence[LabelledRow],
+        labels: Sequence[str],
+        cfg: Any,
     ) -> list[Any]:
         """Fit a network on the features of text pairs."""
-        features = backend.features_of_pairs(train)
-        return [network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
+        features = backend.cached_pair_features(train)
+        return [fit_network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
 
     @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return the most likely class of each row."""
-        return list(checkpoint.predict(backend.features_of_pairs(rows)))
+        return list(checkpoint.predict(backend.cached_pair_features(rows)))
 
 
-class Tags:
+class TagHead:
     """A tagger, also trained on projected tags if ``project`` names aligned texts."""
 
     @staticmethod
     def fit(
-        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+        backend: StaticBackend,
+        suite: TaskShape,
+        train: Sequence[LabelledRow],
+        labels: Sequence[str],
+        cfg: Any,
     ) -> list[Any]:
         """Fit a tagger of words; projected tags may add to the rows."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
-        spans, encoder = bool(suite.scheme), backend.encoder
-        lexicon = TagLexicon(labels, _different(sentences, tags))
-        first = tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
+        is_iob2, encoder = bool(suite.scheme), backend.encoder
+        lexicon = TagLexicon(labels, _distinct_texts(sentences, tags))
+        first_tagger = train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, is_iob2)
         if not cfg.project:
-            return [first]
-        pairs = backend.linked(cfg.project)
+            return [first_tagger]
+        pairs = backend.read_aligned(cfg.project)
         sources = list(dict.fromkeys(pair.src for pair in pairs))
-        scores = dict(zip(sources, first.log_probabilities(sources), strict=True))
-        more = projected(pairs, scores, labels)
-        lexicon = TagLexicon(labels, [*_different(sentences, tags), *more])
-        lexicon.add(sources, [lexicon.of_types(np.exp(scores[words])) for words in sources])
-        return [tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
+        scores = dict(zip(sources, first_tagger.log_probabilities(sources), strict=True))
+        projected_texts = project_tags(pairs, scores, labels)
+        lexicon = TagLexicon(labels, [*_distinct_texts(sentences, tags), *projected_texts])
+        lexicon.add_texts(sources, [lexicon.type_probabilities(np.exp(scores[words])) for words in sources])
+        return [
+            train_tagger(
+                encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, is_iob2, projected_texts
+            )
+        ]
 
     @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return the tags of the words of each row."""
         return list(checkpoint.predict([row.fields["tokens"] for row in rows]))
 
 
-class IntentsSlots:
+class IntentSlotHead:
     """A classifier of the text and a tagger of its words.
 
     If ``project`` names linked texts, the tagger also learns from rows with words in other languages.
@@ -278,31 +315,44 @@ class IntentsSlots:
 
     @staticmethod
     def fit(
-        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+        backend: StaticBackend,
+        suite: TaskShape,
+        train: Sequence[LabelledRow],
+        labels: Sequence[str],
+        cfg: Any,
     ) -> list[Any]:
         """Fit a classifier of intents and a tagger of slots."""
         sentences = [row.fields["tokens"] for row in train]
-        intents = [label.removeprefix(INTENT) for label in labels if label.startswith(INTENT)]
-        slots = [label for label in labels if not label.startswith(INTENT)]
+        intents = [label.removeprefix(INTENT_PREFIX) for label in labels if label.startswith(INTENT_PREFIX)]
+        slots = [label for label in labels if not label.startswith(INTENT_PREFIX)]
         texts, classes = tuple(map(" ".join, sentences)), tuple(row.label[0] for row in train)
         features = text_features(backend.encoder, texts)
-        fitted = logistic(features, classes, intents, INTENT_STRENGTH)
-        intent = Neighbours(backend.encoder, fitted, texts, classes, INTENT_VOTES)
+        intent_classifier = fit_logistic(features, classes, intents, INTENT_INVERSE_REGULARISATION)
+        intent_head = NeighbourClassifier(
+            backend.encoder, intent_classifier, texts, classes, INTENT_VOTE_WEIGHT
+        )
         tags, epochs = [row.label[1] for row in train], cfg.epochs
         if cfg.project:
-            words = LinkedWords([word for words in sentences for word in words], backend.linked(cfg.project))
-            draw = rng("static switched", cfg.seed)
-            switched = [words.replaced(text, draw) for _ in range(SWITCHED) for text in sentences]
-            sentences, tags = [*sentences, *switched], tags * (1 + SWITCHED)
-            epochs = math.ceil(4 * epochs / (1 + SWITCHED))
-        lexicon = TagLexicon(slots, _different(sentences, tags))
+            translations = AlignedTranslations(
+                [word for translations in sentences for word in translations],
+                backend.read_aligned(cfg.project),
+            )
+            generator = rng("static switched", cfg.seed)
+            switched = [
+                translations.replace_words(text, generator)
+                for _ in range(NUM_SWITCHED_COPIES)
+                for text in sentences
+            ]
+            sentences, tags = [*sentences, *switched], tags * (1 + NUM_SWITCHED_COPIES)
+            epochs = math.ceil(4 * epochs / (1 + NUM_SWITCHED_COPIES))
+        lexicon = TagLexicon(slots, _distinct_texts(sentences, tags))
         # A few hundred rows teach the spelling of their words; the sketch of an unknown word would be noise.
         encoder = backend.encoder.without_sketch()
-        tag = tagger(encoder, lexicon, sentences, tags, slots, epochs, cfg.seed, True)
-        return [Both(intent, tag)]
+        slot_tagger = train_tagger(encoder, lexicon, sentences, tags, slots, epochs, cfg.seed, True)
+        return [IntentAndSlotHeads(intent_head, slot_tagger)]
 
     @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return intent and tags of each row."""
         sentences = [row.fields["tokens"] for row in rows]
         intents = backend.classes(checkpoint.intent, list(map(" ".join, sentences)))
@@ -311,22 +361,22 @@ class IntentsSlots:
 
 
 HEADS: dict[str, type[Head]] = {
-    Classify.name: Classes,
-    Pair.name: Pairs,
-    Tag.name: Tags,
-    IntentSlots.name: IntentsSlots,
+    Classify.name: ClassHead,
+    Pair.name: PairHead,
+    Tag.name: TagHead,
+    IntentSlots.name: IntentSlotHead,
 }
 """Head of each supported task."""
 
 
-def _different(
+def _distinct_texts(
     sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return each tagged sentence once: a lexicon leaves one copy of it out while the tagger learns from it."""
     return list(dict.fromkeys((tuple(w), tuple(t)) for w, t in zip(sentences, tags, strict=True)))
 
 
-def _head_of(suite: TaskShape) -> type[Head]:
+def _head_for(suite: TaskShape) -> type[Head]:
     if suite.task not in HEADS:
         raise UserError(
             f"{suite.name} has rows that a static encoder cannot answer",

@@ -30,7 +30,7 @@ from xling.transfer import checks, tune
 from xling.transfer.settings import SwapConfig
 
 STAGE = "swap"
-ROUNDING = 2**-7  # relative error of a weight that was rounded to bfloat16
+BFLOAT16_ROUNDING = 2**-7  # relative error of a weight that was rounded to bfloat16
 
 
 def run(cfg: SwapConfig) -> manifest.Manifest:
@@ -41,31 +41,31 @@ def run(cfg: SwapConfig) -> manifest.Manifest:
             fit; or the adapters have another shape or were learned in another body or over another
             vocabulary.
     """
-    checks.swap(cfg)
+    checks.check_swap(cfg)
     task, out = Path(cfg.task), Path(cfg.out)
     sources = [Path(name) for name in (cfg.embeddings, cfg.adapters) if name]
     inputs = list(dict.fromkeys([task, *sources]))
-    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
-        return done
-    tuned = tune.load(task)
+    if published := manifest.up_to_date(out, STAGE, cfg, inputs):
+        return published
+    tuned = tune.load_tuned(task)
     if tuned.model.encoder.langs is not None:
         raise UserError(f"{task} has language embeddings", "a model without model.lang_embeddings")
     vocabulary, langs = task, model_weights.read_published(task / TASK_FILE, TASK)["langs"]
     if cfg.embeddings:
         vocabulary = Path(cfg.embeddings)
-        langs = _take_embeddings(tuned.model.encoder, vocabulary, task)
-        tuned = replace(tuned, processor=vocab.load(vocabulary), lang=0, langs=tuple(langs))
+        langs = _replace_embeddings(tuned.model.encoder, vocabulary, task)
+        tuned = replace(tuned, processor=vocab.load_processor(vocabulary), lang=0, langs=tuple(langs))
     if cfg.adapters:
-        langs = _take_adapters(tuned.model.encoder, Path(cfg.adapters), vocabulary, task)
+        langs = _replace_adapters(tuned.model.encoder, Path(cfg.adapters), vocabulary, task)
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
-        tune.save(tuned, publication.path, vocabulary, langs)
+        tune.save_tuned(tuned, publication.path, vocabulary, langs)
         publication.counts |= {"langs": langs, "vocabulary": tuned.model.encoder.tokens.num_embeddings}
     return manifest.read(out)
 
 
-def _take_embeddings(encoder: Encoder, source: Path, task: Path) -> list[str]:
-    other, langs = model_weights.load_model(source)
-    weight = other.encoder.tokens.weight.detach()
+def _replace_embeddings(encoder: Encoder, source: Path, task: Path) -> list[str]:
+    source_model, langs = model_weights.load_model(source)
+    weight = source_model.encoder.tokens.weight.detach()
     if weight.shape[1] != encoder.cfg.dim:
         raise UserError(
             f"{source} has embeddings of {weight.shape[1]} numbers", f"{encoder.cfg.dim} as in {task}"
@@ -74,30 +74,37 @@ def _take_embeddings(encoder: Encoder, source: Path, task: Path) -> list[str]:
     return langs
 
 
-def _take_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path) -> list[str]:
+def _replace_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path) -> list[str]:
     """Move the language adapters of ``source`` into ``encoder``, if both were trained with the same body."""
-    other, langs = model_weights.load_model(source)
-    theirs, ours = other.encoder, encoder
-    wanted, present = ({k: v.shape for k, v in _adapters_of(e).items()} for e in (ours, theirs))
-    if not wanted:
+    source_model, langs = model_weights.load_model(source)
+    source_encoder, task_encoder = source_model.encoder, encoder
+    expected, present = (
+        {k: v.shape for k, v in _adapter_weights(e).items()} for e in (task_encoder, source_encoder)
+    )
+    if not expected:
         raise UserError(
             f"{task} has no language adapter", fix="fine-tune a checkpoint with model.lang_adapter"
         )
-    if wanted != present:
+    if expected != present:
         raise UserError(
-            f"{source} has {_said(theirs.cfg)}", f"{_said(ours.cfg)} as in {task}", "train both alike"
+            f"{source} has {_describe_shape(source_encoder.cfg)}",
+            f"{_describe_shape(task_encoder.cfg)} as in {task}",
+            "train both alike",
         )
     if vocab_digest(source) != vocab_digest(vocabulary):
         raise UserError(
             f"the adapters of {source} were learned over another vocabulary than that of {vocabulary}",
             fix=f"use its embeddings as well: embeddings={source}",
         )
-    own, their = (e.state_dict() for e in (ours, theirs))
-    body = {name for name in own.keys() & their.keys() if not adapters.is_adapter(name)}
+    task_weights, source_weights = (e.state_dict() for e in (task_encoder, source_encoder))
+    body_names = {
+        name for name in task_weights.keys() & source_weights.keys() if not adapters.is_adapter(name)
+    }
     differing = [
         name
-        for name in sorted(body)
-        if own[name].shape != their[name].shape or not torch.allclose(own[name], their[name], ROUNDING, 0)
+        for name in sorted(body_names)
+        if task_weights[name].shape != source_weights[name].shape
+        or not torch.allclose(task_weights[name], source_weights[name], BFLOAT16_ROUNDING, 0)
     ]
     if differing:
         raise UserError(
@@ -105,16 +112,16 @@ def _take_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path)
             "adapters that were trained with the same frozen weights",
             "use freeze=body init= of one checkpoint for both, and fit.task_adapter for the task",
         )
-    adapters.move(theirs, ours)
+    adapters.move_language_adapters(source_encoder, task_encoder)
     return langs
 
 
-def _adapters_of(encoder: Encoder) -> dict[str, Any]:
+def _adapter_weights(encoder: Encoder) -> dict[str, Any]:
     """Return the weights of the language adapters, including invertible ones."""
-    task = f".adapters.{adapters.TASK}."
+    task = f".adapters.{adapters.TASK_ADAPTER}."
     return {k: v for k, v in encoder.state_dict().items() if adapters.is_adapter(k) and task not in k}
 
 
-def _said(cfg: Any) -> str:
+def _describe_shape(cfg: Any) -> str:
     width = f"language adapters of width {cfg.lang_adapter}" if cfg.lang_adapter else "no language adapter"
     return f"{cfg.layers} layers of {cfg.dim}, {width}, {'an' if cfg.invertible else 'no'} invertible one"

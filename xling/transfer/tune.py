@@ -27,23 +27,23 @@ from xling.data.packing import Example, pack
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.network.encoder import Encoder, EncoderConfig, working_dtype
-from xling.models.network.transformers_wrapper import SETTINGS, ForeignEncoder
+from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersEncoder
 from xling.models.optim.adamw import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
-from xling.transfer.encode import Row
+from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
-from xling.transfer.saved import Saves
-from xling.transfer.settings import TuneConfig, check_regime
-from xling.transfer.switch import Switcher
-from xling.transfer.task import TASKS, Task, Windows
+from xling.transfer.saved import SavedStates
+from xling.transfer.settings import TuneConfig, check_tuning_settings
+from xling.transfer.switch import RowSwitcher
+from xling.transfer.task import TASKS, ScoredWindows, Task
 
 R3F_NOISE = 1e-5
-Tell = Callable[[int, int, float], None]
+OnUpdate = Callable[[int, int, float], None]
 
 
 @dataclass
-class Tuned:
+class TunedModel:
     """A fine-tuned model with everything needed for prediction.
 
     Attributes:
@@ -60,7 +60,7 @@ class Tuned:
     lang: int = 0
     langs: tuple[str, ...] = ()
 
-    def encode(self, rows: Sequence[Row], labelled: bool = True) -> list[tuple[int, Example]]:
+    def encode(self, rows: Sequence[LabelledRow], labelled: bool = True) -> list[tuple[int, Example]]:
         """Encode all rows as (index of the row, example); see `xling.transfer.task.Task.encode`."""
         windows = []
         for index, row in enumerate(rows):
@@ -71,13 +71,15 @@ class Tuned:
                 windows.append((index, example | extra))
         return windows
 
-    def predict(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
+    def predict(self, rows: Sequence[LabelledRow], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
         """Return an answer per row, in the form of its label, in the order of ``rows``; see `scores`."""
         decode, labels = self.model.task.decode, self.model.labels
         windows = self.scores(rows, batch_tokens, lang)
         return [decode(labels, row, parts) for row, parts in zip(rows, windows, strict=True)]
 
-    def scores(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Windows]:
+    def scores(
+        self, rows: Sequence[LabelledRow], batch_tokens: int = 8192, lang: str = ""
+    ) -> list[ScoredWindows]:
         """Return the windows of each row with their logits, float32 (chosen, labels), in the order of ``rows``.
 
         Args:
@@ -95,18 +97,20 @@ class Tuned:
                 sample = pack([windows[i][1] | {"id": np.array([i])} for i in batch])
                 logits = self.model(sample).float().numpy()
                 ends = np.cumsum(sample["num_chosen"])
-                for index, part in zip(sample["id"].tolist(), np.split(logits, ends[:-1]), strict=True):
-                    scores[index] = part
-        gathered: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
-        for (owner, example), part in zip(windows, scores, strict=True):
-            gathered[owner].append((example, part))
-        return list(gathered)
+                for index, window_scores in zip(
+                    sample["id"].tolist(), np.split(logits, ends[:-1]), strict=True
+                ):
+                    scores[index] = window_scores
+        windows_of_row: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
+        for (row_index, example), window_scores in zip(windows, scores, strict=True):
+            windows_of_row[row_index].append((example, window_scores))
+        return list(windows_of_row)
 
 
-def fit(
-    ckpt: Path, task: str, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
-    what: str = "fine-tune", tell: Tell | None = None, saves: Saves | None = None,
-) -> list[Tuned]:  # fmt: skip
+def fine_tune(
+    ckpt: Path, task: str, labels: Sequence[str], train: Sequence[LabelledRow], cfg: TuneConfig, lang: str = "en",
+    title: str = "fine-tune", on_update: OnUpdate | None = None, saved_states: SavedStates | None = None,
+) -> list[TunedModel]:  # fmt: skip
     """Fine-tune a published checkpoint and return one model per epoch, the last epoch last.
 
     Args:
@@ -116,137 +120,151 @@ def fit(
         train: training rows.
         cfg: settings.
         lang: language of the rows, for models with language embeddings.
-        what: name on the progress bar.
-        tell: called after every update with its number, the epoch from 0, and the loss; also for the earlier
+        title: name on the progress bar.
+        on_update: called after every update with its number, the epoch from 0, and the loss; also for the earlier
             updates of a resumed run.
-        saves: where the state is saved, so that a killed run can resume.
+        saved_states: where the state is saved, so that a killed run can resume.
 
     Raises:
         Stopped: it was asked to stop, and has saved.
         UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, or
             dictionaries that `Switcher` rejects.
     """
-    for name, least in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
-        if getattr(cfg, name) < least:
-            raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {least}")
-    check_regime(cfg)
+    for name, minimum in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
+        if getattr(cfg, name) < minimum:
+            raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {minimum}")
+    check_tuning_settings(cfg)
     torch.manual_seed(cfg.seed)
-    loaded, langs = model_weights.load_model(ckpt, cfg.dropout, cfg.random_init)
-    encoder: Any = loaded.encoder
-    if isinstance(encoder, ForeignEncoder):
-        regime.refuse_layers(cfg, ckpt)
-    encoder = regime.with_task_adapter(encoder, cfg.task_adapter)
+    published, langs = model_weights.load_model(ckpt, cfg.dropout, cfg.random_init)
+    encoder: Any = published.encoder
+    if isinstance(encoder, TransformersEncoder):
+        regime.check_no_layer_settings(cfg, ckpt)
+    encoder = regime.add_task_adapter(encoder, cfg.task_adapter)
     features = cfg.text_features if TASKS[task].one_text else cfg.pair_features
     model = TaskModel(encoder, task, labels, cfg.dropout, features, cfg.label_smoothing)
     model = model.to(working_dtype(cfg.precision))
     regime.check_head(cfg, model)
-    longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
-    code = langs.index(lang) if lang in langs else 0
-    tuned = Tuned(model, vocab.load(ckpt), longest, code, tuple(langs))
-    switch = Switcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
+    max_length = min(cfg.max_length, published.encoder.cfg.max_positions)
+    lang_index = langs.index(lang) if lang in langs else 0
+    tuned = TunedModel(model, vocab.load_processor(ckpt), max_length, lang_index, tuple(langs))
+    switcher = (
+        RowSwitcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
+    )
     # Switched rows may be longer or shorter: the number of updates per epoch is computed from the unswitched
     # rows.
-    units = _units(tuned, train, what)
+    units = _training_units(tuned, train, title)
     if cfg.freeze_embeddings:
         model.encoder.tokens.requires_grad_(False)
-    learning = regime.Regime(model, cfg)
-    return _learn(tuned, learning, train, units, switch, cfg, what, tell, saves)
+    tuning_optimizer = regime.TuningOptimizer(model, cfg)
+    return _train(tuned, tuning_optimizer, train, units, switcher, cfg, title, on_update, saved_states)
 
 
-def _learn(
-    tuned: Tuned, learning: regime.Regime, train: Sequence[Row], units: list[list[Example]],
-    switch: Switcher | None, cfg: TuneConfig, what: str, tell: Tell | None, saves: Saves | None,
-) -> list[Tuned]:  # fmt: skip
+def _train(
+    tuned: TunedModel, tuning_optimizer: regime.TuningOptimizer,
+    train: Sequence[LabelledRow], units: list[list[Example]],
+    switcher: RowSwitcher | None, cfg: TuneConfig, title: str,
+    on_update: OnUpdate | None, saved_states: SavedStates | None,
+) -> list[TunedModel]:  # fmt: skip
     """Make all updates, from the saved state if there is one; return one model per epoch."""
     model, per_epoch = tuned.model, -(-len(units) // cfg.batch_rows)
-    kept, told, behind = _resumed(tuned, learning, saves)
-    if tell:
-        for event in told:
-            tell(*event)
+    epoch_models, past_updates, updates_to_skip = _restore_state(tuned, tuning_optimizer, saved_states)
+    if on_update:
+        for event in past_updates:
+            on_update(*event)
     with (
-        signals.resumable() if saves else contextlib.nullcontext(),
+        signals.resumable() if saved_states else contextlib.nullcontext(),
         signals.watched(),
-        Progress(what, per_epoch * cfg.epochs, "updates") as progress,
+        Progress(title, per_epoch * cfg.epochs, "updates") as progress,
     ):
-        progress.update(len(told))
-        for epoch in range(len(kept), cfg.epochs):
-            if switch:
-                units = _units(tuned, switch(train, epoch), what)
-            for step, batch in enumerate(_epoch(units, cfg, epoch)):
-                if step < behind:
+        progress.update(len(past_updates))
+        for epoch in range(len(epoch_models), cfg.epochs):
+            if switcher:
+                units = _training_units(tuned, switcher(train, epoch), title)
+            for step, batch in enumerate(_epoch_batches(units, cfg, epoch)):
+                if step < updates_to_skip:
                     continue
-                learning.optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
-                learning.at(epoch + step / per_epoch)
-                loss = _update(model, learning, batch, cfg)
+                tuning_optimizer.optimizer.set_lr(
+                    _learning_rate(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs)
+                )
+                tuning_optimizer.unfreeze(epoch + step / per_epoch)
+                loss = _make_update(model, tuning_optimizer, batch, cfg)
                 progress.update(1, f"loss {loss:.3f}")
-                told.append((progress.done, epoch, loss))
-                if tell:
-                    tell(*told[-1])
-                stop = bool(saves and signals.stop_requested())
-                if saves and (stop or saves.is_due()):
-                    saves.save(progress.done, _state(model, learning, epoch, step + 1, told))
+                past_updates.append((progress.done, epoch, loss))
+                if on_update:
+                    on_update(*past_updates[-1])
+                should_stop = bool(saved_states and signals.stop_requested())
+                if saved_states and (should_stop or saved_states.is_due()):
+                    saved_states.save(
+                        progress.done, _state_to_save(model, tuning_optimizer, epoch, step + 1, past_updates)
+                    )
                     signals.beat(progress.done, per_epoch * cfg.epochs, "updates", saved=progress.done)
-                if stop:
+                if should_stop:
                     raise signals.Stopped
-            behind = 0
-            kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
-            if saves:
-                saves.keep(epoch, model.state_dict())
-                saves.save(progress.done, _state(model, learning, epoch + 1, 0, told))
-    return kept
+            updates_to_skip = 0
+            epoch_models.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
+            if saved_states:
+                saved_states.save_epoch(epoch, model.state_dict())
+                saved_states.save(
+                    progress.done, _state_to_save(model, tuning_optimizer, epoch + 1, 0, past_updates)
+                )
+    return epoch_models
 
 
-def _state(
-    model: TaskModel, learning: regime.Regime, epoch: int, step: int, told: list[tuple[int, int, float]]
+def _state_to_save(
+    model: TaskModel,
+    tuning_optimizer: regime.TuningOptimizer,
+    epoch: int,
+    step: int,
+    past_updates: list[tuple[int, int, float]],
 ) -> dict[str, Any]:
-    """Return the state for `_resumed` after ``step`` updates of ``epoch``."""
-    weights, optimizer = model.state_dict(), learning.optimizer.state_dict()
-    return {"epoch": epoch, "step": step, "model": weights, "optimizer": optimizer, "told": told}
+    """Return the state for `_restore_state` after ``step`` updates of ``epoch``."""
+    weights, optimizer = model.state_dict(), tuning_optimizer.optimizer.state_dict()
+    return {"epoch": epoch, "step": step, "model": weights, "optimizer": optimizer, "told": past_updates}
 
 
-def _resumed(
-    tuned: Tuned, learning: regime.Regime, saves: Saves | None
-) -> tuple[list[Tuned], list[tuple[int, int, float]], int]:
+def _restore_state(
+    tuned: TunedModel, tuning_optimizer: regime.TuningOptimizer, saved_states: SavedStates | None
+) -> tuple[list[TunedModel], list[tuple[int, int, float]], int]:
     """Restore the models of completed epochs, the reported updates, and the number of updates of this epoch."""
-    if saves is None or (saved := saves.load()) is None:
+    if saved_states is None or (saved := saved_states.load()) is None:
         return [], [], 0
     state, weights = saved
-    kept = []
+    epoch_models = []
     for each in weights:
         model = copy.deepcopy(tuned.model).requires_grad_(False).eval()
         model.load_state_dict(each)
-        kept.append(replace(tuned, model=model))
+        epoch_models.append(replace(tuned, model=model))
     tuned.model.load_state_dict(state["model"])
-    learning.optimizer.load_state_dict(state["optimizer"])
-    return kept, [tuple(event) for event in state["told"]], state["step"]
+    tuning_optimizer.optimizer.load_state_dict(state["optimizer"])
+    return epoch_models, [tuple(event) for event in state["told"]], state["step"]
 
 
-def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
+def _training_units(tuned: TunedModel, rows: Sequence[LabelledRow], title: str) -> list[list[Example]]:
     """Group windows into training units: a window with a target, or all alternatives of a row.
 
     Their ``id`` says which sequences compete; see `xling.transfer.heads.TaskModel.log_probabilities`.
     """
-    examples = [(owner, example) for owner, example in tuned.encode(rows) if len(example["chosen"])]
+    examples = [(row_index, example) for row_index, example in tuned.encode(rows) if len(example["chosen"])]
     if not examples:
-        raise UserError(f"{what}: no training rows", fix="check the training split")
+        raise UserError(f"{title}: no training rows", fix="check the training split")
     if any("shares" in example for _, example in examples):
-        whole = np.eye(len(tuned.model.labels), dtype=np.float32)
-        examples = [(owner, {"shares": whole[each["target"]]} | each) for owner, each in examples]
+        one_hot = np.eye(len(tuned.model.labels), dtype=np.float32)
+        examples = [(row_index, {"shares": one_hot[each["target"]]} | each) for row_index, each in examples]
     units: dict[int, list[Example]] = {}
-    for number, (owner, example) in enumerate(examples):
+    for number, (row_index, example) in enumerate(examples):
         if (example["target"] < 0).any():
-            raise UserError(f"{what}: row {rows[owner].id} has no label", fix="check the training split")
-        key = owner if tuned.model.task.together else number
+            raise UserError(f"{title}: row {rows[row_index].id} has no label", fix="check the training split")
+        key = row_index if tuned.model.task.alternatives_compete else number
         units.setdefault(key, []).append(example | {"id": np.array([key])})
     return list(units.values())
 
 
-def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
-    """Write ``task.pt`` and the vocabulary of ``ckpt`` for `load`."""
+def save_tuned(tuned: TunedModel, directory: Path, ckpt: Path, langs: list[str]) -> None:
+    """Write ``task.pt`` and the vocabulary of ``ckpt`` for `load_tuned`."""
     if ckpt != directory:
-        vocab.copy(ckpt, directory)
+        vocab.copy_vocabulary(ckpt, directory)
     model = tuned.model
-    facts = {
+    properties = {
         "shape": model_weights.shape_of(model.encoder.cfg),
         "langs": langs,
         "lang": tuned.lang,
@@ -256,13 +274,13 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
         "max_length": tuned.max_length,
     }
     encoder: Any = model.encoder
-    if isinstance(encoder, ForeignEncoder):
-        facts[SETTINGS] = encoder.settings
-    model_weights.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
+    if isinstance(encoder, TransformersEncoder):
+        properties[SETTINGS_KEY] = encoder.settings
+    model_weights.write_published(directory / TASK_FILE, TASK, properties, model.state_dict(), directory)
 
 
-def load(directory: Path, lang: str = "") -> Tuned:
-    """Load a fine-tuned model written by `save`, in float32.
+def load_tuned(directory: Path, lang: str = "") -> TunedModel:
+    """Load a fine-tuned model written by `save_tuned`, in float32.
 
     Args:
         directory: output of `xling finetune`.
@@ -278,38 +296,42 @@ def load(directory: Path, lang: str = "") -> Tuned:
     langs = state["langs"]
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     encoder: Any = (
-        ForeignEncoder(state[SETTINGS], vocab_size)
-        if SETTINGS in state
+        TransformersEncoder(state[SETTINGS_KEY], vocab_size)
+        if SETTINGS_KEY in state
         else Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
     )
     model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])
     model.load_state_dict(state["weights"])
-    own = state.get("lang", langs.index("en") if "en" in langs else 0)
-    code = langs.index(lang) if lang in langs else own
+    tuned_lang = state.get("lang", langs.index("en") if "en" in langs else 0)
+    lang_index = langs.index(lang) if lang in langs else tuned_lang
     model.requires_grad_(False).eval()
-    return Tuned(model, vocab.load(directory), state["max_length"], code, tuple(langs))
+    return TunedModel(model, vocab.load_processor(directory), state["max_length"], lang_index, tuple(langs))
 
 
-def average(checkpoints: Sequence[Tuned]) -> Tuned:
+def average_models(checkpoints: Sequence[TunedModel]) -> TunedModel:
     """Average the weights of the given models."""
-    mean = copy.deepcopy(checkpoints[0].model)
+    mean_model = copy.deepcopy(checkpoints[0].model)
     states = [c.model.state_dict() for c in checkpoints]
-    mean.load_state_dict(
+    mean_model.load_state_dict(
         {k: torch.stack([s[k].float() for s in states]).mean(0).to(v.dtype) for k, v in states[0].items()}
     )
-    return replace(checkpoints[0], model=mean)
+    return replace(checkpoints[0], model=mean_model)
 
 
-def _update(model: TaskModel, learning: regime.Regime, batch: list[Example], cfg: TuneConfig) -> float:
-    optimizer = learning.optimizer
+def _make_update(
+    model: TaskModel, tuning_optimizer: regime.TuningOptimizer, batch: list[Example], cfg: TuneConfig
+) -> float:
+    optimizer = tuning_optimizer.optimizer
     model.train()
     optimizer.zero_grad()
     sample = pack(batch)
     predicted = model.log_probabilities(sample)
     loss = model.loss(predicted, sample["target"], sample.get("shares"))
     if cfg.method == "r3f":
-        again = model.log_probabilities(sample, noise=R3F_NOISE)
-        loss = loss + _symmetric_kl(predicted, again) / _num_distributions(sample, predicted, model.task)
+        noisy_predicted = model.log_probabilities(sample, noise=R3F_NOISE)
+        loss = loss + _symmetric_kl(predicted, noisy_predicted) / _num_distributions(
+            sample, predicted, model.task
+        )
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss.detach())} in fine-tuning",
@@ -323,15 +345,15 @@ def _update(model: TaskModel, learning: regime.Regime, batch: list[Example], cfg
         raise UserError(
             "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
         ) from None
-    learning.pull()
+    tuning_optimizer.add_l2_start_gradient()
     optimizer.step()
     return float(loss.detach())
 
 
-def _symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
+def _symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Sum the divergences in both directions over all distributions of log-probabilities."""
-    return F.kl_div(first, second, log_target=True, reduction="sum") + F.kl_div(
-        second, first, log_target=True, reduction="sum"
+    return F.kl_div(log_p, log_q, log_target=True, reduction="sum") + F.kl_div(
+        log_q, log_p, log_target=True, reduction="sum"
     )
 
 
@@ -342,12 +364,12 @@ def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, task: 
     return len(sample["id"].unique()) * log_probabilities.shape[1]
 
 
-def _lr(cfg: TuneConfig, step: int, total: int) -> float:
+def _learning_rate(cfg: TuneConfig, step: int, total: int) -> float:
     warmup = max(1, int(cfg.warmup * total))
     return cfg.lr * min((step + 1) / warmup, max(0, total - step) / max(1, total - warmup))
 
 
-def _epoch(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
+def _epoch_batches(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
     """Yield the batches of one epoch.
 
     Shuffled, then sorted by length within a hundred batches, then shuffled again.

@@ -13,11 +13,11 @@ from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.models.network.encoder import working_dtype
-from xling.static.encoder_files import is_static
+from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
-from xling.transfer.backend import EncoderBackend, _example
-from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.backend import EncoderBackend, _make_example
+from xling.transfer.encode import BOS, EOS, encode_pieces
 from xling.transfer.static_system import StaticBackend
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class CheckpointEncoder:
 
     def __init__(self, ckpt: Path) -> None:
         self._ckpt = ckpt
-        self._static = StaticBackend(ckpt, "encoder") if is_static(ckpt) else None
-        self._backend = self._static or EncoderBackend(ckpt, "encoder")
+        self._static_backend = StaticBackend(ckpt, "encoder") if is_static_encoder(ckpt) else None
+        self._backend = self._static_backend or EncoderBackend(ckpt, "encoder")
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -40,13 +40,13 @@ class CheckpointEncoder:
         """Compute sentence vectors; see `EncoderBackend.embed`."""
         return self._backend.embed(texts, lang, layer, pooling)
 
-    def words(
+    def word_vectors(
         self, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
     ) -> list[Float32[np.ndarray, "_ dim"]]:
         """Compute word vectors; see `word_vectors`. Those of a static encoder are the same in every layer."""
-        if self._static:
+        if self._static_backend:
             with torch.inference_mode():
-                return [self._static.encoder.words(words).numpy() for words in sentences]
+                return [self._static_backend.encoder.word_vectors(words).numpy() for words in sentences]
         return word_vectors(self._ckpt, sentences, lang, layer)
 
 
@@ -71,36 +71,44 @@ def word_vectors(
     torch.manual_seed(1)
     model, langs = model_weights.load_model(ckpt, random_init=random_init)
     model = model.to(working_dtype("fp32")).eval()
-    processor = vocab.load(ckpt)
-    depth, room = len(model.encoder.layers), model.encoder.cfg.max_positions
-    if not -1 <= layer <= depth:
-        raise UserError(f"layer={layer}", f"-1 to {depth}", f"the model has {depth} layers")
-    code = langs.index(lang) if lang in langs else 0
-    tokens, owners = zip(*(_split(processor, words, room) for words in sentences), strict=True)
+    processor = vocab.load_processor(ckpt)
+    num_layers, max_positions = len(model.encoder.layers), model.encoder.cfg.max_positions
+    if not -1 <= layer <= num_layers:
+        raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
+    lang_index = langs.index(lang) if lang in langs else 0
+    tokens, word_of_piece = zip(
+        *(_split_to_pieces(processor, words, max_positions) for words in sentences), strict=True
+    )
     vectors = [np.zeros((len(words), model.cfg.dim), dtype=np.float32) for words in sentences]
     with torch.inference_mode():
         for batch in tune.batches_by_tokens([len(t) for t in tokens], _BATCH_TOKENS):
-            sample = pack([_example(i, tokens[i], code) for i in batch])
+            sample = pack([_make_example(i, tokens[i], lang_index) for i in batch])
             hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
             lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
             for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
-                _add_means(vectors[index], states[1:-1].numpy(), owners[index])
+                _write_means(vectors[index], states[1:-1].numpy(), word_of_piece[index])
     return vectors
 
 
-def _split(processor: object, words: Sequence[str], room: int) -> tuple[list[int], list[int]]:
+def _split_to_pieces(
+    processor: object, words: Sequence[str], max_positions: int
+) -> tuple[list[int], list[int]]:
     """Return the sub-tokens of a sentence with specials, and the word index of each one inside."""
-    tokens, owners = [BOS], []  # type: tuple[list[int], list[int]]
+    tokens, word_of_piece = [BOS], []  # type: tuple[list[int], list[int]]
     for number, word in enumerate(words):
-        word_pieces = pieces(processor, word)
-        if len(tokens) + len(word_pieces) + 1 > room:
+        word_pieces = encode_pieces(processor, word)
+        if len(tokens) + len(word_pieces) + 1 > max_positions:
             break
         tokens += word_pieces
-        owners += [number] * len(word_pieces)
-    return [*tokens, EOS], owners
+        word_of_piece += [number] * len(word_pieces)
+    return [*tokens, EOS], word_of_piece
 
 
-def _add_means(vectors: np.ndarray, states: np.ndarray, owners: list[int]) -> None:
-    counts = np.bincount(owners, minlength=len(vectors)) if owners else np.zeros(len(vectors), np.int64)
-    np.add.at(vectors, np.array(owners, dtype=np.int64), states)
+def _write_means(vectors: np.ndarray, states: np.ndarray, word_of_piece: list[int]) -> None:
+    counts = (
+        np.bincount(word_of_piece, minlength=len(vectors))
+        if word_of_piece
+        else np.zeros(len(vectors), np.int64)
+    )
+    np.add.at(vectors, np.array(word_of_piece, dtype=np.int64), states)
     vectors /= np.maximum(counts, 1)[:, None]

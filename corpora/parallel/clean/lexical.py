@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.text.words.units import UNSPACED
+from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, Shaped, UInt64
@@ -32,7 +32,7 @@ _ITERATIONS = 5
 SMOOTHING, NULL = 2.0, 0.2
 SAME = 0.3  # belief that a word stands for the same word, before anything is counted
 _LEAST_COUNT = 0.05
-_TOKEN = rf"[{UNSPACED}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+"
+_TOKEN = rf"[{UNSPACED_CLASS}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED_CLASS}]]+"
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -83,7 +83,7 @@ def first_pieces(texts: pl.Series, pattern: str, most: int, most_single: int) ->
         most: pieces of a text.
         most_single: pieces of a text of which more than half are characters of scripts without spaces.
     """
-    text, single = pl.col("text"), pl.col("text").str.count_matches(f"[{UNSPACED}]")
+    text, single = pl.col("text"), pl.col("text").str.count_matches(f"[{UNSPACED_CLASS}]")
     # Vowels and tones of such scripts are written as marks, so that these texts have fewer pieces than characters.
     is_single = 2 * single > text.str.len_chars()
     most_of_text = pl.when(is_single).then(most_single).otherwise(most)

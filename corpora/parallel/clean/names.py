@@ -15,8 +15,8 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.clean.lexical import Tokens
-from xling.text.words.romanise import romanise, skeleton
-from xling.text.words.units import UNSPACED
+from xling.text.words.romanise import consonants_of, romanise
+from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
@@ -26,7 +26,7 @@ NAMES = ("names_found", "src_names_alone", "tgt_names_alone")
 _MAX_CHARS, _MAX_WORDS = 2000, 80
 _LEAST, _MOST = 2, 4  # consonants that are compared
 _BITS = 21
-_WORD = rf"[[\p{{L}}\p{{M}}]--[{UNSPACED}]]+"
+_WORD = rf"[[\p{{L}}\p{{M}}]--[{UNSPACED_CLASS}]]+"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def spelt(texts: pl.Series) -> Spelt:
 @lru_cache(maxsize=1 << 18)
 def _key(word: str) -> int:
     """A number for the first consonants of a word, 0 where there are too few."""
-    consonants = skeleton(romanise(word.lower()))[:_MOST]
+    consonants = consonants_of(romanise(word.lower()))[:_MOST]
     return int.from_bytes(consonants.encode(), "little") if len(consonants) >= _LEAST else 0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from xling.corpora.parallel.clean.lexical import Tokens
-from xling.text.words.units import UNSPACED
+from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, UInt8, UInt64
@@ -18,7 +18,7 @@ MIN_WORDS = 4
 BUCKETS, MAX_CHARS_MORE = 16, 3
 """Of `bags`, and characters that one word more may have where no spaces stand between words."""
 _MAX_WORDS, _MAX_CHARS = 400, 2000
-_WORD = rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+"
+_WORD = rf"[{UNSPACED_CLASS}]\p{{M}}*|[^\s{UNSPACED_CLASS}]+"
 
 
 def whole_words(texts: pl.Series) -> Tokens:

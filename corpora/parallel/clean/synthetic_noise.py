@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xling.core.registry import Registry
-from xling.text.words.units import units, unspaced_share
+from xling.text.words.units import split_units, unspaced_share
 
 Pair = tuple[str, str]
 _BLANK = re.compile(r"[\s\u200b\"“”«»]+")
@@ -219,7 +219,7 @@ def _duplicate(number: int, clean: Clean, random: np.random.Generator) -> Pair |
 def _near_duplicate(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
     """A word more on the target side."""
     src, tgt = clean.pairs[number]
-    return (src, _word_more(tgt, random)) if len(units(tgt)) > 3 else None
+    return (src, _word_more(tgt, random)) if len(split_units(tgt)) > 3 else None
 
 
 def restored(pair: Pair, clean: Pair) -> bool:

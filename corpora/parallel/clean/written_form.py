@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.clean.lexical import Counts, Tokens, counted, first_pieces, word_pair_keys
-from xling.text.words.units import UNSPACED
+from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64, Shaped, UInt64
@@ -63,7 +63,9 @@ NAMES = (
 )  # fmt: skip
 """Of which `measure` gives the values."""
 _SMOOTHING, _RUN_SMOOTHING = 0.5, 3.0
-_PIECE = rf"[{UNSPACED}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+|[^\s\p{{L}}\p{{M}}\p{{N}}]"
+_PIECE = (
+    rf"[{UNSPACED_CLASS}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED_CLASS}]]+|[^\s\p{{L}}\p{{M}}\p{{N}}]"
+)
 _BORDER = np.uint64(1)
 
 

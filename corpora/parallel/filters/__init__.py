@@ -61,7 +61,7 @@ class Context:
         if (vectors := self.vectors) is None:
             return None
         return lambda pairs: np.stack(
-            [vectors.of(pairs[side].to_list(), lang.code) for side, lang in self.sides], axis=1
+            [vectors.embed(pairs[side].to_list(), lang.code) for side, lang in self.sides], axis=1
         )
 
     @property

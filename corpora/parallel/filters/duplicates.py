@@ -19,7 +19,7 @@ from xling.corpora.parallel.clean.near_duplicates import (
     whole_words,
 )
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
-from xling.text.pairs import SIDES, near_key
+from xling.text.pairs import SIDES, near_duplicate_key
 
 _BEFORE = (("A cat.", "Eine Katze."),)
 _LONG = (("A small cat sleeps in the house.", "Eine kleine Katze schläft im Haus."),)
@@ -72,7 +72,7 @@ class Duplicates(CorpusFilter):
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """64-bit hashes of both sides, as they are, by their letters and by their words; collisions are negligible."""
         exact = [pl.col(side).hash(1).alias(f"exact_{side}") for side in SIDES]
-        near = [near_key(side).hash(2).alias(f"near_{side}") for side in SIDES]
+        near = [near_duplicate_key(side).hash(2).alias(f"near_{side}") for side in SIDES]
         hashes = pairs.select(*exact, *near)
         if not self.near:
             return hashes

@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
-from xling.text.pairs import SIDES, near_key
+from xling.text.pairs import SIDES, near_duplicate_key
 
 _FIRST_LOOK = 40  # characters
 
@@ -45,10 +45,13 @@ class Empty(PairFilter):
         if self.identical:
             # Few pairs begin alike, and only for those the whole texts are compared.
             start = [
-                near_key(pl.col(side).str.head(_FIRST_LOOK)).str.head(_FIRST_LOOK // 4) for side in SIDES
+                near_duplicate_key(pl.col(side).str.head(_FIRST_LOOK)).str.head(_FIRST_LOOK // 4)
+                for side in SIDES
             ]
             alike = pairs.select((start[0] == start[1]).alias("alike"))["alike"]
-            same = pl.Series(pairs.filter(alike).select(near_key("src") == near_key("tgt")).to_series())
+            same = pl.Series(
+                pairs.filter(alike).select(near_duplicate_key("src") == near_duplicate_key("tgt")).to_series()
+            )
             rows = alike.arg_true().filter(same)
             tests["identical"] = pl.int_range(pl.len()).is_in(rows.implode())
         return first_reason(pairs, tests)

@@ -139,7 +139,7 @@ def _letters(side: str, counted: str = "") -> pl.Expr:
 
 def _invisible(side: str, lang: Language) -> pl.Expr:
     return pl.col(side).str.contains(
-        _INVISIBLE if lang.script in repair.JOINING else f"{_INVISIBLE}|{_JOINERS}"
+        _INVISIBLE if lang.script in repair.JOINER_SCRIPTS else f"{_INVISIBLE}|{_JOINERS}"
     )
 
 

@@ -16,7 +16,7 @@ from xling.corpora.parallel.clean.near_duplicates import MIN_WORDS, sums, whole_
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.corpora.stages.contamination import Stamped, stamped, texts_of
 from xling.text.leaks import read as read_leaks
-from xling.text.pairs import near_key
+from xling.text.pairs import near_duplicate_key
 
 
 @PAIR_FILTERS.register("overlap")
@@ -67,7 +67,7 @@ class Overlap(PairFilter):
             is_heldout = pl.col(side).is_null()  # never
             if context.heldout:
                 known = _heldout(stamped(context.heldout), self.min_letters)
-                is_heldout = near_key(side).is_in(known.implode())
+                is_heldout = near_duplicate_key(side).is_in(known.implode())
                 nearly = _nearly(pairs[side], stamped(context.heldout), self.min_letters)
                 is_heldout |= pl.int_range(pl.len()).is_in(nearly)
             if self.leaks and self.block:
@@ -99,7 +99,7 @@ def _heldout(files: tuple[Stamped, ...], min_letters: int) -> pl.Series:
     texts = pl.DataFrame(
         {"text": [text for file, _ in files for text in texts_of(file)]}, {"text": pl.String}
     )
-    keys = texts.select(near_key("text").alias("text").unique(maintain_order=True))["text"]
+    keys = texts.select(near_duplicate_key("text").alias("text").unique(maintain_order=True))["text"]
     return keys.filter(keys.str.len_chars() >= min_letters)
 
 

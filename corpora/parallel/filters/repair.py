@@ -67,10 +67,10 @@ class Repair(PairFilter):
 
     def _looks(self, side: str, other: str) -> pl.Expr:
         ends = pl.col(side).str.contains('^["“”„«»]|["“”„«»]$') & ~pl.col(other).str.contains('["“”„«»]')
-        return pl.col(side).str.contains(repair.FIRST_LOOK) | (ends if self.quotes else pl.lit(False))
+        return pl.col(side).str.contains(repair.DAMAGE_PATTERN) | (ends if self.quotes else pl.lit(False))
 
     def _mended(self, name: str, text: str, other: str, lang: Language, changes: list[Change]) -> str:
-        for kind, step in repair.STEPS.items():
+        for kind, step in repair.REPAIR_STEPS.items():
             if getattr(self, kind):
                 new = step(text, other, lang.script, own_scripts(lang))
                 if new != text:

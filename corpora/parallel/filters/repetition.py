@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
-from xling.text.words.units import runs
+from xling.text.words.units import hash_runs
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
@@ -108,7 +108,7 @@ def distinct_runs(
     row_of = np.repeat(np.arange(len(texts)), many)
     starts = np.repeat(np.cumsum(lengths) - lengths, many)
     place = np.arange(len(row_of)) - np.repeat(np.cumsum(many) - many, many)
-    hashes = runs(chars, size)[starts + place]
+    hashes = hash_runs(chars, size)[starts + place]
     order = np.lexsort((hashes, row_of))
     row_of, hashes = row_of[order], hashes[order]
     new = np.ones(len(hashes), bool)

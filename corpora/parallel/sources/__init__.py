@@ -16,7 +16,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.languages import Language
 from xling.core.registry import Registry
 from xling.text.document import Document, Ledger
-from xling.text.pairs import frame
+from xling.text.pairs import make_batch
 
 READ = "read"
 READ_REASONS = {
@@ -179,7 +179,7 @@ def codes_of(lang: Language) -> list[str]:
 
 
 def _frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
-    pairs = frame(
+    pairs = make_batch(
         {"src": [r[0] for r in rows], "tgt": [r[1] for r in rows], "doc": [r[2] for r in rows]},
         uri,
         first,

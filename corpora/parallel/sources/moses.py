@@ -70,7 +70,7 @@ def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
     Raises:
         UserError: the files have different numbers of lines, or cannot be read.
     """
-    yield from aligned(corpus_reader.lines(src), corpus_reader.lines(tgt), str(src), str(tgt))
+    yield from aligned(corpus_reader.read_lines(src), corpus_reader.read_lines(tgt), str(src), str(tgt))
 
 
 def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:

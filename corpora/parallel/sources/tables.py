@@ -32,7 +32,7 @@ from xling.corpora.parallel.sources import (
     drop_row,
     existing,
 )
-from xling.text.document import Ledger, storable
+from xling.text.document import Ledger, replace_surrogates
 from xling.text.files import corpus_reader
 
 _NAMES = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
@@ -86,7 +86,7 @@ class Tsv(_Table):
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        fields = (line.split("\t") for line in corpus_reader.lines(path))
+        fields = (line.split("\t") for line in corpus_reader.read_lines(path))
         yield from _split_rows(path, fields, named, context, ledger)
 
 
@@ -100,7 +100,7 @@ class Csv(_Table):
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
         """Yield the pairs of a file."""
         csv.field_size_limit(_MAX_FIELD_CHARS)
-        fields = csv.reader(line + "\n" for line in corpus_reader.lines(path))
+        fields = csv.reader(line + "\n" for line in corpus_reader.read_lines(path))
         yield from _split_rows(path, fields, named, context, ledger)
 
     @classmethod
@@ -118,7 +118,7 @@ class Jsonl(_Table):
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        for number, line in enumerate(corpus_reader.lines(path)):
+        for number, line in enumerate(corpus_reader.read_lines(path)):
             try:
                 record = json.loads(line)
             except (json.JSONDecodeError, RecursionError):
@@ -234,4 +234,4 @@ def from_record(record: dict[str, Any], named: list[str], context: SourceContext
     if len(values) < 2 or not all(isinstance(value, str) for value in values[:2]):
         return None
     doc = str(values[2] or "") if len(values) > 2 else ""
-    return storable(values[0]), storable(values[1]), storable(doc)
+    return replace_surrogates(values[0]), replace_surrogates(values[1]), replace_surrogates(doc)

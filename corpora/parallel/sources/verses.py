@@ -75,7 +75,7 @@ def read_verses(path: Path) -> dict[str, str]:
     if ".xml" in path.suffixes:
         _read_xml(path, verses)
     else:
-        for line in corpus_reader.lines(path):
+        for line in corpus_reader.read_lines(path):
             number, sign, text = line.partition("\t")
             if sign:
                 verses.setdefault(number.upper(), []).append(text)

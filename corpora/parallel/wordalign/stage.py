@@ -30,7 +30,7 @@ from xling.corpora.parallel.wordalign.model1 import Ints
 from xling.corpora.parallel.wordalign.symmetrise import Link, format_pharaoh
 from xling.text.encoders import encoder_of
 from xling.text.files import corpus_reader
-from xling.text.pairs import words
+from xling.text.pairs import split_words
 
 STAGE_NAME = "align"
 LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
@@ -101,7 +101,7 @@ class AlignConfig(OfPair):
 
     def workspace(self) -> Workspace:
         """The intermediate parts, keyed by the settings and the input."""
-        return Workspace.beside(
+        return Workspace.for_output(
             self.directory, [self.content(), [manifest.digest(path) for path in self.files]]
         )
 
@@ -114,8 +114,8 @@ def phases(cfg: AlignConfig) -> Sequence[Phase]:
     """``direction`` for the embedded aligner, then ``publish``."""
     if cfg.method != "own" or cfg.is_published():
         return (Phase("publish"),)
-    manifest.refuse_foreign(cfg.directory, STAGE_NAME)
-    num_pairs = sum(1 for _ in corpus_reader.lines(cfg.files[0]))
+    manifest.check_is_ours(cfg.directory, STAGE_NAME)
+    num_pairs = sum(1 for _ in corpus_reader.read_lines(cfg.files[0]))
     num_chunks = -(-num_pairs // cfg.aligner.chunk_pairs)
     return (Phase("direction", 2 * num_chunks), Phase("publish"))
 
@@ -137,19 +137,19 @@ def run_part(cfg: AlignConfig, phase: str, index: int) -> Answer | None:
             sides.reverse()
             direction = "backward"
         links = align_direction(sides[0], sides[1], cfg.aligner, direction, start)
-        with cfg.workspace().making(phase, index) as folder:
+        with cfg.workspace().write_part(phase, index) as folder:
             np.save(folder / "links.npy", np.concatenate([*links, np.empty(0, np.int32)]))
             np.save(folder / "lengths.npy", np.array([len(row) for row in links], np.int64))
     return None
 
 
 def read_words(cfg: AlignConfig) -> list[Sentences]:
-    """Return the words of both sides, as `xling.text.pairs.words` cuts them.
+    """Return the words of both sides, as `xling.text.pairs.split_words` cuts them.
 
     Raises:
         UserError: a line is too long to be a sentence.
     """
-    rows = [(words(src), words(tgt)) for src, tgt in _sentences(cfg)]
+    rows = [(split_words(src), split_words(tgt)) for src, tgt in _sentences(cfg)]
     return [[row[0] for row in rows], [row[1] for row in rows]]
 
 
@@ -171,7 +171,8 @@ def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
     if cfg.method == "embedding":
         encoder = encoder_of(cfg.checkpoint)
         left, right = (
-            encoder.words(side, lang, cfg.layer) for side, lang in zip((src, tgt), cfg.langs, strict=True)
+            encoder.word_vectors(side, lang, cfg.layer)
+            for side, lang in zip((src, tgt), cfg.langs, strict=True)
         )
         return [simalign.itermax(simalign.cosine(a, b)) for a, b in zip(left, right, strict=True)]
     links: list[set[Link]] = []
@@ -203,7 +204,7 @@ def _publish(cfg: AlignConfig) -> Answer:
             (artifact.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
         write_phrases(artifact.path / PHRASES, phrase_table)
         for path, lang in zip(cfg.files, cfg.langs, strict=True):
-            raw = "".join(line + "\n" for line in corpus_reader.lines(path))
+            raw = "".join(line + "\n" for line in corpus_reader.read_lines(path))
             (artifact.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
         _write_scores(cfg, artifact.path)
         artifact.counts |= {

@@ -36,7 +36,7 @@ class Demo:
 
 @pytest.fixture(autouse=True)
 def demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STAGES._things, "demo", Stage("demo", config="unused:Demo", run="unused:run"))
+    monkeypatch.setitem(STAGES._entries, "demo", Stage("demo", config="unused:Demo", run="unused:run"))
     monkeypatch.setattr(command_line, "load", lambda target: Demo)
     monkeypatch.setattr(cli, "load", lambda target: Demo)
 
@@ -62,7 +62,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_words_by_hand(changes: dict[str, Any], words: list[str]) -> None:
-    assert command_line.words_of("demo", settings(**changes), "o") == ["xling", "demo", "out=o", *words]
+    assert command_line.command_words("demo", settings(**changes), "o") == ["xling", "demo", "out=o", *words]
 
 
 texts = st.text(st.sampled_from(" abc,.=[]{}'\"#:-é\\0n"), max_size=6)
@@ -83,18 +83,18 @@ demos = st.builds(
 
 @given(demos)
 def test_any_settings_come_back(cfg: Demo) -> None:
-    words = command_line.words_of("demo", config.to_dict(cfg), "o")
+    words = command_line.command_words("demo", config.to_dict(cfg), "o")
     made, _ = cli.resolve(STAGES["demo"], words[2:])
     assert made == cfg, words
 
 
 def test_settings_that_are_no_longer_those_of_the_stage_are_written_out() -> None:
-    words = command_line.words_of("demo", settings() | {"gone": 3}, "o")
+    words = command_line.command_words("demo", settings() | {"gone": 3}, "o")
     assert "gone=3" in words and "size=7" in words
-    assert command_line.words_of("never was", {"a": 1}, "o") == ["xling", "never", "was", "a=1"]
+    assert command_line.command_words("never was", {"a": 1}, "o") == ["xling", "never", "was", "a=1"]
 
 
 def test_the_output_is_the_directory_where_the_manifest_does_not_name_it() -> None:
     without = {key: value for key, value in settings().items() if key != "out"}
     for old in (without, settings() | {"out": "."}):
-        assert "out=runs/here" in command_line.words_of("demo", old, "runs/here")
+        assert "out=runs/here" in command_line.command_words("demo", old, "runs/here")

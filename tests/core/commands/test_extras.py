@@ -75,7 +75,7 @@ def test_an_import_that_fails_is_one_line(tmp_path: Path, package: str, extra: s
 
 
 def test_another_module_that_is_missing_is_a_fault() -> None:
-    assert extras.explained(ModuleNotFoundError("No module named 'x'", name="x"), "xling") is None
+    assert extras.explain_import_error(ModuleNotFoundError("No module named 'x'", name="x"), "xling") is None
 
 
 def test_doctor_warns_of_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:

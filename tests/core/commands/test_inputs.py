@@ -29,17 +29,17 @@ def published(out: Path) -> Path:
 def test_a_checkpoint_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     path = published(tmp_path / "m") / "model.pt"
     config = Config(tmp_path / "m", tmp_path / "out")
-    inputs.check_there("checkpoint", config)
+    inputs.check_inputs_exist("checkpoint", config)
     whole = path.read_bytes()
     for content in (whole[:-30], whole[:5], b"", b"<html>not found</html>"):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"model\.pt is damaged, or not a file"):
-            inputs.check_there("checkpoint", config)
+            inputs.check_inputs_exist("checkpoint", config)
     path.unlink()
     with pytest.raises(UserError, match="no checkpoint at"):
-        inputs.check_there("checkpoint", config)
+        inputs.check_inputs_exist("checkpoint", config)
     path.write_bytes(pickle.dumps({}))  # older files of torch: what is in them is checked by torch
-    inputs.check_there("checkpoint", config)
+    inputs.check_inputs_exist("checkpoint", config)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_no_output_takes_the_place_of_an_input_or_lies_in_an_output(
     published(tmp_path / "runs" / "m")
     (tmp_path / "link").symlink_to(tmp_path / "runs" / "m")
     with pytest.raises(UserError, match=said):
-        inputs.check_there("checkpoint", Config(tmp_path / "runs" / "m", tmp_path / out))
-    inputs.check_there("checkpoint", Config(tmp_path / "runs" / "m", tmp_path / "runs" / "m2"))
+        inputs.check_inputs_exist("checkpoint", Config(tmp_path / "runs" / "m", tmp_path / out))
+    inputs.check_inputs_exist("checkpoint", Config(tmp_path / "runs" / "m", tmp_path / "runs" / "m2"))
 
 
 def test_a_manifest_of_another_program_does_not_count(tmp_path: Path) -> None:
     for content in ('{"name": "web page"}', "[1]", "x", "[" * 100_000):
         (tmp_path / manifest.FILE_NAME).write_text(content)
-        inputs.refuse_place(tmp_path / "runs" / "m", [])
+        inputs.check_output_place(tmp_path / "runs" / "m", [])

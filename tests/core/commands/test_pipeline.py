@@ -158,24 +158,24 @@ steps:
   other: {stage: vocab, after: [vocab], config: {corpora: {en: a.txt}, out: "o/${scale}-${seed}", seed: "${seed}"}}
 """
     path = write(tmp_path, text)
-    assert pipeline.axes(path) == {"scale": ("low", "high"), "seed": ("1", "2")}
-    words = expand([], pipeline.axes(path))
+    assert pipeline.read_sweep(path) == {"scale": ("low", "high"), "seed": ("1", "2")}
+    words = expand([], pipeline.read_sweep(path))
     plans = [pipeline.read(path, each) for each in words]
     assert [p.settings("other").out for p in plans] == ["o/low-1", "o/low-2", "o/high-1", "o/high-2"]
     settings = distinct([p.settings("vocab") for p in plans])  # the same for every seed
     assert [(s.out, s.alpha) for s in settings] == [("v/low", 0.1), ("v/high", 0.9)]
-    joined, configs = pipeline.merged(plans)
+    joined, configs = pipeline.merge_pipelines(plans)
     assert list(joined.steps) == ["vocab", "vocab#2", "other", "other#2", "other#3", "other#4"]
     assert [joined.steps[name].after for name in joined.steps] == [
         (), (), ("vocab",), ("vocab",), ("vocab#2",), ("vocab#2",),
     ]  # fmt: skip
     assert configs["other#3"].out == "o/high-1"
-    assert list(pipeline.merged(plans[:1])[0].steps) == ["vocab", "other"]
+    assert list(pipeline.merge_pipelines(plans[:1])[0].steps) == ["vocab", "other"]
     # What the words name is not swept as the file says.
-    assert len(expand(["seed=3"], pipeline.axes(path))) == 2
+    assert len(expand(["seed=3"], pipeline.read_sweep(path))) == 2
     assert [w[0] for w in expand(["sweep.seed=7"], {"seed": ("1", "2")})] == ["seed=7"]
     clashing = [pipeline.read(path, [*each, "vocab.out=v"]) for each in words]
-    for refused in (pipeline.merged, lambda them: distinct([p.settings("vocab") for p in them])):
+    for refused in (pipeline.merge_pipelines, lambda them: distinct([p.settings("vocab") for p in them])):
         with pytest.raises(UserError, match="writes to out=v more than once"):
             refused(clashing)
 
@@ -184,7 +184,7 @@ def test_two_steps_do_not_share_an_output(tmp_path: Path) -> None:
     step = "{stage: vocab, config: {out: v, size: SIZE, corpora: {en: e}}}"
     path = write(tmp_path, f"steps:\n  a: {step.replace('SIZE', '9')}\n  b: {step.replace('SIZE', '8')}\n")
     with pytest.raises(UserError, match="the steps a and b write to the same out=v"):
-        pipeline.merged([pipeline.read(path)])
+        pipeline.merge_pipelines([pipeline.read(path)])
 
 
 @pytest.mark.parametrize("name", ["nope", "steps.a.out", "a-b", "", " out"])

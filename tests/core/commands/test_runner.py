@@ -69,7 +69,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
     yield importlib.import_module("demo_stage")
     del sys.modules["demo_stage"]
     for name in ("demo parts", "demo simple", "demo checked"):
-        STAGES._things.pop(name)
+        STAGES._entries.pop(name)
 
 
 def contents(folder: Path) -> dict[str, str]:

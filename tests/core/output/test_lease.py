@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from xling.core.output import lease
-from xling.core.output.lease import HeldError, Holder, hold, holder_of, lease_path, pin, read, unpin
+from xling.core.output.lease import HeldError, Holder, hold, holder_of, lease_path, pin, read_holder, unpin
 
 HOLD = (
     "import sys, time; from pathlib import Path; from xling.core.output import lease\n"
@@ -53,7 +53,7 @@ def test_the_second_learns_who_holds_it(tmp_path: Path) -> None:
         assert holder_of(out) is not None
     assert holder_of(out) is None
     with hold(out, "the second"):  # the first was killed: its lease is stale at once
-        assert os.getpid() == getattr(read(lease_path(out)), "pid", 0)
+        assert os.getpid() == getattr(read_holder(lease_path(out)), "pid", 0)
     assert not lease_path(out).exists()
 
 
@@ -65,7 +65,7 @@ def test_a_process_killed_while_it_took_over_does_not_block_the_next(tmp_path: P
     claim = path.with_name(f"{path.name}.claim-{gone.token}")
     claim.write_text(json.dumps(asdict(taker)))
     with hold(tmp_path / "m", "third"):
-        assert getattr(read(path), "what", "") == "third"
+        assert getattr(read_holder(path), "what", "") == "third"
     assert not list(tmp_path.iterdir())
     path.write_text(json.dumps(asdict(gone)))
     claim.write_text(json.dumps(asdict(Holder.this_process("a living one"))))
@@ -104,10 +104,10 @@ def test_a_claim_is_not_taken_while_its_lease_has_a_new_holder(tmp_path: Path) -
     temporary = tmp_path / "temporary"
     temporary.write_text(json.dumps(asdict(loser)))
     assert not lease._take_over(path, temporary, stale)
-    assert read(path) == winner and temporary.exists()
+    assert read_holder(path) == winner and temporary.exists()
     path.write_text(json.dumps(asdict(stale)))
     assert lease._take_over(path, temporary, stale)
-    assert read(path) == loser and sorted(tmp_path.iterdir()) == [path]
+    assert read_holder(path) == loser and sorted(tmp_path.iterdir()) == [path]
 
 
 def test_a_process_id_that_was_given_again_is_not_the_holder(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_who_loses_a_lease_ends(tmp_path: Path) -> None:
     path = lease_path(tmp_path / "m")
     with holding(tmp_path / "m") as process:
         path.write_text(json.dumps(asdict(Holder.this_process("the successor"))))
-        assert process.wait(60) == lease.LOST_EXIT_CODE
-    assert getattr(read(path), "what", "") == "the successor"
+        assert process.wait(60) == lease.LEASE_LOST_EXIT_CODE
+    assert getattr(read_holder(path), "what", "") == "the successor"
 
 
 def test_of_many_that_find_a_stale_lease_one_takes_it(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_claim_made_while_a_stale_one_is_removed_is_put_back(
     claim.write_text(json.dumps(asdict(replace(Holder.this_process("gone"), start=1))))
     monkeypatch.setattr(lease.os, "rename", late)
     assert not lease._discard_stale(claim)
-    assert read(claim) == mine and list(tmp_path.iterdir()) == [claim]
+    assert read_holder(claim) == mine and list(tmp_path.iterdir()) == [claim]
     monkeypatch.undo()
     claim.write_text(json.dumps(asdict(replace(Holder.this_process("gone"), start=1))))
     assert lease._discard_stale(claim) and not list(tmp_path.iterdir())

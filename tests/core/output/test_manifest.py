@@ -106,7 +106,7 @@ def test_overwrite_replaces_an_output_of_other_settings(
 ) -> None:
     make(tmp_path / "out", Config(), [])
     assert manifest.up_to_date(tmp_path / "out", "demo", Config(4), replaceable=True) is None
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     assert manifest.up_to_date(tmp_path / "out", "demo", Config(4)) is None
     assert manifest.up_to_date(tmp_path / "out", "demo", Config()) is not None
 
@@ -209,11 +209,11 @@ def test_files_that_settings_name_are_found_at_any_depth(tmp_path: Path, source:
         inner: dict[str, object]
         name: str = "source.txt"
 
-    found = manifest.digests_in([Outer({"lists": (source, 3)}), Config(), {"b": [tmp_path]}])
+    found = manifest.digest_paths_in([Outer({"lists": (source, 3)}), Config(), {"b": [tmp_path]}])
     assert found == {str(path): manifest.digest(path) for path in (source, tmp_path)}
-    assert manifest.digests_in((Config(), "text", None, 3)) == {}
+    assert manifest.digest_paths_in((Config(), "text", None, 3)) == {}
     with pytest.raises(UserError, match="no file or directory at"):
-        manifest.digests_in(tmp_path / "absent")
+        manifest.digest_paths_in(tmp_path / "absent")
 
 
 def test_leftovers_of_dead_processes_are_deleted_and_no_others(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ for number in range(int(sys.argv[2]), 10**9):
 def test_sigkill_at_any_moment_loses_neither_the_old_nor_the_new_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     out = tmp_path / "out"
     number = 0
     for round_ in range(8):

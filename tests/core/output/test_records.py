@@ -58,13 +58,13 @@ def test_a_damaged_object_counts_as_none(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.json").write_bytes(data)
     assert read_object(tmp_path / "x.json") == {}
     assert read_object(tmp_path / "none.json") == {}
-    assert signals.read(tmp_path / "x.json") is None
+    assert signals.read_heartbeat(tmp_path / "x.json") is None
 
 
 @pytest.mark.parametrize("text", ['{"done": "x"}', '{"saved": null}', '{"time": []}', '{"more": 1}'])
 def test_a_heartbeat_of_wrong_values_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "beat.json").write_text(text)
-    assert signals.read(tmp_path / "beat.json") is None
+    assert signals.read_heartbeat(tmp_path / "beat.json") is None
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:

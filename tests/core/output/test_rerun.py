@@ -14,13 +14,13 @@ import pytest
 from xling import cli
 from xling.core.errors import UserError
 from xling.core.output import manifest, source_version
-from xling.core.output.rerun import UNCHANGED, differences
+from xling.core.output.rerun import NO_EFFECT_METADATA, differences
 
 
 @dataclass(frozen=True)
 class Train:
     lr: float = 0.1
-    log_every: int = field(default=10, metadata=UNCHANGED)
+    log_every: int = field(default=10, metadata=NO_EFFECT_METADATA)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def test_two_hundred_reruns_delete_no_weights_and_train_nothing_twice(
             cfg = settings(out=out)
         elif action == "upgrade":
             release = f"{draw.randrange(100)}.0"
-            monkeypatch.setattr(source_version, "described", lambda release=release: release)
+            monkeypatch.setattr(source_version, "full_version", lambda release=release: release)
         elif action == "log":
             cfg = settings(out=out, train=Train(log_every=draw.randrange(100)))
         elif action == "setting":
@@ -136,9 +136,9 @@ def test_two_hundred_reruns_delete_no_weights_and_train_nothing_twice(
 def test_another_version_is_told_and_changes_nothing(
     world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage, made_by = Stage(), source_version.described()
+    stage, made_by = Stage(), source_version.full_version()
     stage.run(settings())
-    monkeypatch.setattr(source_version, "described", lambda: "9.9.9")
+    monkeypatch.setattr(source_version, "full_version", lambda: "9.9.9")
     capsys.readouterr()
     stage.run(settings())
     assert capsys.readouterr().err == f"xling: model is kept: made by xling {made_by}, this is 9.9.9\n"
@@ -184,5 +184,5 @@ def test_the_command_says_what_differs_and_overwrites_when_asked(
     assert manifest.read(Path("toy")) == before
     assert cli.main([*other, "overwrite=true"]) == 0
     assert manifest.read(Path("toy")).config["num_nli"] == 15
-    assert manifest.OVERWRITE not in os.environ and manifest.ONLY_WHY not in os.environ
+    assert manifest.OVERWRITE_VARIABLE not in os.environ and manifest.ONLY_WHY_VARIABLE not in os.environ
     assert cli.main(["why-rerun", "eval", "panx"]) == 2

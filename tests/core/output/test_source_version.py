@@ -16,7 +16,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "repository" / "package"
     folder.mkdir(parents=True)
     (folder / "a.py").write_text("one = 1\n")
-    monkeypatch.setattr(source_version, "_ROOT", folder)
+    monkeypatch.setattr(source_version, "_PACKAGE_ROOT", folder)
     source_version.commit.cache_clear()
     source_version.digest.cache_clear()
     return folder
@@ -50,12 +50,12 @@ def test_the_commit_says_whether_files_differ(package: Path, monkeypatch: pytest
     git("tag", "v9")
     head = git("rev-parse", "HEAD")[:12]
     assert again()[1] == head  # not the name of a tag
-    assert source_version.described().endswith(f"+{source_version.digest()}.g{head}")
+    assert source_version.full_version().endswith(f"+{source_version.digest()}.g{head}")
     (package / "a.py").write_text("one = 2\n")
     assert again()[1] == f"{head}-dirty"
     monkeypatch.setenv("PATH", "")
     assert again()[1] == ""  # git is not installed
-    assert source_version.described().endswith(f"+{source_version.digest()}")
+    assert source_version.full_version().endswith(f"+{source_version.digest()}")
 
 
 def test_the_digest_reads_names_and_contents_of_python_files(package: Path) -> None:

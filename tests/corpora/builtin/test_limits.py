@@ -13,7 +13,7 @@ from xling.corpora.builtin.limits import NUMBERS, Limits, Row, built_in, limits_
 from xling.corpora.fit.limits import NUM_STOP_WORDS
 from xling.corpora.stages.filters import Filters, measured, measured_each
 from xling.text.document import Document, Ledger
-from xling.text.words.units import counted_units
+from xling.text.words.units import count_units
 
 TEXT = (
     "The council met on Monday to discuss the new library, which will open in spring next year. Many people had come "
@@ -33,7 +33,7 @@ def test_every_row_of_the_table_is_whole() -> None:
         assert row.documents >= 10, lang
         assert row.sources, lang
         assert len(row.stop_words) == len(set(row.stop_words)) == NUM_STOP_WORDS, lang
-        assert all(len(counted_units(word).hashes) == 1 for word in row.stop_words), lang
+        assert all(len(count_units(word).hashes) == 1 for word in row.stop_words), lang
         assert row.limits.keys() <= set(NUMBERS), lang
         limits = limits_of(languages.get(lang), Limits())
         assert 0.8 < limits.min_mean_word < 4 < limits.max_mean_word <= 36, lang

@@ -52,9 +52,9 @@ def test_the_funnel_ends_at_the_corpus(stats: dict[str, Any]) -> None:
     facts = data_card.Facts(stats)
     steps = facts.steps()
     assert [step.name for step in steps][:2] == ["read", "repair"]
-    assert steps[0].entered == stats["ledger"]["seen_chars"]["read"]
-    assert steps[-1].left == stats["ledger"]["seen_chars"]["corpus"]
-    assert all(before.left == after.entered for before, after in itertools.pairwise(steps))
+    assert steps[0].num_entered == stats["ledger"]["seen_chars"]["read"]
+    assert steps[-1].num_left == stats["ledger"]["seen_chars"]["corpus"]
+    assert all(before.num_left == after.num_entered for before, after in itertools.pairwise(steps))
 
 
 def test_every_reason_is_listed_with_samples(stats: dict[str, Any]) -> None:
@@ -83,11 +83,16 @@ def test_a_histogram_shows_every_document_once() -> None:
     assert svg.count('class="mark"') == 2
     assert charts.histogram({}, {}, "characters") == ""
     ticks = re.findall(r'class="quiet">([^<]+)<', charts.histogram({10: 3, 25: 1}, {}, "characters"))
-    assert ticks == [charts.short(10), charts.short(100), charts.short(1000), "characters"]
+    assert ticks == [
+        charts.short_number(10),
+        charts.short_number(100),
+        charts.short_number(1000),
+        "characters",
+    ]
 
 
 def test_a_number_stands_on_the_line_of_its_row_and_a_lost_text_is_marked() -> None:
-    svg = charts.matrix(("en", "sw"), ("a",), {("sw", "a"): charts.Cell("7", 0.2, "seven")}, "x")
+    svg = charts.matrix(("en", "sw"), ("a",), {("sw", "a"): charts.MatrixCell("7", 0.2, "seven")}, "x")
     height = {text: y for y, text in re.findall(r'y="([^"]+)"[^>]*>([^<]+)</text>', svg)}
     assert height["7"] == height["sw"] != height["en"]
     assert data_card._quote("n", "t", lost=True).startswith('<blockquote class="lost" ')
@@ -95,8 +100,11 @@ def test_a_number_stands_on_the_line_of_its_row_and_a_lost_text_is_marked() -> N
 
 
 def test_a_matrix_of_shades_has_room_for_every_row_and_column() -> None:
-    cells = {("en", "sw"): charts.Cell("1", 0.5, "one"), ("sw", "en"): charts.Cell("2", 1.0, "two")}
-    svg = charts.shades(("en", "sw", "th"), ("en", "sw"), cells, "pairs")
+    cells = {
+        ("en", "sw"): charts.MatrixCell("1", 0.5, "one"),
+        ("sw", "en"): charts.MatrixCell("2", 1.0, "two"),
+    }
+    svg = charts.shade_matrix(("en", "sw", "th"), ("en", "sw"), cells, "pairs")
     width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0])
     # Squares of 15 behind names of two letters, and a margin of 6.
     assert (width, height) == pytest.approx((24 + 15 + 2 * 15 + 6, 16 + 15 + 3 * 15 + 6), abs=1)
@@ -147,7 +155,7 @@ def test_long_names_break_after_underscores_and_the_last_mark_is_inside_the_pict
     )
     assert "max_<wbr>repeated_<wbr>line_<wbr>chars" in shown
     drawn = charts.histogram({30: 2}, {}, "characters")
-    assert f'<text x="{charts.WIDTH}.0"' in drawn
+    assert f'<text x="{charts.CHART_WIDTH}.0"' in drawn
     assert re.findall(r'text-anchor="(\w+)" class="quiet">10k<', drawn) == ["end"]
 
 

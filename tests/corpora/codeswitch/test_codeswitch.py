@@ -17,13 +17,13 @@ from xling.corpora.parallel.wordalign.aligner import AlignerSettings
 from xling.corpora.parallel.wordalign.stage import AlignConfig
 from xling.corpora.toyworld import para
 from xling.text.files.dictionary import Cosda, check_direction, read_dictionary
-from xling.text.pairs import spans, words
+from xling.text.pairs import split_words, word_spans
 from xling.text.words.substitution import (
     Replacement,
-    entities,
+    entity_types,
     keeps_entities,
     project_tags,
-    render,
+    render_text,
     substitute,
     token_langs,
 )
@@ -47,30 +47,30 @@ def tag(count, draw):
 
 def test_substitution_keeps_account_of_origins_and_text():
     text = "Anna  saw a red house."
-    at = spans(text)
+    at = word_spans(text)
     sentence = [text[a:b] for a, b in at]
     done = substitute(sentence, [Replacement(3, 5, ("ein", "rotes", "Haus"), "de")], "en")
     assert done.words == ("Anna", "saw", "a", "ein", "rotes", "Haus", ".")
     assert done.origins[3:6] == ((3, 5),) * 3
     assert done.langs[2:4] == ("en", "de")
     assert done.num_replaced("en") == 2
-    assert render(done, text, at, {"en", "de"}) == "Anna  saw a ein rotes Haus."
+    assert render_text(done, text, at, {"en", "de"}) == "Anna  saw a ein rotes Haus."
     chinese = substitute(sentence, [Replacement(3, 5, ("红", "房", "子"), "zh")], "en")
-    assert render(chinese, text, at, {"en"}) == "Anna  saw a 红房子."
+    assert render_text(chinese, text, at, {"en"}) == "Anna  saw a 红房子."
 
 
 @given(st.text(alphabet="ab ,.茶", max_size=30))
 def test_rendering_without_replacement_is_the_text(text):
-    at = spans(text)
+    at = word_spans(text)
     done = substitute([text[a:b] for a, b in at], (), "en")
-    assert render(done, text, at, {"en"}) == text.strip()
+    assert render_text(done, text, at, {"en"}) == text.strip()
 
 
 def test_tokens_have_the_language_of_their_first_word():
     text = "Anna saw a house."
-    at = spans(text)
+    at = word_spans(text)
     done = substitute([text[a:b] for a, b in at], [Replacement(3, 4, ("das", "Haus"), "de")], "en")
-    new = render(done, text, at, {"en", "de"})
+    new = render_text(done, text, at, {"en", "de"})
     assert new == "Anna saw a das Haus."
     assert token_langs(new, done) == ["en", "en", "en", "de", "de"]
 
@@ -82,7 +82,7 @@ def test_labels_survive_substitution(sentence, key):
     done = Cosda("en", DICTIONARIES, word_rate=0.9)(sentence, key, tags=tags)
     new = project_tags(tags, done)
     assert len(new) == len(done.words)
-    assert entities(new) == entities(tags)
+    assert entity_types(new) == entity_types(tags)
     for position, label in enumerate(new):
         if label.startswith("I-"):
             assert position
@@ -142,7 +142,7 @@ def test_a_dictionary_the_wrong_way_round_is_detected(tmp_path):
 
 def aligned(count=300):
     for number, (a, b) in enumerate(para("en", "de", count, 1)):
-        src, tgt = words(a), words(b)
+        src, tgt = split_words(a), split_words(b)
         yield number, src, tgt, {(i, i) for i in range(min(len(src), len(tgt)))}
 
 

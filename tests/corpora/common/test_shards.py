@@ -50,14 +50,14 @@ def test_a_part_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
 
     def fail() -> None:
-        with workspace.making("read", 3) as made:
+        with workspace.write_part("read", 3) as made:
             (made / "docs").write_text("half", encoding="utf-8")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
     assert not list((tmp_path / "read").iterdir())
-    with workspace.making("read", 3) as made:
+    with workspace.write_part("read", 3) as made:
         (made / "docs").write_text("whole", encoding="utf-8")
         assert not workspace.part("read", 3).exists()
     assert (workspace.part("read", 3) / "docs").read_text(encoding="utf-8") == "whole"
@@ -65,10 +65,10 @@ def test_a_part_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_of_two_workers_on_one_part_the_faster_wins(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    with workspace.making("read", 0) as slow:
+    with workspace.write_part("read", 0) as slow:
         (slow / "by").write_text("slow", encoding="utf-8")
         aside = slow.rename(tmp_path / "aside")
-        with workspace.making("read", 0) as fast:
+        with workspace.write_part("read", 0) as fast:
             (fast / "by").write_text("fast", encoding="utf-8")
         aside.rename(slow)
     assert (workspace.part("read", 0) / "by").read_text(encoding="utf-8") == "fast"
@@ -82,10 +82,10 @@ def test_rejects_are_written_and_ledgers_add_up(tmp_path: Path) -> None:
         with RejectLog(folder, {("a", "part")}, num_samples=3, max_chars=5) as log:
             for number in range(4):
                 doc = Document(f"{i}/{number}", "maneno mengi", url="u", lang="sw")
-                log.enter("a", doc)
+                log.count_seen("a", doc)
                 log.drop("a", "whole", doc)
                 log.drop("a", "part", doc, "neno")
-            log.note("seen", 2)
+            log.count_event("seen", 2)
         assert read_json(folder / "counters.json")["histograms"]["length dropped"] == {"10": 4}
     rows = pl.read_parquet(tmp_path / "*" / "rejects.parquet").sort("id", "reason").to_dicts()
     assert len(rows) == 16

@@ -11,8 +11,8 @@ import pytest
 from xling.core.errors import UserError
 from xling.corpora.nway import build, sources
 from xling.corpora.nway.build import NwayConfig
-from xling.text.files.nway import open_rows, words_of
-from xling.text.words.features import WINDOW, hashed
+from xling.text.files.nway import open_rows, read_words
+from xling.text.words.features import WINDOW_PREFIX, hash_features
 
 
 def write(path: Path, *lines: str) -> None:
@@ -105,7 +105,7 @@ def test_a_corpus_holds_the_words_of_every_text_and_none_of_the_scored_ones(
 ) -> None:
     out = tmp_path / "nway"
     made = build.run(NwayConfig(data, out, min_count=1))
-    words = words_of(out)
+    words = read_words(out)
     assert "scored" not in words
     sets, hashes, ends, frequency = open_rows(out)
     bible = next(each for each in sets if each.source == "bible")
@@ -114,14 +114,14 @@ def test_a_corpus_holds_the_words_of_every_text_and_none_of_the_scored_ones(
     assert texts == {"am anfang", "die erde war leer"}
     assert len(frequency) == len(words) == len(ends) - 1
     place = words.index("anfang")
-    assert hashes[ends[place] : ends[place + 1]].tolist() == hashed("Anfang").tolist()
+    assert hashes[ends[place] : ends[place + 1]].tolist() == hash_features("Anfang").tolist()
     assert made.counts["rows"]["seed"] == {"en": 2, "scn": 1}
     assert build.run(NwayConfig(data, out, min_count=1)).digest() == made.digest()
 
 
 def test_rare_words_are_left_out_and_counted(data: Path, tmp_path: Path) -> None:
     made = build.run(NwayConfig(data, tmp_path / "nway", sources=("mafand", "seed"), min_count=2))
-    assert words_of(tmp_path / "nway") == ["a"]
+    assert read_words(tmp_path / "nway") == ["a"]
     assert made.counts["words"] == 1
     sets, *_ = open_rows(tmp_path / "nway")
     (seed,) = (each for each in sets if each.source == "seed")
@@ -133,7 +133,12 @@ def test_traditional_and_simplified_characters_are_one_word(tmp_path: Path) -> N
     write(tmp_path / "mafand/en-zh.train.en.gz", "library", "book")
     write(tmp_path / "mafand/en-zh.train.zh.gz", "圖書", "图书")
     made = build.run(NwayConfig(tmp_path, tmp_path / "nway", min_count=1))
-    assert set(words_of(tmp_path / "nway")) == {"library", "book", f"{WINDOW}图书", f"{WINDOW}书"}
+    assert set(read_words(tmp_path / "nway")) == {
+        "library",
+        "book",
+        f"{WINDOW_PREFIX}图书",
+        f"{WINDOW_PREFIX}书",
+    }
     assert made.counts["words"] == 4
 
 

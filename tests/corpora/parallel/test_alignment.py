@@ -17,7 +17,7 @@ from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
 from xling.corpora.parallel.wordalign.stage import AlignConfig
 from xling.corpora.parallel.wordalign.symmetrise import alignment_error_rate, format_pharaoh, parse_pharaoh
 from xling.corpora.toyworld import para
-from xling.text.pairs import spans, words
+from xling.text.pairs import split_words, word_spans
 
 GOLDEN = Path(__file__).parent / "golden" / "alignments.en-sw.tsv"
 QUICK = AlignerSettings(em_iterations=3, sweeps=10, averaged_sweeps=5)
@@ -37,11 +37,11 @@ def golden():
     for line in GOLDEN.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             src, tgt, sure, possible = line.split("\t")
-            yield words(src), words(tgt), parse_pharaoh(sure), parse_pharaoh(possible)
+            yield split_words(src), split_words(tgt), parse_pharaoh(sure), parse_pharaoh(possible)
 
 
 def test_words_cut_punctuation_numbers_and_unspaced_scripts():
-    assert words("Don't pay 1,200.50 euros, well-known!") == [
+    assert split_words("Don't pay 1,200.50 euros, well-known!") == [
         "Don't",
         "pay",
         "1,200.50",
@@ -50,21 +50,21 @@ def test_words_cut_punctuation_numbers_and_unspaced_scripts():
         "well-known",
         "!",
     ]
-    assert words("我爱 tea。") == ["我", "爱", "tea", "。"]
-    assert words("हिन्दी में می‌خواهم שָׁלוֹם") == ["हिन्दी", "में", "می‌خواهم", "שָׁלוֹם"]
-    assert words("น้ำ") == ["น้", "ำ"]
-    assert words("mag’alim ng'ombe") == ["mag’alim", "ng'ombe"]
+    assert split_words("我爱 tea。") == ["我", "爱", "tea", "。"]
+    assert split_words("हिन्दी में می‌خواهم שָׁלוֹם") == ["हिन्दी", "में", "می‌خواهم", "שָׁלוֹם"]
+    assert split_words("น้ำ") == ["น้", "ำ"]
+    assert split_words("mag’alim ng'ombe") == ["mag’alim", "ng'ombe"]
 
 
 @given(st.text(max_size=40))
 def test_spans_cover_everything_but_spaces(text):
-    covered = {i for start, end in spans(text) for i in range(start, end)}
+    covered = {i for start, end in word_spans(text) for i in range(start, end)}
     assert {i for i, char in enumerate(text) if not char.isspace()} <= covered
 
 
 def test_the_aligner_is_right_on_the_golden_set():
     gold = list(golden())
-    more = [(words(a), words(b)) for a, b in para("en", "sw", 600, 3)]
+    more = [(split_words(a), split_words(b)) for a, b in para("en", "sw", 600, 3)]
     src = [g[0] for g in gold] + [m[0] for m in more]
     tgt = [g[1] for g in gold] + [m[1] for m in more]
     found = align(src, tgt)[: len(gold)]
@@ -106,7 +106,7 @@ def test_model_1_is_expectation_maximisation():
 
 
 def test_alignment_is_repeatable_and_leaves_out_what_it_says():
-    pairs = [(words(a), words(b)) for a, b in para("en", "de", 60, 3)]
+    pairs = [(split_words(a), split_words(b)) for a, b in para("en", "de", 60, 3)]
     src, tgt = [p[0] for p in pairs], [p[1] for p in pairs]
     src[5], tgt[7], src[9] = [], [], ["long"] * 201
     first, second = align(src, tgt, QUICK), align(src, tgt, QUICK)
@@ -118,7 +118,7 @@ def test_alignment_is_repeatable_and_leaves_out_what_it_says():
 
 
 def test_chunks_have_their_own_random_numbers():
-    pairs = [(words(a), words(b)) for a, b in para("en", "de", 40, 3)]
+    pairs = [(split_words(a), split_words(b)) for a, b in para("en", "de", 40, 3)]
     src, tgt = [p[0] for p in pairs], [p[1] for p in pairs]
     settings = AlignerSettings(em_iterations=2, sweeps=4, averaged_sweeps=2, chunk_pairs=25)
     assert len(align(src, tgt, settings)) == 40

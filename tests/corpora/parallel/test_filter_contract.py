@@ -12,7 +12,7 @@ from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
 from xling.corpora.toyworld import para
 from xling.text.document import Ledger
-from xling.text.pairs import SCHEMA, frame
+from xling.text.pairs import SCHEMA, make_batch
 
 NAMES = sorted(PAIR_FILTERS)
 CASES = [(name, number) for name in NAMES for number in range(len(PAIR_FILTERS[name].examples))]
@@ -26,7 +26,7 @@ def reasons(name: str, example: PairExample, folder: Path) -> list[str | None]:
     made = chain.build((name,), {name: dict(example.settings)}, context)
     corpus = list(para(*example.pair.split("-"), example.corpus, 1)) if example.corpus else []
     pairs = [*corpus, *example.before, (example.src, example.tgt)]
-    table = frame({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "test")
+    table = make_batch({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "test")
     if example.score is not None:
         scores = [*(1.0 for _ in example.before), example.score]
         table = table.with_columns(pl.Series("score", scores, pl.Float32))
@@ -46,7 +46,7 @@ def test_contract(name: str) -> None:
     assert cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert all(cls.reasons.values())
     assert {example.reason for example in cls.examples} == {"", *cls.reasons}
-    empty = frame({"src": [], "tgt": []}, "test")
+    empty = make_batch({"src": [], "tgt": []}, "test")
     context = Context.of_pair("en-de")
     made = cls()  # every setting has a default
     keys = made.keys(empty, context) if isinstance(made, CorpusFilter) else empty

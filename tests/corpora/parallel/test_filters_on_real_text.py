@@ -14,14 +14,14 @@ from xling.corpora.parallel import chain
 from xling.corpora.parallel.clean.synthetic_noise import KINDS, Clean
 from xling.corpora.parallel.filters import Context
 from xling.text.document import Ledger
-from xling.text.pairs import frame
+from xling.text.pairs import make_batch
 
 pytestmark = [pytest.mark.data]
 
 
 def dropped(name: str, pairs: list[tuple[str, str]], pair: str) -> float:
     """Share of pairs that one filter drops."""
-    table = frame({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "test")
+    table = make_batch({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "test")
     _, lost = chain.build((name,), {}, Context.of_pair(pair)).run_batch(table, Ledger())
     return lost.height / table.height
 

@@ -13,14 +13,14 @@ from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.parallel.filters.score import Score
 from xling.corpora.toyworld import para
 from xling.text.document import Ledger
-from xling.text.pairs import SCHEMA, frame, near_key
+from xling.text.pairs import SCHEMA, make_batch, near_duplicate_key
 
 GOOD = ("The old woman sells fresh bread in the village.", "Die alte Frau verkauft frisches Brot im Dorf.")
 
 
 def reasons_of(pairs, filters, pair="en-de", settings=None, heldout=()):
     made = chain.build(filters, settings or {}, Context.of_pair(pair, heldout))
-    table = frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "test")
+    table = make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "test")
     ledger = Ledger()
     kept, lost = made.run_batch(table, ledger)
     if made.corpus:
@@ -88,13 +88,13 @@ def test_duplicates_exact_near_and_by_side():
 @given(st.lists(st.tuples(st.sampled_from("aAbB1 !"), st.sampled_from("xXyY2 ?")), min_size=1, max_size=20))
 def test_duplicates_are_idempotent_and_keep_the_first(pairs):
     context = Context.of_pair("en-de")
-    table = frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
+    table = make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
     item = Duplicates()
     stays = item.judge(item.keys(table, context), context).is_null()
     assert stays[0]
     kept = table.filter(stays)
     assert item.judge(item.keys(kept, context), context).null_count() == kept.height
-    keys = [near_key("src"), near_key("tgt")]
+    keys = [near_duplicate_key("src"), near_duplicate_key("tgt")]
     assert kept.select(keys).n_unique() == kept.height == table.select(keys).n_unique()
 
 
@@ -125,7 +125,7 @@ def test_trusted_words_change_nothing_but_time():
     pairs = list(para("en", "de", 9000, 1))
     foreign = [(src, tgt) for src, tgt in para("en", "fr", 300, 2)]
     mixed = [pair for i in range(300) for pair in (*pairs[30 * i : 30 * i + 30], foreign[i])]
-    table = frame({"src": [p[0] for p in mixed], "tgt": [p[1] for p in mixed]}, "t")
+    table = make_batch({"src": [p[0] for p in mixed], "tgt": [p[1] for p in mixed]}, "t")
     context = Context.of_pair("en-de")
     slow, fast = (PairLangId(trust=trust).judge(table, context) for trust in (False, True))
     agree = (slow.fill_null("") == fast.fill_null("")).mean()
@@ -139,7 +139,7 @@ def test_everything_that_enters_is_kept_or_counted():
         *para("en", "de", 200, 1),
         *((e.src, e.tgt) for cls in PAIR_FILTERS.values() for e in cls.examples),
     ]
-    table = frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
+    table = make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
     ledger = Ledger()
     kept, lost = made.run_batch(table, ledger)
     assert kept.height + lost.height == len(pairs) == ledger.seen["empty"]
@@ -176,7 +176,7 @@ def test_every_filter_of_a_number_leaves_it_as_a_column():
         ("Row row row", "Ruder Ruder Ruder"),
     ]
     kept, _ = made.run_batch(
-        frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t"), Ledger()
+        make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t"), Ledger()
     )
     assert set(made.values) == {
         "length_ratio", "longest_word", "foreign_letters", "numbers_alone", "letters", "marks_off", "distinct",
@@ -197,7 +197,7 @@ def test_the_number_of_a_line_is_no_number_of_the_text():
         ("3) In 2021", "4) Im Jahr 2021"),
         ("It was 1 - 0.", "Es stand 2 - 0."),
     ]
-    table = frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
+    table = make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
     measured = PAIR_FILTERS["numbers"]().measured(table, Context.of_pair("en-de"))
     assert measured["numbers_alone"].to_list() == [0, 0, 2, 2]
 
@@ -222,7 +222,7 @@ def test_what_was_measured_is_not_measured_again(name):
     pairs = [(e.src, e.tgt) for e in PAIR_FILTERS[name].examples if e.pair == "en-de"] + list(
         para("en", "de", 30, 1)
     )
-    table = frame({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
+    table = make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
     item = PAIR_FILTERS[name]().fitted(table, context)
     measured = item.measured(table, context)
     assert set(item.values) <= set(measured.columns)
@@ -252,7 +252,9 @@ def test_one_group_is_not_cut(scores):
 
 
 def test_the_score_may_be_another_column():
-    table = frame({"src": ["a"] * 3, "tgt": ["b"] * 3}, "t").with_columns(align=pl.Series([0.1, 0.9, None]))
+    table = make_batch({"src": ["a"] * 3, "tgt": ["b"] * 3}, "t").with_columns(
+        align=pl.Series([0.1, 0.9, None])
+    )
     item = Score(threshold=0.5, column="align")
     context = Context.of_pair("en-de")
     assert item.judge(item.keys(table, context), context).to_list() == ["low_score", None, None]

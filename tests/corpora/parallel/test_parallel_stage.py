@@ -25,7 +25,7 @@ from xling.corpora.toyworld import para
 from xling.static import encoder_files
 from xling.static.shape import StaticConfig
 from xling.static.vectors import StaticEncoder
-from xling.text.words.features import hashed
+from xling.text.words.features import hash_features
 
 NAME = "corpus parallel"
 
@@ -225,14 +225,14 @@ def static_encoder(folder: Path, meanings: dict[str, np.ndarray]) -> str:
     bits, dim = 13, len(next(iter(meanings.values())))
     shares = np.zeros((len(meanings), 1 << bits), np.float32)
     for row, word in zip(shares, meanings, strict=True):
-        places = hashed(word) % (1 << bits)
+        places = hash_features(word) % (1 << bits)
         np.add.at(row, places, 1 / len(places))
     # Of all tables that give these vectors, the one with the least squares.
     table = shares.T @ np.linalg.solve(
         shares @ shares.T, np.stack(list(meanings.values())).astype(np.float32)
     )
     folder.mkdir()
-    encoder_files.save(
+    encoder_files.save_encoder(
         StaticEncoder(StaticConfig(dim=dim, bits=bits, sketch=0), torch.from_numpy(table), {}), folder
     )
     return str(folder)

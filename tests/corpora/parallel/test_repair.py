@@ -11,7 +11,7 @@ from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
 from xling.text.document import Ledger
-from xling.text.pairs import frame
+from xling.text.pairs import make_batch
 
 DAMAGED = {
     "entities": lambda text: text.replace(" ", "&nbsp;"),
@@ -23,7 +23,7 @@ DAMAGED = {
 
 def repaired(pair, src, tgt, **settings):
     ledger = Ledger()
-    table = frame({"src": list(src), "tgt": list(tgt)}, "t")
+    table = make_batch({"src": list(src), "tgt": list(tgt)}, "t")
     kept, lost = chain.build(("repair",), {"repair": settings}, Context.of_pair(pair)).run_batch(
         table, ledger
     )
@@ -64,7 +64,7 @@ def test_a_joiner_of_a_swapped_side_stays():
 def test_sides_in_each_others_language_change_places():
     pairs = list(dict.fromkeys(para("en", "de", 700, 1)))[:400]
     turned = [pair[::-1] if row % 20 == 0 else pair for row, pair in enumerate(pairs)]
-    table = frame({"src": [a for a, _ in turned], "tgt": [b for _, b in turned]}, "t")
+    table = make_batch({"src": [a for a, _ in turned], "tgt": [b for _, b in turned]}, "t")
     for swap in (True, False):
         ledger = Ledger()
         made = chain.build(("langid",), {"langid": {"swap": swap}}, Context.of_pair("en-de"))

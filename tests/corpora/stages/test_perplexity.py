@@ -13,7 +13,7 @@ import pytest
 from xling.core.errors import UserError
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.text.document import Document, Ledger
-from xling.text.lm.model import LanguageModel, load
+from xling.text.lm.model import LanguageModel, load_language_model
 from xling.text.lm.train import LmConfig, run
 from xling.text.normalize import for_lm
 
@@ -61,8 +61,8 @@ def test_pieces_word_by_word_equal_pieces_of_the_text(lm: Path, text: Path) -> N
         "x" * 60 + " 委员会 bada",
         "bada bada 委员会",
     ]:
-        assert pieces.of(line).decode().split() == pieces.model.encode(for_lm(line), out_type=str)
-    assert pieces.of("a▁b ▁ c") == pieces.of("a b c")  # the sign for a space is one
+        assert pieces.encode(line).decode().split() == pieces.model.encode(for_lm(line), out_type=str)
+    assert pieces.encode("a▁b ▁ c") == pieces.encode("a b c")  # the sign for a space is one
 
 
 def test_a_word_is_encoded_without_its_neighbours(lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_word_is_encoded_without_its_neighbours(lm: Path, monkeypatch: pytest.
             return ["\u2581" + text]
 
     monkeypatch.setattr(pieces, "model", Spy())
-    assert pieces.of("Bada bede\nbada").decode() == "\u2581bada \u2581bede \u2581bada"
+    assert pieces.encode("Bada bede\nbada").decode() == "\u2581bada \u2581bede \u2581bada"
     assert encoded == ["bada", "bede"]
 
 
@@ -139,7 +139,7 @@ def test_without_a_model_documents_pass() -> None:
 
 def test_mistakes_of_the_user(tmp_path: Path, text: Path) -> None:
     with pytest.raises(UserError, match="no SentencePiece model"):
-        load(tmp_path)
+        load_language_model(tmp_path)
     with pytest.raises(UserError, match="0 <= head <= tail"):
         Perplexity(head=3, tail=2)
     with pytest.raises(UserError, match="unknown bucket 'best'"):
@@ -188,8 +188,8 @@ def test_lmplz_is_used_when_found(text: Path, tmp_path: Path, monkeypatch: pytes
 def test_forgetting_words_changes_nothing(lm: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = text.read_text(encoding="utf-8").splitlines()[:60]
     known = LanguageModel(lm).pieces
-    expected = [known.of(line) for line in lines]
+    expected = [known.encode(line) for line in lines]
     monkeypatch.setattr("xling.text.lm.model._MAX_CACHED_BYTES", 50)
     pieces = LanguageModel(lm).pieces
-    assert [pieces.of(line) for line in lines] == expected
+    assert [pieces.encode(line) for line in lines] == expected
     assert len(pieces) < len(known)

@@ -23,7 +23,7 @@ from xling.corpora.stages.length import Length
 from xling.corpora.stages.pii import Pii, mask
 from xling.corpora.stages.repair import Repair, repair
 from xling.text.document import Document, Ledger
-from xling.text.words.units import units, unspaced_share
+from xling.text.words.units import split_units, unspaced_share
 
 LISTS = Path(__file__).parent / "lists"
 
@@ -330,7 +330,7 @@ def test_scripts_without_spaces_are_counted_in_characters() -> None:
 
 
 def test_units() -> None:
-    assert units("Tea, 茶! नमस्ते สวัสดีabc १२३日本") == [
+    assert split_units("Tea, 茶! नमस्ते สวัสดีabc १२३日本") == [
         "tea",
         "茶",
         "नमस्ते",
@@ -343,9 +343,9 @@ def test_units() -> None:
         "日",
         "本",
     ]
-    assert units("Don't STOP—42") == ["don", "t", "stop", "42"]
-    assert units("한국어 텍스트") == ["한국어", "텍스트"]
-    assert units("") == units("—") == []
+    assert split_units("Don't STOP—42") == ["don", "t", "stop", "42"]
+    assert split_units("한국어 텍스트") == ["한국어", "텍스트"]
+    assert split_units("") == split_units("—") == []
     assert unspaced_share("abc 茶") == 0.25
     assert unspaced_share("123") == 0
 

@@ -180,7 +180,7 @@ def test_a_dictionary_translates_rows_word_by_word(tmp_path: Path) -> None:
 def write_links(folder: Path, *pairs: tuple[str, str, str]) -> Path:
     """An output of ``xling corpus links``: language, English words, and the words that they are linked to in order."""
     folder.mkdir()
-    with gzip.open(folder / word_alignments.FILE, "wt", encoding="utf-8") as file:
+    with gzip.open(folder / word_alignments.FILE_NAME, "wt", encoding="utf-8") as file:
         for lang, src, tgt in pairs:
             linked = [[i, i] for i in range(len(src.split()))]
             line = {"lang": lang, "src": src.split(), "tgt": tgt.split(), "links": linked}

@@ -72,9 +72,9 @@ def translate(out: Path, refs: Path, share: int) -> None:
     refs.parent.mkdir(exist_ok=True)
     refs.write_text("".join(f"{line}\n" for line in lines))
     outputs = [line if i < share else "something else altogether is here" for i, line in enumerate(lines)]
-    from xling.transfer.translation.supervised import MtConfig, scores_of
+    from xling.transfer.translation.supervised import MtConfig, bleu_and_chrf
 
-    found = scores_of(outputs, lines, "en")
+    found = bleu_and_chrf(outputs, lines, "en")
     settings = MtConfig(data="d", out=str(out), test={"de-en": (str(refs), str(refs))})
     with manifest.publish(out, "finetune mt", settings) as made:
         (made.path / "test.de-en.txt").write_text("".join(f"{line}\n" for line in outputs))
@@ -311,21 +311,21 @@ def test_a_table_in_every_format() -> None:
         (("a|b", 1234, 0.25), ("c&", None, None)),
         ("so",),
     )
-    assert tabular.markdown(table).splitlines()[2:6] == [
+    assert tabular.to_markdown(table).splitlines()[2:6] == [
         "| name |     n |    x |",
         "|------|------:|-----:|",
         "| a\\|b | 1,234 |  0.2 |",
         "| c&   |     - |    - |",
     ]
-    assert tabular.comma_separated(table) == "name,n,x\na|b,1234,0.25\nc&,,\n"
-    assert r"c\& & - & - \\" in tabular.latex(table)
+    assert tabular.to_csv(table) == "name,n,x\na|b,1234,0.25\nc&,,\n"
+    assert r"c\& & - & - \\" in tabular.to_latex(table)
     assert "<h3>A &lt;b&gt;</h3>" in tabular.html_table(table)
     assert "<h3>" not in tabular.html_table(table, heading=False)
 
 
 def test_more_lines_than_can_be_told_apart_are_several_pictures() -> None:
     series = {f"l{i:02}": [(0.0, 1.0), (1.0, float(i))] for i in range(19)}
-    pictures = figure.curves(series, "many", "loss")
+    pictures = figure.line_charts(series, "many", "loss")
     assert len(pictures) == 3 and "many (3 of 3)" in pictures[2]
     ids = [re.findall(r' id="([^"]+)"', picture) for picture in pictures]
     for found in ids:

@@ -36,7 +36,7 @@ from xling.objectives.seq2seq import example
 from xling.objectives.span_corruption import split_spans
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 
 def their_class(folder: Path) -> Any:
@@ -101,13 +101,13 @@ def test_ids_are_those_of_their_sentencepiece(
     spiece: Callable[[str], Path], imports: Callable[[str], Path], kind: str
 ) -> None:
     folder, theirs = imports(kind), spm.SentencePieceProcessor(model_file=str(spiece(kind)))
-    processor, ids = vocabulary.load(folder), their_ids(kind, folder)
+    processor, ids = vocabulary.load_processor(folder), their_ids(kind, folder)
     for line in [*ODD, *LINES]:
-        found = pieces(processor, line)
+        found = encode_pieces(processor, line)
         assert [ids[t] for t in found] == theirs.encode(line), repr(line[:80])
         if 3 not in found:
             assert processor.decode([t - 1 for t in found]) == theirs.decode(theirs.encode(line))
-    assert (3 in pieces(processor, "ж")) == (kind != "mt5")
+    assert (3 in encode_pieces(processor, "ж")) == (kind != "mt5")
 
 
 def test_sentinels_are_those_of_span_corruption(imported: Path) -> None:
@@ -161,11 +161,11 @@ def test_transformers_gives_the_logits_of_ours(vocab: Path, tmp_path: Path, more
     theirs, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert isinstance(theirs, MT5ForConditionalGeneration)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load(folder)
+    symbols, processor = model_weights.load_seq2seq(folder)[1], vocabulary.load_processor(folder)
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
     for number, line in enumerate(LINES):
         src, tgt = number % 3, (number + 1) % 3
-        source, target = pieces(processor, line)[:60], pieces(processor, LINES[number - 1])[:60]
+        source, target = encode_pieces(processor, line)[:60], encode_pieces(processor, LINES[number - 1])[:60]
         given = [line, f"[{symbols.langs[src]}]"] if symbols.source_lang else [line]
         tokens = fast(*given)["input_ids"]
         wanted = [*source, 2] + [symbols.lang(src)] * symbols.source_lang
@@ -194,10 +194,10 @@ def test_tokens_of_hard_lines_are_ours_in_bytes_too(imported: Path, tmp_path: Pa
     from transformers import AutoTokenizer
 
     export_hf(ExportConfig(imported, tmp_path / "out"))
-    fast, processor = AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load(imported)
+    fast, processor = AutoTokenizer.from_pretrained(tmp_path / "out"), vocabulary.load_processor(imported)
     for line in [*ODD, *LINES]:
         found = fast(line)["input_ids"]
-        assert found == [*pieces(processor, line), 2], repr(line[:80])
+        assert found == [*encode_pieces(processor, line), 2], repr(line[:80])
         wanted = processor.decode([t - 1 for t in found[:-1]])
         assert fast.decode(found, skip_special_tokens=True) == wanted
     assert fast("a <extra_id_7>")["input_ids"][-2] == model_weights.load_seq2seq(imported)[1].sentinel(7)
@@ -212,8 +212,8 @@ def test_the_recipe_is_mt5_small() -> None:
     shape = Seq2SeqConfig(
         **{k: v for k, v in asdict(settings).items() if k in Seq2SeqConfig.__dataclass_fields__}
     )
-    made, theirs = t5.hf_config(shape, Symbols(250_000, ("en",))), MT5Config()
-    assert express.unfit(shape, True) == ("T5", [])
+    made, theirs = t5.to_hf_config(shape, Symbols(250_000, ("en",))), MT5Config()
+    assert express.closest_family(shape, True) == ("T5", [])
     same = ("d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "layer_norm_epsilon")
     for name in (
         *same,
@@ -237,10 +237,10 @@ def test_logits_are_theirs_at_the_size_of_mt5_small() -> None:
     shape = Seq2SeqConfig(
         **{k: v for k, v in asdict(settings).items() if k in Seq2SeqConfig.__dataclass_fields__}
     )
-    order = t5.our_order(31_997, 1, [32_099 - i for i in range(100)])
+    order = t5.order_of_ids(31_997, 1, [32_099 - i for i in range(100)])
     symbols = Symbols.behind(32_001, len(order), ["en"], False)
     model = Seq2SeqModel(shape, len(order)).eval()
-    weights = t5.our_weights(theirs.state_dict(), shape, order, Path("mt5"))
+    weights = t5.to_our_weights(theirs.state_dict(), shape, order, Path("mt5"))
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert set(missing) == model_weights.tied_of(shape) and not unexpected
     draw = np.random.default_rng(0)

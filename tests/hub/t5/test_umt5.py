@@ -22,7 +22,7 @@ from xling.models.files import model_weights
 from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.text import vocab as vocabulary
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 
 
 def t5_like(kind: str, size: int) -> nn.Module:
@@ -55,11 +55,11 @@ def test_umt5_and_byt5(spiece: Callable[[str], Path], tmp_path: Path, kind: str)
     import_hf(ImportConfig(folder, tmp_path / "in", ("en", "sw")))
     ours, symbols = model_weights.load_seq2seq(tmp_path / "in")
     assert ours.cfg.layer_biases == (kind == "umt5")
-    order = t5.ids_of(folder, size, ("en", "sw")).order
-    processor = vocabulary.load(tmp_path / "in")
+    order = t5.read_id_mapping(folder, size, ("en", "sw")).order
+    processor = vocabulary.load_processor(tmp_path / "in")
     if kind == "byt5":
         for line in ODD:
-            assert [*order[pieces(processor, line)].tolist(), 1] == slow(line)["input_ids"], line
+            assert [*order[encode_pieces(processor, line)].tolist(), 1] == slow(line)["input_ids"], line
             assert processor.decode(processor.encode(line)) == line
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     for source, target in (

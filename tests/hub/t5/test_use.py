@@ -28,7 +28,7 @@ from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TuneConfig
 from xling.transfer.translation.translate import TranslateConfig, Translator, translate_lines
 
@@ -74,10 +74,10 @@ def test_every_recipe_goes_on_from_it(
 def test_its_encoder_is_evaluated_and_fine_tuned(imported: Path, tmp_path: Path, kind: str) -> None:
     """As any encoder here; XLM-R's classes have no place for it."""
     cfg = TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=64, precision="fp32")
-    tuned = tune.fit(imported, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = tune.fine_tune(imported, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
-        tune.save(tuned, made.path, imported, ["en"])
-    assert tune.load(tmp_path / "task").predict(ROWS[kind]) == tuned.predict(ROWS[kind])
+        tune.save_tuned(tuned, made.path, imported, ["en"])
+    assert tune.load_tuned(tmp_path / "task").predict(ROWS[kind]) == tuned.predict(ROWS[kind])
     with pytest.raises(UserError, match=r"model.norm=rms .* which XLM-R's classes cannot express"):
         export_hf(ExportConfig(tmp_path / "task", tmp_path / "out"))
     whole, small = (
@@ -99,10 +99,10 @@ def test_pieces_can_be_added_and_left_out(
         assert torch.equal(after[new[1].mask :], before[old[1].mask :])
     trim(TrimConfig(imported, tmp_path / "less", {"en": (str(corpus / "en.txt"),)}))
     model, symbols = model_weights.load_seq2seq(tmp_path / "less")
-    processor = vocabulary.load(tmp_path / "less")
+    processor = vocabulary.load_processor(tmp_path / "less")
     assert (
         symbols.mask < old[1].mask and sum(map(processor.is_byte, range(processor.get_piece_size()))) == 256
     )
-    both = [pieces(vocabulary.load(x), LINES[0]) for x in (imported, tmp_path / "less")]
+    both = [encode_pieces(vocabulary.load_processor(x), LINES[0]) for x in (imported, tmp_path / "less")]
     made = [ours(x, line, [], 0, 0)[0] for x, line in zip((imported, tmp_path / "less"), both, strict=True)]
     assert torch.equal(made[0][both[0]], made[1][both[1]]) and len(model.decoder.head.weight) == symbols.size

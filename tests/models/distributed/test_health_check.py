@@ -107,7 +107,7 @@ def test_the_flight_recorder_writes_beside_the_heartbeat(
     for name in names:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    monkeypatch.setenv(signals.VARIABLE, str(tmp_path / "run.0.rank3.heartbeat.json"))
+    monkeypatch.setenv(signals.HEARTBEAT_VARIABLE, str(tmp_path / "run.0.rank3.heartbeat.json"))
     monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "50")
     health_check.record_calls()
     assert [os.environ[name] for name in names] == [

@@ -286,9 +286,9 @@ def test_every_source_has_an_output_even_where_nothing_can_end() -> None:
 
 @pytest.mark.parametrize("name", ["post", "t5"])
 def test_a_batch_of_uneven_ends_shrinks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(generating, "DROP_AT", 0.0)
+    monkeypatch.setattr(generating, "MIN_DONE_SHARE", 0.0)
     eager = search_all(MODELS[name], sources(*range(2, 12)), Search())
-    monkeypatch.setattr(generating, "DROP_AT", 1.0)
+    monkeypatch.setattr(generating, "MIN_DONE_SHARE", 1.0)
     lazy = search_all(MODELS[name], sources(*range(2, 12)), Search())
     for a, b in itertools.zip_longest(eager, lazy):
         assert [h.tokens.tolist() for h in a] == [h.tokens.tolist() for h in b]
@@ -313,7 +313,7 @@ def test_the_largest_are_those_of_topk(rows: int, count: int, size: int, seed: i
     count = min(count, size)
     scores = torch.randn(rows, 2, 3 * size, generator=torch.Generator().manual_seed(seed))
     scores[..., ::3] = -torch.inf
-    values, places = generating.largest(scores, count)
+    values, places = generating.largest_scores(scores, count)
     assert torch.equal(values, scores.topk(count, -1).values)
     assert torch.equal(scores.gather(-1, places), values)
     assert places.sort(-1).values.diff(dim=-1).ne(0).all(), "a place stands twice"
@@ -321,7 +321,7 @@ def test_the_largest_are_those_of_topk(rows: int, count: int, size: int, seed: i
 
 @given(st.lists(st.booleans(), min_size=1, max_size=30))
 def test_runs_of_barred_ids_are_those_that_are_barred(flags: list[bool]) -> None:
-    runs = generating.runs_of_true(torch.tensor(flags))
+    runs = generating.find_true_runs(torch.tensor(flags))
     assert len(runs) == sum(b and not a for a, b in itertools.pairwise([False, *flags]))
     assert [any(begin <= i < end for begin, end in runs) for i in range(len(flags))] == flags
 
@@ -340,7 +340,7 @@ def test_throwing_out_of_the_cache_what_is_no_ancestor_changes_nothing(
 
     monkeypatch.setattr(generating._LayerCache, "compact", noting)
     for chunk in (1000, 4):  # 1000: never
-        monkeypatch.setattr(generating, "CHUNK", chunk)
+        monkeypatch.setattr(generating, "CACHE_CHUNK_STEPS", chunk)
         made.append(search_all(model, given_, search))
         assert bool(kept) == (chunk == 4)
     assert max(kept) <= 0.5
@@ -354,6 +354,6 @@ def test_the_longest_sources_are_generated_first() -> None:
     batches: list[int] = []
     generate_all(
         MODELS["post"], sources(1, 6, 2), [EN] * 3, [FR] * 3, SYMBOLS, Search(),
-        batch_tokens=8, told=lambda num, _: batches.append(num),
+        batch_tokens=8, on_batch=lambda num, _: batches.append(num),
     )  # fmt: skip
     assert batches == [1, 2]

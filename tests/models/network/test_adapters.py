@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from xling.models.network import adapters, encoder
-from xling.models.network.adapters import Adapter, Invertible
+from xling.models.network.adapters import Adapter, InvertibleAdapter
 from xling.models.network.attention import Attention
 from xling.models.network.encoder import EncoderConfig, EncoderModel, Layer
 
@@ -86,7 +86,7 @@ def test_the_bottleneck_has_its_width() -> None:
 @given(st.integers(0, 2**31), st.sampled_from([2, 6, 8, 30]))
 def test_the_inverse_undoes_it(seed: int, dim: int) -> None:
     torch.manual_seed(seed)
-    made = shaken(Invertible(dim)).double()
+    made = shaken(InvertibleAdapter(dim)).double()
     x = torch.randn(7, dim, dtype=torch.float64)
     assert not torch.equal(made(x), x)
     torch.testing.assert_close(made.inverse(made(x)), x)
@@ -130,7 +130,7 @@ def test_the_invertible_adapter_reads_the_embeddings() -> None:
 def test_moving_takes_language_adapters_and_leaves_those_of_the_task() -> None:
     source, target = shaken(build(4, **ALL)).encoder, shaken(build(5, **ALL)).encoder
     before = {k: v.clone() for k, v in target.state_dict().items()}
-    adapters.move(source, target)
+    adapters.move_language_adapters(source, target)
     for name, weight in target.state_dict().items():
         moved = "adapters.lang" in name or "invertible" in name
         assert torch.equal(weight, (source.state_dict() if moved else before)[name]), name

@@ -301,12 +301,12 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Counters of torch's compiler, which traces and differentiates as for C++ and leaves that out: it takes long."""
     from torch._dynamo.utils import counters
 
-    monkeypatch.setattr(encoder_module, "COMPILER", "aot_eager")
-    encoder_module._compiled.cache_clear()
+    monkeypatch.setattr(encoder_module, "COMPILE_BACKEND", "aot_eager")
+    encoder_module._compiled_layer.cache_clear()
     torch._dynamo.reset()
     counters.clear()
     yield counters
-    encoder_module._compiled.cache_clear()
+    encoder_module._compiled_layer.cache_clear()
 
 
 def pair_of(**settings: Any) -> tuple[EncoderModel, EncoderModel]:
@@ -366,7 +366,7 @@ def test_a_whole_layer_with_flash_attention_is_one_graph(
     "ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning"
 )
 def test_a_layer_compiled_to_code_of_the_processor_computes_the_same() -> None:
-    encoder_module._compiled.cache_clear()
+    encoder_module._compiled_layer.cache_clear()
     torch._dynamo.reset()
     model, compiled = pair_of(layers=1, positions="rope", ffn="geglu")
     for lengths in ([9, 9, 4], [14, 14]):
@@ -403,7 +403,7 @@ def test_unpadded_attention_is_told_where_sequences_begin(monkeypatch: pytest.Mo
         runs_of([7, 7, 4, 3, 1, 1]), causal="causal" in case, keys=keys, window=2 * ("near" in case)
     )
     by_runs = attend(query, key, value, how)
-    monkeypatch.setattr(attention, "_flash", reference_flash)
+    monkeypatch.setattr(attention, "_flash_attention", reference_flash)
     monkeypatch.setattr(attention, "is_unpadded", lambda *_: True)
     how = dataclasses.replace(how, drop=0.125)
     torch.testing.assert_close(attend(query, key, value, how), by_runs)

@@ -18,7 +18,7 @@ from torch.nn.attention import flex_attention
 from tests.models.network import test_encoder, test_seq2seq
 from tests.models.network.test_encoder import batch_of, pair_of, same_gradients
 from xling.models.network import attention, encoder, flexible_attention
-from xling.models.network.attention import Attention, attend, attend_told
+from xling.models.network.attention import Attention, attend, attend_compiled
 
 pytestmark = [
     # Torch's own: from its tracer, and of what is slow when it is not compiled.
@@ -33,14 +33,14 @@ DEVICE = os.environ.get("XLING_DEVICE", "cpu")
 def on_a_processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Choose it on a CPU too; torch refuses gradients there, though its untranslated operators have them."""
     calls: list[int] = []
-    real = flexible_attention.documents
+    real = flexible_attention.describe_documents
 
     def counted(*given: Any) -> Any:
         calls.append(1)
         return real(*given)
 
-    monkeypatch.setattr(attention, "fits", lambda *_: True)
-    monkeypatch.setattr(attention, "documents", counted)
+    monkeypatch.setattr(attention, "is_supported", lambda *_: True)
+    monkeypatch.setattr(attention, "describe_documents", counted)
     monkeypatch.setattr(flex_attention, "_validate_device", lambda *_: None)
     yield calls
     assert calls, "no attention took this way"
@@ -53,8 +53,8 @@ def attended(how: Attention, num_tokens: int) -> tuple[list[Tensor], list[Tensor
     bias = torch.randn(2, how.longest, how.longest, device=DEVICE, requires_grad=True)
     how = how.with_bias(bias)
     weights = torch.randn(num_tokens, 32, device=DEVICE)
-    told = how.told(qkv.new_empty(num_tokens, 32), 16)
-    flexible_one = attend_told if DEVICE == "cpu" else encoder.compiled(attend_told)
+    told = how.for_compiled(qkv.new_empty(num_tokens, 32), 16)
+    flexible_one = attend_compiled if DEVICE == "cpu" else encoder.compile_function(attend_compiled)
     made = []
     for out in (attend(*qkv, how), flexible_one(*qkv, told, (0.0, how.causal, 0))):
         made.append([out, *torch.autograd.grad((out * weights).sum(), (qkv, bias))])
@@ -82,7 +82,7 @@ def test_blocks_leave_out_no_pair_of_tokens(
 ) -> None:
     """A block that is not listed has no visible pair, one that is listed as full only visible ones."""
     starts = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32)
-    numbers, places, tiles = attention.documents(starts, int(starts[-1]), causal, marked)
+    numbers, places, tiles = attention.describe_documents(starts, int(starts[-1]), causal, marked)
     wanted = [(n, p) for n, length in enumerate(lengths) for p in range(length)]
     assert list(zip(numbers.tolist(), places.tolist(), strict=True)) == wanted
     seen = numbers[:, None] == numbers
@@ -91,13 +91,13 @@ def test_blocks_leave_out_no_pair_of_tokens(
         [set(row[:count].tolist()) for row, count in zip(indices[0, 0], counts[0, 0], strict=True)]
         for counts, indices in ((tiles.counts, tiles.indices), (tiles.full_counts, tiles.full_indices))
     )
-    ends = [*range(0, len(numbers), flexible_attention.BLOCK), len(numbers)]
+    ends = [*range(0, len(numbers), flexible_attention.BLOCK_SIZE), len(numbers)]
     for row, (top, bottom) in enumerate(pairwise(ends)):
         for column, (left, right) in enumerate(pairwise(ends)):
             part = seen[top:bottom, left:right]
             assert (column in partial[row] or column in full[row]) >= bool(part.any())
             if column in full[row]:
-                assert part.all() and part.shape == (flexible_attention.BLOCK,) * 2 and not marked
+                assert part.all() and part.shape == (flexible_attention.BLOCK_SIZE,) * 2 and not marked
                 assert column not in partial[row]
 
 

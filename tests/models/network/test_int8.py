@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from xling.models.network.encoder import EncoderConfig, EncoderModel
-from xling.models.network.int8 import Int8Embedding, Int8Linear, num_bytes, quantised, rounded
+from xling.models.network.int8 import Int8Embedding, Int8Linear, num_bytes, quantise, round_to_int8
 
 SHAPE = EncoderConfig(layers=2, dim=64, heads=4, ffn_dim=128, dropout=0.0, max_positions=16)
 
@@ -28,7 +28,7 @@ def error(found: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def test_rounding_worked_by_hand() -> None:
-    values, scales = rounded(torch.tensor([[1.27, -0.5, 0.004], [0.0, 0.0, 0.0]]))
+    values, scales = round_to_int8(torch.tensor([[1.27, -0.5, 0.004], [0.0, 0.0, 0.0]]))
     assert values.tolist() == [[127, -50, 0], [0, 0, 0]]
     assert scales[0].item() == pytest.approx(0.01) and torch.isfinite(scales).all()
 
@@ -48,7 +48,7 @@ def test_a_layer_is_within_its_rounding(seed: int, rows: int, wide: int, out: in
 
 
 def test_rows_do_not_depend_on_their_batch() -> None:
-    model = quantised(build().encoder)
+    model = quantise(build().encoder)
     tokens, positions = torch.randint(4, 50, (12,)), torch.arange(6).repeat(2)
     both = model(tokens, positions, [(2, 6)])
     alone = torch.cat([model(tokens[i : i + 6], positions[:6], [(1, 6)]) for i in (0, 6)])
@@ -58,7 +58,7 @@ def test_rows_do_not_depend_on_their_batch() -> None:
 @pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor, torch.quantize_per_channel:UserWarning")
 def test_no_further_from_float32_than_torchs_own_dynamic_quantisation() -> None:
-    wanted, ours = build().encoder, quantised(build().encoder)
+    wanted, ours = build().encoder, quantise(build().encoder)
     theirs = torch.ao.quantization.quantize_dynamic(build().encoder, {nn.Linear}, dtype=torch.qint8)
     batch = torch.randint(4, 50, (40,)), torch.arange(10).repeat(4), [(4, 10)]
     with torch.inference_mode():
@@ -68,7 +68,7 @@ def test_no_further_from_float32_than_torchs_own_dynamic_quantisation() -> None:
 
 
 def test_every_matrix_is_in_eight_bits_and_the_rest_as_it_was() -> None:
-    before, made = build().encoder, quantised(build().encoder)
+    before, made = build().encoder, quantise(build().encoder)
     parts = {name: type(part) for name, part in made.named_modules()}
     assert parts["tokens"] is parts["positions"] is Int8Embedding
     assert parts["layers.1.qkv"] is parts["layers.0.down"] is Int8Linear
@@ -81,9 +81,9 @@ def test_bfloat16_weights_are_taken_as_they_are() -> None:
     linear = nn.Linear(8, 4).to(torch.bfloat16)
     found = Int8Linear(linear)(torch.randn(3, 8))
     assert found.dtype == torch.float32
-    assert torch.equal(Int8Linear(linear).values, rounded(linear.weight.detach().float())[0])
+    assert torch.equal(Int8Linear(linear).values, round_to_int8(linear.weight.detach().float())[0])
 
 
 def test_a_layer_that_reads_one_number_stays_in_float() -> None:
-    made = quantised(nn.Sequential(nn.Linear(4, 1), nn.Linear(1, 4)))
+    made = quantise(nn.Sequential(nn.Linear(4, 1), nn.Linear(1, 4)))
     assert isinstance(made[0], Int8Linear) and isinstance(made[1], nn.Linear)  # type: ignore[index]

@@ -39,7 +39,7 @@ def reference(batch: tuple[Tensor, ...], factor: float) -> tuple[Tensor, Tensor,
 def test_value_and_gradients_equal_cross_entropy(
     batch: tuple[Tensor, ...], monkeypatch: pytest.MonkeyPatch, chunk_bytes: int, factor: float, aligned: int
 ) -> None:
-    monkeypatch.setattr(loss, "ALIGNED", {"cpu": aligned})  # above 1 as on a GPU: the last pieces apart
+    monkeypatch.setattr(loss, "ALIGNMENT", {"cpu": aligned})  # above 1 as on a GPU: the last pieces apart
     monkeypatch.setattr(loss, "CHUNK_BYTES", {"cpu": chunk_bytes})
     monkeypatch.setattr(loss, "BLOCK_BYTES", {"cpu": chunk_bytes // 3})
     *leaves, target = batch

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from xling.models.network.packed_products import linear, packed
+from xling.models.network.packed_products import packed_linear, packed_linear_layers
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -16,7 +16,7 @@ def test_products_are_those_of_the_plain_matrix(dtype: torch.dtype, shape: tuple
     torch.manual_seed(1)
     weight, bias, x = torch.randn(9, 7).to(dtype), torch.randn(9).to(dtype), torch.randn(shape).to(dtype)
     for added in (bias, None):
-        torch.testing.assert_close(linear(weight, added)(x), F.linear(x, weight, added))
+        torch.testing.assert_close(packed_linear(weight, added)(x), F.linear(x, weight, added))
 
 
 def test_a_model_multiplies_with_the_weights_of_the_moment_and_is_left_as_it_was() -> None:
@@ -24,7 +24,7 @@ def test_a_model_multiplies_with_the_weights_of_the_moment_and_is_left_as_it_was
     x = torch.randn(2, 4)
     for _ in range(2):
         wanted = model(x).detach()
-        with packed(model), packed(model):
+        with packed_linear_layers(model), packed_linear_layers(model):
             found = model(x)
             with torch.no_grad():
                 model[0].weight.zero_()
@@ -40,6 +40,6 @@ def test_a_model_multiplies_with_the_weights_of_the_moment_and_is_left_as_it_was
 
 def test_a_torch_without_the_kernels_multiplies_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
     weight, x = torch.randn(9, 7), torch.randn(3, 7)
-    monkeypatch.setattr("xling.models.network.packed_products.KERNELS", ("_no_such_kernel",))
+    monkeypatch.setattr("xling.models.network.packed_products.KERNEL_NAMES", ("_no_such_kernel",))
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", None)
-    assert torch.equal(linear(weight, None)(x), F.linear(x, weight))
+    assert torch.equal(packed_linear(weight, None)(x), F.linear(x, weight))

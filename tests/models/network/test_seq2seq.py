@@ -21,7 +21,7 @@ from xling.models.files.model_folder import SEQ2SEQ
 from xling.models.network import encoder, seq2seq
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.loss import linear_cross_entropy
-from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, pool, start_decoder
+from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise_decoder, pool
 from xling.objectives.pairs import Pair
 from xling.objectives.seq2seq import both_sides
 from xling.text import vocab as vocabulary
@@ -159,7 +159,7 @@ def test_pooling_leaves_out_both_ends() -> None:
 
 def test_a_decoder_starts_from_the_encoder_layer_by_layer() -> None:
     model = made("langs")
-    start_decoder(model)
+    initialise_decoder(model)
     ours, theirs = model.decoder.state_dict(), model.encoder.state_dict()
     for name in ("positions.weight", "langs.weight", "norm.bias", "layers.1.qkv.weight", "layers.0.up.bias"):
         assert torch.equal(ours[name], theirs[name])
@@ -192,7 +192,7 @@ def test_label_smoothing_is_fairseqs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def published(vocab: Path, tmp_path: Path) -> Path:
     """A model over the tiny vocabulary, published."""
-    size = vocabulary.load(vocab).get_piece_size() + 1
+    size = vocabulary.load_processor(vocab).get_piece_size() + 1
     symbols = Symbols(size, ("en", "th"))
     cfg = Seq2SeqConfig(
         layers=1, decoder_layers=2, dim=16, heads=2, ffn_dim=32, max_positions=32, pre_norm=True
@@ -301,9 +301,9 @@ def test_a_whole_decoder_layer_compiles_without_a_break_once_for_all_batches(
 ) -> None:
     from torch._dynamo.utils import counters
 
-    monkeypatch.setattr(encoder, "COMPILER", "aot_eager")
+    monkeypatch.setattr(encoder, "COMPILE_BACKEND", "aot_eager")
     for module in (encoder, seq2seq):
-        module._compiled.cache_clear()
+        module._compiled_layer.cache_clear()
     torch._dynamo.reset()
     counters.clear()
     model, compiled = made(name, dropout=0.0), made(name, dropout=0.0, compile=True)
@@ -315,4 +315,4 @@ def test_a_whole_decoder_layer_compiles_without_a_break_once_for_all_batches(
     assert not counters["graph_break"]
     assert counters["stats"]["unique_graphs"] == 2, "a layer of either side was compiled anew"
     for module in (encoder, seq2seq):
-        module._compiled.cache_clear()
+        module._compiled_layer.cache_clear()

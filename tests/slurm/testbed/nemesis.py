@@ -331,12 +331,12 @@ def hang_training(schedule: Schedule) -> None:
     own = schedule.processes()
     for name, step in schedule.run.steps.items():
         path = step.part("run", 0).heartbeat_path
-        beat = signals.read(path)
+        beat = signals.read_heartbeat(path)
         # Before the time of an update is known, the limit is half an hour.
-        if beat and 0 < beat.due_s < signals.BUSY_S and beat.pid in own and not is_stopped(beat.pid):
+        if beat and 0 < beat.due_s < signals.BUSY_LIMIT_S and beat.pid in own and not is_stopped(beat.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(beat.pid, signal.SIGSTOP)
-                schedule.hung[name] = signals.read(path) or beat
+                schedule.hung[name] = signals.read_heartbeat(path) or beat
                 return
 
 

@@ -31,10 +31,10 @@ def test_lines_of_every_compression(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"a.txt{ending}"
     for raw in ("\n".join(LINES), "\n".join(LINES) + "\n", "\ufeff" + "\r\n".join(LINES) + "\r\n"):
         path.write_bytes(PACK[ending](raw.encode()))
-        assert list(corpus_reader.lines(path)) == LINES
+        assert list(corpus_reader.read_lines(path)) == LINES
     # The bytes say what it is, not the name.
     path.write_bytes(gzip.compress(b"moja\nmbili"))
-    assert list(corpus_reader.lines(path)) == ["moja", "mbili"]
+    assert list(corpus_reader.read_lines(path)) == ["moja", "mbili"]
 
 
 @pytest.mark.parametrize("ending", [e for e in PACK if e])
@@ -47,20 +47,20 @@ def test_damage_is_told_with_its_line(tmp_path: Path, ending: str, damage: str) 
         whole[:middle] if damage == "cut" else whole[:middle] + b"\xff" * 64 + whole[middle + 64 :]
     )
     with pytest.raises(UserError, match=rf"a\.txt{ending}( after)? line \d+: .+"):
-        list(corpus_reader.lines(path))
+        list(corpus_reader.read_lines(path))
 
 
 def test_a_corpus_without_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     pl.DataFrame({"src": ["a"], "tgt": ["b"]}).write_parquet(path)
     with pytest.raises(UserError, match="has the columns src, tgt; valid: a column text"):
-        list(corpus_reader.documents([str(path)]))
+        list(corpus_reader.read_documents([str(path)]))
     pl.DataFrame({"text": ["a", None]}).write_parquet(path)
     with pytest.raises(UserError, match="has rows without text"):
-        list(corpus_reader.documents([str(path)]))
+        list(corpus_reader.read_documents([str(path)]))
     path.write_bytes(b"PAR1 cut")
     with pytest.raises(UserError, match="a whole Parquet file"):
-        list(corpus_reader.documents([str(path)]))
+        list(corpus_reader.read_documents([str(path)]))
 
 
 def test_a_device_and_a_pipe_are_refused_and_folders_of_a_glob_left_out(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_device_and_a_pipe_are_refused_and_folders_of_a_glob_left_out(tmp_path
     os.mkfifo(tmp_path / "pipe")
     for given in ("/dev/full", str(tmp_path / "pipe")):
         with pytest.raises(UserError, match="is a device or a pipe; valid: a file"):
-            corpus_reader.resolve([given])
+            corpus_reader.resolve_files([given])
     (tmp_path / "pipe").unlink()
     (tmp_path / "folder").mkdir()
     (tmp_path / "a.txt").write_text("text")
-    assert corpus_reader.resolve([str(tmp_path / "*")]) == [tmp_path / "a.txt"]
+    assert corpus_reader.resolve_files([str(tmp_path / "*")]) == [tmp_path / "a.txt"]

@@ -17,7 +17,15 @@ from xling.core.output import manifest
 from xling.corpora import binarize
 from xling.text import vocab as vocabulary
 from xling.text.files import corpus_reader
-from xling.text.files.shards import EOS, UNK, ShardWriter, encode, languages_in, open_shard, pairs_in
+from xling.text.files.shards import (
+    EOS,
+    UNK,
+    ShardWriter,
+    encode_lines,
+    list_languages,
+    list_pairs,
+    open_shard,
+)
 
 SMALL, LARGE = 1000, 250_000  # vocabulary sizes that fit uint16 and do not
 
@@ -124,7 +132,7 @@ def test_a_missing_half_is_a_user_error(tmp_path: Path, which: str) -> None:
 def test_every_piece_of_text_is_in_train_or_valid_once(
     corpus: Path, vocab: Path, shards: Path, lang: str
 ) -> None:
-    processor = vocabulary.load(vocab)
+    processor = vocabulary.load_processor(vocab)
     texts: list[list[str]] = []
     for split in ("train", "valid"):
         shard = open_shard(shards / lang / split)
@@ -138,7 +146,7 @@ def test_every_piece_of_text_is_in_train_or_valid_once(
                 found[-1].append(processor.decode([piece - 1 for piece in item[:-1]]))
         assert found.pop() == []  # every document ends with an item of </s> alone
         texts += found
-    documents = corpus_reader.documents([str(corpus / f"{lang}.txt")])
+    documents = corpus_reader.read_documents([str(corpus / f"{lang}.txt")])
     wanted = [[unicodedata.normalize("NFKC", line) for line in document] for document in documents]
     assert sorted(texts) == sorted(wanted)
     counts = manifest.read(shards).counts[lang]
@@ -149,13 +157,13 @@ def test_pieces_are_numbered_as_fairseq_numbers_them(vocab: Path) -> None:
     from fairseq.data import Dictionary
 
     dictionary = Dictionary.load(str(vocab / "dict.txt"))
-    processor = vocabulary.load(vocab)
+    processor = vocabulary.load_processor(vocab)
     for text in ("The teacher sells fresh bread.", "المعلمة تبيع خبزا طازجا", "ครูขายขนมปังสด", "Ω the"):
-        ids = encode(processor, [text])[0]
+        ids = encode_lines(processor, [text])[0]
         pieces = processor.encode(text, out_type=str)
         assert [dictionary[i] for i in ids[:-1] if i != UNK] == [p for p in pieces if p in dictionary]
         assert ids[-1] == dictionary.eos() and ids.dtype == np.int32
-    assert UNK in encode(processor, ["Ω"])[0]
+    assert UNK in encode_lines(processor, ["Ω"])[0]
 
 
 def test_pairs_stay_aligned_and_empty_lines_are_counted(tmp_path: Path, vocab: Path) -> None:
@@ -168,7 +176,7 @@ def test_pairs_stay_aligned_and_empty_lines_are_counted(tmp_path: Path, vocab: P
     pairs = {"en-sw": (str(tmp_path / "a"), str(tmp_path / "b"))}
     made = binarize.run(binarize.BinarizeConfig(vocab=str(vocab), out=str(out), pairs=pairs, valid_docs=3))
     assert made.counts["en-sw"]["dropped_empty"] == 2
-    assert pairs_in(out) == ["en-sw"] and languages_in(out) == []
+    assert list_pairs(out) == ["en-sw"] and list_languages(out) == []
     seen = []
     for split in ("train", "valid"):
         sides = [open_shard(out / "en-sw" / f"{split}.en-sw.{side}") for side in ("en", "sw")]
@@ -177,9 +185,9 @@ def test_pairs_stay_aligned_and_empty_lines_are_counted(tmp_path: Path, vocab: P
         ]
         seen += list(zip(*items, strict=True))
         assert split == "train" or 1 <= len(items[0]) <= 3
-    processor = vocabulary.load(vocab)
+    processor = vocabulary.load_processor(vocab)
     wanted = [
-        (encode(processor, [a])[0].tolist(), encode(processor, [b])[0].tolist())
+        (encode_lines(processor, [a])[0].tolist(), encode_lines(processor, [b])[0].tolist())
         for a, b in zip(src, tgt, strict=True)
         if a.strip() and b.strip()
     ]
@@ -247,8 +255,8 @@ def test_binarising_twice_gives_the_same_bytes(tmp_path: Path, corpus: Path, voc
 
 
 def test_listing_finds_languages_and_pairs(shards: Path, tmp_path: Path) -> None:
-    assert languages_in(shards) == ["ar", "en", "th"] and pairs_in(shards) == []
-    assert languages_in(tmp_path) == []
+    assert list_languages(shards) == ["ar", "en", "th"] and list_pairs(shards) == []
+    assert list_languages(tmp_path) == []
     for name in (
         "sw/train.idx",
         "de/valid.idx",
@@ -259,4 +267,4 @@ def test_listing_finds_languages_and_pairs(shards: Path, tmp_path: Path) -> None
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     # What has only a validation set, or half a shard, is no training data.
-    assert languages_in(tmp_path) == ["sw"] and pairs_in(tmp_path) == ["en-sw"]
+    assert list_languages(tmp_path) == ["sw"] and list_pairs(tmp_path) == ["en-sw"]

@@ -6,11 +6,11 @@ import pytest
 
 from xling.corpora.codeswitch.words import cutter
 from xling.text.segment import Segmenter
-from xling.text.words.borders import shown
+from xling.text.words.borders import certain_borders
 
 
 def cut(text: str, lang: str) -> list[str]:
-    places = [0, *shown(text, lang), len(text)]
+    places = [0, *certain_borders(text, lang), len(text)]
     return [text[a:b] for a, b in pairwise(places)]
 
 
@@ -46,5 +46,5 @@ def test_words_are_found_where_nothing_can_be_learned() -> None:
 def test_no_border_is_inside_a_letter_with_its_signs() -> None:
     # The word of four letters holds "มี", behind a vowel that is written first.
     text = "เมียของเขา"
-    words = [text[a:b] for a, b in Segmenter([text], (), "th").spans(text)]
+    words = [text[a:b] for a, b in Segmenter([text], (), "th").word_spans(text)]
     assert words == ["เมีย", "ของ", "เขา"]

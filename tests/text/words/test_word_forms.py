@@ -3,16 +3,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.text.files.dictionary import Cosda, read_dictionary
-from xling.text.pairs import spans
-from xling.text.words.substitution import render, token_langs, unelided
-from xling.text.words.word_forms import cased, inflected, key, parts, whole
+from xling.text.pairs import word_spans
+from xling.text.words.substitution import expand_elided_words, render_text, token_langs
+from xling.text.words.word_forms import (
+    copy_capitals,
+    dictionary_key,
+    expand_elided,
+    find_inflected,
+    split_elided,
+)
 
 
 def switched(text, base, dictionaries, spaced=("en", "fr", "it", "tr", "de"), **settings):
     cosda = Cosda(base, dictionaries, 1.0, **settings)
-    places = list(parts(text, spans(text), base))
-    made = unelided(cosda([text[a:b] for a, b in places], 1), base)
-    new = render(made, text, places, spaced)
+    places = list(split_elided(text, word_spans(text), base))
+    made = expand_elided_words(cosda([text[a:b] for a, b in places], 1), base)
+    new = render_text(made, text, places, spaced)
     assert len(token_langs(new, made)) == len(new.split())
     return new
 
@@ -34,7 +40,7 @@ def test_turkish_capitals():
     ],
 )
 def test_capitals_by_language(translation, word, lang, new):
-    assert cased(translation, word, lang, "en") == new
+    assert copy_capitals(translation, word, lang, "en") == new
 
 
 @pytest.mark.parametrize("mark", "'’")
@@ -45,7 +51,7 @@ def test_elided_words_are_apart_and_written_in_full_before_a_consonant(mark):
     assert switched(f"L{mark}homme", "fr", french) == "Le man"
     assert switched(f"aujourd{mark}hui", "fr", french) == f"aujourd{mark}hui"
     assert switched(f"dell{mark}acqua", "it", {"en": {"acqua": ("water",)}}) == "del water"
-    assert whole("d'", "honneur", "fr") == "d'"
+    assert expand_elided("d'", "honneur", "fr") == "d'"
 
 
 def test_elided_translations_stand_by_their_word():
@@ -56,7 +62,7 @@ def test_apostrophes_are_one(tmp_path):
     path = tmp_path / "d.txt"
     path.write_text("don’t\tnicht\nİyi\tgut\n", encoding="utf-8")
     assert read_dictionary(path, "tr") == {"don't": ("nicht",), "iyi": ("gut",)}
-    assert key("l’Eau") == key("L'eau")
+    assert dictionary_key("l’Eau") == dictionary_key("L'eau")
 
 
 def test_the_longest_entry_is_taken():
@@ -83,7 +89,9 @@ def test_the_language_is_drawn_first_where_that_is_asked():
 def test_changes_of_endings_are_learned():
     stems = ["walk", "jump", "play", "look", "call", "turn", "kick", "rain", "paint", "cook"]
     entries = {*stems, "intern", "nation"}
-    found = inflected([s + e for s in stems for e in ("ed", "ing", "s")] + ["internet", "walked"], entries)
+    found = find_inflected(
+        [s + e for s in stems for e in ("ed", "ing", "s")] + ["internet", "walked"], entries
+    )
     assert found["walked"] == "walk"
     assert found["cooking"] == "cook"
     assert "internet" not in found
@@ -91,15 +99,15 @@ def test_changes_of_endings_are_learned():
 
 def test_changes_of_beginnings_are_learned():
     roots = ["toto", "tu", "kulima", "limu", "falme", "zee", "gonjwa", "pishi", "chezaji", "imbaji"]
-    found = inflected(["wa" + root for root in roots], {"m" + root for root in roots})
+    found = find_inflected(["wa" + root for root in roots], {"m" + root for root in roots})
     assert found["watoto"] == "mtoto"
     assert found["wafalme"] == "mfalme"
 
 
 @given(st.text("abc d'eéİIıiß", max_size=20))
 def test_keys_are_stable_and_parts_are_the_text(text):
-    assert key(key(text, "tr"), "tr") == key(text, "tr")
-    places = spans(text)
-    cut = list(parts(text, places, "fr"))
+    assert dictionary_key(dictionary_key(text, "tr"), "tr") == dictionary_key(text, "tr")
+    places = word_spans(text)
+    cut = list(split_elided(text, places, "fr"))
     assert "".join(text[a:b] for a, b in cut) == "".join(text[a:b] for a, b in places)
     assert all(a < b for a, b in cut)

@@ -93,9 +93,9 @@ def test_a_frozen_part_stays(pretrained: Path, rows: Path, tmp_path: Path, part:
 
 
 def test_long_sources_are_cut_not_split(pretrained: Path) -> None:
-    translator = Translator(pretrained, Search(), cut=True)
-    assert [len(part) for part in translator.split("The teacher sees a red boat " * 30)] == [46]
-    assert len(Translator(pretrained, Search()).split("The teacher sees a red boat " * 30)) > 1
+    translator = Translator(pretrained, Search(), truncates=True)
+    assert [len(part) for part in translator.split_text("The teacher sees a red boat " * 30)] == [46]
+    assert len(Translator(pretrained, Search()).split_text("The teacher sees a red boat " * 30)) > 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from xling.training import train
 from xling.transfer import plans
 from xling.transfer.translation import back_translate, supervised
 from xling.transfer.translation.back_translate import BackTranslateConfig
-from xling.transfer.translation.translate import Translator, cuts
+from xling.transfer.translation.translate import Translator, split_points
 
 SHAPE = (
     "model.layers=2", "model.dim=48", "model.heads=2", "model.ffn_dim=96", "model.max_positions=64",
@@ -90,19 +90,19 @@ def test_a_rerun_does_nothing_and_a_killed_scoring_does_not_train_again(
                    "train.valid_every=2", "train.save_every=2", f"test.en-ar={pairs}/en,{pairs}/ar"],
     )  # fmt: skip
     with monkeypatch.context() as patch:
-        patch.setattr(supervised, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(supervised, "score_test_set", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             supervised.run(other)
     assert not (pairs / "killed").exists()
     stamp = (pairs / "killed.train" / "model.pt").stat().st_mtime_ns
     seen: list[int] = []
-    original = supervised.score
+    original = supervised.score_test_set
 
     def score(*given_: Any) -> Any:
         seen.append((pairs / "killed.train" / "model.pt").stat().st_mtime_ns)
         return original(*given_)
 
-    monkeypatch.setattr(supervised, "score", score)
+    monkeypatch.setattr(supervised, "score_test_set", score)
     supervised.run(other)
     assert seen == [stamp]
 
@@ -167,7 +167,7 @@ def test_back_translated_text_has_its_share_and_its_direction(
     )
     from xling.training.assemble import build_trainer
 
-    _, task = build_trainer(plans.mt(cfg, tmp_path / "unused"), tmp_path)
+    _, task = build_trainer(plans.plan_mt(cfg, tmp_path / "unused"), tmp_path)
     task.load_dataset("train")
     dataset = task.dataset("train")
     names = list(dataset._sides)
@@ -184,9 +184,9 @@ def test_back_translated_text_has_its_share_and_its_direction(
 def test_other_back_translations_make_another_model(
     pairs: Path, vocab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/back"]
-    cfg = plans.mt(config.load(supervised.MtConfig, overrides=words), tmp_path / "model")
+    cfg = plans.plan_mt(config.load(supervised.MtConfig, overrides=words), tmp_path / "model")
     cfg = replace(cfg, train=replace(cfg.train, updates=2, valid_every=2, warmup=1))
     seen = []
     for sides in (("ar", "en"), ("en", "en")):
@@ -204,7 +204,7 @@ def test_a_directory_without_back_translations_is_refused(pairs: Path, vocab: Pa
     binarize(BinarizeConfig(vocab=str(vocab), out=str(tmp_path / "mono"), corpora=files))
     words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/mono"]
     with pytest.raises(UserError, match="no parallel shards in back_translated="):
-        train.run(plans.mt(config.load(supervised.MtConfig, overrides=words), tmp_path / "model"))
+        train.run(plans.plan_mt(config.load(supervised.MtConfig, overrides=words), tmp_path / "model"))
 
 
 def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path,
         cfg = config.load(
             supervised.MtConfig, overrides=[*words, f"back_share={share}", "tokens_per_sample=12"]
         )
-        _, task = build_trainer(plans.mt(cfg, tmp_path / "unused"), tmp_path)
+        _, task = build_trainer(plans.plan_mt(cfg, tmp_path / "unused"), tmp_path)
         task.load_dataset("train")
         dataset = task.dataset("train")
         last = len(task.dictionary) - 1  # behind the pieces stand the mask, the languages and the sentinels
@@ -432,17 +432,17 @@ def test_test_sets_of_unequal_length_or_other_languages_are_refused(pairs: Path,
 
 def test_long_texts_are_cut_at_sentences_then_words_then_anywhere() -> None:
     text = [*["▁a"] * 5, "▁b", ".", *["▁c"] * 6]
-    assert list(cuts(text, 8)) == [(0, 7), (7, 13)]
-    assert list(cuts(["▁a", "b", "▁c", "d", "e", "▁f", "g", "h", "i"], 6)) == [(0, 5), (5, 9)]
-    assert list(cuts(["▁a", *"bcdefghij"], 4)) == [(0, 4), (4, 8), (8, 10)]
-    assert list(cuts(["▁字", "字", "字。", "字", "字", "字"], 4)) == [(0, 3), (3, 6)]
-    assert list(cuts([], 4)) == []
+    assert list(split_points(text, 8)) == [(0, 7), (7, 13)]
+    assert list(split_points(["▁a", "b", "▁c", "d", "e", "▁f", "g", "h", "i"], 6)) == [(0, 5), (5, 9)]
+    assert list(split_points(["▁a", *"bcdefghij"], 4)) == [(0, 4), (4, 8), (8, 10)]
+    assert list(split_points(["▁字", "字", "字。", "字", "字", "字"], 4)) == [(0, 3), (3, 6)]
+    assert list(split_points([], 4)) == []
 
 
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from(["▁a", "b", ".", "▁.", "。"]), max_size=60), st.integers(4, 12))
 def test_the_parts_of_a_text_are_all_of_it(text: list[str], room: int) -> None:
-    parts = list(cuts(text, room))
+    parts = list(split_points(text, room))
     assert [i for begin, end in parts for i in range(begin, end)] == list(range(len(text)))
     assert all(0 < end - begin <= room for begin, end in parts)
 

@@ -23,10 +23,10 @@ from xling.transfer.translation.unsupervised import tokenised_bleu
 from xling.transfer.translation.without_references import (
     CollapseConfig,
     Examiner,
-    check_alive,
+    check_not_collapsed,
     copied_share,
     distinct_pairs,
-    language_shares,
+    share_in_language,
 )
 
 TINY = (
@@ -126,19 +126,19 @@ def test_collapse_needs_patience(worse: dict[str, float], reason: str) -> None:
         return {"update": update, **{f"en-fr/{key}": value for key, value in seen.items()}}
 
     bad, limits = SOUND | worse, CollapseConfig(patience=2, after=10)
-    check_alive([event(20, bad), event(30, SOUND), event(40, bad)], ["en-fr"], limits)
-    check_alive([event(5, bad), event(10, bad), event(20, bad)], ["en-fr"], limits)
-    check_alive([event(20, bad), event(30, bad)], ["en-fr"], CollapseConfig(patience=0, after=10))
+    check_not_collapsed([event(20, bad), event(30, SOUND), event(40, bad)], ["en-fr"], limits)
+    check_not_collapsed([event(5, bad), event(10, bad), event(20, bad)], ["en-fr"], limits)
+    check_not_collapsed([event(20, bad), event(30, bad)], ["en-fr"], CollapseConfig(patience=0, after=10))
     with pytest.raises(UserError, match=reason):
-        check_alive([event(20, SOUND), event(30, bad), event(40, bad)], ["en-fr"], limits)
+        check_not_collapsed([event(20, SOUND), event(30, bad), event(40, bad)], ["en-fr"], limits)
 
 
 def test_the_language_of_pieces() -> None:
     counts = torch.zeros(3, 10)
     counts[0, [4, 5, 6]], counts[1, [6, 7, 8]], counts[2, 9] = 5.0, 5.0, 50.0
     made = [np.array([4, 5]), np.array([6, 7]), np.array([8]), np.zeros(0, dtype=np.int64)]
-    assert language_shares(counts, made, 0, (0, 1)) == 0.25
-    assert language_shares(counts, made, 1, (0, 1)) == 0.5
+    assert share_in_language(counts, made, 0, (0, 1)) == 0.25
+    assert share_in_language(counts, made, 1, (0, 1)) == 0.5
 
 
 def test_copies_and_repetitions_are_counted() -> None:
@@ -187,7 +187,7 @@ def test_strangers_are_warned_of(
     apart = torch.zeros(2, 9)
     apart[0, 4], apart[1, 5] = 1.0, 1.0
     monkeypatch.setattr(unsupervised, "count_pieces", lambda *_: apart)
-    unsupervised.warn_of_strangers(text / "shards", "en-ar")
+    unsupervised.warn_if_no_shared_pieces(text / "shards", "en-ar")
     assert "en and ar share no vocabulary item" in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 
 
-def words_of(stage: str, settings: Mapping[str, Any], out: str) -> list[str]:
+def command_words(stage: str, settings: Mapping[str, Any], out: str) -> list[str]:
     """Return ``xling STAGE key=value ...`` for the settings of a manifest, without settings at their defaults.
 
     Args:
@@ -21,54 +21,54 @@ def words_of(stage: str, settings: Mapping[str, Any], out: str) -> list[str]:
             written out.
         out: the published directory, for stages whose manifest does not name it.
     """
-    words = ["xling", *stage.split()]
+    command = ["xling", *stage.split()]
     if stage not in STAGES:
-        return [*words, *overrides(settings, {})]
+        return [*command, *overrides(settings, {})]
     cls = load(STAGES[stage].config)
     if "out" in {f.name for f in dataclasses.fields(cls)} and settings.get("out") in (None, "."):
         settings = {**settings, "out": out}
-    short = list(overrides(settings, _defaults(cls)))
+    changed_words = list(overrides(settings, _defaults(cls)))
     try:
-        rebuilt = config.to_dict(config.load(cls, overrides=short))
+        rebuilt = config.to_dict(config.load(cls, overrides=changed_words))
         if all(rebuilt.get(name) == value for name, value in settings.items()):
-            return [*words, *short]
+            return [*command, *changed_words]
     except UserError:
         pass
-    return [*words, *overrides(settings, {})]
+    return [*command, *overrides(settings, {})]
 
 
 def overrides(settings: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Yield the settings that differ from the defaults as ``key=value`` words."""
     for name, value in settings.items():
-        key, usual = f"{prefix}{name}", defaults.get(name, dataclasses.MISSING)
-        if value == usual:
+        key, default = f"{prefix}{name}", defaults.get(name, dataclasses.MISSING)
+        if value == default:
             continue
         if isinstance(value, Mapping) and value and all(_is_key(n) for n in value):
             # For a mapping such as objectives=..., the default applies only if no key of it is given.
-            yield from overrides(value, usual if _is_dataclass_like(usual, value) else {}, f"{key}.")
+            yield from overrides(value, default if _is_dataclass_like(default, value) else {}, f"{key}.")
         elif isinstance(value, (Mapping, list, tuple)):
-            yield f"{key}={_flow(value)}"
+            yield f"{key}={_format_sequence(value)}"
         else:
-            yield f"{key}={_text(value)}"
+            yield f"{key}={_format_scalar(value)}"
 
 
 def _is_key(name: str) -> bool:
     return bool(name) and not set(name) & set(".= ")
 
 
-def _is_dataclass_like(usual: Any, value: Mapping[str, Any]) -> bool:
-    return isinstance(usual, Mapping) and usual.keys() == value.keys()
+def _is_dataclass_like(default: Any, value: Mapping[str, Any]) -> bool:
+    return isinstance(default, Mapping) and default.keys() == value.keys()
 
 
-def _flow(value: Any) -> str:
+def _format_sequence(value: Any) -> str:
     """Format a list or mapping as `xling.core.settings.config.nested` reads it."""
     plain = isinstance(value, (list, tuple)) and all(isinstance(v, (str, int, float)) for v in value)
     if plain and value and not any(set(str(v)) & set(",[{") or not str(v) for v in value):
-        return ",".join(map(_text, value))
+        return ",".join(map(_format_scalar, value))
     return json.dumps(value, ensure_ascii=False)
 
 
-def _text(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)

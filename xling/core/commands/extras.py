@@ -19,23 +19,25 @@ EXTRAS = {
 """Packages of each extra in ``pyproject.toml``, by the names that are imported."""
 
 
-def missing(package: str, user: str, extra: str) -> UserError:
+def missing_package_error(package: str, needed_by: str, extra: str) -> UserError:
     """Build the error for a package that is not installed.
 
     Args:
         package: the name that is imported.
-        user: the command or the part that needs it.
+        needed_by: the command or the part that needs it.
         extra: the extra that brings it.
     """
-    return UserError(f"{package} is not installed, and {user} needs it", fix=f"pip install 'xling[{extra}]'")
+    return UserError(
+        f"{package} is not installed, and {needed_by} needs it", fix=f"pip install 'xling[{extra}]'"
+    )
 
 
-def require(names: str, user: str) -> None:
+def require(names: str, needed_by: str) -> None:
     """Check that the packages of extras are installed, without importing them.
 
     Args:
         names: extras, separated by spaces.
-        user: the command that needs them.
+        needed_by: the command that needs them.
 
     Raises:
         UserError: a package is missing; the message names it and the command that installs it.
@@ -43,11 +45,11 @@ def require(names: str, user: str) -> None:
     for extra in names.split():
         for package in EXTRAS[extra]:
             if find_spec(package) is None:
-                raise missing(package, user, extra)
+                raise missing_package_error(package, needed_by, extra)
 
 
-def explained(error: ModuleNotFoundError, user: str) -> UserError | None:
+def explain_import_error(error: ModuleNotFoundError, needed_by: str) -> UserError | None:
     """Return the error to show for an import that failed, None if no extra brings the module."""
     package = (error.name or "").partition(".")[0]
     extra = next((extra for extra, packages in EXTRAS.items() if package in packages), None)
-    return missing(package, user, extra) if extra else None
+    return missing_package_error(package, needed_by, extra) if extra else None

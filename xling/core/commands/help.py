@@ -18,17 +18,17 @@ from xling.core.output.answer import Answer
 from xling.core.settings import config, schema
 
 WIDTH = 110
-OF_EVERY = ("langs", "alpha", "tokens_per_sample")
+COMMON_SETTINGS = ("langs", "alpha", "tokens_per_sample")
 """Settings that every objective has; the training run sets them for each of them."""
 
 
 def stage_help(stage: Stage) -> str:
     """List the settings of one stage in groups, each with its default, its description and its valid values."""
     cls = load(stage.config)
-    bare = "".join(f" [{name}]" for name in stage.positional.split())
-    lines = [f"xling {stage.name}{bare} [RECIPE.yaml] [key=value ...]", "", stage.help]
-    if said := _opening(cls):
-        lines += ["", said]
+    positionals = "".join(f" [{name}]" for name in stage.positional.split())
+    lines = [f"xling {stage.name}{positionals} [RECIPE.yaml] [key=value ...]", "", stage.help]
+    if description := _stage_description(cls):
+        lines += ["", description]
     for prefix, about, keys in schema.groups(cls):
         lines += ["", f"{prefix or 'Settings'}: {about}" if prefix else "Settings:"]
         for key in keys:
@@ -38,11 +38,11 @@ def stage_help(stage: Stage) -> str:
     return "\n".join(lines)
 
 
-def _opening(cls: Any) -> str:
+def _stage_description(cls: Any) -> str:
     """Return the docstring's text before its list of attributes, without a first line that only repeats the name."""
     text = inspect.cleandoc(cls.__doc__ or "")
-    said = re.split(r"^(?:Attributes|Args):$", text, maxsplit=1, flags=re.M)[0].strip()
-    return re.sub(r"\ASettings of [`\w -]+\.\s*", "", said)
+    description = re.split(r"^(?:Attributes|Args):$", text, maxsplit=1, flags=re.M)[0].strip()
+    return re.sub(r"\ASettings of [`\w -]+\.\s*", "", description)
 
 
 def _key_lines(key: schema.Key) -> Iterator[str]:
@@ -58,33 +58,34 @@ def _key_lines(key: schema.Key) -> Iterator[str]:
 
 def _objective_lines() -> Iterator[str]:
     """List the settings of every objective; settings common to all objectives are listed once."""
-    shown: set[str] = set()
+    common_keys: set[str] = set()
     for name, keys in schema.objectives().items():
         yield f"objectives.{name}:"
-        own = [key for key in keys if key.name.rpartition(".")[2] not in OF_EVERY]
-        for key in own:
+        own_keys = [key for key in keys if key.name.rpartition(".")[2] not in COMMON_SETTINGS]
+        for key in own_keys:
             yield from _key_lines(key)
-        if not own:
+        if not own_keys:
             yield "  none of its own"
-        shown |= {key.name.rpartition(".")[2] for key in keys} & {*OF_EVERY}
-    yield f"objectives.NAME: each also has {', '.join(sorted(shown))}; in a mix also weight and schedule (0:1,1000:0.5)"
+        common_keys |= {key.name.rpartition(".")[2] for key in keys} & {*COMMON_SETTINGS}
+    common = ", ".join(sorted(common_keys))
+    yield f"objectives.NAME: each also has {common}; in a mix also weight and schedule (0:1,1000:0.5)"
 
 
-def whole_schema(words: Iterable[str] = ()) -> Answer:
+def recipe_schema(words: Iterable[str] = ()) -> Answer:
     """Return the JSON Schema of the recipes of all stages, or of the stage named by ``words``.
 
     Raises:
         UserError: the stage does not exist.
     """
-    wanted = " ".join(words)
-    if wanted and wanted not in STAGES:
-        raise unknown("command", wanted, STAGES)
-    stages = [STAGES[wanted]] if wanted else list(STAGES.values())
+    stage_name = " ".join(words)
+    if stage_name and stage_name not in STAGES:
+        raise unknown("command", stage_name, STAGES)
+    stages = [STAGES[stage_name]] if stage_name else list(STAGES.values())
     json_schema = schema.json_schema({stage.name: load(stage.config) for stage in stages})
     return Answer(json.dumps(json_schema, indent=1, ensure_ascii=False), json_schema)
 
 
-def stage_of(path: Path) -> str:
+def stage_of_recipe(path: Path) -> str:
     """Return the stage whose settings a recipe holds; empty for a pipeline and for keys that fit no stage."""
     keys = config.read_yaml(path).keys() - {"scales"}
     if not keys or keys & {"steps", "base"}:
@@ -93,7 +94,7 @@ def stage_of(path: Path) -> str:
     return next(fitting, "")
 
 
-def recipes() -> Answer:
+def list_recipes() -> Answer:
     """List every recipe with the command that runs it and the first sentence of its opening comment."""
     rows = [
         {"recipe": path.stem, "command": command_of(path), "about": first_sentence(path)}
@@ -105,29 +106,31 @@ def recipes() -> Answer:
 
 def command_of(path: Path) -> str:
     """Return the command that runs a recipe: ``xling run`` for a pipeline, else the recipe's stage."""
-    stage = stage_of(path)
+    stage = stage_of_recipe(path)
     return f"xling {stage or 'run'} {path.stem}{'.yaml' if stage else ''}"
 
 
-def pipelines() -> Answer:
+def list_pipelines() -> Answer:
     """List the pipelines in recipes/, each with the first sentence of its opening comment."""
-    about = {name: first_sentence(path) for name, path in pipeline.recipes().items() if not stage_of(path)}
-    width = max(map(len, about))
+    sentences = {
+        name: first_sentence(path) for name, path in pipeline.recipes().items() if not stage_of_recipe(path)
+    }
+    width = max(map(len, sentences))
     lines = ["xling run NAME|PIPELINE.yaml [key=value ...]", ""]
-    lines += [f"  {name:<{width}}  {text}" for name, text in about.items()]
-    more = "`xling run NAME --help` says more; `xling recipes` lists those of single stages too."
-    return Answer("\n".join([*lines, "", more]), about)
+    lines += [f"  {name:<{width}}  {text}" for name, text in sentences.items()]
+    hint = "`xling run NAME --help` says more; `xling recipes` lists those of single stages too."
+    return Answer("\n".join([*lines, "", hint]), sentences)
 
 
 def first_sentence(path: Path) -> str:
     """Return the first sentence of a recipe's opening comment, on one line."""
-    first = re.split(r"\n\n|(?<!\bal)\.\s", opening_comment(path) + "\n\n")[0]
-    return textwrap.shorten(first, 120, placeholder=" ...")
+    sentence = re.split(r"\n\n|(?<!\bal)\.\s", opening_comment(path) + "\n\n")[0]
+    return textwrap.shorten(sentence, 120, placeholder=" ...")
 
 
 def opening_comment(path: Path) -> str:
     """Return the comment at the start of a recipe, without the ``#`` marks."""
     config.read_yaml(path)
     lines = path.read_text(encoding="utf-8").splitlines()
-    head = itertools.takewhile(lambda line: line.startswith("#"), lines)
-    return "\n".join(line.removeprefix("#").removeprefix(" ") for line in head)
+    comment_lines = itertools.takewhile(lambda line: line.startswith("#"), lines)
+    return "\n".join(line.removeprefix("#").removeprefix(" ") for line in comment_lines)

@@ -17,51 +17,51 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output import manifest
 
-HUB, IMPORTER = "hf:", "xling.hub.cached:checkpoint_of"
-MODELS = ("model.pt", "task.pt")
+HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:cached_checkpoint"
+MODEL_FILES = ("model.pt", "task.pt")
 """Files of which a checkpoint of ours has one, if it is not static."""
-STATIC = "static.safetensors"
-PICKLED = b"\x80"
+STATIC_FILE = "static.safetensors"
+PICKLE_FIRST_BYTE = b"\x80"
 """First byte of a pickle."""
 _STANDARD_INPUT = re.compile("[a-z0-9]+:-")
 
 
-def check_there(reads: str, cfg: Any) -> None:
+def check_inputs_exist(path_settings: str, cfg: Any) -> None:
     """Check that a stage's inputs exist, so that a wrong path is reported before torch is imported.
 
     Args:
-        reads: names of the settings that name a file or a folder, separated by spaces.
+        path_settings: names of the settings that name a file or a folder, separated by spaces.
         cfg: the settings.
 
     Raises:
         UserError: a path does not exist or has a damaged manifest. A checkpoint is damaged, or a model of the hub that
             was not imported. The output lies in the place of an input, or inside of a finished output.
     """
-    named: list[Path] = []
-    for field in reads.split():
-        given = getattr(cfg, field)
-        for path in map(str, given if isinstance(given, tuple) else filter(None, [given])):
-            if not path.startswith(HUB) and not Path(path).exists():
+    input_paths: list[Path] = []
+    for field in path_settings.split():
+        value = getattr(cfg, field)
+        for path in map(str, value if isinstance(value, tuple) else filter(None, [value])):
+            if not path.startswith(HUB_PREFIX) and not Path(path).exists():
                 raise UserError(
                     f"{field}={path}: there is no such file or folder",
                     fix="check the path, or run the stage that makes it",
                 )
             if field in ("checkpoint", "checkpoints"):
-                refuse_hub_folder(Path(path))
+                check_not_hub_model(Path(path))
                 check_model(Path(path))
             if (Path(path) / manifest.FILE_NAME).is_file():
                 manifest.read(Path(path))
-            named.append(Path(path))
+            input_paths.append(Path(path))
     if getattr(cfg, "out", None):
-        refuse_place(Path(cfg.out), named)
+        check_output_place(Path(cfg.out), input_paths)
 
 
-def refuse_hub_folder(folder: Path) -> None:
+def check_not_hub_model(folder: Path) -> None:
     """Raise UserError for a model as transformers saves it, given as a checkpoint of ours."""
-    if (folder / "config.json").is_file() and not any((folder / name).is_file() for name in MODELS):
+    if (folder / "config.json").is_file() and not any((folder / name).is_file() for name in MODEL_FILES):
         raise UserError(
             f"no checkpoint at {folder}",
-            f"a directory with {' or '.join(MODELS)}",
+            f"a directory with {' or '.join(MODEL_FILES)}",
             f"it looks like a Hugging Face model: write hf:{folder}, or use the output of "
             f"`xling import hf {folder} out=DIR`",
         )
@@ -69,38 +69,38 @@ def refuse_hub_folder(folder: Path) -> None:
 
 def check_model(folder: Path) -> None:
     """Raise UserError for a folder that has no model of ours, or one that was cut off."""
-    if folder.exists() and not any((folder / name).is_file() for name in (*MODELS, STATIC)):
+    if folder.exists() and not any((folder / name).is_file() for name in (*MODEL_FILES, STATIC_FILE)):
         raise UserError(
             f"no checkpoint at {folder}",
-            f"a directory with {' or '.join(MODELS)}",
+            f"a directory with {' or '.join(MODEL_FILES)}",
             "run `xling pretrain` or `xling finetune` first",
         )
-    for name in MODELS:
-        refuse_damaged(folder / name)
+    for name in MODEL_FILES:
+        check_weights_file(folder / name)
 
 
-def refuse_damaged(path: Path) -> None:
+def check_weights_file(path: Path) -> None:
     """Raise UserError for a file of weights that was cut off; torch writes archives, older ones wrote pickles."""
     if path.is_file() and not zipfile.is_zipfile(path):
         with path.open("rb") as file:
-            if file.read(1) != PICKLED:
+            if file.read(1) != PICKLE_FIRST_BYTE:
                 raise UserError(
                     f"{path} is damaged, or not a file of torch",
                     fix="copy it again, or run the stage that makes it",
                 )
 
 
-def refuse_place(out: Path, named: Sequence[Path]) -> None:
+def check_output_place(out: Path, input_paths: Sequence[Path]) -> None:
     """Raise UserError where ``out`` is one of the inputs, holds one, or lies inside of a finished output.
 
     A finished output is replaced as a whole: another one inside of it would be deleted with it.
     """
-    if any(folder.is_symlink() and not _ends(folder) for folder in (out, *out.parents)):
+    if any(folder.is_symlink() and not _is_resolvable(folder) for folder in (out, *out.parents)):
         raise UserError(f"out={out}: links that lead in a circle", "a folder", "choose another out=")
-    place = Path(os.path.realpath(out))  # Path.resolve raises an error where links form a circle
-    if any(Path(os.path.realpath(path)).is_relative_to(place) for path in named if path.exists()):
+    real_out = Path(os.path.realpath(out))  # Path.resolve raises an error where links form a circle
+    if any(Path(os.path.realpath(path)).is_relative_to(real_out) for path in input_paths if path.exists()):
         raise UserError(f"{out} is both out= and what is read", fix="choose another out=")
-    for folder in place.parents:
+    for folder in real_out.parents:
         if stage := manifest.stage_of(folder):
             raise UserError(
                 f"out={out} lies in {folder}, a finished output of {stage!r}",
@@ -109,7 +109,7 @@ def refuse_place(out: Path, named: Sequence[Path]) -> None:
             )
 
 
-def _ends(link: Path) -> bool:
+def _is_resolvable(link: Path) -> bool:
     """Return whether a symbolic link leads to a place, which need not be there yet."""
     try:
         link.stat()
@@ -128,12 +128,16 @@ def standard_input(cfg: Any, out: Path) -> Iterator[Any]:
         UserError: standard input is empty, or two sources name it.
     """
     sources = getattr(cfg, "source", ())
-    named = [uri for uri in sources if _STANDARD_INPUT.fullmatch(uri)] if isinstance(sources, tuple) else []
-    if not named:
+    stdin_sources = (
+        [uri for uri in sources if _STANDARD_INPUT.fullmatch(uri)] if isinstance(sources, tuple) else []
+    )
+    if not stdin_sources:
         yield cfg
         return
-    if len(named) > 1:
-        raise UserError(f"source={','.join(named)}: standard input is read once", "one source SCHEME:-")
+    if len(stdin_sources) > 1:
+        raise UserError(
+            f"source={','.join(stdin_sources)}: standard input is read once", "one source SCHEME:-"
+        )
     path = out.absolute().with_name(f".{out.name}.stdin")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -141,28 +145,28 @@ def standard_input(cfg: Any, out: Path) -> Iterator[Any]:
             shutil.copyfileobj(sys.stdin.buffer, file)
         if not path.stat().st_size:
             raise UserError(
-                f"source={named[0]}: standard input is empty", fix="pipe the text into the command"
+                f"source={stdin_sources[0]}: standard input is empty", fix="pipe the text into the command"
             )
-        told = tuple(uri[:-1] + str(path) if uri in named else uri for uri in sources)
-        yield dataclasses.replace(cfg, source=told)
+        file_sources = tuple(uri[:-1] + str(path) if uri in stdin_sources else uri for uri in sources)
+        yield dataclasses.replace(cfg, source=file_sources)
     finally:
         path.unlink(missing_ok=True)
 
 
-def brought_here(reads: str, cfg: Any, load: Callable[[str], Any]) -> Any:
+def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) -> Any:
     """Replace every input ``hf:NAME_OR_FOLDER`` in the settings by the directory of the imported model.
 
     Args:
-        reads: as in `check_there`.
+        path_settings: as in `check_inputs_exist`.
         cfg: the settings, a dataclass.
         load: imports ``module:attribute``.
 
     Raises:
         UserError: the model does not exist or cannot be imported.
     """
-    changed = {}
-    for field in reads.split():
+    imported = {}
+    for field in path_settings.split():
         value = getattr(cfg, field)
-        if isinstance(value, (str, Path)) and str(value).startswith(HUB):
-            changed[field] = type(value)(str(load(IMPORTER)(str(value))))
-    return dataclasses.replace(cfg, **changed) if changed else cfg
+        if isinstance(value, (str, Path)) and str(value).startswith(HUB_PREFIX):
+            imported[field] = type(value)(str(load(HUB_IMPORTER)(str(value))))
+    return dataclasses.replace(cfg, **imported) if imported else cfg

@@ -18,11 +18,11 @@ from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output.answer import tell
 
-_THREADS = "OMP_NUM_THREADS"
+_THREADS_VARIABLE = "OMP_NUM_THREADS"
 
 
 def run_steps(
-    plan: Pipeline, configs: Mapping[str, Any], steps_at_once: int, num_workers: int = 1
+    pipeline: Pipeline, configs: Mapping[str, Any], steps_at_once: int, num_workers: int = 1
 ) -> Iterator[tuple[str, Any]]:
     """Run every step after the steps that it needs; yield the name and the result of each as it ends.
 
@@ -31,7 +31,7 @@ def run_steps(
     running end first.
 
     Args:
-        plan: steps and what each needs.
+        pipeline: steps and what each needs.
         configs: resolved settings of each step.
         steps_at_once: processes.
         num_workers: processes for the parts of one stage.
@@ -41,44 +41,44 @@ def run_steps(
     """
     if steps_at_once == 1:
         for name, cfg in configs.items():
-            _announce(plan, name)
-            result, seconds = _measured(run_local, plan.steps[name].stage, cfg, num_workers)
-            _announce(plan, name, seconds)
+            _announce(pipeline, name)
+            result, seconds = _run_timed(run_local, pipeline.steps[name].stage, cfg, num_workers)
+            _announce(pipeline, name, seconds)
             yield name, result
         return
-    given = os.environ.get(_THREADS)
-    os.environ.setdefault(_THREADS, str(max(1, len(os.sched_getaffinity(0)) // steps_at_once)))
+    threads_given = os.environ.get(_THREADS_VARIABLE)
+    os.environ.setdefault(_THREADS_VARIABLE, str(max(1, len(os.sched_getaffinity(0)) // steps_at_once)))
     pool = ProcessPoolExecutor(
         steps_at_once, get_context("spawn"), _end_with_parent, (os.getpid(),), max_tasks_per_child=1
     )
     try:
         with signals.stoppable(), pool:
-            yield from _run_in(pool, plan, configs, steps_at_once, num_workers)
+            yield from _run_in_pool(pool, pipeline, configs, steps_at_once, num_workers)
     finally:
-        if given is None:
-            del os.environ[_THREADS]
+        if threads_given is None:
+            del os.environ[_THREADS_VARIABLE]
 
 
-def _run_in(
+def _run_in_pool(
     pool: ProcessPoolExecutor,
-    plan: Pipeline,
+    pipeline: Pipeline,
     configs: Mapping[str, Any],
     steps_at_once: int,
     num_workers: int,
 ) -> Iterator[tuple[str, Any]]:
-    ended: set[str] = set()
+    finished: set[str] = set()
     running: dict[Future[Any], str] = {}
     try:
-        while len(ended) < len(configs):
-            for name in _ready(plan, ended, running.values())[: steps_at_once - len(running)]:
-                _announce(plan, name)
-                stage = plan.steps[name].stage
-                running[pool.submit(_measured, run_local, stage, configs[name], num_workers)] = name
+        while len(finished) < len(configs):
+            for name in _ready_steps(pipeline, finished, running.values())[: steps_at_once - len(running)]:
+                _announce(pipeline, name)
+                stage = pipeline.steps[name].stage
+                running[pool.submit(_run_timed, run_local, stage, configs[name], num_workers)] = name
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
-                result, seconds = _result(name, future, running.values())
-                _announce(plan, name, seconds)
-                ended.add(name)
+                result, seconds = _result_of(name, future, running.values())
+                _announce(pipeline, name, seconds)
+                finished.add(name)
                 yield name, result
     except (KeyboardInterrupt, signals.Stopped, GeneratorExit):
         for process in list((pool._processes or {}).values()):
@@ -97,35 +97,37 @@ def _end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _ready(plan: Pipeline, ended: set[str], running: Any) -> list[str]:
+def _ready_steps(pipeline: Pipeline, finished: set[str], running: Any) -> list[str]:
     """Return steps that can start: first those with the longest chain of steps behind them, then by the file."""
-    chain: dict[str, int] = {}
-    for name in reversed(plan.steps):
-        chain[name] = 1 + max((chain[other] for other in chain if name in plan.steps[other].after), default=0)
-    waiting = [name for name in plan.steps if name not in ended and name not in running]
-    ready = [name for name in waiting if ended.issuperset(plan.steps[name].after)]
-    return sorted(ready, key=lambda name: -chain[name])
+    chain_length: dict[str, int] = {}
+    for name in reversed(pipeline.steps):
+        chain_length[name] = 1 + max(
+            (chain_length[other] for other in chain_length if name in pipeline.steps[other].after), default=0
+        )
+    waiting = [name for name in pipeline.steps if name not in finished and name not in running]
+    ready = [name for name in waiting if finished.issuperset(pipeline.steps[name].after)]
+    return sorted(ready, key=lambda name: -chain_length[name])
 
 
-def _measured(
-    run: Callable[[str, Any, int], Any], stage: str, cfg: Any, num_workers: int
+def _run_timed(
+    run_stage: Callable[[str, Any, int], Any], stage: str, cfg: Any, num_workers: int
 ) -> tuple[Any, tuple[float, float]]:
     """Return the result of a stage, and the seconds that it took: on the clock, and of processor time."""
-    began, before = time.monotonic(), sum(os.times()[:4])
-    result = run(stage, cfg, num_workers)
-    return result, (time.monotonic() - began, sum(os.times()[:4]) - before)
+    clock_start, cpu_start = time.monotonic(), sum(os.times()[:4])
+    result = run_stage(stage, cfg, num_workers)
+    return result, (time.monotonic() - clock_start, sum(os.times()[:4]) - cpu_start)
 
 
-def _announce(plan: Pipeline, name: str, seconds: tuple[float, float] | None = None) -> None:
-    place, took = list(plan.steps).index(name) + 1, ""
+def _announce(pipeline: Pipeline, name: str, seconds: tuple[float, float] | None = None) -> None:
+    number, duration = list(pipeline.steps).index(name) + 1, ""
     if seconds:
         clock, processor = (f"{s / 60:.1f} min" if s >= 60 else f"{s:.1f} s" for s in seconds)
-        took = f" ended after {clock} ({processor} of processor time)"
-    stage = plan.steps[name].stage
-    tell(f"[{place}/{len(plan.steps)}] {name}: xling {stage}{took}")
+        duration = f" ended after {clock} ({processor} of processor time)"
+    stage = pipeline.steps[name].stage
+    tell(f"[{number}/{len(pipeline.steps)}] {name}: xling {stage}{duration}")
 
 
-def _result(name: str, future: Future[Any], still_running: Any) -> tuple[Any, tuple[float, float]]:
+def _result_of(name: str, future: Future[Any], still_running: Any) -> tuple[Any, tuple[float, float]]:
     try:
         result: tuple[Any, tuple[float, float]] = future.result()
         return result

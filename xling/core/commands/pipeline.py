@@ -34,7 +34,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.settings import config
 
 # Package data: in a checkout xling/recipes is a link to recipes/.
-RECIPES = Path(str(files("xling") / "recipes"))
+RECIPES_FOLDER = Path(str(files("xling") / "recipes"))
 
 STEPS_AT_ONCE = "steps_at_once"
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
@@ -90,7 +90,7 @@ class Pipeline:
 
 def recipes() -> dict[str, Path]:
     """Return the recipes of this package by name, sorted; those of papers lie in a folder of their own."""
-    return {path.stem: path for path in sorted(RECIPES.rglob("*.yaml"), key=lambda path: path.stem)}
+    return {path.stem: path for path in sorted(RECIPES_FOLDER.rglob("*.yaml"), key=lambda path: path.stem)}
 
 
 def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
@@ -100,41 +100,41 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         UserError: the file does not exist or has no step, a stage, step or variable is unknown, or steps wait
             for each other.
     """
-    given = [config.split_override(item) for item in overrides]
-    scale = "".join(value for key, value in given if key == "scale")
-    file = config.from_dict(_File, config.scaled(_with_base(path), scale, str(path)), str(path))
+    override_pairs = [config.split_override(item) for item in overrides]
+    scale = "".join(value for key, value in override_pairs if key == "scale")
+    file = config.from_dict(_File, config.scaled(_read_with_base(path), scale, str(path)), str(path))
     variables, steps = dict(file.vars), dict(file.steps)
-    for key, value in given:
+    for key, value in override_pairs:
         if key == "scale":
             continue
         if key == STEPS_AT_ONCE:
             file = replace(file, steps_at_once=int(value) if value.isdecimal() else 0)
             continue
-        name, _, rest = key.partition(".")
-        if not rest and name in variables:
+        name, _, setting = key.partition(".")
+        if not setting and name in variables:
             variables[name] = value
-        elif rest and name in steps:
-            nested = config.nested(f"config.{rest}", value)
+        elif setting and name in steps:
+            nested = config.nested(f"config.{setting}", value)
             steps[name] = config.merge(steps[name], nested)
         else:
             raise unknown("variable or step", name, sorted({*variables, *steps}))
     if file.steps_at_once < 1:
         raise UserError(f"{path}: {STEPS_AT_ONCE}={file.steps_at_once}", "a whole number from 1")
-    known = {"scale": scale}
+    substitutions = {"scale": scale}
     for name, text in variables.items():
-        known[name] = _substitute(text, known, path)
-    built = {
-        name: config.from_dict(Step, _substitute(step, known, path), f"{path}: step {name!r}")
+        substitutions[name] = _substitute(text, substitutions, path)
+    resolved = {
+        name: config.from_dict(Step, _substitute(step, substitutions, path), f"{path}: step {name!r}")
         for name, step in steps.items()
     }
-    if not built:
+    if not resolved:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
-    for step in built.values():
+    for step in resolved.values():
         STAGES[step.stage]
-    return Pipeline({name: built[name] for name in _ordered(built, path)}, path, file.steps_at_once)
+    return Pipeline({name: resolved[name] for name in _ordered(resolved, path)}, path, file.steps_at_once)
 
 
-def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
+def merge_pipelines(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
     """Join pipelines of the same steps into one, and return it with the settings of each of its steps.
 
     A step is there once for each of its different settings, as ``NAME`` or ``NAME#NUMBER``.
@@ -144,58 +144,68 @@ def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
     """
     steps: dict[str, Step] = {}
     configs: dict[str, Any] = {}
-    for plan in pipelines:
-        own: dict[str, str] = {}
-        for name, step in plan.steps.items():
-            cfg, others = plan.settings(name), [key for key in steps if key.partition("#")[0] == name]
-            key = next(
-                (key for key in others if configs[key] == cfg),
-                f"{name}#{len(others) + 1}" if others else name,
+    for pipeline in pipelines:
+        key_of_step: dict[str, str] = {}
+        for name, step in pipeline.steps.items():
+            cfg, earlier_keys = (
+                pipeline.settings(name),
+                [key for key in steps if key.partition("#")[0] == name],
             )
-            same = next((other for other in steps if _out(cfg) == _out(configs[other])), key)
-            if key not in steps and same in others:
+            key = next(
+                (key for key in earlier_keys if configs[key] == cfg),
+                f"{name}#{len(earlier_keys) + 1}" if earlier_keys else name,
+            )
+            same_output = next(
+                (other for other in steps if _output_of(cfg) == _output_of(configs[other])), key
+            )
+            if key not in steps and same_output in earlier_keys:
                 raise UserError(
-                    f"the sweep writes to out={_out(cfg)} more than once", "an out= with each swept key in it"
+                    f"the sweep writes to out={_output_of(cfg)} more than once",
+                    "an out= with each swept key in it",
                 )
-            if key not in steps and same != key:
+            if key not in steps and same_output != key:
                 raise UserError(
-                    f"the steps {same} and {name} write to the same out={_out(cfg)}", "an out= for each"
+                    f"the steps {same_output} and {name} write to the same out={_output_of(cfg)}",
+                    "an out= for each",
                 )
-            needed = (*(steps[key].after if key in steps else ()), *(own[before] for before in step.after))
+            needed = (
+                *(steps[key].after if key in steps else ()),
+                *(key_of_step[before] for before in step.after),
+            )
             steps[key], configs[key] = replace(step, after=(*dict.fromkeys(needed),)), cfg
-            own[name] = key
+            key_of_step[name] = key
     path = pipelines[0].path
     order = _ordered(steps, path or Path())
     combined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
     return combined, {name: configs[name] for name in order}
 
 
-def _out(cfg: Any) -> Any:
+def _output_of(cfg: Any) -> Any:
     return getattr(cfg, "out", None) or object()
 
 
-def axes(path: Path) -> dict[str, tuple[str, ...]]:
+def read_sweep(path: Path) -> dict[str, tuple[str, ...]]:
     """The ``sweep`` of a pipeline file: variable, or ``scale`` -> its values.
 
     Raises:
         UserError: no such file, or no mapping of names to lists.
     """
-    return config.from_dict(_File, config.scaled(_with_base(path), "", str(path)), str(path)).sweep
+    return config.from_dict(_File, config.scaled(_read_with_base(path), "", str(path)), str(path)).sweep
 
 
-def _with_base(path: Path, over: tuple[Path, ...] = ()) -> dict[str, Any]:
-    if path in over:
+def _read_with_base(path: Path, overlays: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if path in overlays:
         raise UserError(
-            f"{path}: the file is its own base, over {', '.join(each.name for each in over)}",
+            f"{path}: the file is its own base, over {', '.join(each.name for each in overlays)}",
             "bases without a circle",
-            f"remove base from {over[-1].name}",
+            f"remove base from {overlays[-1].name}",
         )
     data = config.read_yaml(path)
     if not (base := str(data.pop("base", ""))):
         return data
     if Path(base).name != base:
         raise UserError(f"{path}: base {base}", "the name of a file", f"put the file into {path.parent}")
-    return config.merge(_with_base(path.with_name(base), (*over, path)), data)
+    return config.merge(_read_with_base(path.with_name(base), (*overlays, path)), data)
 
 
 def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:

@@ -27,7 +27,7 @@ from xling.core.progress import Progress
 from xling.core.registry import Registry
 
 
-def _problem(name: str, stage: Any) -> str:
+def _find_problem(name: str, stage: Any) -> str:
     """Say why what another package names for a command cannot be it."""
     words = name.split()
     if not 1 <= len(words) <= 2:
@@ -38,7 +38,7 @@ def _problem(name: str, stage: Any) -> str:
     return "" if is_fine else f"is not a Stage of the name {name!r}"
 
 
-STAGES: Registry[Stage] = Registry("command", plugin="command", problem=_problem)
+STAGES: Registry[Stage] = Registry("command", plugin="command", find_problem=_find_problem)
 for _stage in COMMANDS:
     STAGES.add(_stage.name, _stage)
 
@@ -63,34 +63,36 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         UserError: another process writes to the same output, or an input or an optional package is missing.
         Stopped: SIGTERM was received; saved work is valid.
     """
-    inputs.check_there(STAGES[name].reads, cfg)
+    inputs.check_inputs_exist(STAGES[name].reads, cfg)
     extras.require(STAGES[name].extra, f"xling {name}")
-    cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
-    signals.reset()
+    cfg = inputs.import_hub_inputs(STAGES[name].reads, cfg, load)
+    signals.reset_process_state()
     out = Path(getattr(cfg, "out", None) or "")
-    is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
-    held = lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext()
-    with signals.stoppable(), held, inputs.standard_input(cfg, out) as cfg:
-        if STAGES[name].check and not os.environ.get(manifest.ONLY_WHY):
+    is_writer = (
+        out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY_VARIABLE)
+    )
+    lease_held = lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext()
+    with signals.stoppable(), lease_held, inputs.standard_input(cfg, out) as cfg:
+        if STAGES[name].check and not os.environ.get(manifest.ONLY_WHY_VARIABLE):
             load(STAGES[name].check)(cfg)
         return _run_phases(name, cfg, num_workers)
 
 
 def _run_phases(name: str, cfg: Any, num_workers: int) -> Any:
-    stage, result, position = STAGES[name], None, 0
-    while position < len(phases := phases_of(stage, cfg)):
-        phase = phases[position]
+    stage, result, phase_index = STAGES[name], None, 0
+    while phase_index < len(phases := phases_of(stage, cfg)):
+        phase = phases[phase_index]
         if phase.num_parts == 1:
             result = run_part(name, cfg, phase.name, 0)
         else:
             with Progress(f"{name}: {phase.name}", phase.num_parts, "parts") as progress:
-                for result in _results(name, cfg, phase, num_workers):  # noqa: B007 - returned
+                for result in _part_results(name, cfg, phase, num_workers):  # noqa: B007 - returned
                     progress.update()
-        position += 1
+        phase_index += 1
     return result
 
 
-def _results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[Any]:
+def _part_results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[Any]:
     """Yield the result of each part of a phase, in order."""
     if num_workers == 1:
         for index in range(phase.num_parts):

@@ -10,7 +10,7 @@ from typing import Any
 
 # All C0 and C1 control characters except tab and line feed, and the marks that change the text direction. Halves of
 # surrogate pairs stand for bytes of file names that are no UTF-8: they cannot be printed.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
@@ -19,13 +19,13 @@ def visible(text: str) -> str:
     Documents, logs and records hold untrusted text. Printed unescaped, a control sequence in it could move
     the cursor, rename the window or hide the text after it. Tab and line feed are kept.
     """
-    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
     """Return ``value`` as JSON whose texts a terminal cannot interpret; it reads back unchanged."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def tell(text: str) -> None:
@@ -62,23 +62,23 @@ class Rows:
     """A table whose rows are printed as they are computed, for tables that may not fit into memory.
 
     Args:
-        head: names of the columns.
+        columns: names of the columns.
         rows: the cells of each row, as many as there are columns.
     """
 
-    def __init__(self, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        self.head, self.rows = tuple(head), rows
+    def __init__(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        self.columns, self.rows = tuple(columns), rows
 
     def lines(self) -> Iterator[str]:
         """Yield the table as tab-separated lines, the header first; None becomes an empty cell."""
-        yield "\t".join(self.head)
+        yield "\t".join(self.columns)
         for row in self.rows:
             yield "\t".join("" if cell is None else str(cell) for cell in row)
 
     def json_lines(self) -> Iterator[str]:
         """Yield the lines of one JSON list with one object per row."""
-        opening = "["
+        separator = "["
         for row in self.rows:
-            yield opening + as_json(dict(zip(self.head, row, strict=True)))
-            opening = ","
-        yield "]" if opening == "," else "[]"
+            yield separator + as_json(dict(zip(self.columns, row, strict=True)))
+            separator = ","
+        yield "]" if separator == "," else "[]"

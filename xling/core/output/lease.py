@@ -27,7 +27,7 @@ from xling.core.output.answer import tell
 REFRESH_S = 15.0
 STALE_AFTER_S = 300.0
 OWN_STALE_AFTER_S = 60.0
-LOST_EXIT_CODE = 75
+LEASE_LOST_EXIT_CODE = 75
 OWNER_VARIABLE = "XLING_LEASE_OWNER"
 """Environment variable that names the job across restarts: its next holder waits `OWN_STALE_AFTER_S` only."""
 
@@ -65,23 +65,33 @@ class Holder:
         if self.until:
             return self.what
         job = f", job {self.job}" if self.job else ""
-        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
-        return f"{self.what} (process {self.pid} on {self.host}{job}, since {clock})"
+        since_text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
+        return f"{self.what} (process {self.pid} on {self.host}{job}, since {since_text})"
 
     @classmethod
-    def this_process(cls, what: str, owner: str = "") -> Holder:
+    def this_process(cls, work: str, owner: str = "") -> Holder:
         """Describe this process as a holder."""
         job = os.environ.get("SLURM_JOB_ID", "")
         pid, token = os.getpid(), secrets.token_hex(8)
-        return cls(socket.gethostname(), _machine(), pid, _start(pid), job, time.time(), what, owner, token)
+        return cls(
+            socket.gethostname(),
+            _machine_id(),
+            pid,
+            _process_start(pid),
+            job,
+            time.time(),
+            work,
+            owner,
+            token,
+        )
 
     def is_alive_here(self) -> bool | None:
         """Return whether the process is alive; None if it ran on another machine and cannot be checked from here."""
         if self.until:
             return Path(self.until).parent.is_dir() and not Path(self.until).exists()
-        if self.machine != _machine():
+        if self.machine != _machine_id():
             return None
-        started = _start(self.pid)
+        started = _process_start(self.pid)
         return started >= 0 and (not self.start or started == self.start)
 
 
@@ -106,21 +116,21 @@ def lease_path(out: Path) -> Path:
 
 
 @contextmanager
-def hold(out: Path, what: str, wait_s: float = 0.0) -> Iterator[None]:
+def hold(out: Path, work: str, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lease on ``out`` inside the block; the variable `OWNER_VARIABLE` names the owner across restarts.
 
     Raises:
         HeldError: another process still holds it after ``wait_s`` seconds.
     """
     path = lease_path(out)
-    mine = Holder.this_process(what, os.environ.get(OWNER_VARIABLE, ""))
+    own_holder = Holder.this_process(work, os.environ.get(OWNER_VARIABLE, ""))
     deadline = time.monotonic() + wait_s
     new_folders = [folder for folder in path.parents if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        while (other := _acquire(path, mine)) is not None:
+        while (other_holder := _acquire(path, own_holder)) is not None:
             if time.monotonic() >= deadline:
-                raise HeldError(out, other)
+                raise HeldError(out, other_holder)
             time.sleep(min(1.0, max(deadline - time.monotonic(), 0.01)))
         _delete_leftovers(path)
     except OSError:
@@ -129,21 +139,21 @@ def hold(out: Path, what: str, wait_s: float = 0.0) -> Iterator[None]:
         yield
         return
     stop = threading.Event()
-    thread = threading.Thread(target=_refresh, args=(path, mine, stop), name="lease", daemon=True)
+    thread = threading.Thread(target=_refresh, args=(path, own_holder, stop), name="lease", daemon=True)
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join()
-        if (holder := read(path)) and holder.token == mine.token:
+        if (holder := read_holder(path)) and holder.token == own_holder.token:
             path.unlink(missing_ok=True)
         for folder in new_folders:  # remove folders that the work left empty
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
-def pin(out: Path, what: str, until: Path) -> None:
+def pin(out: Path, work: str, until: Path) -> None:
     """Hold the lease on ``out`` beyond the end of this process, until a file called ``until`` exists.
 
     Raises:
@@ -151,20 +161,20 @@ def pin(out: Path, what: str, until: Path) -> None:
     """
     path = lease_path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
-    mine = replace(Holder.this_process(what, str(until)), until=str(until))
-    other = _acquire(path, mine)
-    if other is not None and other.until != mine.until:
-        raise HeldError(out, other)
+    own_holder = replace(Holder.this_process(work, str(until)), until=str(until))
+    other_holder = _acquire(path, own_holder)
+    if other_holder is not None and other_holder.until != own_holder.until:
+        raise HeldError(out, other_holder)
 
 
 def unpin(out: Path, until: Path) -> None:
     """Release a lease taken by `pin`."""
     path = lease_path(out)
-    if (holder := read(path)) and holder.until == str(until):
+    if (holder := read_holder(path)) and holder.until == str(until):
         path.unlink(missing_ok=True)
 
 
-def read(path: Path) -> Holder | None:
+def read_holder(path: Path) -> Holder | None:
     """Read the holder in a lease file; None if there is no readable lease."""
     try:
         return Holder(**json.loads(path.read_bytes()))
@@ -175,50 +185,50 @@ def read(path: Path) -> Holder | None:
 def holder_of(out: Path, owner: str = "") -> Holder | None:
     """Return the process that writes ``out`` now, None if nobody does; ``owner`` names the job that asks."""
     path = lease_path(out)
-    holder = read(path)
-    return holder if holder and not _is_stale(path, holder, owner, _clock(path.parent)) else None
+    holder = read_holder(path)
+    return holder if holder and not _is_stale(path, holder, owner, _file_system_time(path.parent)) else None
 
 
-def is_mine(out: Path) -> bool:
+def is_held_by_this_process(out: Path) -> bool:
     """Return whether this process holds the lease on ``out``."""
-    holder = read(lease_path(out))
-    return holder is not None and (holder.pid, holder.machine) == (os.getpid(), _machine())
+    holder = read_holder(lease_path(out))
+    return holder is not None and (holder.pid, holder.machine) == (os.getpid(), _machine_id())
 
 
-def _acquire(path: Path, mine: Holder) -> Holder | None:
+def _acquire(path: Path, own_holder: Holder) -> Holder | None:
     """Try to take the lease; return its holder if that is another process."""
-    temporary = path.with_name(f"{path.name}.{mine.token}")
+    temporary = path.with_name(f"{path.name}.{own_holder.token}")
     try:
-        temporary.write_text(json.dumps(asdict(mine)) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(asdict(own_holder)) + "\n", encoding="utf-8")
         now = temporary.stat().st_mtime
         try:
             os.link(temporary, path)
             return None
         except FileExistsError:
             pass
-        holder = read(path)
+        holder = read_holder(path)
         if holder is None:  # incomplete, or deleted just now
             try:
                 age = now - path.stat().st_mtime
             except FileNotFoundError:
-                return _acquire(path, mine)
+                return _acquire(path, own_holder)
             holder = Holder(what="a damaged lease", since=now, token="damaged")
             if age < STALE_AFTER_S:
                 return holder
-        elif not _is_stale(path, holder, mine.owner, now):
+        elif not _is_stale(path, holder, own_holder.owner, now):
             return holder
-        return None if _take_over(path, temporary, holder) else read(path) or holder
+        return None if _take_over(path, temporary, holder) else read_holder(path) or holder
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def _delete_leftovers(path: Path) -> None:
     """Delete the temporary files beside a lease whose processes were killed while they asked for it."""
-    for left in list(path.parent.iterdir()):
-        if left.name.startswith(f"{path.name}."):
-            holder = read(left)
+    for leftover in list(path.parent.iterdir()):
+        if leftover.name.startswith(f"{path.name}."):
+            holder = read_holder(leftover)
             if holder is not None and holder.is_alive_here() is False:
-                left.unlink(missing_ok=True)
+                leftover.unlink(missing_ok=True)
 
 
 def _is_stale(path: Path, holder: Holder, owner: str, now: float) -> bool:
@@ -235,11 +245,11 @@ def _is_stale(path: Path, holder: Holder, owner: str, now: float) -> bool:
 def _take_over(path: Path, temporary: Path, stale: Holder) -> bool:
     """Replace a stale lease; of several competing processes only the one that creates the claim succeeds."""
     claim = path.with_name(f"{path.name}.claim-{stale.token}")
-    if not _link(temporary, claim) and not (_discard_stale(claim) and _link(temporary, claim)):
+    if not _try_link(temporary, claim) and not (_discard_stale(claim) and _try_link(temporary, claim)):
         return False
     try:
         # An earlier winner may already have replaced the lease and removed its claim.
-        holder = read(path)
+        holder = read_holder(path)
         if holder is not None and holder.token != stale.token:
             return False
         temporary.replace(path)
@@ -248,7 +258,7 @@ def _take_over(path: Path, temporary: Path, stale: Holder) -> bool:
         claim.unlink(missing_ok=True)
 
 
-def _link(source: Path, target: Path) -> bool:
+def _try_link(source: Path, target: Path) -> bool:
     """Link ``source`` to ``target``; return False if ``target`` already exists."""
     try:
         os.link(source, target)
@@ -262,31 +272,31 @@ def _discard_stale(claim: Path) -> bool:
 
     The claim is moved aside before it is deleted, so that a new claim made in between is seen and put back.
     """
-    claimant = read(claim)
-    if claimant is not None and not _is_stale(claim, claimant, "", _clock(claim.parent)):
+    claimant = read_holder(claim)
+    if claimant is not None and not _is_stale(claim, claimant, "", _file_system_time(claim.parent)):
         return False
-    aside = claim.with_name(f"{claim.name}.{secrets.token_hex(8)}")
+    moved_claim = claim.with_name(f"{claim.name}.{secrets.token_hex(8)}")
     try:
-        os.rename(claim, aside)  # noqa: PTH104 - tests count Path.rename
+        os.rename(claim, moved_claim)  # noqa: PTH104 - tests count Path.rename
     except FileNotFoundError:
         return True
     try:
-        return read(aside) == claimant or not _link(aside, claim)
+        return read_holder(moved_claim) == claimant or not _try_link(moved_claim, claim)
     finally:
-        aside.unlink(missing_ok=True)
+        moved_claim.unlink(missing_ok=True)
 
 
-def _refresh(path: Path, mine: Holder, stop: threading.Event) -> None:
+def _refresh(path: Path, own_holder: Holder, stop: threading.Event) -> None:
     while not stop.wait(REFRESH_S):
-        holder = read(path)
-        if holder is not None and holder.token != mine.token and not stop.is_set():
-            tell(f"xling: {mine.what}: {holder} has taken over; this process ends")
-            os._exit(LOST_EXIT_CODE)
+        holder = read_holder(path)
+        if holder is not None and holder.token != own_holder.token and not stop.is_set():
+            tell(f"xling: {own_holder.what}: {holder} has taken over; this process ends")
+            os._exit(LEASE_LOST_EXIT_CODE)
         with contextlib.suppress(OSError):
             os.utime(path)
 
 
-def _clock(folder: Path) -> float:
+def _file_system_time(folder: Path) -> float:
     """Return the current time by the file system's clock, or by the local clock if nothing can be written."""
     probe = folder / f".clock.{secrets.token_hex(8)}"
     try:
@@ -299,7 +309,7 @@ def _clock(folder: Path) -> float:
             probe.unlink(missing_ok=True)
 
 
-def _machine() -> str:
+def _machine_id() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - no file
@@ -307,7 +317,7 @@ def _machine() -> str:
         return socket.gethostname()
 
 
-def _start(pid: int) -> int:
+def _process_start(pid: int) -> int:
     """Return the start time of a process in clock ticks since the boot; 0 if unknown, -1 if it is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

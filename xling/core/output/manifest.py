@@ -27,8 +27,11 @@ from xling.core.output.rerun import differences
 from xling.core.settings.config import to_dict
 
 FILE_NAME = swap.MANIFEST
-_TORN = re.compile(r"\..+\.\d+\.tmp")
-OVERWRITE, ONLY_WHY = "XLING_OVERWRITE", "XLING_ONLY_WHY"  # set by the command line for its child processes
+_TEMPORARY_NAME = re.compile(r"\..+\.\d+\.tmp")
+OVERWRITE_VARIABLE, ONLY_WHY_VARIABLE = (
+    "XLING_OVERWRITE",
+    "XLING_ONLY_WHY",
+)  # set by the command line for its child processes
 
 
 @dataclass
@@ -57,13 +60,13 @@ class Manifest:
 
     def digest(self) -> str:
         """Return a SHA-256 over stage, configuration, inputs and files: equal for byte-equal results."""
-        same = {"stage": self.stage, "config": self.config, "inputs": self.inputs, "files": self.files}
-        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+        identity = {"stage": self.stage, "config": self.config, "inputs": self.inputs, "files": self.files}
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
-    def content(self) -> str:
+    def content_digest(self) -> str:
         """Return a SHA-256 over stage and files, by which later outputs record that they were made from this one."""
-        same = {"stage": self.stage, "files": self.files}
-        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+        identity = {"stage": self.stage, "files": self.files}
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:
@@ -90,16 +93,16 @@ def digest(path: Path) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def content(path: Path) -> str:
+def content_digest(path: Path) -> str:
     """Return the SHA-256 of a file's or directory's content, without a stage's settings and paths.
 
     Raises:
         UserError: as `digest`.
     """
-    return read(path).content() if (path / FILE_NAME).is_file() else digest(path)
+    return read(path).content_digest() if (path / FILE_NAME).is_file() else digest(path)
 
 
-def digests_in(settings: Any) -> dict[str, str]:
+def digest_paths_in(settings: Any) -> dict[str, str]:
     """Return path -> digest for every file and directory that the settings name by a ``Path``, at any depth.
 
     Equal settings can name files whose contents have changed: these digests detect that.
@@ -115,7 +118,7 @@ def digests_in(settings: Any) -> dict[str, str]:
         settings = list(settings.values())
     if not isinstance(settings, (list, tuple)):
         return {}
-    return {path: value_digest for value in settings for path, value_digest in digests_in(value).items()}
+    return {path: value_digest for value in settings for path, value_digest in digest_paths_in(value).items()}
 
 
 def read(directory: Path) -> Manifest:
@@ -154,16 +157,16 @@ def verify(directory: Path) -> Manifest:
         UserError: a file is missing or has another size than recorded.
     """
     manifest = read(directory)
-    for name, facts in manifest.files.items():
+    for name, recorded in manifest.files.items():
         path = directory / name
         if not path.is_file():
             raise UserError(
                 f"{path} is missing", "the files in " + FILE_NAME, f"run {manifest.stage!r} again"
             )
-        if path.stat().st_size != facts["bytes"]:
+        if path.stat().st_size != recorded["bytes"]:
             raise UserError(
                 f"{path} has {path.stat().st_size} bytes",
-                f"{facts['bytes']} as recorded",
+                f"{recorded['bytes']} as recorded",
                 f"run {manifest.stage!r} again",
             )
     return manifest
@@ -177,10 +180,10 @@ def write_atomic(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def remove_torn(folder: Path) -> None:
+def remove_temporary_files(folder: Path) -> None:
     """Delete temporary files that killed processes left below an output that is not written in one step."""
     for path in folder.rglob(".*.tmp"):
-        if _TORN.fullmatch(path.name) and path.is_file():
+        if _TEMPORARY_NAME.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
@@ -209,33 +212,35 @@ def up_to_date(
         UserError: an input is missing; ``out`` is not a published directory; or it is a finished output with
             other settings or inputs and ``overwrite=true`` was not given. The message names the differences.
     """
-    inputs, out = list(inputs), swap.target(out)
+    inputs, out = list(inputs), swap.resolve_target(out)
     swap.restore(out)
-    refuse_foreign(out, stage, inputs)
+    check_is_ours(out, stage, inputs)
     if not (out / FILE_NAME).is_file():
-        _answer_why(f"{out} does not exist yet: the stage would run")
+        _answer_if_only_why(f"{out} does not exist yet: the stage would run")
         return None
-    digests = {str(path): (content(Path(path)), digest(Path(path))) for path in inputs}
+    digests = {str(path): (content_digest(Path(path)), digest(Path(path))) for path in inputs}
     try:
         published = read(out)
     except UserError as error:
-        _answer_why(f"{error.given}: the stage would run again")
-        _say(f"{error.given}; {_made_again(out)}")
+        _answer_if_only_why(f"{error.given}: the stage would run again")
+        _print_note(f"{error.given}; {_describe_rebuild(out)}")
         return None
     changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
     if changed:
-        refuse_unasked(out, changed, replaceable)
+        check_may_replace(out, changed, replaceable)
         return None
     try:
         verify(out)
     except UserError as error:
-        _answer_why(f"{error.given}: the stage would run again")
-        _say(f"{error.given}; {_made_again(out)}")
+        _answer_if_only_why(f"{error.given}: the stage would run again")
+        _print_note(f"{error.given}; {_describe_rebuild(out)}")
         return None
-    _answer_why(f"{out} is finished and up to date: nothing would run")
+    _answer_if_only_why(f"{out} is finished and up to date: nothing would run")
     swap.clean_up(out)
-    if published.code_version != source_version.described():
-        _say(f"{out} is kept: made by xling {published.code_version}, this is {source_version.described()}")
+    if published.code_version != source_version.full_version():
+        _print_note(
+            f"{out} is kept: made by xling {published.code_version}, this is {source_version.full_version()}"
+        )
     return published
 
 
@@ -245,19 +250,19 @@ def is_finished(out: Path, stage: str, config: Any, inputs: Iterable[Path]) -> b
     Raises:
         UserError: ``out`` is finished with other settings or inputs, or another stage or program made it.
     """
-    inputs, out = list(inputs), swap.target(out)
-    refuse_foreign(out, stage, inputs)
+    inputs, out = list(inputs), swap.resolve_target(out)
+    check_is_ours(out, stage, inputs)
     if not stage_of(out):
         return False
     published = read(out)
-    digests = {str(path): (content(Path(path)), digest(Path(path))) for path in inputs}
+    digests = {str(path): (content_digest(Path(path)), digest(Path(path))) for path in inputs}
     changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
     if changed:
-        refuse_unasked(out, changed)
+        check_may_replace(out, changed)
     return not changed
 
 
-def refuse_unasked(out: Path, changed: list[str], replaceable: bool = False) -> None:
+def check_may_replace(out: Path, changed: list[str], replaceable: bool = False) -> None:
     """Refuse to replace a finished output that was made with other settings or inputs, unless it was asked for.
 
     Args:
@@ -268,7 +273,7 @@ def refuse_unasked(out: Path, changed: list[str], replaceable: bool = False) -> 
     Raises:
         UserError: ``overwrite=true`` was not given. The message names the differences.
     """
-    _answer_why(f"{out} was made with other settings or inputs: {'; '.join(changed)}")
+    _answer_if_only_why(f"{out} was made with other settings or inputs: {'; '.join(changed)}")
     if not (replaceable or may_overwrite()):
         raise UserError(
             f"{out} is finished and was made with other settings or inputs: {'; '.join(changed)}",
@@ -283,20 +288,20 @@ class WhyAnswer(Exception):  # noqa: N818 - an answer, not an error
 
 def may_overwrite() -> bool:
     """Return whether ``overwrite=true`` was given; worker processes and cluster jobs inherit it."""
-    return os.environ.get(OVERWRITE) == "true"
+    return os.environ.get(OVERWRITE_VARIABLE) == "true"
 
 
-def _made_again(out: Path) -> str:
+def _describe_rebuild(out: Path) -> str:
     kept = "" if may_overwrite() else f", and what is there is kept as {out.name}.damaged"
     return f"{out} is made again{kept}"
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     tell(f"xling: {text}")
 
 
-def _answer_why(text: str) -> None:
-    if os.environ.get(ONLY_WHY) == "true":
+def _answer_if_only_why(text: str) -> None:
+    if os.environ.get(ONLY_WHY_VARIABLE) == "true":
         raise WhyAnswer(text)
 
 
@@ -312,13 +317,13 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     Raises:
         UserError: an input is missing, or ``out`` exists and is not a published directory.
     """
-    inputs, out = list(inputs), swap.target(out)
+    inputs, out = list(inputs), swap.resolve_target(out)
     swap.restore(out)
-    refuse_foreign(out, stage, inputs)
-    inputs_found = _digests(inputs)
+    check_is_ours(out, stage, inputs)
+    input_digests = _digests(inputs)
     out.parent.mkdir(parents=True, exist_ok=True)
     swap.clean_up(out)
-    temporary = swap.sibling(out, swap.NEW)
+    temporary = swap.temporary_sibling(out, swap.NEW_SUFFIX)
     temporary.mkdir()
     publication, start = Publication(temporary), time.perf_counter()
     try:
@@ -334,17 +339,17 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     manifest = Manifest(
         stage=stage,
         config=to_dict(config),
-        inputs=inputs_found,
+        inputs=input_digests,
         counts=publication.counts,
         files=files,
-        code_version=source_version.described(),
+        code_version=source_version.full_version(),
         seconds=round(time.perf_counter() - start, 3),
         peak_memory_mb=peak_memory_mb(),
     )
     text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
     (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
-    if kept := swap.swap(temporary, out, keep=not may_overwrite() and _is_damaged(out)):
-        _say(f"the damaged output is kept as {kept}; delete it when it is not needed")
+    if kept_path := swap.swap(temporary, out, keep_old=not may_overwrite() and _is_damaged(out)):
+        _print_note(f"the damaged output is kept as {kept_path}; delete it when it is not needed")
 
 
 def _is_damaged(out: Path) -> bool:
@@ -370,31 +375,31 @@ def peak_memory_mb() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
-def refuse_foreign(out: Path, stage: str, inputs: Iterable[Path] = ()) -> None:
+def check_is_ours(out: Path, stage: str, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output that this stage may not replace.
 
     Raises:
         UserError: another stage or program has made it, or it is one of ``inputs``.
     """
-    elsewhere = "choose another out=, or move it away"
+    fix = "choose another out=, or move it away"
     if not out.exists():
         return
     if not (out / FILE_NAME).is_file():
         if not out.is_dir() or any(out.iterdir()):
-            raise UserError(f"{out} exists and was not made by xling", fix=elsewhere)
+            raise UserError(f"{out} exists and was not made by xling", fix=fix)
         return
     if any(Path(path).resolve().is_relative_to(out.resolve()) for path in inputs):
         raise UserError(f"{out} is both out= and what is read", fix="choose another out=")
     try:
-        made_by = read(out).stage
+        made_by_stage = read(out).stage
     except UserError:  # a damaged output is replaced
         return
-    if made_by != stage:
-        raise UserError(f"{out} was made by {made_by!r}, not by {stage!r}", fix=elsewhere)
+    if made_by_stage != stage:
+        raise UserError(f"{out} was made by {made_by_stage!r}, not by {stage!r}", fix=fix)
 
 
 def _digests(inputs: Iterable[Path]) -> dict[str, str]:
-    return {str(path): content(Path(path)) for path in inputs}
+    return {str(path): content_digest(Path(path)) for path in inputs}
 
 
 def summary(counts: Mapping[str, Any]) -> str:

@@ -32,14 +32,14 @@ class Workspace:
     root: Path
 
     @staticmethod
-    def beside(out: Path, settings: Any) -> Workspace:
+    def for_output(out: Path, settings: Any) -> Workspace:
         """Return the parts of output ``out``, made with JSON-ready ``settings`` by the current code.
 
         Raises:
             UserError: ``out`` is the working directory or has no name.
         """
         if not out.name:
-            out = swap.target(out)
+            out = swap.resolve_target(out)
         text = json.dumps([settings, code_digest()], sort_keys=True)
         return Workspace(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
 
@@ -48,7 +48,7 @@ class Workspace:
         return self.root / phase / f"{index:05d}"
 
     @contextmanager
-    def making(self, phase: str, index: int) -> Iterator[Path]:
+    def write_part(self, phase: str, index: int) -> Iterator[Path]:
         """Provide a folder for a part's files; it becomes the part when the block ends without an error."""
         target = self.part(phase, index)
         temporary = target.with_name(f".{target.name}.{socket.gethostname()}.{os.getpid()}.tmp")
@@ -57,12 +57,12 @@ class Workspace:
         start, cpu_start = time.perf_counter(), time.process_time()
         try:
             yield temporary
-            facts = {
+            resource_use = {
                 "seconds": round(time.perf_counter() - start, 3),
                 "cpu_seconds": round(time.process_time() - cpu_start, 3),
                 "peak_memory_mb": manifest.peak_memory_mb(),
             }
-            write_json(temporary / "facts.json", facts)
+            write_json(temporary / "facts.json", resource_use)
             self._install(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -75,18 +75,18 @@ class Workspace:
             if not target.is_dir():  # else a second worker was given the same part and finished first
                 raise
 
-    def facts(self) -> dict[str, dict[str, float]]:
+    def resource_use(self) -> dict[str, dict[str, float]]:
         """Return wall and processor seconds of all parts together and the largest memory, by phase."""
-        facts = {}
+        by_phase = {}
         for phase in sorted(p for p in self.root.iterdir() if p.is_dir()):
-            parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
-            facts[phase.name] = {
-                "parts": len(parts),
-                "seconds": round(sum(p["seconds"] for p in parts), 3),
-                "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
-                "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
+            part_facts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
+            by_phase[phase.name] = {
+                "parts": len(part_facts),
+                "seconds": round(sum(p["seconds"] for p in part_facts), 3),
+                "cpu_seconds": round(sum(p["cpu_seconds"] for p in part_facts), 3),
+                "peak_memory_mb": max((p["peak_memory_mb"] for p in part_facts), default=0.0),
             }
-        return facts
+        return by_phase
 
     def discard(self, *phases: str, name: str) -> None:
         """Delete the file ``name``, which is no longer needed, in all parts of ``phases``."""
@@ -95,7 +95,7 @@ class Workspace:
                 path.unlink(missing_ok=True)
 
 
-_CODE = "XLING_CODE_DIGEST"
+_CODE_VARIABLE = "XLING_CODE_DIGEST"
 
 
 def code_digest() -> str:
@@ -104,12 +104,12 @@ def code_digest() -> str:
     The workers and array jobs of a build inherit it from the command that started it. So code that changes on
     disk during a build does not separate later parts from earlier ones.
     """
-    if not os.environ.get(_CODE):
-        os.environ[_CODE] = _digest_of_code()
-    return os.environ[_CODE]
+    if not os.environ.get(_CODE_VARIABLE):
+        os.environ[_CODE_VARIABLE] = _compute_code_digest()
+    return os.environ[_CODE_VARIABLE]
 
 
-def _digest_of_code() -> str:
+def _compute_code_digest() -> str:
     hasher = hashlib.sha256()
     for package in ("xling.core", "xling.text", "xling.corpora"):
         spec = find_spec(package)
@@ -121,18 +121,18 @@ def _digest_of_code() -> str:
 
 
 def run_unless_published(
-    make: Callable[[], Answer | None],
+    build: Callable[[], Answer | None],
     workspace: Callable[[], Workspace],
     is_published: Callable[[], object],
-    done: Callable[[], Answer | None],
+    published_answer: Callable[[], Answer | None],
 ) -> Answer | None:
     """Run a build and return its result, unless another process has published the same output meanwhile."""
     try:
-        return make()
+        return build()
     except FileNotFoundError:
         if workspace().root.exists() or not is_published():
             raise
-        return done()
+        return published_answer()
 
 
 def write_json(path: Path, value: Any) -> None:

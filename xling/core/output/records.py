@@ -19,33 +19,33 @@ class DiskError(UserError):
     """Raised when a record could not be written completely; a later attempt may succeed."""
 
 
-_told: set[tuple[str, str]] = set()
-MODE = 0o600
+_reported: set[tuple[str, str]] = set()
+PRIVATE_MODE = 0o600
 """Only the owner may read record files: they contain settings and paths."""
 
 
-def append_line(path: Path, facts: dict[str, Any]) -> None:
+def append_line(path: Path, record: dict[str, Any]) -> None:
     """Append one JSON line in a single write and wait until it is on the disk.
 
     Raises:
         DiskError: the disk took only part of it, or nothing.
     """
-    data = (json.dumps(facts, ensure_ascii=False) + "\n").encode()
+    data = (json.dumps(record, ensure_ascii=False) + "\n").encode()
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, MODE)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, PRIVATE_MODE)
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 data = b"\n" + data
-            written = os.write(descriptor, data)
+            num_written = os.write(descriptor, data)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:
         raise DiskError(f"{path}: {error.strerror}", fix="free space in its folder") from error
-    if written != len(data):
+    if num_written != len(data):
         raise DiskError(
-            f"{path}: {written} of {len(data)} bytes were written", fix="free space in its folder"
+            f"{path}: {num_written} of {len(data)} bytes were written", fix="free space in its folder"
         )
 
 
@@ -56,7 +56,7 @@ def write_private(path: Path, text: str) -> None:
         OSError: the disk is full, or the folder cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
         handle.write(text)
     temporary.replace(path)
@@ -78,7 +78,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             if isinstance(value, dict):
                 records.append(value)
             else:
-                report(path, f"line {number} is damaged and was skipped")
+                report_once(path, f"line {number} is damaged and was skipped")
     return records
 
 
@@ -92,12 +92,12 @@ def read_object(path: Path) -> dict[str, Any]:
         value = None
     if isinstance(value, dict):
         return value
-    report(path, "is damaged and was ignored")
+    report_once(path, "is damaged and was ignored")
     return {}
 
 
-def report(path: Path, what: str) -> None:
+def report_once(path: Path, message: str) -> None:
     """Report damage on standard error, once per process."""
-    if (str(path), what) not in _told:
-        _told.add((str(path), what))
-        tell(f"xling: {path}: {what}")
+    if (str(path), message) not in _reported:
+        _reported.add((str(path), message))
+        tell(f"xling: {path}: {message}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 NO_EFFECT = "no_effect"
-UNCHANGED = {NO_EFFECT: True}
+NO_EFFECT_METADATA = {NO_EFFECT: True}
 """Field metadata for a setting that does not change the output, for example how often a log is written."""
 
 _MISSING = object()
@@ -23,83 +23,86 @@ _MISSING = object()
 
 def differences(
     finished: tuple[Mapping[str, Any], Mapping[str, str]],
-    wanted: tuple[Mapping[str, Any], Mapping[str, Collection[str]]],
+    planned: tuple[Mapping[str, Any], Mapping[str, Collection[str]]],
     cfg: Any,
 ) -> list[str]:
     """List the differences between a finished output and the one that a run would make; empty if there are none.
 
     Args:
         made: settings of the finished output, and path -> digest of each of its inputs.
-        wanted: settings of the run, and path -> the digests that its content may be recorded by.
+        planned: settings of the run, and path -> the digests that its content may be recorded by.
         cfg: the settings as the dataclass that they came from, for its defaults; other types have no
             defaults.
 
     Returns:
         One text per difference, for example ``train.updates=2, now 3``.
     """
-    recorded, given = list(finished[1].values()), list(wanted[1].values())
+    recorded, given = list(finished[1].values()), list(planned[1].values())
     same_inputs = len(recorded) == len(given) and all(
         old in new for old, new in zip(recorded, given, strict=True)
     )
-    old = _leaves(finished[0])
-    new = _leaves(wanted[0])
-    known = set(recorded)
-    now_by = {path: next((d for d in digests if d in known), "new") for path, digests in wanted[1].items()}
+    old = _flatten(finished[0])
+    new = _flatten(planned[0])
+    recorded_digests = set(recorded)
+    digest_by_path = {
+        path: next((d for d in digests if d in recorded_digests), "new")
+        for path, digests in planned[1].items()
+    }
     defaults = dict(_defaults(cfg)) if dataclasses.is_dataclass(cfg) else {}
-    ignored = set(_without_effect(cfg))
+    ignored = set(_keys_without_effect(cfg))
     changed = []
     for key in dict.fromkeys((*old, *new)):
-        then, now = old.get(key, defaults.get(key, _MISSING)), new.get(key, _MISSING)
-        if key == "out" or key in ignored or then == now:
+        old_value, new_value = old.get(key, defaults.get(key, _MISSING)), new.get(key, _MISSING)
+        if key == "out" or key in ignored or old_value == new_value:
             continue
-        if _by_content(then, finished[1]) != _by_content(now, now_by):
-            changed.append(f"{key}={_shown(then)}, now {_shown(now)}")
+        if _replace_paths(old_value, finished[1]) != _replace_paths(new_value, digest_by_path):
+            changed.append(f"{key}={_format_value(old_value)}, now {_format_value(new_value)}")
     if not same_inputs:
-        changed += _changed_inputs(finished[1], wanted[1])
+        changed += _changed_inputs(finished[1], planned[1])
     return changed
 
 
-def _changed_inputs(recorded: Mapping[str, str], given: Mapping[str, Collection[str]]) -> Iterator[str]:
+def _changed_inputs(recorded: Mapping[str, str], current: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Yield each input with changed content, or one sentence if only the number or order of inputs differs."""
-    known = set(recorded.values())
-    new = [path for path, digests in given.items() if known.isdisjoint(digests)]
-    yield from (f"{path} has other content" for path in new)
-    if not new:
-        yield f"{len(recorded)} inputs, now {len(given)}, or in another order"
+    recorded_digests = set(recorded.values())
+    changed_paths = [path for path, digests in current.items() if recorded_digests.isdisjoint(digests)]
+    yield from (f"{path} has other content" for path in changed_paths)
+    if not changed_paths:
+        yield f"{len(recorded)} inputs, now {len(current)}, or in another order"
 
 
-def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     """Flatten settings to dotted key -> plain value; a list has one key per item."""
     if isinstance(value, Mapping):
-        items = [(str(key), each) for key, each in value.items()]
+        items = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
-        items = [(str(number), each) for number, each in enumerate(value)]
+        items = [(str(number), item) for number, item in enumerate(value)]
     else:
         return {prefix: value}
     leaves: dict[str, Any] = {}
-    for key, each in items:
-        leaves |= _leaves(each, f"{prefix}.{key}".lstrip("."))
+    for key, item in items:
+        leaves |= _flatten(item, f"{prefix}.{key}".lstrip("."))
     return leaves
 
 
-def _by_content(value: Any, digests: Mapping[str, str]) -> Any:
+def _replace_paths(value: Any, digests: Mapping[str, str]) -> Any:
     """Replace every path in a setting by the digests of the inputs that it names; keep other values."""
     if not isinstance(value, str):
         return value
-    return "".join(_content_of(part, digests) or part for part in re.split(r"([,:=])", value))
+    return "".join(_digest_of_path(part, digests) or part for part in re.split(r"([,:=])", value))
 
 
-def _content_of(text: str, digests: Mapping[str, str]) -> str:
+def _digest_of_path(text: str, digests: Mapping[str, str]) -> str:
     """Return a digest of the inputs that a path, a directory or a glob names; empty if it names none."""
     if not text:
         return ""
     path = str(Path(text))
-    named = [
+    matching = [
         digest
         for name, digest in digests.items()
         if name == path or name.startswith(f"{path}/") or fnmatch.fnmatch(name, text)
     ]
-    return hashlib.sha256("\n".join(named).encode()).hexdigest() if named else ""
+    return hashlib.sha256("\n".join(matching).encode()).hexdigest() if matching else ""
 
 
 def _defaults(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -112,18 +115,18 @@ def _defaults(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         if item.default_factory is not dataclasses.MISSING:
             default = item.default_factory()
         if default is not dataclasses.MISSING:
-            yield from _leaves(to_dict(default), key).items()
+            yield from _flatten(to_dict(default), key).items()
 
 
-def _without_effect(cfg: Any, prefix: str = "") -> Iterator[str]:
+def _keys_without_effect(cfg: Any, prefix: str = "") -> Iterator[str]:
     """Yield the dotted keys of the settings that do not change the output."""
     if not dataclasses.is_dataclass(cfg):
         return
     for item in dataclasses.fields(cfg):
         if item.metadata.get(NO_EFFECT):
             yield f"{prefix}{item.name}"
-        yield from _without_effect(getattr(cfg, item.name), f"{prefix}{item.name}.")
+        yield from _keys_without_effect(getattr(cfg, item.name), f"{prefix}{item.name}.")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "not given" if value is _MISSING else str(value)

@@ -19,10 +19,10 @@ from xling.core.output import lease
 from xling.core.output.answer import tell
 
 MANIFEST = "manifest.json"
-NEW, OLD = "tmp", "old"
+NEW_SUFFIX, OLD_SUFFIX = "tmp", "old"
 
 
-def target(out: Path) -> Path:
+def resolve_target(out: Path) -> Path:
     """Return the folder that is written for ``out``: for a symbolic link the folder that it points to.
 
     Raises:
@@ -30,23 +30,23 @@ def target(out: Path) -> Path:
     """
     real = Path(os.path.realpath(out))
     if real == Path(os.path.realpath(Path.cwd())) or not real.name:
-        what = "the folder that the command runs in" if real.name else "the root folder"
-        raise UserError(f"out={out} is {what}", "a folder of its own", "choose another out=")
+        description = "the folder that the command runs in" if real.name else "the root folder"
+        raise UserError(f"out={out} is {description}", "a folder of its own", "choose another out=")
     return real if out.is_symlink() else out
 
 
-def sibling(out: Path, ending: str) -> Path:
+def temporary_sibling(out: Path, suffix: str) -> Path:
     """Return the path of a temporary folder of this process beside ``out``."""
-    return out.with_name(f".{out.name}.{socket.gethostname()}.{os.getpid()}.{ending}")
+    return out.with_name(f".{out.name}.{socket.gethostname()}.{os.getpid()}.{suffix}")
 
 
-def swap(new: Path, out: Path, keep: bool) -> Path | None:
+def swap(new: Path, out: Path, keep_old: bool) -> Path | None:
     """Rename the complete folder ``new`` to ``out``; the folder that was there is deleted last.
 
     Args:
         new: a folder with a manifest.
         out: its final path.
-        keep: keep the old folder as ``OUT.damaged`` instead of deleting it.
+        keep_old: keep the old folder as ``OUT.damaged`` instead of deleting it.
 
     Returns:
         The path at which the old folder is kept, or None.
@@ -54,10 +54,10 @@ def swap(new: Path, out: Path, keep: bool) -> Path | None:
     if not out.exists():
         new.rename(out)
         return None
-    old = _unused(out) if keep else sibling(out, OLD)
+    old = _unused(out) if keep_old else temporary_sibling(out, OLD_SUFFIX)
     out.rename(old)
     new.rename(out)
-    if keep:
+    if keep_old:
         return old
     discard(old)
     return None
@@ -73,12 +73,12 @@ def restore(out: Path) -> None:
     complete = {ending: path for path, ending in _abandoned(out) if (path / MANIFEST).is_file()}
     if complete:
         try:
-            (complete.get(NEW) or complete[OLD]).rename(out)
+            (complete.get(NEW_SUFFIX) or complete[OLD_SUFFIX]).rename(out)
         except OSError:
             if out.exists():  # another process did the same
                 return
             raise
-        which = "new" if NEW in complete else "old"
+        which = "new" if NEW_SUFFIX in complete else "old"
         tell(f"xling: {out}: a process was killed while it replaced this output; the {which} one is in place")
 
 
@@ -105,9 +105,9 @@ def _abandoned(out: Path) -> Iterator[tuple[Path, str]]:
     for path in sorted(out.parent.iterdir()):
         whose, _, rest = path.name.removeprefix(prefix).rpartition(".")[0].rpartition(".")
         ending = path.suffix.removeprefix(".")
-        if not path.name.startswith(prefix) or ending not in (NEW, OLD) or not rest.isdigit():
+        if not path.name.startswith(prefix) or ending not in (NEW_SUFFIX, OLD_SUFFIX) or not rest.isdigit():
             continue
-        if lease.is_mine(out) or (whose == host and not _is_other_alive(int(rest))):
+        if lease.is_held_by_this_process(out) or (whose == host and not _is_other_alive(int(rest))):
             yield path, ending
 
 

@@ -33,7 +33,7 @@ def record_calls() -> None:
 
     Source: torch's ProcessGroupNCCL and FlightRecorder.
     """
-    heartbeat = os.environ.get(signals.VARIABLE)
+    heartbeat = os.environ.get(signals.HEARTBEAT_VARIABLE)
     wanted = {"TORCH_FR_BUFFER_SIZE": str(RECORDED_CALLS), "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
     if heartbeat:
         wanted |= {
@@ -87,7 +87,7 @@ def check_group(device: torch.device, timeout_s: float = SUM_TIMEOUT_S) -> None:
     """
     size, rank = dist.get_world_size(), dist.get_rank()
     given = torch.tensor([1.0, rank], device=device)
-    where = f"rank {rank} of {size} on {signals.node() or 'this machine'}"
+    where = f"rank {rank} of {size} on {signals.node_name() or 'this machine'}"
     try:
         dist.all_reduce(given, async_op=True).wait(timedelta(seconds=timeout_s))
     except RuntimeError as error:

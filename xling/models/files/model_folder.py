@@ -30,7 +30,7 @@ KINDS = {
 }
 INT8 = "int8"
 """Key of the matrices that `xling quantize` writes, as values and scales of rows."""
-MODEL_FILE, TASK_FILE = inputs.MODELS
+MODEL_FILE, TASK_FILE = inputs.MODEL_FILES
 OLD_TORCH = 0x1950A86A20F9469CFC6C
 """Number at the beginning of a file that torch wrote before its files were archives (1.6)."""
 LARGEST = 2**28
@@ -115,14 +115,14 @@ def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
 def check_file(path: Path) -> None:
     """Raise UserError where there is no model file."""
     if not path.is_file():
-        inputs.refuse_hub_folder(path.parent)
+        inputs.check_not_hub_model(path.parent)
         if (path.parent / TASK_FILE).is_file():
             raise UserError(
                 f"{path.parent} is fine-tuned",
                 f"a directory with {path.name}",
                 "give the checkpoint that it was fine-tuned from",
             )
-        if (path.parent / inputs.STATIC).is_file():
+        if (path.parent / inputs.STATIC_FILE).is_file():
             raise UserError(
                 f"{path.parent} is a static encoder",
                 f"a directory with {path.name}, from `xling pretrain` or `xling finetune`",

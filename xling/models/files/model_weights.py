@@ -27,8 +27,8 @@ from xling.models.files.model_folder import (
     check_vocabulary,
 )
 from xling.models.network.encoder import EncoderConfig, EncoderModel
-from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
-from xling.models.network.transformers_wrapper import SETTINGS, ForeignModel
+from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise_decoder
+from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text.files.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
 
@@ -137,7 +137,7 @@ def load_model(
     published = read_published(directory / "model.pt", *SHAPES, FOREIGN)
     if published["format"] == FOREIGN:
         rows = len(published["weights"]["encoder.tokens.weight"])
-        model: Any = ForeignModel(published[SETTINGS], rows, dropout)
+        model: Any = TransformersModel(published[SETTINGS_KEY], rows, dropout)
         if not random_init:
             model.load_state_dict(published["weights"])
         return model, published["langs"]
@@ -201,7 +201,8 @@ def start_from(
     """Copy the weights of a published model into ``model``.
 
     If both models have decoders, everything is copied, and the tokens of the languages that both have. If
-    only ``model`` has a decoder, it starts from the encoder's weights (`xling.models.network.seq2seq.start_decoder`).
+    only ``model`` has a decoder, it starts from the encoder's weights
+    (`xling.models.network.seq2seq.initialise_decoder`).
 
     Args:
         model: of the same shape; its decoder may have more or fewer layers than the encoder it starts from.
@@ -244,7 +245,7 @@ def start_from(
             )
     model.load_state_dict({k: v for k, v in theirs.items() if k not in left}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
-        start_decoder(model)
+        initialise_decoder(model)
 
 
 def _with_layers(

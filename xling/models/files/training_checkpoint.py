@@ -20,7 +20,7 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.core.output import source_version
 from xling.core.output.rerun import differences
-from xling.core.progress import say
+from xling.core.progress import print_above_bar
 from xling.models.distributed import processes
 from xling.models.files import sharded_state
 from xling.models.files.checksummed_file import (
@@ -119,7 +119,7 @@ class Writer:
             "train_iterator": epoch_itr.position(),
             "processes": processes.size(),
             "batches_per_update": processes.size() * self.accumulate,
-            "code": source_version.described(),
+            "code": source_version.full_version(),
             "dtype": _dtype_of(trainer),
             "run_key": json.dumps(run_key, sort_keys=True),
         }
@@ -169,7 +169,7 @@ class Writer:
             if os.environ.get(FULL_DISK_VARIABLE) == "stop":
                 raise UserError(why, fix="free space there, and run the same command again") from None
             if processes.rank() == 0:
-                say(f"xling: {why}; the training continues and tries again at the next one")
+                print_above_bar(f"xling: {why}; the training continues and tries again at the next one")
             return
         self.saved = num_updates
         if processes.rank() > 0:
@@ -451,17 +451,17 @@ def _compare(
 
 def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: int) -> None:
     """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
-    if extra["code"] != source_version.described():
-        say(
-            f"xling: {path} was made by xling {extra['code']}, this is {source_version.described()}: "
+    if extra["code"] != source_version.full_version():
+        print_above_bar(
+            f"xling: {path} was made by xling {extra['code']}, this is {source_version.full_version()}: "
             "the result may differ"
         )
     if accumulate != cfg.train.accumulate:
-        say(
+        print_above_bar(
             f"xling: an update keeps its {extra['batches_per_update']} batches: {processes.size()} x {accumulate}"
         )
     if before:
-        say(
+        print_above_bar(
             f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate "
             f"follows the schedule of {cfg.train.updates}, so the result is not that of one run of that length"
         )

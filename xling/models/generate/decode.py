@@ -25,19 +25,19 @@ from torch import Tensor
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.models.generate.settings import Search
-from xling.models.network.attention import Runs
-from xling.models.network.blocks import lengths_of
-from xling.models.network.packed_products import linear, packed
+from xling.models.network.attention import SequenceRuns
+from xling.models.network.blocks import sequence_lengths
+from xling.models.network.packed_products import packed_linear, packed_linear_layers
 from xling.models.network.seq2seq import DecoderLayer, Seq2SeqModel
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
-CHUNK = 16  # number of steps by which a cache grows
-DROP_AT = 0.1  # share of finished sentences at which they are removed from the batch
-BLOCK = 64  # number of pieces whose maximum is taken together
-FEW_RUNS = 8  # number of runs of barred ids up to which they are filled one by one
+CACHE_CHUNK_STEPS = 16  # number of steps by which a cache grows
+MIN_DONE_SHARE = 0.1  # share of finished sentences at which they are removed from the batch
+PIECES_PER_BLOCK = 64  # number of pieces whose maximum is taken together
+MAX_FILLED_RUNS = 8  # number of runs of barred ids up to which they are filled one by one
 
 
 class Hypothesis(NamedTuple):
@@ -62,12 +62,12 @@ def allowed_tokens(symbols: Symbols, pieces: Bool[Tensor, " vocab"] | None = Non
 
 
 @contextmanager
-def evaluating(model: Seq2SeqModel) -> Iterator[None]:
+def evaluation_mode(model: Seq2SeqModel) -> Iterator[None]:
     """Disable dropout and gradients and pack weights inside the block; restore the model's mode afterwards."""
     was_training = model.training
     model.eval()
     try:
-        with packed(model):
+        with packed_linear_layers(model):
             yield
     finally:
         model.train(was_training)
@@ -94,10 +94,10 @@ def generate(
     Returns:
         For each source ``search.beam`` hypotheses or fewer, at least one.
     """
-    with evaluating(model):
+    with evaluation_mode(model):
         inputs = {key: value for key, value in net_input.items() if key != "decoder"}
         states = model.encoder(**inputs)
-        return _Beams(model, states, inputs["runs"], tgt_langs, symbols, search, pieces).run()
+        return _BeamSearch(model, states, inputs["runs"], tgt_langs, symbols, search, pieces).run()
 
 
 def generate_all(
@@ -109,7 +109,7 @@ def generate_all(
     search: Search,
     batch_tokens: int = 2048,
     pieces: Bool[Tensor, " vocab"] | None = None,
-    told: Callable[[int, int], None] | None = None,
+    on_batch: Callable[[int, int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Generate outputs for any number of sources in their order, batched by length.
 
@@ -118,7 +118,7 @@ def generate_all(
         sources: pieces of each source without specials, (length,); empty ones give one empty hypothesis.
         src_langs, tgt_langs: language indices of each.
         batch_tokens: source tokens of a batch, including specials.
-        told: callback after every batch with its number of sources and of generated tokens.
+        on_batch: callback after every batch with its number of sources and of generated tokens.
     """
     device = model.encoder.tokens.weight.device
     results: list[list[Hypothesis]] = [[Hypothesis(np.zeros(0, dtype=np.int64), 0.0)] for _ in sources]
@@ -135,8 +135,8 @@ def generate_all(
         outputs = generate(model, inputs, langs, symbols, replace(search, seed=search.seed + start), pieces)
         for number, hypotheses in zip(numbers, outputs, strict=True):
             results[number] = hypotheses
-        if told:
-            told(len(batch), sum(len(hypotheses[0].tokens) + 1 for hypotheses in outputs))
+        if on_batch:
+            on_batch(len(batch), sum(len(hypotheses[0].tokens) + 1 for hypotheses in outputs))
         start += count
     return results
 
@@ -161,37 +161,37 @@ class _LayerCache:
     """
 
     def __init__(self, layer: DecoderLayer, states: Float[Tensor, "tokens dim"], lengths: list[int]) -> None:
-        both = torch.stack(layer.memory(states), 1).to(_attended_in(states))
-        padded = torch.nn.utils.rnn.pad_sequence(both.split(lengths))
+        keys_values = torch.stack(layer.memory(states), 1).to(_attention_dtype(states))
+        padded = torch.nn.utils.rnn.pad_sequence(keys_values.split(lengths))
         self.source = padded.transpose(1, 2).contiguous()
         self.past = self.source[:0]
 
     def append(
-        self, slots: int, new: Float[Tensor, "width 2 sources heads size"]
+        self, num_filled: int, new_entries: Float[Tensor, "width 2 sources heads size"]
     ) -> Float[Tensor, "filled 2 sources heads size"]:
-        """Append (width, 2, S, H, C) after the ``slots`` filled ones; return all filled slots."""
-        end = slots + len(new)
+        """Append (width, 2, S, H, C) after the ``num_filled`` filled ones; return all filled slots."""
+        end = num_filled + len(new_entries)
         if end > len(self.past):
-            room = self.past.new_empty(CHUNK * len(new), *self.past.shape[1:])
-            self.past = torch.cat([self.past[:slots], room])
-        self.past[slots:end] = new
+            new_space = self.past.new_empty(CACHE_CHUNK_STEPS * len(new_entries), *self.past.shape[1:])
+            self.past = torch.cat([self.past[:num_filled], new_space])
+        self.past[num_filled:end] = new_entries
         return self.past[:end]
 
-    def compact(self, slots: Int[Tensor, "sources count"]) -> None:
+    def compact(self, kept_slots: Int[Tensor, "sources count"]) -> None:
         """Keep only these slots of each sentence, int64 (S, count)."""
-        index = slots.t()[:, None, :, None, None]
+        index = kept_slots.t()[:, None, :, None, None]
         self.past = self.past.gather(0, index.expand(-1, *self.past.shape[1:]))
 
-    def keep(self, sentences: Int[Tensor, " kept"], slots: int) -> None:
-        """Keep only these sentences and the first ``slots`` filled slots."""
+    def keep(self, sentences: Int[Tensor, " kept"], num_filled: int) -> None:
+        """Keep only these sentences and the first ``num_filled`` filled slots."""
         self.source = self.source.index_select(2, sentences)
-        self.past = self.past[:slots].index_select(2, sentences)
+        self.past = self.past[:num_filled].index_select(2, sentences)
 
 
-def _attended_in(states: Tensor) -> torch.dtype:
+def _attention_dtype(states: Tensor) -> torch.dtype:
     """Return the dtype of keys and values: on a CPU, products with a few queries are slower in bfloat16."""
-    slow = states.dtype == torch.bfloat16 and states.device.type == "cpu"
-    return torch.float32 if slow else states.dtype
+    is_slow = states.dtype == torch.bfloat16 and states.device.type == "cpu"
+    return torch.float32 if is_slow else states.dtype
 
 
 def _attend(query: Tensor, cached: Tensor, bias: Tensor | None) -> Tensor:
@@ -215,48 +215,52 @@ def _attend(query: Tensor, cached: Tensor, bias: Tensor | None) -> Tensor:
     return attended.view(num, heads, width, size).transpose(1, 2).reshape(num * width, -1)
 
 
-def _projection(weight: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
+def _head_projection(weight: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the product with the head (V, D).
 
     On a GPU padded to a multiple of 64 rows, which is many times as fast.
     """
-    if (more := -len(weight) % 64) == 0 or not weight.is_cuda:
-        return linear(weight, bias)
-    longer = F.pad(weight, (0, 0, 0, more)), F.pad(bias, (0, more))
-    return lambda x: F.linear(x, *longer)[..., : len(weight)]
+    if (num_padding := -len(weight) % 64) == 0 or not weight.is_cuda:
+        return packed_linear(weight, bias)
+    padded = F.pad(weight, (0, 0, 0, num_padding)), F.pad(bias, (0, num_padding))
+    return lambda x: F.linear(x, *padded)[..., : len(weight)]
 
 
-def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
+def _mask_to_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
     """Return 0 where True, else -inf."""
-    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+    return torch.zeros(is_visible.shape, dtype=dtype, device=is_visible.device).masked_fill_(
+        ~is_visible, -torch.inf
+    )
 
 
-class _Beams:
+class _BeamSearch:
     """The state of a search over a batch; S sentences remain, with W hypotheses each (1 at first, then beam)."""
 
     def __init__(
         self,
         model: Seq2SeqModel,
         states: Float[Tensor, "tokens dim"],
-        runs: Runs,
+        runs: SequenceRuns,
         tgt_langs: Int[Tensor, " sources"],
         symbols: Symbols,
         search: Search,
         pieces: Bool[Tensor, " vocab"] | None,
     ) -> None:
         self.model, self.search, device = model, search, states.device
-        lengths = torch.tensor(lengths_of(runs), device=device)
-        self.attended_in = _attended_in(states)
-        self.before = int(symbols.lang_first)  # tokens that the decoder reads before the language
-        longest = model.cfg.max_positions - 1 - self.before
-        room = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
-        self.limits, self.langs = room.clamp(min=1), tgt_langs
-        self.project = _projection(model.decoder.head.weight, model.decoder.head.bias)
-        self.barred = ~allowed_tokens(symbols, pieces).to(device)
-        self.barred_runs = runs_of_true(self.barred)
+        lengths = torch.tensor(sequence_lengths(runs), device=device)
+        self.attention_dtype = _attention_dtype(states)
+        self.num_start_tokens = int(symbols.lang_first)  # tokens that the decoder reads before the language
+        longest = model.cfg.max_positions - 1 - self.num_start_tokens
+        max_lengths = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
+        self.limits, self.langs = max_lengths.clamp(min=1), tgt_langs
+        self.project = _head_projection(model.decoder.head.weight, model.decoder.head.bias)
+        self.barred_tokens = ~allowed_tokens(symbols, pieces).to(device)
+        self.barred_runs = find_true_runs(self.barred_tokens)
         self.sources = torch.arange(len(lengths), device=device)  # their indices in the batch
-        real = torch.arange(int(lengths.max()), device=device) < lengths[:, None]
-        self.source_bias = None if real.all() else _bias(real[:, None, None], self.attended_in)
+        is_real = torch.arange(int(lengths.max()), device=device) < lengths[:, None]
+        self.source_bias = (
+            None if is_real.all() else _mask_to_bias(is_real[:, None, None], self.attention_dtype)
+        )
         self.caches = [
             _LayerCache(_as_decoder(layer), states, lengths.tolist()) for layer in model.decoder.layers
         ]
@@ -266,28 +270,28 @@ class _Beams:
         self.steps = torch.zeros(
             len(lengths), 0, dtype=torch.long, device=device
         )  # step of each slot, (S, slots)
-        self.ended: list[list[Hypothesis]] = [[] for _ in lengths]
+        self.finished: list[list[Hypothesis]] = [[] for _ in lengths]
         self.done = torch.zeros(len(lengths), dtype=torch.bool, device=device)
-        self.noise = torch.Generator(device).manual_seed(search.seed)
+        self.generator = torch.Generator(device).manual_seed(search.seed)
 
     def run(self) -> list[list[Hypothesis]]:
         """Run steps until every sentence is done."""
         step = 0
-        if self.before:
+        if self.num_start_tokens:
             langs, self.tokens = self.tokens, torch.full_like(self.tokens, EOS)
             self._logits(0)
             self.tokens = torch.cat([self.tokens, langs], 2)
         while len(self.sources):
-            scores, parents, tokens = self._candidates(self._logits(step + self.before), step)
-            self._end(scores, parents, tokens, step)
+            scores, parents, tokens = self._candidates(self._logits(step + self.num_start_tokens), step)
+            self._store_finished(scores, parents, tokens, step)
             self._advance(scores, parents, tokens)
-            self._leave()
+            self._remove_finished()
             self._compact()
             step += 1
         # With weights that are not finite no hypothesis ends: return an output anyway, so that no line is
         # lost.
-        nothing = [Hypothesis(np.zeros(0, dtype=np.int64), -float("inf"))]
-        return [sorted(hypotheses, key=lambda h: -h.score) or nothing for hypotheses in self.ended]
+        empty_output = [Hypothesis(np.zeros(0, dtype=np.int64), -float("inf"))]
+        return [sorted(hypotheses, key=lambda h: -h.score) or empty_output for hypotheses in self.finished]
 
     def _logits(self, step: int) -> Tensor:
         """Return the predictions after the token at position ``step`` of each hypothesis, float32 (S, W, V)."""
@@ -296,36 +300,42 @@ class _Beams:
         langs = self.langs[:, None].expand(num, width).flatten()
         words = self.model.encoder.tokens(self.tokens[:, :, -1].flatten())
         x = decoder.embed(words, torch.full_like(langs, step), langs)
-        slots = self.ancestors.shape[2]
-        own = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
-        self.ancestors = torch.cat([self.ancestors, own], 2)
-        bias = _bias(self.ancestors[:, None], self.attended_in) if width > 1 else None
+        num_slots = self.ancestors.shape[2]
+        is_self = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
+        self.ancestors = torch.cat([self.ancestors, is_self], 2)
+        bias = _mask_to_bias(self.ancestors[:, None], self.attention_dtype) if width > 1 else None
         biases = [bias] * len(self.caches)
         if decoder.relative is not None:
             self.steps = torch.cat([self.steps, self.steps.new_full((num, width), step)], 1)
-            near = decoder.relative.at(self.steps - step).transpose(1, 2)[:, :, None].to(self.attended_in)
-            biases = [n if bias is None else n + bias for n in near.chunk(decoder.relative.layers, 1)]
+            position_biases = (
+                decoder.relative.biases_at(self.steps - step)
+                .transpose(1, 2)[:, :, None]
+                .to(self.attention_dtype)
+            )
+            biases = [
+                n if bias is None else n + bias for n in position_biases.chunk(decoder.relative.layers, 1)
+            ]
             biases = biases if decoder.relative.layers > 1 else biases * len(self.caches)
-        for layer, cache, seen in zip(decoder.layers, self.caches, biases, strict=True):
-            x = self._layer(_as_decoder(layer), cache, x, slots, seen)
+        for layer, cache, layer_bias in zip(decoder.layers, self.caches, biases, strict=True):
+            x = self._run_layer(_as_decoder(layer), cache, x, num_slots, layer_bias)
         logits = self.project(decoder.head.transform(decoder.final_norm(x)))
         return logits.float().view(num, width, -1)
 
-    def _layer(
+    def _run_layer(
         self, layer: DecoderLayer, cache: _LayerCache, x: Tensor, slots: int, bias: Tensor | None
     ) -> Tensor:
         """Run one decoder layer, (S * W, D) -> (S * W, D)."""
         num = len(self.sources)
 
-        def to_self(qkv: Float[Tensor, "rows 3 heads size"]) -> Float[Tensor, "rows dim"]:
+        def attend_self(qkv: Float[Tensor, "rows 3 heads size"]) -> Float[Tensor, "rows dim"]:
             rows = qkv.unflatten(0, (num, -1))  # (S, W, 3, H, C)
-            cached = cache.append(slots, rows[:, :, 1:].permute(1, 2, 0, 3, 4))
-            return _attend(rows[:, :, 0], cached, bias).to(x.dtype)
+            keys_values = cache.append(slots, rows[:, :, 1:].permute(1, 2, 0, 3, 4))
+            return _attend(rows[:, :, 0], keys_values, bias).to(x.dtype)
 
-        def to_source(query: Float[Tensor, "rows heads size"]) -> Float[Tensor, "rows dim"]:
+        def attend_source(query: Float[Tensor, "rows heads size"]) -> Float[Tensor, "rows dim"]:
             return _attend(query.unflatten(0, (num, -1)), cache.source, self.source_bias).to(x.dtype)
 
-        out: Tensor = layer(x, to_self, to_source)
+        out: Tensor = layer(x, attend_self, attend_source)
         return out
 
     def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -337,59 +347,61 @@ class _Beams:
         logits = torch.log_softmax(
             logits, -1
         )  # barred tokens keep their share of the probability, as in fairseq
-        if len(self.barred_runs) <= FEW_RUNS:
+        if len(self.barred_runs) <= MAX_FILLED_RUNS:
             for begin, stop in self.barred_runs:
                 logits[..., begin:stop] = -torch.inf
         else:
-            logits.masked_fill_(self.barred, -torch.inf)
-        end = logits[..., EOS].clone()
+            logits.masked_fill_(self.barred_tokens, -torch.inf)
+        end_logits = logits[..., EOS].clone()
         if step < search.min_len:
             logits[..., EOS] = -torch.inf
-        if bool((over := self.limits <= step).any()):  # regardless of the minimum length
-            logits[over] = -torch.inf
-            logits[over, :, EOS] = end[over]
+        if bool((is_too_long := self.limits <= step).any()):  # regardless of the minimum length
+            logits[is_too_long] = -torch.inf
+            logits[is_too_long, :, EOS] = end_logits[is_too_long]
         num, width, size = logits.shape
         count = min(2 * search.beam, size) if search.beam > 1 else 1
         if search.sample:
-            best = self._drawn(logits, count)
+            best = self._sample_tokens(logits, count)
             scores = logits.gather(-1, best)
         else:
-            scores, best = largest(logits, count)
+            scores, best = largest_scores(logits, count)
         scores = (scores + self.scores[..., None]).view(num, -1)
         if width == 1:
             return scores, torch.zeros_like(best[:, 0]), best[:, 0]
-        scores, which = scores.topk(count, -1)
-        return scores, which // count, best.view(num, -1).gather(1, which)
+        scores, flat_indices = scores.topk(count, -1)
+        return scores, flat_indices // count, best.view(num, -1).gather(1, flat_indices)
 
-    def _drawn(self, logits: Tensor, count: int) -> Tensor:
+    def _sample_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Sample tokens without replacement from the softmax, in order, by adding Gumbel noise."""
         search = self.search
         if search.top_k:
-            least = logits.topk(min(search.top_k, logits.shape[-1]), -1).values[..., -1:]
-            logits = logits.masked_fill(logits < least, -torch.inf)
-        noise = torch.empty_like(logits).exponential_(generator=self.noise).log_().neg_()
+            lowest_kept = logits.topk(min(search.top_k, logits.shape[-1]), -1).values[..., -1:]
+            logits = logits.masked_fill(logits < lowest_kept, -torch.inf)
+        noise = torch.empty_like(logits).exponential_(generator=self.generator).log_().neg_()
         return (logits / search.temperature + noise).topk(count, -1).indices
 
-    def _end(self, scores: Tensor, parents: Tensor, tokens: Tensor, step: int) -> None:
+    def _store_finished(self, scores: Tensor, parents: Tensor, tokens: Tensor, step: int) -> None:
         """Store the hypotheses that end among the best ``beam`` candidates, and mark sentences that are done."""
         beam = self.search.beam
-        ends = (tokens[:, :beam] == EOS) & scores[:, :beam].isfinite() & ~self.done[:, None]
-        if bool(ends.any()):
-            rows, columns = ends.nonzero().unbind(1)
-            written = self.tokens[rows, parents[rows, columns], 1 + self.before :].cpu().numpy()
-            worth = (scores[rows, columns] / (step + 1) ** self.search.length_penalty).tolist()
-            for number, words, score in zip(self.sources[rows].tolist(), written, worth, strict=True):
-                if len(self.ended[number]) < beam:
-                    self.ended[number].append(Hypothesis(words, score))
-            full = torch.tensor([len(self.ended[n]) >= beam for n in self.sources.tolist()])
-            self.done |= full.to(self.done.device)
+        is_end = (tokens[:, :beam] == EOS) & scores[:, :beam].isfinite() & ~self.done[:, None]
+        if bool(is_end.any()):
+            rows, columns = is_end.nonzero().unbind(1)
+            outputs = self.tokens[rows, parents[rows, columns], 1 + self.num_start_tokens :].cpu().numpy()
+            normalised_scores = (scores[rows, columns] / (step + 1) ** self.search.length_penalty).tolist()
+            for number, words, score in zip(
+                self.sources[rows].tolist(), outputs, normalised_scores, strict=True
+            ):
+                if len(self.finished[number]) < beam:
+                    self.finished[number].append(Hypothesis(words, score))
+            is_full = torch.tensor([len(self.finished[n]) >= beam for n in self.sources.tolist()])
+            self.done |= is_full.to(self.done.device)
         self.done |= self.limits <= step
 
     def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor) -> None:
         """Continue with the best ``beam`` candidates that do not end."""
         count = scores.shape[1]
-        turn = torch.arange(count, device=scores.device) + count * (tokens == EOS)
-        best = turn.topk(min(self.search.beam, count), largest=False).indices
+        priority = torch.arange(count, device=scores.device) + count * (tokens == EOS)
+        best = priority.topk(min(self.search.beam, count), largest=False).indices
         self.scores, parents, tokens = (x.gather(1, best) for x in (scores, parents, tokens))
         rows = torch.arange(len(scores), device=scores.device)[:, None]
         self.tokens = torch.cat([self.tokens[rows, parents], tokens[..., None]], 2)
@@ -397,56 +409,62 @@ class _Beams:
 
     def _compact(self) -> None:
         """Drop cache entries that are no hypothesis's ancestor, once they are half of the cache."""
-        used, slots = self.ancestors.any(1), self.ancestors.shape[2]
-        if not len(used) or slots < 2 * CHUNK or (count := int(used.sum(1).max())) > slots // 2:
+        is_used, slots = self.ancestors.any(1), self.ancestors.shape[2]
+        if (
+            not len(is_used)
+            or slots < 2 * CACHE_CHUNK_STEPS
+            or (count := int(is_used.sum(1).max())) > slots // 2
+        ):
             return
-        kept = used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
-        self.ancestors = self.ancestors.gather(2, kept[:, None].expand(-1, self.ancestors.shape[1], -1))
+        kept_slots = is_used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
+        self.ancestors = self.ancestors.gather(2, kept_slots[:, None].expand(-1, self.ancestors.shape[1], -1))
         if self.steps.shape[1]:
-            self.steps = self.steps.gather(1, kept)
+            self.steps = self.steps.gather(1, kept_slots)
         for cache in self.caches:
-            cache.compact(kept)
+            cache.compact(kept_slots)
 
-    def _leave(self) -> None:
+    def _remove_finished(self) -> None:
         """Remove finished sentences once there are many."""
         num_done = int(self.done.sum())
-        if num_done < max(1, DROP_AT * len(self.done)) and num_done < len(self.done):
+        if num_done < max(1, MIN_DONE_SHARE * len(self.done)) and num_done < len(self.done):
             return
-        keep = (~self.done).nonzero().flatten()
+        remaining = (~self.done).nonzero().flatten()
         for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "steps", "done"):
-            setattr(self, name, getattr(self, name)[keep])
+            setattr(self, name, getattr(self, name)[remaining])
         if self.source_bias is not None:
-            self.source_bias = self.source_bias[keep]
+            self.source_bias = self.source_bias[remaining]
         for cache in self.caches:
-            cache.keep(keep, self.ancestors.shape[2])
+            cache.keep(remaining, self.ancestors.shape[2])
 
 
-def largest(
+def largest_scores(
     scores: Float[Tensor, " *rows vocab"], count: int
 ) -> tuple[Float[Tensor, " *rows {count}"], Int[Tensor, " *rows {count}"]]:
     """Return the ``count`` largest of the last dimension and their indices, like `torch.topk`, in descending order.
 
     They lie in the ``count`` blocks with the largest maxima, and one pass for maxima is many times as fast.
     """
-    blocks = scores.shape[-1] // BLOCK
+    blocks = scores.shape[-1] // PIECES_PER_BLOCK
     if blocks < 4 * count:
         best = scores.topk(count, -1)
         return best.values, best.indices
-    inner = scores[..., : blocks * BLOCK].unflatten(-1, (blocks, BLOCK))
-    which = inner.amax(-1).topk(count, -1).indices[..., None].expand(*scores.shape[:-1], count, BLOCK)
-    within = torch.arange(BLOCK, device=scores.device)
-    places = (which * BLOCK + within).flatten(-2)
-    rest = torch.arange(blocks * BLOCK, scores.shape[-1], device=scores.device)
-    places = torch.cat([places, rest.expand(*scores.shape[:-1], -1)], -1)
+    inner = scores[..., : blocks * PIECES_PER_BLOCK].unflatten(-1, (blocks, PIECES_PER_BLOCK))
+    block_indices = (
+        inner.amax(-1).topk(count, -1).indices[..., None].expand(*scores.shape[:-1], count, PIECES_PER_BLOCK)
+    )
+    offsets = torch.arange(PIECES_PER_BLOCK, device=scores.device)
+    places = (block_indices * PIECES_PER_BLOCK + offsets).flatten(-2)
+    remaining = torch.arange(blocks * PIECES_PER_BLOCK, scores.shape[-1], device=scores.device)
+    places = torch.cat([places, remaining.expand(*scores.shape[:-1], -1)], -1)
     values, order = scores.gather(-1, places).topk(count, -1)
     return values, places.gather(-1, order)
 
 
-def runs_of_true(flags: Bool[Tensor, " length"]) -> list[tuple[int, int]]:
+def find_true_runs(flags: Bool[Tensor, " length"]) -> list[tuple[int, int]]:
     """Return begin and end of each run of True in bool (n,)."""
     zero = torch.zeros(1, dtype=torch.int8, device=flags.device)
-    edges = torch.diff(flags.to(torch.int8), prepend=zero, append=zero).nonzero()
-    return [(int(begin), int(stop)) for begin, stop in edges.view(-1, 2)]
+    borders = torch.diff(flags.to(torch.int8), prepend=zero, append=zero).nonzero()
+    return [(int(begin), int(stop)) for begin, stop in borders.view(-1, 2)]
 
 
 def _as_decoder(layer: torch.nn.Module) -> DecoderLayer:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-LANG, TASK = "lang", "task"
+LANG_ADAPTER, TASK_ADAPTER = "lang", "task"
 """Names of the adapters of a layer, in order of application."""
 
 
@@ -46,7 +46,7 @@ class Adapter(nn.Module):
         return out
 
 
-class Invertible(nn.Module):
+class InvertibleAdapter(nn.Module):
     """Invertible coupling of the two halves of a vector (NICE): MAD-X, equations 4 to 7.
 
     Args:
@@ -60,18 +60,18 @@ class Invertible(nn.Module):
 
     def forward(self, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
         """Map (N, D) -> (N, D)."""
-        left, right = x.chunk(2, -1)
-        left = left + self.first(right)
-        return torch.cat([left, right + self.second(left)], -1)
+        first_half, second_half = x.chunk(2, -1)
+        first_half = first_half + self.first(second_half)
+        return torch.cat([first_half, second_half + self.second(first_half)], -1)
 
     def inverse(self, y: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
         """Invert `forward`: return the input that gives ``y`` (N, D), up to rounding."""
-        left, right = y.chunk(2, -1)
-        right = right - self.second(left)
-        return torch.cat([left - self.first(right), right], -1)
+        first_half, second_half = y.chunk(2, -1)
+        second_half = second_half - self.second(first_half)
+        return torch.cat([first_half - self.first(second_half), second_half], -1)
 
 
-def add(encoder: Any, name: str, width: int) -> None:
+def add_adapter(encoder: Any, name: str, width: int) -> None:
     """Add an adapter of ``width`` to every layer of an encoder; 0 adds none."""
     if width:
         for layer in encoder.layers:
@@ -83,8 +83,8 @@ def is_adapter(name: str) -> bool:
     return ".adapters." in name or "invertible." in name
 
 
-def move(source: Any, target: Any) -> None:
+def move_language_adapters(source: Any, target: Any) -> None:
     """Copy the language adapters, including invertible ones, from the encoder ``source`` to ``target``."""
-    for theirs, ours in zip(source.layers, target.layers, strict=True):
-        ours.adapters[LANG] = theirs.adapters[LANG]
+    for source_layer, target_layer in zip(source.layers, target.layers, strict=True):
+        target_layer.adapters[LANG_ADAPTER] = source_layer.adapters[LANG_ADAPTER]
     target.invertible = source.invertible

@@ -13,15 +13,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xling.models.network import local_attention
-from xling.models.network.blocks import Layout, One, cut, lengths_of
+from xling.models.network.blocks import BlockLayout, SingleBlockLayout, group_into_blocks, sequence_lengths
 from xling.models.network.dropout import dropout
-from xling.models.network.flexible_attention import Documents, Tiles, attend_flexibly, documents, fits
+from xling.models.network.flexible_attention import (
+    PackedDocuments,
+    VisibleBlocks,
+    attend_flex,
+    describe_documents,
+    is_supported,
+)
 from xling.models.network.rope import Rotation
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Int32
 
-Runs = Sequence[tuple[int, int]]
+SequenceRuns = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -44,19 +50,19 @@ class Attention:
             sequences use its first rows and columns.
     """
 
-    runs: Runs
+    runs: SequenceRuns
     causal: bool = False
     sees: Int[Tensor, " tokens"] | None = None
     shows: Int[Tensor, " tokens"] | None = None
     drop: float = 0.0
-    keys: Runs | None = None
+    keys: SequenceRuns | None = None
     bias: Float[Tensor, "heads longest longest"] | None = None
     window: int = 0
     turn: Rotation | None = None
     _starts: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False, compare=False)
-    _plan: _Plan | None = field(default=None, init=False, repr=False, compare=False)
-    _one: Block | None = field(default=None, init=False, repr=False, compare=False)
-    _documents: list[tuple[Tensor, Tensor, Tiles]] = field(
+    _block_plan: _BlockPlan | None = field(default=None, init=False, repr=False, compare=False)
+    _single_block: DenseBlock | None = field(default=None, init=False, repr=False, compare=False)
+    _flex_documents: list[tuple[Tensor, Tensor, VisibleBlocks]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
@@ -73,23 +79,27 @@ class Attention:
     def starts(self, device: torch.device) -> tuple[Int32[Tensor, " borders"], Int32[Tensor, " borders"]]:
         """Return the offsets of the sequences of queries and of keys, each int32 (sequences + 1,)."""
         if self._starts is None:
-            queries = borders(self.runs, device)
-            keys = queries if self.keys is None else borders(self.keys, device)
+            queries = sequence_offsets(self.runs, device)
+            keys = queries if self.keys is None else sequence_offsets(self.keys, device)
             object.__setattr__(self, "_starts", (queries, keys))
         assert self._starts is not None
         return self._starts
 
-    def plan(self, device: torch.device) -> _Plan:
+    def plan(self, device: torch.device) -> _BlockPlan:
         """Return the dense blocks for attention, on a CPU or with a mask."""
-        if self._plan is None:
-            blocks = cut(list(zip(lengths_of(self.runs), lengths_of(self.keys or self.runs), strict=True)))
+        if self._block_plan is None:
+            blocks = group_into_blocks(
+                list(zip(sequence_lengths(self.runs), sequence_lengths(self.keys or self.runs), strict=True))
+            )
             sides = ([[pair[side] for pair in block] for block in blocks] for side in (0, 1))
-            rows, columns = (Layout(lengths, device) for lengths in sides)
-            object.__setattr__(self, "_plan", _Plan(rows, columns, self._masks(rows, columns)))
-        assert self._plan is not None
-        return self._plan
+            rows, columns = (BlockLayout(lengths, device) for lengths in sides)
+            object.__setattr__(
+                self, "_block_plan", _BlockPlan(rows, columns, self._block_masks(rows, columns))
+            )
+        assert self._block_plan is not None
+        return self._block_plan
 
-    def told(self, x: Float[Tensor, "tokens dim"], width: int) -> Told:
+    def for_compiled(self, x: Float[Tensor, "tokens dim"], width: int) -> CompiledAttention:
         """Return which tokens attend to which for compiled code, in tensors and numbers that may differ by batch.
 
         Args:
@@ -102,90 +112,100 @@ class Attention:
         """
         device = x.device
         if is_unpadded(x.new_empty(0, 1, width), self):
-            return Starts(*self.starts(device), self.longest, self.longest_key)
-        if self.bias is not None and fits(x, width, self.drop):
-            if not self._documents:
-                marked = self.sees is not None
-                self._documents.append(documents(self.starts(device)[0], len(x), self.causal, marked))
+            return SequenceStarts(*self.starts(device), self.longest, self.longest_key)
+        if self.bias is not None and is_supported(x, width, self.drop):
+            if not self._flex_documents:
+                has_marks = self.sees is not None
+                self._flex_documents.append(
+                    describe_documents(self.starts(device)[0], len(x), self.causal, has_marks)
+                )
             # In float32, since its gradients are added up by atomic operations. A copy, since compiled code of torch
             # 2.13 gives no gradients to a piece that `chunk` returned.
             bias = self.bias.float().clone()
-            return Documents(*self._documents[0], bias, self.sees, self.shows)
-        if self._one is None:
-            sides = [lengths_of(runs) for runs in (self.runs, self.keys or self.runs)]
-            rows, columns = (Layout([lengths], device) for lengths in sides)
-            (mask,) = self._masks(rows, columns)
+            return PackedDocuments(*self._flex_documents[0], bias, self.sees, self.shows)
+        if self._single_block is None:
+            sides = [sequence_lengths(runs) for runs in (self.runs, self.keys or self.runs)]
+            rows, columns = (BlockLayout([lengths], device) for lengths in sides)
+            (mask,) = self._block_masks(rows, columns)
             if mask is None and not self.causal:
                 mask = torch.ones(len(sides[1]), 1, 1, self.longest_key, dtype=torch.bool, device=device)
             # A view, or None where there is no padding, would be compiled again.
-            one = Block(rows.one(), columns.one(), None if mask is None else mask.clone())
-            object.__setattr__(self, "_one", one)
-        assert self._one is not None
+            block = DenseBlock(
+                rows.single_block(), columns.single_block(), None if mask is None else mask.clone()
+            )
+            object.__setattr__(self, "_single_block", block)
+        assert self._single_block is not None
         if self.bias is None:
-            return self._one
-        return self._one._replace(mask=self.biased(self._one.mask, self.longest))
+            return self._single_block
+        return self._single_block._replace(mask=self.masked_bias(self._single_block.mask, self.longest))
 
-    def _masks(self, rows: Layout, columns: Layout) -> list[Tensor | None]:
+    def _block_masks(self, rows: BlockLayout, columns: BlockLayout) -> list[Tensor | None]:
         # Positions after a row are masked anyway, including padding.
-        filled = columns.filled if not self.causal else [None] * len(columns.filled)
-        masks = [None if real is None else real[:, None, None] for real in filled]
+        real_places = columns.is_real if not self.causal else [None] * len(columns.is_real)
+        masks = [None if real is None else real[:, None, None] for real in real_places]
         if self.window:
-            return self._windows(rows)
+            return self._window_masks(rows)
         if self.sees is None or self.shows is None:
             return masks
         block_masks: list[Tensor | None] = []
-        for sees, shows, real in zip(rows.spread(self.sees), columns.spread(self.shows), masks, strict=True):
-            same = sees[:, None, :, None] == shows[:, None, None]
-            itself = torch.eye(same.shape[-1], dtype=torch.bool, device=same.device)
-            block_masks.append((same if real is None else same & real) | itself)
+        for sees, shows, real in zip(
+            rows.to_blocks(self.sees), columns.to_blocks(self.shows), masks, strict=True
+        ):
+            is_visible = sees[:, None, :, None] == shows[:, None, None]
+            is_self = torch.eye(is_visible.shape[-1], dtype=torch.bool, device=is_visible.device)
+            block_masks.append((is_visible if real is None else is_visible & real) | is_self)
         return block_masks
 
-    def _windows(self, rows: Layout) -> list[Tensor | None]:
+    def _window_masks(self, rows: BlockLayout) -> list[Tensor | None]:
         """Return the masks of blocks as `local_attention` divides them; short blocks are masked undivided."""
         assert self.bias is None and self.keys is None, (
             "windows support neither biases nor keys of other sequences"
         )
-        marks = [None if x is None else rows.spread(x) for x in (self.sees, self.shows)]
+        mark_blocks = [None if x is None else rows.to_blocks(x) for x in (self.sees, self.shows)]
         masks: list[Tensor | None] = []
         for number, (count, length) in enumerate(rows.shapes):
-            real = rows.filled[number]
-            real = torch.ones(count, length, dtype=torch.bool, device=rows.device) if real is None else real
-            sees, shows = (None if side is None else side[number] for side in marks)
-            masks.append(local_attention.mask(real, self.window, self.causal, sees, shows))
+            is_real = rows.is_real[number]
+            is_real = (
+                torch.ones(count, length, dtype=torch.bool, device=rows.device)
+                if is_real is None
+                else is_real
+            )
+            sees, shows = (None if side is None else side[number] for side in mark_blocks)
+            masks.append(local_attention.window_mask(is_real, self.window, self.causal, sees, shows))
         return masks
 
     def with_bias(self, bias: Float[Tensor, "heads longest longest"]) -> Attention:
         """Return the same attention with another bias; both share the dense blocks."""
         self.plan(bias.device)
-        other = replace(self, bias=bias)
-        for name in ("_starts", "_plan", "_one", "_documents"):
-            object.__setattr__(other, name, getattr(self, name))
-        return other
+        copy = replace(self, bias=bias)
+        for name in ("_starts", "_block_plan", "_single_block", "_flex_documents"):
+            object.__setattr__(copy, name, getattr(self, name))
+        return copy
 
-    def biased(
-        self, seen: Bool[Tensor, " ..."] | None, length: int
+    def masked_bias(
+        self, is_visible: Bool[Tensor, " ..."] | None, length: int
     ) -> Float[Tensor, " _ heads {length} {length}"]:
         """Return the bias where a block's rows see columns, else -inf, (1 or sequences, H, length, length)."""
         assert self.bias is not None
         bias = self.bias[None, :, :length, :length]
         if self.causal:
-            past = torch.ones(length, length, dtype=torch.bool, device=bias.device).tril()
-            seen = past if seen is None else seen & past
-        return bias if seen is None else bias.masked_fill(~seen, -torch.inf)
+            is_past = torch.ones(length, length, dtype=torch.bool, device=bias.device).tril()
+            is_visible = is_past if is_visible is None else is_visible & is_past
+        return bias if is_visible is None else bias.masked_fill(~is_visible, -torch.inf)
 
 
-class _Plan(NamedTuple):
+class _BlockPlan(NamedTuple):
     """Queries and keys in dense blocks.
 
     ``masks`` are bool (sequences, 1, 1 or rows, columns), True where visible.
     """
 
-    queries: Layout
-    keys: Layout
+    queries: BlockLayout
+    keys: BlockLayout
     masks: list[Tensor | None]
 
 
-class Starts(NamedTuple):
+class SequenceStarts(NamedTuple):
     """Starts of sequences, for flash attention: see `Attention.starts` and `Attention.longest`."""
 
     queries: Int32[Tensor, " borders"]
@@ -194,19 +214,19 @@ class Starts(NamedTuple):
     longest_key: int
 
 
-class Block(NamedTuple):
+class DenseBlock(NamedTuple):
     """All sequences in one dense block; the mask is bool (True where visible), or added to the scores."""
 
-    queries: One
-    keys: One
+    queries: SingleBlockLayout
+    keys: SingleBlockLayout
     mask: Bool[Tensor, " ..."] | Float[Tensor, " ..."] | None
 
 
-Told = Starts | Block | Documents
+CompiledAttention = SequenceStarts | DenseBlock | PackedDocuments
 """Which tokens attend to which, for compiled code."""
 
 
-def borders(runs: Runs, device: torch.device) -> Int32[Tensor, " borders"]:
+def sequence_offsets(runs: SequenceRuns, device: torch.device) -> Int32[Tensor, " borders"]:
     """Return the offsets of packed sequences, int32 (sequences + 1,)."""
     lengths = np.repeat([length for _, length in runs], [count for count, _ in runs])
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -215,13 +235,13 @@ def borders(runs: Runs, device: torch.device) -> Int32[Tensor, " borders"]:
     )  # otherwise it would synchronise with the device
 
 
-def _flash(*given: Any, window: int = 0) -> Tensor:
+def _flash_attention(*arguments: Any, window: int = 0) -> Tensor:
     """Call torch's fused GPU kernel on packed sequences, (N, H, C); ``window`` tokens per side are visible, 0: all.
 
     It calls the operator directly, since `torch.nn.attention.varlen`, which wraps it, has no dropout.
     """
-    near = {"window_size_left": window, "window_size_right": window} if window else {}
-    attended: Tensor = torch.ops.aten._flash_attention_forward(*given, False, **near)[0]
+    window_arguments = {"window_size_left": window, "window_size_right": window} if window else {}
+    attended: Tensor = torch.ops.aten._flash_attention_forward(*arguments, False, **window_arguments)[0]
     return attended
 
 
@@ -229,84 +249,94 @@ def attend(
     query: Float[Tensor, "tokens heads head_dim"],
     key: Float[Tensor, "keys heads head_dim"],
     value: Float[Tensor, "keys heads head_dim"],
-    how: Attention,
+    attention: Attention,
 ) -> Float[Tensor, " tokens heads*head_dim"]:
     """Compute attention of each sequence of a packed batch to itself, or to its partner in another batch.
 
     Args:
         query: (N, H, C), packed as ``how.runs`` says.
         key, value: the same, or (M, H, C), packed as ``how.keys`` says.
-        how: which tokens attend to which.
+        attention: which tokens attend to which.
 
     Returns:
         (N, H * C).
     """
-    if is_unpadded(query, how):
-        ends = (*how.starts(query.device), how.longest, how.longest_key)
-        attended = _flash(query, key, value, *ends, how.drop, how.causal, window=how.window)
+    if is_unpadded(query, attention):
+        offsets = (*attention.starts(query.device), attention.longest, attention.longest_key)
+        attended = _flash_attention(
+            query, key, value, *offsets, attention.drop, attention.causal, window=attention.window
+        )
         return attended.flatten(1)
-    plan = how.plan(query.device)
-    if how.window:
-        return _attend_near(query, key, value, how, plan)
+    plan = attention.plan(query.device)
+    if attention.window:
+        return _attend_in_window(query, key, value, attention, plan)
     layouts = ((query, plan.queries), (key, plan.keys), (value, plan.keys))
-    dense = [[block.transpose(1, 2) for block in layout.spread(rows)] for rows, layout in layouts]
-    masks, past_only = plan.masks, how.causal
-    if how.bias is not None:  # not in the plan, since each recomputed layer needs its own
+    dense = [[block.transpose(1, 2) for block in layout.to_blocks(rows)] for rows, layout in layouts]
+    masks, past_only = plan.masks, attention.causal
+    if attention.bias is not None:  # not in the plan, since each recomputed layer needs its own
         shapes = zip(plan.masks, plan.queries.shapes, strict=True)
-        masks, past_only = [how.biased(mask, length) for mask, (_, length) in shapes], False
+        masks, past_only = [attention.masked_bias(mask, length) for mask, (_, length) in shapes], False
     outputs = [
-        attend_dense(q, k, v, mask, how.drop, past_only) for q, k, v, mask in zip(*dense, masks, strict=True)
+        attend_dense(q, k, v, mask, attention.drop, past_only)
+        for q, k, v, mask in zip(*dense, masks, strict=True)
     ]
-    return plan.queries.packed([block.transpose(1, 2) for block in outputs])
+    return plan.queries.to_packed([block.transpose(1, 2) for block in outputs])
 
 
-def attend_told(
+def attend_compiled(
     query: Float[Tensor, "tokens heads head_dim"],
     key: Float[Tensor, "keys heads head_dim"],
     value: Float[Tensor, "keys heads head_dim"],
-    told: Told,
-    rule: tuple[float, bool, int],
+    compiled: CompiledAttention,
+    drop_causal_window: tuple[float, bool, int],
 ) -> Float[Tensor, " tokens heads*head_dim"]:
     """Compute `attend` without a step that a compiler could not follow or would have to compile for each batch.
 
     Args:
         query, key, value: as for `attend`.
-        told: what `Attention.told` returned.
-        rule: `Attention.drop`, ``causal`` and ``window``.
+        compiled: what `Attention.for_compiled` returned.
+        drop_causal_window: `Attention.drop`, ``causal`` and ``window``.
 
     Returns:
         (N, H * C).
     """
-    drop, causal, window = rule
-    if isinstance(told, Starts):
-        return _flash(query, key, value, *told, drop, causal, window=window).flatten(1)
-    if isinstance(told, Documents):
-        return attend_flexibly(query, key, value, told, causal)
-    q, k, v = (one.spread(x) for one, x in ((told.queries, query), (told.keys, key), (told.keys, value)))
-    if window and local_attention.pays(q.shape[1], window):
-        pieces = local_attention.in_blocks(q, k, v, window)
-        near = attend_dense(*pieces, mask=told.mask, drop=drop).transpose(1, 2)
-        return told.queries.packed(near.reshape(len(q), -1, *q.shape[2:])[:, : q.shape[1]])
+    drop, causal, window = drop_causal_window
+    if isinstance(compiled, SequenceStarts):
+        return _flash_attention(query, key, value, *compiled, drop, causal, window=window).flatten(1)
+    if isinstance(compiled, PackedDocuments):
+        return attend_flex(query, key, value, compiled, causal)
+    q, k, v = (
+        one.to_block(x)
+        for one, x in ((compiled.queries, query), (compiled.keys, key), (compiled.keys, value))
+    )
+    if window and local_attention.saves_scores(q.shape[1], window):
+        pieces = local_attention.divide_into_blocks(q, k, v, window)
+        attended = attend_dense(*pieces, mask=compiled.mask, drop=drop).transpose(1, 2)
+        return compiled.queries.to_packed(attended.reshape(len(q), -1, *q.shape[2:])[:, : q.shape[1]])
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     # The mask of a window, or with biases, leaves out what comes later.
-    past_only = causal and not window and (told.mask is None or told.mask.dtype == torch.bool)
-    return told.queries.packed(attend_dense(q, k, v, told.mask, drop, past_only).transpose(1, 2))
+    past_only = causal and not window and (compiled.mask is None or compiled.mask.dtype == torch.bool)
+    return compiled.queries.to_packed(attend_dense(q, k, v, compiled.mask, drop, past_only).transpose(1, 2))
 
 
-def _attend_near(query: Tensor, key: Tensor, value: Tensor, how: Attention, plan: _Plan) -> Tensor:
+def _attend_in_window(
+    query: Tensor, key: Tensor, value: Tensor, attention: Attention, plan: _BlockPlan
+) -> Tensor:
     """Compute `attend` within a window; blocks longer than three windows are divided into pieces."""
     blocks = []
-    spread = (plan.queries.spread(rows) for rows in (query, key, value))
+    spread = (plan.queries.to_blocks(rows) for rows in (query, key, value))
     for q, k, v, mask in zip(*spread, plan.masks, strict=True):
         count, length = q.shape[:2]
-        if local_attention.pays(length, how.window):
-            pieces = local_attention.in_blocks(q, k, v, how.window)
-            attended = attend_dense(*pieces, mask=mask, drop=how.drop).transpose(1, 2)
+        if local_attention.saves_scores(length, attention.window):
+            pieces = local_attention.divide_into_blocks(q, k, v, attention.window)
+            attended = attend_dense(*pieces, mask=mask, drop=attention.drop).transpose(1, 2)
             blocks.append(attended.reshape(count, -1, *q.shape[2:])[:, :length])
         else:
-            attended = attend_dense(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, how.drop)
+            attended = attend_dense(
+                q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, attention.drop
+            )
             blocks.append(attended.transpose(1, 2))
-    return plan.queries.packed(blocks)
+    return plan.queries.to_packed(blocks)
 
 
 def attend_dense(
@@ -324,23 +354,25 @@ def attend_dense(
     ``mask`` is bool (True where visible) or added to the scores.
     """
     on_cpu_in_bf16 = q.dtype == torch.bfloat16 and q.device.type == "cpu"
-    kernel = _products if on_cpu_in_bf16 else F.scaled_dot_product_attention
+    kernel = _attend_by_products if on_cpu_in_bf16 else F.scaled_dot_product_attention
     return kernel(q, k, v, mask, drop, causal)
 
 
-def is_unpadded(query: Any, how: Attention) -> bool:
+def is_unpadded(query: Any, attention: Attention) -> bool:
     """Return whether flash attention accepts the packed batch (N, H, C) directly, with all lengths at once.
 
     Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without biases and
     without a mask other than the causal one. Everything else is computed block by block.
     """
-    fits = (
+    has_kernel = (
         query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
     )
-    return bool(query.is_cuda and fits and how.sees is None and how.bias is None)
+    return bool(query.is_cuda and has_kernel and attention.sees is None and attention.bias is None)
 
 
-def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:
+def _attend_by_products(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool
+) -> Tensor:
     """Compute attention as two matrix products, for a CPU in bfloat16.
 
     Torch's fused kernel took two to three times as long there (forward and backward, lengths 64 to 256),

@@ -12,8 +12,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-_STEPS = 1 << 16
-_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_NUM_LEVELS = 1 << 16
+_INTEGER_TYPE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[Tensor, " *shape"]:
@@ -34,29 +34,31 @@ def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[T
         return x
     if x.device.type != "cpu":
         return F.dropout(x, prob)
-    factors: Tensor = (_opaque if torch.compiler.is_compiling() else _factors)(x.detach(), prob)
+    factors: Tensor = (_dropout_factors_operator if torch.compiler.is_compiling() else _dropout_factors)(
+        x.detach(), prob
+    )
     return x * factors
 
 
-def _factors(x: Tensor, prob: float) -> Tensor:
+def _dropout_factors(x: Tensor, prob: float) -> Tensor:
     """Return 0 or 1 / (1 - ``prob``) for each element of ``x``, at random."""
-    threshold = round(prob * _STEPS)
+    threshold = round(prob * _NUM_LEVELS)
     generator = np.random.SFC64(int(torch.randint(1 << 62, ())))
-    words = generator.random_raw(-(-x.numel() // 4)).view(np.uint16)[: x.numel()]
-    keep = torch.from_numpy(words >= threshold).view(x.shape)
+    random_numbers = generator.random_raw(-(-x.numel() // 4)).view(np.uint16)[: x.numel()]
+    is_kept = torch.from_numpy(random_numbers >= threshold).view(x.shape)
     # The factor is built as an integer from its bits: torch converts booleans to integers five times faster than to
     # floating point numbers.
-    bits = _BITS[x.element_size()]
-    scale = torch.tensor(_STEPS / (_STEPS - threshold), dtype=x.dtype).view(bits)
-    return keep.to(bits).mul_(scale).view(x.dtype)
+    integer_type = _INTEGER_TYPE[x.element_size()]
+    scale = torch.tensor(_NUM_LEVELS / (_NUM_LEVELS - threshold), dtype=x.dtype).view(integer_type)
+    return is_kept.to(integer_type).mul_(scale).view(x.dtype)
 
 
 # An operator that the compiler calls and does not look into: numpy cannot be compiled.
-_opaque = torch.library.custom_op(
+_dropout_factors_operator = torch.library.custom_op(
     "xling::dropout_factors",
-    _factors,
+    _dropout_factors,
     mutates_args=(),
     schema="(Tensor x, float prob) -> Tensor",
     tags=[torch.Tag.nondeterministic_seeded],
 )
-_opaque.register_fake(lambda x, prob: torch.empty(x.shape, dtype=x.dtype, device=x.device))
+_dropout_factors_operator.register_fake(lambda x, prob: torch.empty(x.shape, dtype=x.dtype, device=x.device))

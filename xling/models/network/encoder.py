@@ -16,14 +16,14 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.core.precision import fast_bfloat16
+from xling.core.precision import has_fast_bfloat16
 from xling.models import parts, windows
 from xling.models.network import adapters
-from xling.models.network.attention import Attention, Runs, Told, attend, attend_told
+from xling.models.network.attention import Attention, CompiledAttention, SequenceRuns, attend, attend_compiled
 from xling.models.network.dropout import dropout
 from xling.models.network.loss import linear_cross_entropy
-from xling.models.network.positions import Relative, Sinusoidal
-from xling.models.network.rope import Rotation, dtype_of_angles, rotated, rotation
+from xling.models.network.positions import RelativeBiases, SinusoidalPositions
+from xling.models.network.rope import Rotation, angle_dtype, rotate, rotation_angles
 from xling.models.setting import ENCODER, Side
 from xling.models.shape import Shape, plain
 
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
 PAD = 1
-COMPILER, GRAPHS = "inductor", 64
-NORMS: dict[str, Callable[..., nn.Module]] = {
+COMPILE_BACKEND, MAX_GRAPHS = "inductor", 64
+NORM_LAYERS: dict[str, Callable[..., nn.Module]] = {
     "layer": nn.LayerNorm,
     "rms": nn.RMSNorm,
     "unshifted": partial(nn.LayerNorm, bias=False),
 }
-POSITIONS = ("learnt", "sinusoidal", "relative", "rope")
-INITS = ("bert", "megatron")
-FFNS: dict[str, Callable[[Tensor], Tensor]] = {
+POSITION_KINDS = ("learnt", "sinusoidal", "relative", "rope")
+INIT_KINDS = ("bert", "megatron")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
     "gated_gelu": partial(F.gelu, approximate="tanh"),
     "geglu": F.gelu,
     "swiglu": F.silu,
 }
-GATED = ("gated_gelu", "geglu", "swiglu")
+GATED_FFNS = ("gated_gelu", "geglu", "swiglu")
 """Activations between the two matrices of a feed-forward block, or of its gate."""
 
 
-def fairseq_class(name: str, base: type, *only: Side | None) -> Any:
+def fairseq_class(name: str, base: type, *sides: Side | None) -> Any:
     """Build the dataclass for fairseq and model files.
 
-    ``base`` and the settings of `Shape` of the sides ``only``.
+    ``base`` and the settings of `Shape` of the sides ``sides``.
     """
-    more = {"__module__": __name__, "__doc__": Shape.__doc__}
-    return make_dataclass(name, plain(only), bases=(base,), namespace=more)
+    namespace = {"__module__": __name__, "__doc__": Shape.__doc__}
+    return make_dataclass(name, plain(sides), bases=(base,), namespace=namespace)
 
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ else:
     EncoderConfig = fairseq_class("EncoderConfig", FairseqDataclass, None, ENCODER)
 
 
-def make_norm(cfg: EncoderConfig, wanted: bool = True) -> nn.Module:
+def make_norm(cfg: EncoderConfig, is_used: bool = True) -> nn.Module:
     """Create the norm layer of a model, or an identity if it is not wanted."""
-    assert cfg.norm in NORMS, f"norm {cfg.norm!r}: {', '.join(NORMS)}"
-    return NORMS[cfg.norm](cfg.dim, cfg.norm_eps) if wanted else nn.Identity()
+    assert cfg.norm in NORM_LAYERS, f"norm {cfg.norm!r}: {', '.join(NORM_LAYERS)}"
+    return NORM_LAYERS[cfg.norm](cfg.dim, cfg.norm_eps) if is_used else nn.Identity()
 
 
 class Layer(nn.Module):
@@ -81,7 +81,7 @@ class Layer(nn.Module):
 
     def __init__(self, cfg: EncoderConfig, index: int = 0) -> None:
         super().__init__()
-        assert cfg.ffn in FFNS, f"ffn {cfg.ffn!r}: {', '.join(FFNS)}"
+        assert cfg.ffn in ACTIVATIONS, f"ffn {cfg.ffn!r}: {', '.join(ACTIVATIONS)}"
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
         self.out_dropout = cfg.dropout if cfg.attention_out_dropout < 0 else cfg.attention_out_dropout
         self.compiled, self.ffn = cfg.compile, cfg.ffn
@@ -97,13 +97,19 @@ class Layer(nn.Module):
         self.ffn_norm = make_norm(cfg)
         self.adapters = nn.ModuleDict()
 
-    def forward(self, x: Float[Tensor, "tokens dim"], how: Attention) -> Float[Tensor, "tokens dim"]:
+    def forward(self, x: Float[Tensor, "tokens dim"], attention: Attention) -> Float[Tensor, "tokens dim"]:
         """Map (N, D) -> (N, D)."""
         if self.compiled:
-            told = how.told(x, self.width)
-            return _compiled()(self, x, how.turn, told, (how.drop, how.causal, how.window))
-        query, key, value = projections(self, x, how.turn).unbind(1)
-        return after_attention(self, x, attend(query, key, value, how))
+            compiled_attention = attention.for_compiled(x, self.width)
+            return _compiled_layer()(
+                self,
+                x,
+                attention.turn,
+                compiled_attention,
+                (attention.drop, attention.causal, attention.window),
+            )
+        query, key, value = projections(self, x, attention.turn).unbind(1)
+        return after_attention(self, x, attend(query, key, value, attention))
 
     def project(self, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens 3 heads head_dim"]:
         """Return `projections` of (N, D); in a sharded model the layer gathers its weights for them."""
@@ -111,23 +117,25 @@ class Layer(nn.Module):
 
 
 def projections(
-    layer: Layer, x: Float[Tensor, "tokens dim"], turn: Rotation | None = None
+    layer: Layer, x: Float[Tensor, "tokens dim"], rotation: Rotation | None = None
 ) -> Float[Tensor, "tokens 3 {layer.heads} head_dim"]:
     """Project (N, D) to queries, keys and values (N, 3, H, C); the first two are normed and rotated if set."""
     flat: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
     qkv = flat.view(len(x), 3, layer.heads, -1)
-    if turn is None and layer.qk_norms is None:
+    if rotation is None and layer.qk_norms is None:
         return qkv
-    both, value = qkv.split([2, 1], 1)
+    query_key, value = qkv.split([2, 1], 1)
     if layer.qk_norms is not None:
-        both = torch.stack([norm(side) for norm, side in zip(layer.qk_norms, both.unbind(1), strict=True)], 1)
-    both = both if turn is None else rotated(both, turn)
-    return torch.cat([both, value], 1)
+        query_key = torch.stack(
+            [norm(side) for norm, side in zip(layer.qk_norms, query_key.unbind(1), strict=True)], 1
+        )
+    query_key = query_key if rotation is None else rotate(query_key, rotation)
+    return torch.cat([query_key, value], 1)
 
 
 def is_gated(ffn: str) -> bool:
     """Return whether half of the up-projection is a gate for the other half."""
-    return ffn in GATED
+    return ffn in GATED_FFNS
 
 
 def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
@@ -135,9 +143,9 @@ def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, 
     hidden = layer.up(x)
     if is_gated(layer.ffn):
         gate, hidden = hidden.chunk(2, -1)
-        hidden = FFNS[layer.ffn](gate) * hidden
+        hidden = ACTIVATIONS[layer.ffn](gate) * hidden
     else:
-        hidden = FFNS[layer.ffn](hidden)
+        hidden = ACTIVATIONS[layer.ffn](hidden)
     out: Tensor = layer.down(hidden)
     return out
 
@@ -156,32 +164,34 @@ def after_attention(
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
-def whole(
+def run_layer(
     layer: Layer,
     x: Float[Tensor, "tokens dim"],
-    turn: Rotation | None,
-    told: Told,
-    rule: tuple[float, bool, int],
+    rotation: Rotation | None,
+    compiled_attention: CompiledAttention,
+    drop_causal_window: tuple[float, bool, int],
 ) -> Float[Tensor, "tokens dim"]:
-    """Map (N, D) -> (N, D) as ``layer`` does; ``told`` and ``rule`` as for `attention.attend_told`."""
-    query, key, value = projections(layer, x, turn).unbind(1)
-    return after_attention(layer, x, attend_told(query, key, value, told, rule))
+    """Map (N, D) -> (N, D) as ``layer`` does; the last two arguments as for `attention.attend_compiled`."""
+    query, key, value = projections(layer, x, rotation).unbind(1)
+    return after_attention(
+        layer, x, attend_compiled(query, key, value, compiled_attention, drop_causal_window)
+    )
 
 
 @cache
-def _compiled() -> Callable[..., Tensor]:
-    """Return `whole`, compiled for any number of tokens and sequences."""
-    return compiled(whole)
+def _compiled_layer() -> Callable[..., Tensor]:
+    """Return `run_layer`, compiled for any number of tokens and sequences."""
+    return compile_function(run_layer)
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function in one graph for any sizes.
 
     Kinds of layers and of batches (first or not, with a window or padding or not, trained or not) have graphs of their
     own, of which torch allows too few by default.
     """
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
-    return torch.compile(function, fullgraph=True, dynamic=True, backend=COMPILER)
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_GRAPHS)
+    return torch.compile(function, fullgraph=True, dynamic=True, backend=COMPILE_BACKEND)
 
 
 class Encoder(nn.Module):
@@ -206,18 +216,18 @@ class Encoder(nn.Module):
         self.norm = make_norm(cfg, cfg.embedding_norm)
         self.layers = nn.ModuleList(Layer(cfg, index) for index in range(cfg.layers))
         self.final_norm = make_norm(cfg, cfg.pre_norm)
-        initialise_all(self, cfg)
-        self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
+        initialise_side(self, cfg)
+        self.invertible = adapters.InvertibleAdapter(cfg.dim) if cfg.invertible else None
         self.inputs = nn.ModuleList()  # of parts: (x, positions, langs) -> x, before the embeddings' norm
-        adapters.add(self, adapters.LANG, cfg.lang_adapter)
-        adapters.add(self, adapters.TASK, cfg.task_adapter)
+        adapters.add_adapter(self, adapters.LANG_ADAPTER, cfg.lang_adapter)
+        adapters.add_adapter(self, adapters.TASK_ADAPTER, cfg.task_adapter)
         parts.attach(self)
 
     def forward(
         self,
         src_tokens: Int[Tensor, " tokens"],
         positions: Int[Tensor, " tokens"],
-        runs: Runs,
+        runs: SequenceRuns,
         langs: Int[Tensor, " tokens"] | None = None,
         causal: bool = False,
         sees: Int[Tensor, " tokens"] | None = None,
@@ -239,34 +249,34 @@ class Encoder(nn.Module):
         Returns:
             (N, D).
         """
-        how = Attention(runs, causal, sees, shows, self.cfg.attention_dropout if self.training else 0.0)
-        return self.contextualise(self.tokens(src_tokens), positions, how, langs, layer, segments)
+        attention = Attention(runs, causal, sees, shows, self.cfg.attention_dropout if self.training else 0.0)
+        return self.contextualise(self.tokens(src_tokens), positions, attention, langs, layer, segments)
 
     def contextualise(
         self,
         words: Float[Tensor, "tokens dim"],
         positions: Int[Tensor, " tokens"],
-        how: Attention,
+        attention: Attention,
         langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> Float[Tensor, "tokens dim"]:
         """Compute hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
-        (last,) = deque(self.states(words, positions, how, langs, layer, segments), maxlen=1)
-        out: Tensor = self.final_norm(last)
+        (last_states,) = deque(self.states(words, positions, attention, langs, layer, segments), maxlen=1)
+        out: Tensor = self.final_norm(last_states)
         return out
 
     def states(
         self,
-        words: Float[Tensor, "tokens dim"],
+        embeddings: Float[Tensor, "tokens dim"],
         positions: Int[Tensor, " tokens"],
-        how: Attention,
+        attention: Attention,
         langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> Iterator[Float[Tensor, "tokens dim"]]:
         """Yield the input of the first layer and then the output of each layer, (N, D), before the final norm."""
-        x = scaled(words, self.cfg)
+        x = scale_embeddings(embeddings, self.cfg)
         x = x if self.positions is None else x + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
@@ -278,47 +288,53 @@ class Encoder(nn.Module):
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x
-        hows = self.by_layer(how, positions, x)
-        again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
-        for block, seen in zip(self.layers[:layer], hows, strict=False):
+        attention_by_layer = self.by_layer(attention, positions, x)
+        recompute = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
+        for block, layer_attention in zip(self.layers[:layer], attention_by_layer, strict=False):
             # Dropout uses torch's random state, which is restored for the second pass.
-            x = checkpoint(block, x, seen, use_reentrant=False) if again else block(x, seen)
+            x = (
+                checkpoint(block, x, layer_attention, use_reentrant=False)
+                if recompute
+                else block(x, layer_attention)
+            )
             yield x
 
     def by_layer(
-        self, how: Attention, positions: Int[Tensor, " tokens"], x: Float[Tensor, "tokens dim"]
+        self, attention: Attention, positions: Int[Tensor, " tokens"], x: Float[Tensor, "tokens dim"]
     ) -> list[Attention]:
         """Return the attention of each layer, with its window and its position biases or angles."""
         if self.relative is not None:
-            return self.relative.by_layer(how, self.cfg.layers, x.device)
-        seen = windows.of(self.cfg.attention, self.cfg.layers)
-        hows, width = {}, self.cfg.head_dim or self.cfg.dim // self.cfg.heads
-        for window in dict.fromkeys(seen):
+            return self.relative.by_layer(attention, self.cfg.layers, x.device)
+        layer_windows = windows.of(self.cfg.attention, self.cfg.layers)
+        attention_of_window, width = {}, self.cfg.head_dim or self.cfg.dim // self.cfg.heads
+        for window in dict.fromkeys(layer_windows):
             theta = self.cfg.local_theta if window else self.cfg.global_theta
-            turns = self.cfg.positions == "rope"
-            turn = rotation(positions, width, theta, dtype_of_angles(x)) if turns else None
-            hows[window] = replace(how, window=window, turn=turn)
-        return [hows[window] for window in seen]
+            is_rotary = self.cfg.positions == "rope"
+            turn = rotation_angles(positions, width, theta, angle_dtype(x)) if is_rotary else None
+            attention_of_window[window] = replace(attention, window=window, turn=turn)
+        return [attention_of_window[window] for window in layer_windows]
 
 
-def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Module | None, Relative | None]:
+def make_positions(
+    cfg: EncoderConfig, causal: bool = False
+) -> tuple[nn.Module | None, RelativeBiases | None]:
     """Create the position vectors of a side of a model, or its relative biases, or neither.
 
     A decoder does not use rotary positions: with ``rope`` in the encoder it has learnt position embeddings.
     """
-    assert cfg.positions in POSITIONS, f"positions {cfg.positions!r}: {', '.join(POSITIONS)}"
+    assert cfg.positions in POSITION_KINDS, f"positions {cfg.positions!r}: {', '.join(POSITION_KINDS)}"
     if cfg.positions == "relative":
         assert cfg.attention == windows.GLOBAL, "relative positions need attention over the whole sequence"
         layers = (getattr(cfg, "decoder_layers", 0) if causal else 0) or cfg.layers
-        return None, Relative(cfg.heads, causal, layers if cfg.layer_biases else 1)
+        return None, RelativeBiases(cfg.heads, causal, layers if cfg.layer_biases else 1)
     if cfg.positions == "rope" and not causal:
         return None, None
     if cfg.positions == "sinusoidal":
-        return Sinusoidal(cfg.max_positions, cfg.dim), None
+        return SinusoidalPositions(cfg.max_positions, cfg.dim), None
     return nn.Embedding(cfg.max_positions, cfg.dim), None
 
 
-def scaled(words: Float[Tensor, "tokens dim"], cfg: EncoderConfig) -> Float[Tensor, "tokens dim"]:
+def scale_embeddings(words: Float[Tensor, "tokens dim"], cfg: EncoderConfig) -> Float[Tensor, "tokens dim"]:
     """Scale word vectors, if set, before positions are added."""
     return words * math.sqrt(cfg.dim) if cfg.scale_embeddings else words
 
@@ -334,14 +350,14 @@ class LMHead(nn.Module):
         invertible: invertible adapter of the encoder, undone before the embeddings; the encoder owns it.
     """
 
-    _invertible: adapters.Invertible | None
+    _invertible: adapters.InvertibleAdapter | None
 
     def __init__(
         self,
         dim: int,
         weight: Float[Tensor, " vocab {dim}"],
         eps: float = 1e-5,
-        invertible: adapters.Invertible | None = None,
+        invertible: adapters.InvertibleAdapter | None = None,
         biases: bool = True,
     ) -> None:
         super().__init__()
@@ -352,7 +368,7 @@ class LMHead(nn.Module):
         self.norm = nn.LayerNorm(dim, eps, bias=biases)
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(len(weight)))
-        self.dense.apply(initialise)
+        self.dense.apply(initialise_module)
 
     def transform(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
         """Map (M, D) -> (M, D), the input of the tied embeddings."""
@@ -391,7 +407,11 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
         return model.to(working_dtype(cfg.precision))
 
     def forward(
-        self, src_tokens: Int[Tensor, " tokens"], positions: Int[Tensor, " tokens"], runs: Runs, **kwargs: Any
+        self,
+        src_tokens: Int[Tensor, " tokens"],
+        positions: Int[Tensor, " tokens"],
+        runs: SequenceRuns,
+        **kwargs: Any,
     ) -> Float[Tensor, "tokens dim"]:
         """Compute hidden states (N, D); see `Encoder.forward`."""
         out: Tensor = self.encoder(src_tokens, positions, runs, **kwargs)
@@ -403,11 +423,11 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
 
 
 def working_dtype(precision: str) -> torch.dtype:
-    """Return the dtype of the working weights, see `chosen_dtype`."""
-    return chosen_dtype(precision)[0]
+    """Return the dtype of the working weights, see `choose_dtype`."""
+    return choose_dtype(precision)[0]
 
 
-def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
+def choose_dtype(precision: str) -> tuple[torch.dtype, str]:
     """Resolve ``fp32``, ``bf16``, or ``auto`` to a dtype, with the reason for the choice.
 
     ``auto`` chooses bf16 on a GPU that supports it and on a CPU with AMX or AVX512-BF16 instructions;
@@ -416,11 +436,11 @@ def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
     assert precision in ("auto", "fp32", "bf16"), f"precision {precision!r}: auto, fp32 or bf16"
     if precision != "auto":
         return torch.bfloat16 if precision == "bf16" else torch.float32, f"model.precision={precision}"
-    fast, why = fast_bfloat16(torch)
-    return torch.bfloat16 if fast else torch.float32, why
+    is_fast, reason = has_fast_bfloat16(torch)
+    return torch.bfloat16 if is_fast else torch.float32, reason
 
 
-def initialise(module: nn.Module) -> None:
+def initialise_module(module: nn.Module) -> None:
     """Initialise weights and embeddings as BERT does, normal(0, .02), with zeros for padding."""
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=0.02)
@@ -432,13 +452,13 @@ def initialise(module: nn.Module) -> None:
             nn.init.zeros_(module.weight[module.padding_idx])
 
 
-def initialise_all(side: Encoder | Any, cfg: EncoderConfig) -> None:
+def initialise_side(side: Encoder | Any, cfg: EncoderConfig) -> None:
     """Initialise an encoder or a decoder by ``cfg.init``.
 
     Source: Shoeybi et al. 2019, section 5 (output projections by the depth).
     """
-    assert cfg.init in INITS, f"init {cfg.init!r}: {', '.join(INITS)}"
-    side.apply(initialise)
+    assert cfg.init in INIT_KINDS, f"init {cfg.init!r}: {', '.join(INIT_KINDS)}"
+    side.apply(initialise_module)
     if cfg.init == "megatron":
         for layer in side.layers:
             for name in ("out", "down", "cross_out"):

@@ -12,7 +12,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
-BLOCK, WARPS = 8192, 16
+BLOCK_SIZE, NUM_WARPS = 8192, 16
 
 
 @triton.jit
@@ -39,20 +39,20 @@ def _cross_entropy(
         total = total * tl.exp(largest - higher) + tl.sum(tl.exp(score - higher))
         largest = higher
     normaliser = largest + tl.log(total)
-    wanted = tl.load(target + row)
-    own = tl.load(base + wanted).to(tl.float32) + tl.load(bias + wanted).to(tl.float32)
+    target_id = tl.load(target + row)
+    own = tl.load(base + target_id).to(tl.float32) + tl.load(bias + target_id).to(tl.float32)
     tl.store(losses + row, normaliser - own)
     if smooth:
         tl.store(sums + row, added - vocab * normaliser)
     if gradients:
-        others = smoothing / (vocab - 1)
+        other_share = smoothing / (vocab - 1)
         for start in range(0, vocab, block):
             at = start + columns
             inside = at < vocab
             score = tl.load(base + at, inside, other=0.0).to(tl.float32)
             score += tl.load(bias + at, inside, other=0.0).to(tl.float32)
-            gradient = tl.exp(score - normaliser) - others
-            gradient = tl.where(at == wanted, gradient - 1 + smoothing + others, gradient)
+            gradient = tl.exp(score - normaliser) - other_share
+            gradient = tl.where(at == target_id, gradient - 1 + smoothing + other_share, gradient)
             tl.store(base + at, gradient, inside)
 
 
@@ -80,9 +80,9 @@ def cross_entropy(
     rows, vocab = logits.shape
     assert logits.stride(1) == 1, "the pieces of a row are contiguous"
     sums = torch.zeros(rows if smoothing else 1, dtype=torch.float32, device=logits.device)
-    block = min(BLOCK, triton.next_power_of_2(vocab))
+    block = min(BLOCK_SIZE, triton.next_power_of_2(vocab))
     _cross_entropy[(rows,)](
         logits, logits.stride(0), bias, target, losses, sums, smoothing,
-        vocab=vocab, gradients=gradients, smooth=smoothing > 0, block=block, num_warps=WARPS,
+        vocab=vocab, gradients=gradients, smooth=smoothing > 0, block=block, num_warps=NUM_WARPS,
     )  # fmt: skip
     return sums.sum() * (smoothing / max(vocab - 1, 1))

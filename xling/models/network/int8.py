@@ -22,11 +22,11 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int, Int8
 
-LARGEST = 127
-TINY = 1e-12
+MAX_INT8 = 127
+MIN_SCALE = 1e-12
 
 
-def rounded(
+def round_to_int8(
     weight: Float[Tensor, "rows columns"],
 ) -> tuple[Int8[Tensor, "rows columns"], Float32[Tensor, "rows 1"]]:
     """Quantise a matrix to int8 values (R, C) and float32 scales (R, 1).
@@ -35,7 +35,7 @@ def rounded(
 
     The largest error of a row is half of its scale, which is 1/127 of its largest value.
     """
-    scales = (weight.float().abs().amax(1, keepdim=True) / LARGEST).clamp_min(TINY)
+    scales = (weight.float().abs().amax(1, keepdim=True) / MAX_INT8).clamp_min(MIN_SCALE)
     return (weight.float() / scales).round_().to(torch.int8), scales
 
 
@@ -44,7 +44,7 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        values, scales = rounded(linear.weight.detach())
+        values, scales = round_to_int8(linear.weight.detach())
         self.values: Tensor
         self.scales: Tensor
         self.bias: Tensor
@@ -55,7 +55,7 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """Quantise each row, multiply, and scale back."""
-        values, scales = rounded(x)
+        values, scales = round_to_int8(x)
         product = torch._int_mm(values, self.values.t())
         out: Tensor = torch.addcmul(self.bias, product * self.scales, scales)
         return out
@@ -66,7 +66,7 @@ class Int8Embedding(nn.Module):
 
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
-        values, scales = rounded(embedding.weight.detach())
+        values, scales = round_to_int8(embedding.weight.detach())
         self.values: Tensor
         self.scales: Tensor
         self.register_buffer("values", values)
@@ -77,18 +77,18 @@ class Int8Embedding(nn.Module):
         return F.embedding(ids, self.values).float() * F.embedding(ids, self.scales)
 
 
-def quantised(model: nn.Module) -> nn.Module:
+def quantise(model: nn.Module) -> nn.Module:
     """Convert ``model`` in place to float32 with int8 linear layers and embeddings; for inference only."""
     model.float().eval().requires_grad_(False)
-    for name, part in model.named_children():
+    for name, module in model.named_children():
         if (
-            isinstance(part, nn.Linear) and part.in_features > 1
+            isinstance(module, nn.Linear) and module.in_features > 1
         ):  # torch 2.13 gives wrong products for a single one
-            setattr(model, name, Int8Linear(part))
-        elif isinstance(part, nn.Embedding):
-            setattr(model, name, Int8Embedding(part))
+            setattr(model, name, Int8Linear(module))
+        elif isinstance(module, nn.Embedding):
+            setattr(model, name, Int8Embedding(module))
         else:
-            quantised(part)
+            quantise(module)
     return model
 
 

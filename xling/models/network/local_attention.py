@@ -19,27 +19,31 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Shaped
 
 
-def pays(length: int, window: int) -> bool:
+def saves_scores(length: int, window: int) -> bool:
     """Return whether blocks need fewer scores than the whole square."""
     return length > 3 * window
 
 
-def blocks(x: Shaped[Tensor, "batch time *row"], window: int) -> Shaped[Tensor, "batch blocks {window} *row"]:
+def split_into_blocks(
+    x: Shaped[Tensor, "batch time *row"], window: int
+) -> Shaped[Tensor, "batch blocks {window} *row"]:
     """Divide (B, T, ...) into (B, T / window rounded up, window, ...); the last block is padded with zeros."""
-    missing = -x.shape[1] % window
-    x = F.pad(x, (0, 0) * (x.dim() - 2) + (0, missing)) if missing else x
+    num_padding = -x.shape[1] % window
+    x = F.pad(x, (0, 0) * (x.dim() - 2) + (0, num_padding)) if num_padding else x
     return x.unflatten(1, (-1, window))
 
 
-def neighbours(x: Shaped[Tensor, "batch blocks window *row"]) -> Shaped[Tensor, "batch blocks keys *row"]:
+def with_neighbours(
+    x: Shaped[Tensor, "batch blocks window *row"],
+) -> Shaped[Tensor, "batch blocks keys *row"]:
     """Return each block with its predecessor and successor, zeros at the ends: (B, blocks, 3 x window, ...)."""
-    none = torch.zeros_like(x[:, :1])
-    padded = torch.cat([none, x, none], 1)
+    zero_block = torch.zeros_like(x[:, :1])
+    padded = torch.cat([zero_block, x, zero_block], 1)
     return torch.cat([padded[:, :-2], x, padded[:, 2:]], 2)
 
 
-def mask(
-    filled: Bool[Tensor, "batch time"],
+def window_mask(
+    is_real: Bool[Tensor, "batch time"],
     window: int,
     causal: bool = False,
     sees: Int[Tensor, "batch time"] | None = None,
@@ -48,26 +52,29 @@ def mask(
     """Return which keys each query sees.
 
     Args:
-        filled: (B, T), True where a token is not padding.
+        is_real: (B, T), True where a token is not padding.
         window: tokens visible to either side.
         causal, sees, shows: as in `xling.models.network.attention.Attention`, (B, T).
 
     Returns:
         (B * blocks, 1, window, 3 * window) if blocks pay, else (B, 1, T, T); a padding query sees itself.
     """
-    width, before = (window, window) if pays(filled.shape[1], window) else (filled.shape[1], 0)
-    query = torch.arange(width, device=filled.device)[:, None]
-    offset = torch.arange(-before, width + before, device=filled.device)[None] - query
-    near = (offset.abs() <= window) & ((offset <= 0) | (not causal))
-    rows = blocks(filled, width)
-    seen = near & (neighbours(rows) if before else rows)[:, :, None]
+    width, num_before = (window, window) if saves_scores(is_real.shape[1], window) else (is_real.shape[1], 0)
+    query = torch.arange(width, device=is_real.device)[:, None]
+    offset = torch.arange(-num_before, width + num_before, device=is_real.device)[None] - query
+    is_near = (offset.abs() <= window) & ((offset <= 0) | (not causal))
+    rows = split_into_blocks(is_real, width)
+    is_visible = is_near & (with_neighbours(rows) if num_before else rows)[:, :, None]
     if sees is not None and shows is not None:
-        shown = blocks(shows, width)
-        seen &= blocks(sees, width)[..., None] == (neighbours(shown) if before else shown)[:, :, None]
-    return (seen | (offset == 0)).flatten(0, 1)[:, None]
+        key_marks = split_into_blocks(shows, width)
+        is_visible &= (
+            split_into_blocks(sees, width)[..., None]
+            == (with_neighbours(key_marks) if num_before else key_marks)[:, :, None]
+        )
+    return (is_visible | (offset == 0)).flatten(0, 1)[:, None]
 
 
-def in_blocks(
+def divide_into_blocks(
     q: Float[Tensor, "batch time heads head_dim"],
     k: Float[Tensor, "batch time heads head_dim"],
     v: Float[Tensor, "batch time heads head_dim"],
@@ -78,7 +85,7 @@ def in_blocks(
     Float[Tensor, "rows heads keys head_dim"],
 ]:
     """Divide queries, keys and values (B, T, H, C) into blocks: (B * blocks, H, window or 3 x window, C)."""
-    rows = blocks(q, window)
-    columns = (neighbours(blocks(x, window)) for x in (k, v))
-    query, key, value = (x.flatten(0, 1).transpose(1, 2) for x in (rows, *columns))
+    query_blocks = split_into_blocks(q, window)
+    key_value_blocks = (with_neighbours(split_into_blocks(x, window)) for x in (k, v))
+    query, key, value = (x.flatten(0, 1).transpose(1, 2) for x in (query_blocks, *key_value_blocks))
     return query, key, value

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 1 << 30}
 BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 512 << 20}
-ALIGNED = {"cpu": 1, "cuda": 64}
+ALIGNMENT = {"cpu": 1, "cuda": 64}
 """Alignment of rows of logits and of the pieces in a product; the remaining pieces are multiplied apart.
 On an H100 all three products with 250,002 pieces took three times as long as with 250,048."""
 
@@ -30,27 +30,27 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         training: bool,
     ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " tokens"]]:
-        rows = _rows(CHUNK_BYTES, hidden.device, len(weight) * hidden.element_size())
+        rows = _num_rows(CHUNK_BYTES, hidden.device, len(weight) * hidden.element_size())
         rows = (
             -(-len(target) // -(-len(target) // rows)) if len(target) else rows
         )  # chunks of about equal size
         losses = torch.empty(len(target), dtype=torch.float32, device=hidden.device)
-        others = smoothing / max(len(weight) - 1, 1)
+        other_share = smoothing / max(len(weight) - 1, 1)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         grads = None
         if training and any(ctx.needs_input_grad):
             grad_bias = torch.zeros(len(bias), dtype=torch.float32, device=bias.device)
-            empty = torch.empty_like(weight) if len(target) else torch.zeros_like(weight)
-            grads = (torch.empty_like(hidden), empty, grad_bias)
-        parts, fused = _parts(weight), _fused(hidden.device.type)
-        room = _room(min(rows, len(target)), weight)
+            weight_grad = torch.empty_like(weight) if len(target) else torch.zeros_like(weight)
+            grads = (torch.empty_like(hidden), weight_grad, grad_bias)
+        vocab_slices, is_fused = _vocab_slices(weight), _has_fused_kernel(hidden.device.type)
+        logits_buffer = _allocate_logits(min(rows, len(target)), weight)
         for start in range(0, len(target), rows):
-            part = hidden[start : start + rows]
-            logits = room[: len(part)]
-            for some in parts:
-                torch.mm(part, weight[some].t(), out=logits[:, some])
+            hidden_chunk = hidden[start : start + rows]
+            logits = logits_buffer[: len(hidden_chunk)]
+            for vocab_slice in vocab_slices:
+                torch.mm(hidden_chunk, weight[vocab_slice].t(), out=logits[:, vocab_slice])
             chunk_losses = losses[start : start + rows]
-            total -= (_losses_fused if fused else _losses)(
+            total -= (_fused_losses if is_fused else _losses)(
                 logits,
                 bias.float(),
                 target[start : start + rows],
@@ -60,12 +60,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
             )
             if grads:
                 _add_gradients(
-                    logits, part, weight, parts, grads[0][start : start + rows], grads[1], start == 0
+                    logits,
+                    hidden_chunk,
+                    weight,
+                    vocab_slices,
+                    grads[0][start : start + rows],
+                    grads[1],
+                    start == 0,
                 )
         if grads:
             ctx.save_for_backward(*grads[:2], grads[2].to(bias.dtype))
         ctx.mark_non_differentiable(losses)
-        return total + (1 - smoothing - others) * losses.sum(), losses
+        return total + (1 - smoothing - other_share) * losses.sum(), losses
 
     @staticmethod
     def backward(  # type: ignore[override]
@@ -79,57 +85,61 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return grads[0], grads[1], grads[2], None, None, None
 
 
-def _room(rows: int, weight: Tensor) -> Tensor:
-    """Allocate space for the logits of some rows, (rows, V), aligned to multiples of `ALIGNED`."""
-    step = ALIGNED[weight.device.type]
-    return weight.new_empty(rows, -(-len(weight) // step) * step)[:, : len(weight)]
+def _allocate_logits(rows: int, weight: Tensor) -> Tensor:
+    """Allocate space for the logits of some rows, (rows, V), aligned to multiples of `ALIGNMENT`."""
+    alignment = ALIGNMENT[weight.device.type]
+    return weight.new_empty(rows, -(-len(weight) // alignment) * alignment)[:, : len(weight)]
 
 
-def _parts(weight: Tensor) -> list[slice]:
-    """Return the slices of pieces that are multiplied at once: a multiple of `ALIGNED`, and the rest if any."""
-    many = len(weight) // ALIGNED[weight.device.type] * ALIGNED[weight.device.type]
-    return [part for part in (slice(0, many), slice(many, len(weight))) if part.start < part.stop]
+def _vocab_slices(weight: Tensor) -> list[slice]:
+    """Return the slices of pieces that are multiplied at once: a multiple of `ALIGNMENT`, and the rest if any."""
+    num_aligned = len(weight) // ALIGNMENT[weight.device.type] * ALIGNMENT[weight.device.type]
+    return [
+        vocab_slice
+        for vocab_slice in (slice(0, num_aligned), slice(num_aligned, len(weight)))
+        if vocab_slice.start < vocab_slice.stop
+    ]
 
 
 def _add_gradients(
-    logits: Tensor, hidden: Tensor, weight: Tensor, parts: list[slice], to_hidden: Tensor, to_weight: Tensor,
-    first: bool,
+    logits: Tensor, hidden: Tensor, weight: Tensor, vocab_slices: list[slice], hidden_grad: Tensor, weight_grad: Tensor,
+    is_first: bool,
 ) -> None:  # fmt: skip
     """From gradients of ``logits`` (rows, V) compute those of ``hidden`` (rows, D).
 
     Add those of ``weight`` (V, D).
     """
-    for some in parts:
-        if some.start:
-            to_hidden.addmm_(logits[:, some], weight[some])
+    for vocab_slice in vocab_slices:
+        if vocab_slice.start:
+            hidden_grad.addmm_(logits[:, vocab_slice], weight[vocab_slice])
         else:
-            torch.mm(logits[:, some], weight[some], out=to_hidden)
-        if first:  # avoids writing and reading zeros, a fifth of the time with many pieces and few rows
-            torch.mm(logits[:, some].t(), hidden, out=to_weight[some])
+            torch.mm(logits[:, vocab_slice], weight[vocab_slice], out=hidden_grad)
+        if is_first:  # avoids writing and reading zeros, a fifth of the time with many pieces and few rows
+            torch.mm(logits[:, vocab_slice].t(), hidden, out=weight_grad[vocab_slice])
         else:
-            to_weight[some].addmm_(logits[:, some].t(), hidden)
+            weight_grad[vocab_slice].addmm_(logits[:, vocab_slice].t(), hidden)
 
 
 @cache
-def _fused(device: str) -> bool:
+def _has_fused_kernel(device: str) -> bool:
     return device == "cuda" and find_spec("triton") is not None
 
 
-def _losses_fused(
+def _fused_losses(
     logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
 ) -> Tensor:
     """Compute the losses and their gradient in one Triton kernel."""
     from xling.models.network import gpu_kernels
 
     gradients = grad_bias is not None
-    added = gpu_kernels.cross_entropy(logits, bias, target, losses, smoothing, gradients)
+    smoothing_loss = gpu_kernels.cross_entropy(logits, bias, target, losses, smoothing, gradients)
     if grad_bias is not None:
         grad_bias += logits.sum(0, dtype=torch.float32)
-    return added
+    return smoothing_loss
 
 
-def _rows(limits: dict[str, int], device: torch.device, bytes_a_row: int) -> int:
-    return max(1, limits[device.type] // bytes_a_row)
+def _num_rows(limits: dict[str, int], device: torch.device, bytes_per_row: int) -> int:
+    return max(1, limits[device.type] // bytes_per_row)
 
 
 def _losses(
@@ -143,21 +153,23 @@ def _losses(
     Returns:
         The contribution of smoothing: the summed log-probabilities of all pieces times the share of each.
     """
-    rows = _rows(BLOCK_BYTES, logits.device, 4 * logits.shape[1])
-    others = smoothing / max(logits.shape[1] - 1, 1)
+    rows = _num_rows(BLOCK_BYTES, logits.device, 4 * logits.shape[1])
+    other_share = smoothing / max(logits.shape[1] - 1, 1)
     total = torch.zeros((), dtype=torch.float32, device=logits.device)
     for start in range(0, len(target), rows):
-        scores, wanted = logits[start : start + rows] + bias, target[start : start + rows, None]
+        scores, targets = logits[start : start + rows] + bias, target[start : start + rows, None]
         probs = torch.softmax(scores, -1)
         # Log-sum-exp relative to the maximum: the largest probability is never rounded to 0.
         normaliser = scores.amax(1) - probs.amax(1).log()
-        losses[start : start + rows] = normaliser - scores.gather(1, wanted).squeeze(1)
+        losses[start : start + rows] = normaliser - scores.gather(1, targets).squeeze(1)
         if smoothing:
-            total += others * (scores.sum() - scores.shape[1] * normaliser.sum())
+            total += other_share * (scores.sum() - scores.shape[1] * normaliser.sum())
         if grad_bias is not None:
             if smoothing:
-                probs -= others
-            probs.scatter_add_(1, wanted, torch.full_like(wanted, -1 + smoothing + others, dtype=probs.dtype))
+                probs -= other_share
+            probs.scatter_add_(
+                1, targets, torch.full_like(targets, -1 + smoothing + other_share, dtype=probs.dtype)
+            )
             grad_bias += probs.sum(0)
             logits[start : start + rows] = probs
     return total

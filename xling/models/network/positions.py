@@ -14,15 +14,15 @@ from xling.models.network.attention import Attention
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-BUCKETS, FARTHEST = 32, 128  # number of buckets and largest distance of relative positions
-BEFORE = 2  # rows of fairseq's table of sines before that of the first position
+NUM_BUCKETS, MAX_DISTANCE = 32, 128  # number of buckets and largest distance of relative positions
+NUM_UNUSED_ROWS = 2  # rows of fairseq's table of sines before that of the first position
 
 
-class Relative(nn.Module):
+class RelativeBiases(nn.Module):
     """Relative position biases (T5): a number per head and distance, added to the attention score.
 
     Half of the buckets (of each direction, if both are visible) hold one distance each. The others hold
-    increasing ranges of distances up to `FARTHEST` and beyond.
+    increasing ranges of distances up to `MAX_DISTANCE` and beyond.
 
     Args:
         heads: attention heads.
@@ -34,35 +34,46 @@ class Relative(nn.Module):
 
     def __init__(self, heads: int, causal: bool = False, layers: int = 1) -> None:
         super().__init__()
-        self.causal, self.layers, self.table = causal, layers, nn.Embedding(BUCKETS, layers * heads)
+        self.causal, self.layers, self.table = causal, layers, nn.Embedding(NUM_BUCKETS, layers * heads)
 
-    def bucket(self, offsets: Int[Tensor, " *shape"]) -> Int[Tensor, " *shape"]:
+    def bucket_of(self, offsets: Int[Tensor, " *shape"]) -> Int[Tensor, " *shape"]:
         """Return the buckets of offsets (key position minus query position), int64 of any shape."""
-        one_way = BUCKETS if self.causal else BUCKETS // 2
-        exact, far = one_way // 2, (-offsets if self.causal else offsets.abs()).clamp(min=0)
-        log = torch.log(far.clamp(min=1).float() / exact) / math.log(FARTHEST / exact) * (one_way - exact)
-        buckets = torch.where(far < exact, far, (exact + log.long()).clamp(max=one_way - 1))
-        return buckets if self.causal else buckets + one_way * (offsets > 0)
+        num_per_direction = NUM_BUCKETS if self.causal else NUM_BUCKETS // 2
+        num_exact, distances = (
+            num_per_direction // 2,
+            (-offsets if self.causal else offsets.abs()).clamp(min=0),
+        )
+        log_buckets = (
+            torch.log(distances.clamp(min=1).float() / num_exact)
+            / math.log(MAX_DISTANCE / num_exact)
+            * (num_per_direction - num_exact)
+        )
+        buckets = torch.where(
+            distances < num_exact,
+            distances,
+            (num_exact + log_buckets.long()).clamp(max=num_per_direction - 1),
+        )
+        return buckets if self.causal else buckets + num_per_direction * (offsets > 0)
 
-    def at(self, offsets: Int[Tensor, " *shape"]) -> Float[Tensor, " *shape heads"]:
+    def biases_at(self, offsets: Int[Tensor, " *shape"]) -> Float[Tensor, " *shape heads"]:
         """Return the biases of each head, layer after layer, at offsets of any shape, (..., H)."""
-        biases: Tensor = self.table(self.bucket(offsets))
+        biases: Tensor = self.table(self.bucket_of(offsets))
         return biases
 
     def forward(self, length: int, device: torch.device) -> Float[Tensor, "heads {length} {length}"]:
         """Return the biases of every query and key of a sequence, (H, length, length)."""
         offsets = torch.arange(1 - length, length, device=device)
-        return self.at(offsets).t().unfold(1, length, 1).flip(1)
+        return self.biases_at(offsets).t().unfold(1, length, 1).flip(1)
 
-    def by_layer(self, how: Attention, num_layers: int, device: torch.device) -> list[Attention]:
+    def by_layer(self, attention: Attention, num_layers: int, device: torch.device) -> list[Attention]:
         """Return the attention of each layer with its biases."""
-        first, *others = self(how.longest, device).chunk(self.layers)
-        attentions = [replace(how, bias=first)]
+        first, *others = self(attention.longest, device).chunk(self.layers)
+        attentions = [replace(attention, bias=first)]
         attentions += [attentions[0].with_bias(bias) for bias in others]
         return attentions if self.layers > 1 else attentions * num_layers
 
 
-class Sinusoidal(nn.Module):
+class SinusoidalPositions(nn.Module):
     """Fixed position vectors: sines in the first half and cosines in the second.
 
     Args:
@@ -76,8 +87,8 @@ class Sinusoidal(nn.Module):
 
     def __init__(self, positions: int, dim: int) -> None:
         super().__init__()
-        steps = torch.exp(torch.arange(dim // 2).float() * -(math.log(10_000) / max(1, dim // 2 - 1)))
-        angles = torch.arange(BEFORE, BEFORE + positions).float()[:, None] * steps
+        frequencies = torch.exp(torch.arange(dim // 2).float() * -(math.log(10_000) / max(1, dim // 2 - 1)))
+        angles = torch.arange(NUM_UNUSED_ROWS, NUM_UNUSED_ROWS + positions).float()[:, None] * frequencies
         self.register_buffer("table", torch.cat([angles.sin(), angles.cos()], 1), persistent=False)
 
     def forward(self, positions: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens dim"]:

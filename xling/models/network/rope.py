@@ -19,7 +19,7 @@ Rotation = tuple[Tensor, Tensor]
 """Cosines and sines of a batch, each float (N, 1, 1, C / 2)."""
 
 
-def rotation(
+def rotation_angles(
     positions: Int[Tensor, " tokens"], width: int, theta: float, dtype: torch.dtype = torch.float32
 ) -> tuple[Float[Tensor, "tokens 1 1 half"], Float[Tensor, "tokens 1 1 half"]]:
     """Return cosines and sines of the rotation angles of tokens.
@@ -33,20 +33,20 @@ def rotation(
     Returns:
         Two tensors (N, 1, 1, C / 2).
     """
-    steps = torch.arange(0, width, 2, dtype=dtype, device=positions.device)
-    angles = positions.to(dtype)[:, None] * (1.0 / theta ** (steps / width))
+    dimensions = torch.arange(0, width, 2, dtype=dtype, device=positions.device)
+    angles = positions.to(dtype)[:, None] * (1.0 / theta ** (dimensions / width))
     return angles.cos()[:, None, None], angles.sin()[:, None, None]
 
 
-def rotated(
-    x: Float[Tensor, "tokens kinds heads head_dim"], turn: Rotation
+def rotate(
+    x: Float[Tensor, "tokens kinds heads head_dim"], rotation: Rotation
 ) -> Float[Tensor, "tokens kinds heads head_dim"]:
     """Rotate rows (N, K, H, C) by the angles of their tokens, computed in the angles' dtype, returned in x's."""
-    cos, sin = turn
+    cos, sin = rotation
     first, second = x.to(cos.dtype).chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).to(x.dtype)
 
 
-def dtype_of_angles(x: Float[Tensor, " ..."]) -> torch.dtype:
+def angle_dtype(x: Float[Tensor, " ..."]) -> torch.dtype:
     """Return the dtype in which angles for ``x`` are computed: float64 for float64, else float32."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from xling.models import parts
 from xling.models.network import encoder
-from xling.models.network.attention import Attention, Runs, Told, attend, attend_told
+from xling.models.network.attention import Attention, CompiledAttention, SequenceRuns, attend, attend_compiled
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import (
     EncoderConfig,
@@ -29,11 +29,11 @@ from xling.models.network.encoder import (
     Layer,
     LMHead,
     feed_forward,
-    initialise_all,
+    initialise_side,
     make_norm,
     make_positions,
     projections,
-    scaled,
+    scale_embeddings,
 )
 from xling.models.network.loss import linear_cross_entropy
 from xling.models.setting import DECODER
@@ -41,7 +41,7 @@ from xling.models.setting import DECODER
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
-CrossRuns = Sequence[tuple[int, int, int]]
+CrossSequenceRuns = Sequence[tuple[int, int, int]]
 POOLINGS = ("", "max", "mean")
 
 
@@ -63,11 +63,11 @@ class PlainHead(nn.Module):
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty_like(weight).normal_(std=0.02)) if untied else weight
-        zeros = torch.zeros(len(weight))
+        zero_bias = torch.zeros(len(weight))
         if unbiased:
-            self.register_buffer("bias", zeros, persistent=False)
+            self.register_buffer("bias", zero_bias, persistent=False)
         else:
-            self.bias = nn.Parameter(zeros)
+            self.bias = nn.Parameter(zero_bias)
 
     def transform(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
         """Return the states unchanged."""
@@ -83,33 +83,39 @@ class DecoderLayer(Layer):
 
     def __init__(self, cfg: Seq2SeqConfig, index: int = 0) -> None:
         super().__init__(cfg, index)
-        inner = self.out.in_features
-        self.cross_query = nn.Linear(cfg.dim, inner, cfg.biases)
-        self.cross_kv = nn.Linear(cfg.dim, 2 * inner, cfg.biases)
-        self.cross_out = nn.Linear(inner, cfg.dim, cfg.biases)
+        attention_width = self.out.in_features
+        self.cross_query = nn.Linear(cfg.dim, attention_width, cfg.biases)
+        self.cross_kv = nn.Linear(cfg.dim, 2 * attention_width, cfg.biases)
+        self.cross_out = nn.Linear(attention_width, cfg.dim, cfg.biases)
         self.cross_norm = make_norm(cfg)
 
     def forward(  # type: ignore[override]
         self,
         x: Float[Tensor, "tokens dim"],
-        to_self: Callable[[Float[Tensor, "tokens 3 heads head_dim"]], Float[Tensor, "tokens inner"]],
-        to_source: Callable[[Float[Tensor, "tokens heads head_dim"]], Float[Tensor, "tokens inner"]],
+        attend_self: Callable[[Float[Tensor, "tokens 3 heads head_dim"]], Float[Tensor, "tokens inner"]],
+        attend_source: Callable[[Float[Tensor, "tokens heads head_dim"]], Float[Tensor, "tokens inner"]],
     ) -> Float[Tensor, "tokens dim"]:
         """Apply one decoder layer, (M, D) -> (M, D).
 
         Args:
             x: the states of the layer below.
-            to_self: maps queries, keys and values (M, 3, H, C) to the attention output over the past, (M, D).
-            to_source: maps queries (M, H, C) to the attention output over the source, (M, D).
+            attend_self: maps queries, keys and values (M, 3, H, C) to the attention output over the past, (M, D).
+            attend_source: maps queries (M, H, C) to the attention output over the source, (M, D).
         """
-        if self.compiled and isinstance(to_self, ToSelf) and isinstance(to_source, ToSource):
-            hows = to_self.how, to_source.how
-            told = [how.told(x, self.width) for how in hows]
-            rules = [(how.drop, how.causal, how.window) for how in hows]
-            compiled: Tensor = _compiled()(self, x, to_source.memory, *told, *rules)
+        if (
+            self.compiled
+            and isinstance(attend_self, SelfAttention)
+            and isinstance(attend_source, SourceAttention)
+        ):
+            attentions = attend_self.attention, attend_source.attention
+            compiled_attentions = [how.for_compiled(x, self.width) for how in attentions]
+            drop_causal_windows = [(how.drop, how.causal, how.window) for how in attentions]
+            compiled: Tensor = _compiled_layer()(
+                self, x, attend_source.memory, *compiled_attentions, *drop_causal_windows
+            )
             return compiled
-        x, query = _between(self, x, to_self(projections(self, x)))
-        return _after(self, x, to_source(query))
+        x, query = _after_self_attention(self, x, attend_self(projections(self, x)))
+        return _after_cross_attention(self, x, attend_source(query))
 
     def memory(
         self, states: Float[Tensor, "tokens dim"]
@@ -119,7 +125,7 @@ class DecoderLayer(Layer):
         return key, value
 
 
-def _between(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
+def _after_self_attention(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
     """Map a layer's input and its self-attention output, both (M, D), to states and queries (M, H, C)."""
     x = x + dropout(layer.out(attended), layer.out_dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
@@ -127,7 +133,7 @@ def _between(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, 
     return x, query.view(len(x), layer.heads, -1)
 
 
-def _after(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
+def _after_cross_attention(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
     """Map states and cross-attention output, both (M, D), to the layer's output (M, D)."""
     x = x + dropout(layer.cross_out(attended), layer.dropout, layer.training)
     x = x if layer.pre_norm else layer.cross_norm(x)
@@ -136,48 +142,52 @@ def _after(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
-class ToSelf(NamedTuple):
+class SelfAttention(NamedTuple):
     """Attention of packed targets over their past."""
 
-    how: Attention
+    attention: Attention
 
     def __call__(self, qkv: Float[Tensor, "tokens 3 heads size"]) -> Float[Tensor, "tokens inner"]:
         """Map queries, keys and values (M, 3, H, C) to the attention output (M, H * C)."""
         query, key, value = qkv.unbind(1)
-        return attend(query, key, value, self.how)
+        return attend(query, key, value, self.attention)
 
 
-class ToSource(NamedTuple):
+class SourceAttention(NamedTuple):
     """Attention of packed targets over the states of packed sources, ``memory`` (N, D)."""
 
-    how: Attention
+    attention: Attention
     layer: DecoderLayer
     memory: Float[Tensor, "sources dim"]
 
     def __call__(self, query: Float[Tensor, "tokens heads size"]) -> Float[Tensor, "tokens inner"]:
         """Map queries (M, H, C) to the attention output (M, H * C)."""
-        return attend(query, *self.layer.memory(self.memory), self.how)
+        return attend(query, *self.layer.memory(self.memory), self.attention)
 
 
-def whole(
+def run_decoder_layer(
     layer: DecoderLayer,
     x: Float[Tensor, "tokens dim"],
     memory: Float[Tensor, "sources dim"],
-    told: Told,
-    told_of_source: Told,
-    rule: tuple[float, bool, int],
-    rule_of_source: tuple[float, bool, int],
+    self_attention: CompiledAttention,
+    source_attention: CompiledAttention,
+    self_drop_causal_window: tuple[float, bool, int],
+    source_drop_causal_window: tuple[float, bool, int],
 ) -> Float[Tensor, "tokens dim"]:
-    """Map (M, D) -> (M, D) as ``layer`` does; what is told as for `xling.models.network.attention.attend_told`."""
+    """Map (M, D) -> (M, D) as ``layer`` does; see `xling.models.network.attention.attend_compiled`."""
     query, key, value = projections(layer, x).unbind(1)
-    x, query = _between(layer, x, attend_told(query, key, value, told, rule))
-    return _after(layer, x, attend_told(query, *layer.memory(memory), told_of_source, rule_of_source))
+    x, query = _after_self_attention(
+        layer, x, attend_compiled(query, key, value, self_attention, self_drop_causal_window)
+    )
+    return _after_cross_attention(
+        layer, x, attend_compiled(query, *layer.memory(memory), source_attention, source_drop_causal_window)
+    )
 
 
 @cache
-def _compiled() -> Callable[..., Any]:
-    """Return `whole`, compiled for any number of tokens and sequences."""
-    return encoder.compiled(whole)
+def _compiled_layer() -> Callable[..., Any]:
+    """Return `run_decoder_layer`, compiled for any number of tokens and sequences."""
+    return encoder.compile_function(run_decoder_layer)
 
 
 class Decoder(nn.Module):
@@ -197,7 +207,7 @@ class Decoder(nn.Module):
         self.norm = make_norm(cfg, cfg.embedding_norm)
         self.layers = nn.ModuleList(DecoderLayer(cfg, i) for i in range(cfg.decoder_layers or cfg.layers))
         self.final_norm = make_norm(cfg, cfg.pre_norm)
-        initialise_all(self, cfg)
+        initialise_side(self, cfg)
         self.head: LMHead | PlainHead = (
             PlainHead(weight, cfg.unbiased_head, cfg.untied_head)
             if cfg.plain_head
@@ -212,7 +222,7 @@ class Decoder(nn.Module):
         langs: Int[Tensor, " tokens"] | None,
     ) -> Float[Tensor, "tokens dim"]:
         """Return the input of the first layer, (M, D), from word vectors (M, D)."""
-        x = scaled(words, self.cfg)
+        x = scale_embeddings(words, self.cfg)
         x = x if self.positions is None else x + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
@@ -225,8 +235,8 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "sources dim"],
         positions: Int[Tensor, " tokens"],
         langs: Int[Tensor, " tokens"] | None,
-        runs: Runs,
-        cross: CrossRuns,
+        runs: SequenceRuns,
+        cross: CrossSequenceRuns,
     ) -> Float[Tensor, "tokens dim"]:
         """Compute the states of every target position.
 
@@ -240,17 +250,21 @@ class Decoder(nn.Module):
             (M, D).
         """
         drop = self.cfg.attention_dropout if self.training else 0.0
-        own = Attention(runs, causal=True, drop=drop)
-        other = Attention([run[:2] for run in cross], drop=drop, keys=[run[::2] for run in cross])
-        owns = [own] * len(self.layers)
+        self_attention = Attention(runs, causal=True, drop=drop)
+        cross_attention = Attention([run[:2] for run in cross], drop=drop, keys=[run[::2] for run in cross])
+        self_attention_by_layer = [self_attention] * len(self.layers)
         if self.relative is not None:
-            owns = self.relative.by_layer(own, len(self.layers), words.device)
+            self_attention_by_layer = self.relative.by_layer(self_attention, len(self.layers), words.device)
         x = self.embed(words, positions, langs)
-        again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
-        for layer, seen in zip(self.layers, owns, strict=True):
+        recompute = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
+        for layer, layer_attention in zip(self.layers, self_attention_by_layer, strict=True):
             assert isinstance(layer, DecoderLayer)
-            given = (x, ToSelf(seen), ToSource(other, layer, memory))
-            x = checkpoint(layer, *given, use_reentrant=False) if again else layer(*given)
+            layer_inputs = (
+                x,
+                SelfAttention(layer_attention),
+                SourceAttention(cross_attention, layer, memory),
+            )
+            x = checkpoint(layer, *layer_inputs, use_reentrant=False) if recompute else layer(*layer_inputs)
         out: Tensor = self.final_norm(x)
         return out
 
@@ -269,7 +283,7 @@ class Seq2SeqModel(EncoderModel):
         self,
         src_tokens: Int[Tensor, " tokens"],
         positions: Int[Tensor, " tokens"],
-        runs: Runs,
+        runs: SequenceRuns,
         decoder: dict[str, Any] | None = None,
         pooling: str = "",
         **kwargs: Any,
@@ -307,29 +321,29 @@ class Seq2SeqModel(EncoderModel):
         return linear_cross_entropy(head.transform(states), head.weight, head.bias, target, smoothing)
 
 
-def pool(states: Float[Tensor, "tokens dim"], runs: Runs, how: str) -> Float[Tensor, "batch dim"]:
+def pool(states: Float[Tensor, "tokens dim"], runs: SequenceRuns, pooling: str) -> Float[Tensor, "batch dim"]:
     """Pool each sequence of a packed batch to one vector over its tokens, excluding the first and the last.
 
     Args:
         states: (N, D).
         runs: runs of the batch.
-        how: ``max`` or ``mean``.
+        pooling: ``max`` or ``mean``.
 
     Returns:
         (B, D).
     """
-    assert how in POOLINGS[1:], f"pooling {how!r}: max or mean"
+    assert pooling in POOLINGS[1:], f"pooling {pooling!r}: max or mean"
     vectors, start = [], 0
     for count, length in runs:
         block = states[start : start + count * length].unflatten(0, (count, length))
-        inner = block[:, 1:-1] if length > 2 else block
-        vectors.append(inner.max(1).values if how == "max" else inner.mean(1))
+        inside = block[:, 1:-1] if length > 2 else block
+        vectors.append(inside.max(1).values if pooling == "max" else inside.mean(1))
         start += count * length
     return torch.cat(vectors)
 
 
 @torch.no_grad()
-def start_decoder(model: Seq2SeqModel) -> None:
+def initialise_decoder(model: Seq2SeqModel) -> None:
     """Initialise the decoder with the encoder's current weights, layer by layer.
 
     Cross-attention keeps its fresh ones.
@@ -340,8 +354,8 @@ def start_decoder(model: Seq2SeqModel) -> None:
     for name in ("positions", "langs", "norm", "final_norm"):
         if (part := getattr(encoder, name)) is not None:
             getattr(decoder, name).load_state_dict(part.state_dict())
-    for below, layer in zip(encoder.layers, decoder.layers, strict=False):
-        layer.load_state_dict(below.state_dict(), strict=False)
+    for encoder_layer, layer in zip(encoder.layers, decoder.layers, strict=False):
+        layer.load_state_dict(encoder_layer.state_dict(), strict=False)
     if isinstance(decoder.head.bias, nn.Parameter):
         decoder.head.bias.copy_(model.lm_head.bias)
     if isinstance(decoder.head, LMHead):

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 from xling.core.commands import extras
 from xling.core.errors import UserError
-from xling.models.network.attention import Attention, Runs
+from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.encoder import EncoderConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-SETTINGS = "transformers"  # key of the ``config.json`` in a model file
-NAMES = {
+SETTINGS_KEY = "transformers"  # key of the ``config.json`` in a model file
+SIZE_NAMES = {
     "layers": ("num_hidden_layers", "n_layers"),
     "dim": ("hidden_size", "dim", "emb_dim"),
     "heads": ("num_attention_heads", "n_heads"),
@@ -30,10 +30,10 @@ NAMES = {
     "max_positions": ("max_position_embeddings",),
 }
 """Our names of sizes, each with its names in the configurations of transformers."""
-DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+DROPOUT_SETTINGS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 
 
-def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
+def make_body(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
     """Create the bare model of transformers that a ``config.json`` describes, with fresh weights.
 
     Raises:
@@ -42,12 +42,12 @@ def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
-        raise extras.missing("transformers", "this model", "hub") from None
-    told = dict(settings)
+        raise extras.missing_package_error("transformers", "this model", "hub") from None
+    body_settings = dict(settings)
     if dropout is not None:
-        told |= {name: dropout for name in DROPOUTS if name in told}
+        body_settings |= {name: dropout for name in DROPOUT_SETTINGS if name in body_settings}
     try:
-        config = AutoConfig.for_model(told.pop("model_type"), **told)
+        config = AutoConfig.for_model(body_settings.pop("model_type"), **body_settings)
         return AutoModel.from_config(config)
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
@@ -55,7 +55,7 @@ def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
         ) from None
 
 
-def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
+def read_shape(settings: Mapping[str, Any]) -> EncoderConfig:
     """Return the sizes of a model under our names.
 
     Raises:
@@ -64,16 +64,18 @@ def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
     if "emb_dim" in settings:  # XLM
         settings = {**settings, "hidden_dim": 4 * settings["emb_dim"]}
     sizes: dict[str, Any] = {
-        ours: next((settings[n] for n in theirs if n in settings), None) for ours, theirs in NAMES.items()
+        ours: next((settings[n] for n in theirs if n in settings), None)
+        for ours, theirs in SIZE_NAMES.items()
     }
-    if lost := [name for name, value in sizes.items() if not isinstance(value, int)]:
+    if missing := [name for name, value in sizes.items() if not isinstance(value, int)]:
         raise UserError(
-            f"config.json of {settings.get('model_type')} does not say {', '.join(lost)}", fix="copy it again"
+            f"config.json of {settings.get('model_type')} does not say {', '.join(missing)}",
+            fix="copy it again",
         )
     return EncoderConfig(**sizes)
 
 
-class ForeignEncoder(nn.Module):
+class TransformersEncoder(nn.Module):
     """An encoder of transformers on packed batches.
 
     Args:
@@ -86,16 +88,18 @@ class ForeignEncoder(nn.Module):
 
     def __init__(self, settings: Mapping[str, Any], vocab_size: int, dropout: float | None = None) -> None:
         super().__init__()
-        self.settings, self.cfg = dict(settings), shape_of(settings)
-        self.body = body_of(settings, dropout)
-        own = self.body.get_input_embeddings()
-        self.tokens = nn.Embedding(vocab_size, own.weight.shape[1])
+        self.settings, self.cfg = dict(settings), read_shape(settings)
+        self.body = make_body(settings, dropout)
+        body_embeddings = self.body.get_input_embeddings()
+        self.tokens = nn.Embedding(vocab_size, body_embeddings.weight.shape[1])
         self.body.set_input_embeddings(self.tokens)
-        table = next((m for n, m in self.body.named_modules() if n.endswith("position_embeddings")), None)
-        padding = getattr(table, "padding_idx", None)
+        position_table = next(
+            (m for n, m in self.body.named_modules() if n.endswith("position_embeddings")), None
+        )
+        padding = getattr(position_table, "padding_idx", None)
         if padding is not None:  # RoBERTa's positions start after that of the padding
             self.cfg = replace(self.cfg, max_positions=self.cfg.max_positions - padding - 1)
-        self._takes_sides = int(settings.get("type_vocab_size") or 0) > 1
+        self._has_segments = int(settings.get("type_vocab_size") or 0) > 1
 
     @property
     def layers(self) -> range:
@@ -106,7 +110,7 @@ class ForeignEncoder(nn.Module):
         self,
         src_tokens: Int[Tensor, " tokens"],
         positions: Int[Tensor, " tokens"],
-        runs: Runs,
+        runs: SequenceRuns,
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
         **_: Any,
@@ -117,9 +121,9 @@ class ForeignEncoder(nn.Module):
 
     def contextualise(
         self,
-        words: Float[Tensor, "tokens dim"],
+        embeddings: Float[Tensor, "tokens dim"],
         positions: Int[Tensor, " tokens"],
-        how: Attention,
+        attention: Attention,
         langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
@@ -128,29 +132,32 @@ class ForeignEncoder(nn.Module):
 
         Languages and positions are handled by the model itself.
         """
-        lengths = [length for count, length in how.runs for _ in range(count)]
-        padded = nn.utils.rnn.pad_sequence(list(words.split(lengths)), batch_first=True)
-        sizes = torch.tensor(lengths, device=words.device)
-        seen = torch.arange(padded.shape[1], device=words.device) < sizes[:, None]
-        sides = {}
-        if self._takes_sides and segments is not None:
-            parts = list(segments.split(lengths))
-            sides["token_type_ids"] = nn.utils.rnn.pad_sequence(parts, batch_first=True)
+        lengths = [length for count, length in attention.runs for _ in range(count)]
+        padded = nn.utils.rnn.pad_sequence(list(embeddings.split(lengths)), batch_first=True)
+        sizes = torch.tensor(lengths, device=embeddings.device)
+        is_real = torch.arange(padded.shape[1], device=embeddings.device) < sizes[:, None]
+        segment_arguments = {}
+        if self._has_segments and segments is not None:
+            segment_rows = list(segments.split(lengths))
+            segment_arguments["token_type_ids"] = nn.utils.rnn.pad_sequence(segment_rows, batch_first=True)
         output = self.body(
-            inputs_embeds=padded, attention_mask=seen.long(), output_hidden_states=layer is not None, **sides
+            inputs_embeds=padded,
+            attention_mask=is_real.long(),
+            output_hidden_states=layer is not None,
+            **segment_arguments,
         )
         states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
-        return states[seen]
+        return states[is_real]
 
 
-class ForeignModel(nn.Module):
+class TransformersModel(nn.Module):
     """Model without an LM head that wraps an encoder of transformers where our pre-trained models are expected.
 
     Args:
-        settings, vocab_size, dropout: see `ForeignEncoder`.
+        settings, vocab_size, dropout: see `TransformersEncoder`.
     """
 
     def __init__(self, settings: Mapping[str, Any], vocab_size: int, dropout: float | None = None) -> None:
         super().__init__()
-        self.encoder = ForeignEncoder(settings, vocab_size, dropout)
+        self.encoder = TransformersEncoder(settings, vocab_size, dropout)
         self.cfg = self.encoder.cfg

@@ -7,40 +7,40 @@ from glob import glob
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.text.files.compressed import DAMAGED, whole_lines
+from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_lines
 
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
 
 
-def resolve(paths: Iterable[str]) -> list[Path]:
+def resolve_files(paths: Iterable[str]) -> list[Path]:
     """Resolve paths, globs and published corpus directories to files, in a stable order.
 
     Raises:
         UserError: a path or glob matches nothing, a directory holds no Parquet or text file, or a path is a
             device or a pipe, which cannot be read twice.
     """
-    matched: list[Path] = []
-    for given in paths:
-        path = Path(given)
+    all_files: list[Path] = []
+    for pattern in paths:
+        path = Path(pattern)
         if path.is_dir():
             files = sorted([*path.glob("*.parquet"), *path.glob("shards/*.parquet")]) or sorted(
                 path.glob("*.txt*")
             )
         else:
-            files = [path] if path.is_file() else [Path(p) for p in sorted(glob(given))]  # noqa: PTH207 - absolute globs
+            files = [path] if path.is_file() else [Path(p) for p in sorted(glob(pattern))]  # noqa: PTH207 - absolute globs
             files = [each for each in files if each.is_file()]
         if not files and path.exists() and not path.is_dir():
-            raise UserError(f"{given} is a device or a pipe", "a file", "write the text to a file first")
+            raise UserError(f"{pattern} is a device or a pipe", "a file", "write the text to a file first")
         if not files:
             raise UserError(
-                f"nothing to read at {given!r}", "a file, a glob or a corpus directory", "check the path"
+                f"nothing to read at {pattern!r}", "a file, a glob or a corpus directory", "check the path"
             )
-        matched += files
-    return matched
+        all_files += files
+    return all_files
 
 
-def lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, plain or compressed, without line ends and byte order mark.
 
     It reads gzip, bzip2, xz and zstd.
@@ -50,7 +50,7 @@ def lines(path: Path) -> Iterator[str]:
     """
     number = 0
     try:
-        for number, raw in enumerate(whole_lines(path), 1):
+        for number, raw in enumerate(read_whole_lines(path), 1):
             line = raw.decode("utf-8").rstrip("\r")
             yield line.removeprefix("\ufeff") if number == 1 else line
     except UnicodeDecodeError as error:
@@ -59,39 +59,39 @@ def lines(path: Path) -> Iterator[str]:
             "UTF-8 text",
             f"convert it, for example iconv -f latin1 -t utf-8 {path.name}",
         ) from None
-    except (EOFError, *DAMAGED) as error:
+    except (EOFError, *DAMAGE_ERRORS) as error:
         raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
     if number == 0:
         raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
 
 
-def documents(paths: Iterable[str]) -> Iterator[list[str]]:
+def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
     """Yield documents as lists of non-empty paragraphs.
 
     Text files hold one paragraph per line and a blank line between documents (CC-100's format); Parquet
     files hold one document per row in the column ``text`` with paragraphs separated by newlines.
 
     Raises:
-        UserError: as `lines`; or a Parquet file is damaged or lacks text in a row.
+        UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row.
     """
-    for path in resolve(paths):
+    for path in resolve_files(paths):
         if path.suffix == ".parquet":
-            for text in _texts(path):
+            for text in _read_parquet_texts(path):
                 if paragraphs := [line for line in text.split("\n") if line.strip()]:
                     yield paragraphs
             continue
-        gathered: list[str] = []
-        for line in lines(path):
+        paragraphs_so_far: list[str] = []
+        for line in read_lines(path):
             if line.strip():
-                gathered.append(line)
-            if gathered and (not line.strip() or len(gathered) == MAX_DOC_LINES):
-                yield gathered
-                gathered = []
-        if gathered:
-            yield gathered
+                paragraphs_so_far.append(line)
+            if paragraphs_so_far and (not line.strip() or len(paragraphs_so_far) == MAX_DOC_LINES):
+                yield paragraphs_so_far
+                paragraphs_so_far = []
+        if paragraphs_so_far:
+            yield paragraphs_so_far
 
 
-def _texts(path: Path) -> Iterable[str]:
+def _read_parquet_texts(path: Path) -> Iterable[str]:
     """Return the column ``text`` of a Parquet file."""
     import polars as pl  # importing it takes half a second, which plain text does not need
 

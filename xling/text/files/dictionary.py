@@ -17,13 +17,13 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.text.files import corpus_reader
-from xling.text.words.substitution import Replacement, Switched, keeps_entities, substitute
-from xling.text.words.word_forms import cased, key
+from xling.text.words.substitution import Replacement, SwitchedSentence, keeps_entities, substitute
+from xling.text.words.word_forms import copy_capitals, dictionary_key
 
 Dictionary = Mapping[str, tuple[str, ...]]
 _DIRECTION_SAMPLE = 2000
 _DIRECTION_FACTOR = 2.0
-_MAX_ENTRY = 6
+_MAX_ENTRY_WORDS = 6
 """Words of an entry; longer ones are not looked for."""
 
 
@@ -36,7 +36,7 @@ def read_dictionary(path: Path, lang: str = "") -> dict[str, tuple[str, ...]]:
         UserError: a line does not have two fields, or the file is empty or not UTF-8.
     """
     translations_of: dict[str, dict[str, None]] = {}
-    for number, line in enumerate(corpus_reader.lines(path), 1):
+    for number, line in enumerate(corpus_reader.read_lines(path), 1):
         fields = line.strip().split("\t") if "\t" in line else line.split()
         if not line.strip():
             continue
@@ -46,7 +46,7 @@ def read_dictionary(path: Path, lang: str = "") -> dict[str, tuple[str, ...]]:
                 "two words separated by a tab or a space (MUSE)",
                 "correct the line",
             )
-        translations_of.setdefault(key(fields[0].strip(), lang), {})[fields[1].strip()] = None
+        translations_of.setdefault(dictionary_key(fields[0].strip(), lang), {})[fields[1].strip()] = None
     return {word: tuple(translations) for word, translations in translations_of.items()}
 
 
@@ -62,14 +62,14 @@ def check_direction(path: Path, dictionary: Dictionary, text_words: Collection[s
     Raises:
         UserError: at least twice as many words of the right column as of the left one occur in the text.
     """
-    known = {key(word, lang) for word in text_words}
+    text_keys = {dictionary_key(word, lang) for word in text_words}
     entries = list(dictionary.items())[:_DIRECTION_SAMPLE]
-    left = sum(word in known for word, _ in entries)
-    right = sum(any(t.lower() in known for t in translations) for _, translations in entries)
-    if right > _DIRECTION_FACTOR * max(left, 1):
+    num_left = sum(word in text_keys for word, _ in entries)
+    num_right = sum(any(t.lower() in text_keys for t in translations) for _, translations in entries)
+    if num_right > _DIRECTION_FACTOR * max(num_left, 1):
         raise UserError(
-            f"{path} seems to be the wrong way round: of {len(entries):,} entries, {left:,} left and {right:,} right "
-            f"words occur in the {lang} text",
+            f"{path} seems to be the wrong way round: of {len(entries):,} entries, {num_left:,} left and "
+            f"{num_right:,} right words occur in the {lang} text",
             f"{lang} words on the left",
             "swap its columns or name the other dictionary",
         )
@@ -110,7 +110,7 @@ class Cosda:
 
     def __call__(
         self, words: Sequence[str], *number: int | str, tags: Sequence[str] | None = None
-    ) -> Switched:
+    ) -> SwitchedSentence:
         """Replace words at random; the same key gives the same sentence.
 
         Args:
@@ -119,22 +119,24 @@ class Cosda:
             tags: IOB2 tags; words of an entity are replaced one by one, so that `project_tags` can transfer
                 the tags.
         """
-        draw = rng(self.seed, "cosda", *number)
+        generator = rng(self.seed, "cosda", *number)
         replacements: list[Replacement] = []
-        if draw.random() < self.sentence_rate:
+        if generator.random() < self.sentence_rate:
             # Draw three numbers per word, used or not, so that a gap in one dictionary does not shift the
             # other draws.
-            chances = draw.random((len(words), 3))
-            hits = (
-                self._drawn(words, chances[:, 1], tags) if self.language_first else self.matches(words, tags)
+            draws = generator.random((len(words), 3))
+            matches_found = (
+                self._drawn_matches(words, draws[:, 1], tags)
+                if self.language_first
+                else self.matches(words, tags)
             )
-            for start, end, entry, offers in hits:
-                if chances[start, 0] >= self.word_rate:
+            for start, end, entry, langs in matches_found:
+                if draws[start, 0] >= self.word_rate:
                     continue
-                lang = offers[int(chances[start, 1] * len(offers))]
+                lang = langs[int(draws[start, 1] * len(langs))]
                 translations = self.dictionaries[lang][entry]
-                chosen = translations[int(chances[start, 2] * len(translations))]
-                new = cased(chosen, " ".join(words[start:end]), lang, self.base)
+                translation = translations[int(draws[start, 2] * len(translations))]
+                new = copy_capitals(translation, " ".join(words[start:end]), lang, self.base)
                 replacements.append(Replacement(start, end, tuple(new.split()), lang))
         return substitute(words, replacements, self.base)
 
@@ -142,51 +144,53 @@ class Cosda:
         self, words: Sequence[str], tags: Sequence[str] | None = None
     ) -> Iterator[tuple[int, int, str, list[str]]]:
         """Find entries from left to right, the longest first: (start, end, entry, languages that have it)."""
-        keys = [key(word, self.base) for word in words]
+        keys = [dictionary_key(word, self.base) for word in words]
         start = 0
         while start < len(words):
-            start, hits = _longest(keys, start, self.dictionaries, self._lengths, tags)
-            if hits:
-                yield hits
+            start, match = _longest_match(keys, start, self.dictionaries, self._max_entry_words, tags)
+            if match:
+                yield match
 
-    def _drawn(
+    def _drawn_matches(
         self, words: Sequence[str], chances: Iterable[float], tags: Sequence[str] | None
     ) -> Iterator[tuple[int, int, str, list[str]]]:
         """Find entries like `matches`, each in the one dictionary that is drawn for its first word."""
-        keys = [key(word, self.base) for word in words]
+        keys = [dictionary_key(word, self.base) for word in words]
         langs = sorted(self.dictionaries)
-        until = 0
-        for start, chance in enumerate(chances):
-            lang = langs[int(chance * len(langs))]
-            if start >= until:
-                until, hits = _longest(keys, start, {lang: self.dictionaries[lang]}, self._lengths, tags)
-                if hits:
-                    yield hits
+        match_end = 0
+        for start, draw in enumerate(chances):
+            lang = langs[int(draw * len(langs))]
+            if start >= match_end:
+                match_end, match = _longest_match(
+                    keys, start, {lang: self.dictionaries[lang]}, self._max_entry_words, tags
+                )
+                if match:
+                    yield match
 
     @cached_property
-    def _lengths(self) -> Mapping[str, int]:
+    def _max_entry_words(self) -> Mapping[str, int]:
         """First word of an entry -> words of the longest entry that begins with it."""
-        hits: dict[str, int] = {}
+        max_words: dict[str, int] = {}
         for dictionary in self.dictionaries.values():
             for entry in dictionary:
                 parts = entry.replace("'", "' ").split()
                 if len(parts) > 1:
                     for first in {parts[0], entry.split()[0]}:
-                        hits[first] = min(_MAX_ENTRY, max(hits.get(first, 1), len(parts)))
-        return hits
+                        max_words[first] = min(_MAX_ENTRY_WORDS, max(max_words.get(first, 1), len(parts)))
+        return max_words
 
 
-def _longest(
+def _longest_match(
     keys: Sequence[str],
     start: int,
     dictionaries: Mapping[str, Dictionary],
-    lengths: Mapping[str, int],
+    max_words: Mapping[str, int],
     tags: Sequence[str] | None,
 ) -> tuple[int, tuple[int, int, str, list[str]] | None]:
     """The longest entry at ``start`` that keeps the entities of ``tags``, and where to go on."""
-    for end in range(min(len(keys), start + lengths.get(keys[start], 1)), start, -1):
+    for end in range(min(len(keys), start + max_words.get(keys[start], 1)), start, -1):
         entry = " ".join(keys[start:end]).replace("' ", "'")
-        offers = [lang for lang in sorted(dictionaries) if entry in dictionaries[lang]]
-        if offers and (tags is None or keeps_entities(tags, start, end)):
-            return end, (start, end, entry, offers)
+        langs = [lang for lang in sorted(dictionaries) if entry in dictionaries[lang]]
+        if langs and (tags is None or keeps_entities(tags, start, end)):
+            return end, (start, end, entry, langs)
     return start + 1, None

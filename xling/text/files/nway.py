@@ -18,7 +18,7 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.text.words.features import VERSION
+from xling.text.words.features import FEATURES_VERSION
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32
@@ -48,15 +48,15 @@ class RowSet:
         return words
 
 
-def check(folder: Path) -> None:
+def check_output(folder: Path) -> None:
     """Raise UserError where a folder is not a finished output of this stage and version."""
     published = manifest.verify(folder)
     if published.stage != STAGE:
         raise UserError(f"{folder} was made by {published.stage!r}", f"an output of xling {STAGE}")
-    if (version := published.config.get("features", 1)) != VERSION:
+    if (version := published.config.get("features", 1)) != FEATURES_VERSION:
         raise UserError(
             f"{folder} has version {version} of the word features",
-            f"version {VERSION}",
+            f"version {FEATURES_VERSION}",
             f"run xling {STAGE} again with another out=",
         )
 
@@ -76,8 +76,8 @@ def open_rows(
     Raises:
         UserError: ``folder`` is not a finished output of this stage.
     """
-    check(folder)
-    names = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
+    check_output(folder)
+    set_descriptions = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     sets = [
         RowSet(
             each["source"],
@@ -85,12 +85,12 @@ def open_rows(
             np.load(folder / f"ends.{i}.npy", mmap_mode="r"),
             np.load(folder / f"words.{i}.npy", mmap_mode="r"),
         )
-        for i, each in enumerate(names)
+        for i, each in enumerate(set_descriptions)
     ]
-    hashes, ends = np.load(folder / "hashes.npy"), np.load(folder / "hash_ends.npy")
-    return sets, hashes, ends, np.load(folder / "frequency.npy")
+    hashes, hash_ends = np.load(folder / "hashes.npy"), np.load(folder / "hash_ends.npy")
+    return sets, hashes, hash_ends, np.load(folder / "frequency.npy")
 
 
-def words_of(folder: Path) -> list[str]:
+def read_words(folder: Path) -> list[str]:
     """Return the words of published rows, in the order of their ids."""
     return (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]

@@ -20,7 +20,7 @@ EOS, UNK = 2, 3
 NUM_SPECIALS = 4
 NUM_LATER_SYMBOLS = 1024  # room for <mask>, language tokens and sentinels when the integer type is chosen
 
-_MAGIC = b"MMIDIDX\x00\x00"
+_INDEX_MAGIC = b"MMIDIDX\x00\x00"
 _DTYPES = {
     1: np.uint8,
     2: np.int8,
@@ -56,12 +56,12 @@ class Shard:
         return np.cumsum(self.sizes, dtype=np.int64) - self.sizes
 
 
-def read_ahead(tokens: Integer[np.ndarray, " tokens"], first: int, last: int) -> None:
+def read_ahead(tokens: Integer[np.ndarray, " tokens"], start: int, end: int) -> None:
     """Ask the system to read a stretch of a `Shard`'s tokens into memory at once, without waiting for it."""
-    mapped = getattr(tokens.base, "_mmap", None)
-    if mapped is not None and hasattr(mmap, "MADV_WILLNEED"):
-        begin = first * tokens.itemsize // mmap.PAGESIZE * mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_WILLNEED, begin, last * tokens.itemsize - begin)
+    memory_map = getattr(tokens.base, "_mmap", None)
+    if memory_map is not None and hasattr(mmap, "MADV_WILLNEED"):
+        first_byte = start * tokens.itemsize // mmap.PAGESIZE * mmap.PAGESIZE
+        memory_map.madvise(mmap.MADV_WILLNEED, first_byte, end * tokens.itemsize - first_byte)
 
 
 def open_shard(prefix: Path) -> Shard:
@@ -70,48 +70,52 @@ def open_shard(prefix: Path) -> Shard:
     Raises:
         UserError: a file is missing, is not a fairseq index, or does not have the size that the index states.
     """
-    index, data = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
-    for path in (index, data):
+    index_path, data_path = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
+    for path in (index_path, data_path):
         if not path.is_file():
             raise UserError(
                 f"shard {path} is missing", "prefix.bin and prefix.idx", "run `xling binarize` again"
             )
-    with index.open("rb") as handle:
-        head = handle.read(len(_MAGIC) + 17)
-    if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + 17:
-        raise UserError(f"{index} is not a fairseq memory-mapped index", fix="run `xling binarize` again")
-    version, code, num_items = struct.unpack("<QBQ", head[len(_MAGIC) :])
-    if version != 1 or code not in _DTYPES:
-        raise UserError(f"{index}: version {version}, type {code}", "version 1", "run `xling binarize` again")
-    dtype = np.dtype(_DTYPES[code])
-    if index.stat().st_size < len(head) + 12 * num_items:
-        raise UserError(f"{index} is cut off", f"{num_items} items", "run `xling binarize` again")
+    with index_path.open("rb") as handle:
+        header = handle.read(len(_INDEX_MAGIC) + 17)
+    if not header.startswith(_INDEX_MAGIC) or len(header) < len(_INDEX_MAGIC) + 17:
+        raise UserError(
+            f"{index_path} is not a fairseq memory-mapped index", fix="run `xling binarize` again"
+        )
+    version, dtype_code, num_items = struct.unpack("<QBQ", header[len(_INDEX_MAGIC) :])
+    if version != 1 or dtype_code not in _DTYPES:
+        raise UserError(
+            f"{index_path}: version {version}, type {dtype_code}", "version 1", "run `xling binarize` again"
+        )
+    dtype = np.dtype(_DTYPES[dtype_code])
+    if index_path.stat().st_size < len(header) + 12 * num_items:
+        raise UserError(f"{index_path} is cut off", f"{num_items} items", "run `xling binarize` again")
     sizes, pointers = np.zeros(0, np.int32), np.zeros(0, np.int64)
     if num_items:
-        sizes = np.memmap(index, np.int32, "r", len(head), (num_items,))
-        pointers = np.memmap(index, np.int64, "r", len(head) + 4 * num_items, (num_items,))
+        sizes = np.memmap(index_path, np.int32, "r", len(header), (num_items,))
+        pointers = np.memmap(index_path, np.int64, "r", len(header) + 4 * num_items, (num_items,))
     # The last item tells the size: a sum over a billion of them would read gigabytes.
     num_bytes = int(pointers[-1]) + int(sizes[-1]) * dtype.itemsize if num_items else 0
-    if data.stat().st_size != num_bytes:
+    if data_path.stat().st_size != num_bytes:
         raise UserError(
-            f"{data} has {data.stat().st_size} bytes", f"{num_bytes}", "run `xling binarize` again"
+            f"{data_path} has {data_path.stat().st_size} bytes", f"{num_bytes}", "run `xling binarize` again"
         )
-    tokens = np.memmap(data, dtype, "r") if num_bytes else np.zeros(0, dtype)
+    tokens = np.memmap(data_path, dtype, "r") if num_bytes else np.zeros(0, dtype)
     # Convert to plain arrays: slicing them takes a third of the time of slicing a memmap.
     return Shard(np.asarray(tokens), np.asarray(sizes), np.asarray(pointers))
 
 
-def languages_in(directory: Path) -> list[str]:
+def list_languages(directory: Path) -> list[str]:
     """List the languages with a monolingual training shard in a binarised directory, sorted."""
     return sorted(p.parent.name for p in directory.glob("*/train.idx"))
 
 
-def pairs_in(directory: Path) -> list[str]:
+def list_pairs(directory: Path) -> list[str]:
     """List the pairs ``src-tgt`` with a training shard in a binarised directory, sorted."""
     return sorted({p.parent.name for p in directory.glob("*-*/train.*.idx")})
 
 
-def encode(processor: Any, lines: list[str]) -> list[Int32[np.ndarray, " _"]]:
+def encode_lines(processor: Any, lines: list[str]) -> list[Int32[np.ndarray, " _"]]:
     """Encode each line to fairseq ids followed by </s>, int32 arrays of shape (num_pieces + 1,)."""
     return [
         np.array([UNK if i == 0 else i + 1 for i in ids] + [EOS], dtype=np.int32)
@@ -152,6 +156,8 @@ class ShardWriter:
         sizes = np.array(self._sizes, dtype=np.int32)
         starts = (np.cumsum(sizes, dtype=np.int64) - sizes) * self._dtype.itemsize
         with self._prefix.with_name(f"{self._prefix.name}.idx").open("wb") as index:
-            index.write(_MAGIC + struct.pack("<QBQ", 1, 8 if self._dtype == np.uint16 else 4, len(sizes)))
+            index.write(
+                _INDEX_MAGIC + struct.pack("<QBQ", 1, 8 if self._dtype == np.uint16 else 4, len(sizes))
+            )
             index.write(sizes.tobytes() + starts.tobytes())
         return {"items": len(sizes), "tokens": self.num_tokens, "unknown": self.num_unknown}

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 
-FILE = "links.jsonl.gz"
+FILE_NAME = "links.jsonl.gz"
 
 
 @dataclass(frozen=True)
-class Linked:
+class AlignedPair:
     """A pair of texts: their words, and the aligned pairs of word indices."""
 
     lang: str
@@ -26,13 +26,13 @@ class Linked:
     links: tuple[tuple[int, int], ...]
 
 
-def read(folder: Path) -> list[Linked]:
+def read_word_alignments(folder: Path) -> list[AlignedPair]:
     """Read the pairs of an output of ``xling corpus links``.
 
     Raises:
         UserError: the output does not exist.
     """
-    path = folder / FILE
+    path = folder / FILE_NAME
     if not path.is_file():
         raise UserError(
             f"no links at {path}", "an output of xling corpus links", "run it, or leave out project="
@@ -40,6 +40,6 @@ def read(folder: Path) -> list[Linked]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     return [
-        Linked(x["lang"], tuple(x["src"]), tuple(x["tgt"]), tuple((i, j) for i, j in x["links"]))
+        AlignedPair(x["lang"], tuple(x["src"]), tuple(x["tgt"]), tuple((i, j) for i, j in x["links"]))
         for x in lines
     ]

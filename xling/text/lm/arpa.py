@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from xling.text.lm.kneser_ney import Estimates
-from xling.text.lm.ngrams import Ints, Order
+from xling.text.lm.ngrams import IntArray, NgramTable
 
-_ROWS = 500_000
+_ROWS_PER_WRITE = 500_000
 
 
-def write_arpa(path: Path, vocabulary: list[str], orders: list[Order], model: list[Estimates]) -> None:
+def write_arpa(path: Path, vocabulary: list[str], orders: list[NgramTable], model: list[Estimates]) -> None:
     """Write a model to ``path`` atomically.
 
     Args:
@@ -25,20 +25,23 @@ def write_arpa(path: Path, vocabulary: list[str], orders: list[Order], model: li
     words = pl.Series(vocabulary, dtype=pl.String)
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as handle:
-        sizes = "".join(f"ngram {n}={int(e.kept.sum())}\n" for n, e in enumerate(model, start=1))
+        sizes = "".join(f"ngram {n}={int(e.is_kept.sum())}\n" for n, e in enumerate(model, start=1))
         handle.write(f"\\data\\\n{sizes}".encode())
         for n, estimates in enumerate(model, start=1):
             handle.write(f"\n\\{n}-grams:\n".encode())
-            kept = np.flatnonzero(estimates.kept)
-            for start in range(0, len(kept), _ROWS):
-                rows = kept[start : start + _ROWS]
-                columns = {"log10": _log10(estimates.probability[rows]), **_words(words, orders, n, rows)}
+            kept_rows = np.flatnonzero(estimates.is_kept)
+            for start in range(0, len(kept_rows), _ROWS_PER_WRITE):
+                rows = kept_rows[start : start + _ROWS_PER_WRITE]
+                columns = {
+                    "log10": _log10(estimates.probability[rows]),
+                    **_word_columns(words, orders, n, rows),
+                }
                 if n < len(model):
                     columns["backoff"] = _log10(estimates.backoff[rows])
                 frame = pl.DataFrame(columns)
                 ngram = pl.concat_str([f"w{i}" for i in range(n)], separator=" ")
-                ends = ["backoff"] if n < len(model) else []
-                frame.select("log10", ngram, *ends).write_csv(
+                backoff_columns = ["backoff"] if n < len(model) else []
+                frame.select("log10", ngram, *backoff_columns).write_csv(
                     handle, include_header=False, separator="\t", quote_style="never", float_precision=7
                 )
         handle.write(b"\n\\end\\\n")
@@ -50,7 +53,7 @@ def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:
     return pl.Series(np.minimum(0.0, np.log10(values)))
 
 
-def _words(words: pl.Series, orders: list[Order], n: int, rows: Ints) -> dict[str, pl.Series]:
+def _word_columns(words: pl.Series, orders: list[NgramTable], n: int, rows: IntArray) -> dict[str, pl.Series]:
     """Return columns ``w0`` to ``w{n-1}`` of the n-grams in ``rows``."""
     columns = {}
     for order in range(n - 1, -1, -1):

@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from xling.text.lm.ngrams import BOS_ID, UNK_ID, Order
+from xling.text.lm.ngrams import BOS_ID, UNK_ID, NgramTable
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
 
-Floats = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
-FALLBACK = (0.5, 1.0, 1.5)  # lmplz --discount_fallback, for texts too small or too regular to estimate from
+FALLBACK_DISCOUNTS = (
+    0.5,
+    1.0,
+    1.5,
+)  # lmplz --discount_fallback, for texts too small or too regular to estimate from
 
 
 @dataclass
@@ -34,17 +38,17 @@ class Estimates:
     """Estimates of one order: probabilities (not logarithms), and backoff weights of contexts.
 
     Args:
-        kept: which n-grams of the `Order` are in the model, ``(num,)``.
+        is_kept: which n-grams of the `Order` are in the model, ``(num,)``.
         probability: interpolated probability, ``(num,)``.
         backoff: weight of the order below after this context, ``(num,)``; 1 if nothing follows.
     """
 
-    kept: Bool[np.ndarray, " ngrams"]
+    is_kept: Bool[np.ndarray, " ngrams"]
     probability: Float64[np.ndarray, " ngrams"]
     backoff: Float64[np.ndarray, " ngrams"]
 
 
-def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates]:
+def estimate(orders: list[NgramTable], prune: tuple[int, ...] = ()) -> list[Estimates]:
     """Estimate the probabilities and back-off weights of every order by modified Kneser-Ney.
 
     Args:
@@ -54,56 +58,58 @@ def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates
     """
     thresholds = [prune[min(n, len(prune) - 1)] if prune and n else 0 for n in range(len(orders))]
     assert thresholds == sorted(thresholds), f"pruning must not fall with the order: {prune}"
-    adjusted = adjusted_counts(orders)
-    model = [_unigrams(adjusted[0])]
+    counts_by_order = adjusted_counts(orders)
+    model = [_unigrams(counts_by_order[0])]
     for n in range(1, len(orders)):
-        order, counts = orders[n], adjusted[n]
-        kept = order.count > thresholds[n]
-        discounts = discounts_of(counts)[np.minimum(counts, 3)]
+        order, counts = orders[n], counts_by_order[n]
+        is_kept = order.count > thresholds[n]
+        discounts = estimate_discounts(counts)[np.minimum(counts, 3)]
         num_contexts = len(orders[n - 1])
         total = np.bincount(order.prefix, weights=counts, minlength=num_contexts)
-        freed = np.bincount(order.prefix, weights=np.where(kept, discounts, counts), minlength=num_contexts)
-        gamma = np.divide(freed, total, out=np.ones(num_contexts), where=total > 0)
+        freed_mass = np.bincount(
+            order.prefix, weights=np.where(is_kept, discounts, counts), minlength=num_contexts
+        )
+        gamma = np.divide(freed_mass, total, out=np.ones(num_contexts), where=total > 0)
         lower = model[-1].probability[order.suffix]
         probability = (counts - discounts) / total[order.prefix] + gamma[order.prefix] * lower
         model[-1].backoff = gamma
-        model.append(Estimates(kept, probability, np.ones(len(order))))
+        model.append(Estimates(is_kept, probability, np.ones(len(order))))
     return model
 
 
-def adjusted_counts(orders: list[Order]) -> list[Int64[np.ndarray, " _"]]:
+def adjusted_counts(orders: list[NgramTable]) -> list[Int64[np.ndarray, " _"]]:
     """Return the adjusted count of every n-gram, by order; ``<s>`` alone has none."""
     adjusted = []
     for n, order in enumerate(orders):
         if n + 1 == len(orders):
             counts = order.count.copy()
         else:
-            left = np.bincount(orders[n + 1].suffix, minlength=len(order))
-            counts = np.where(order.starts, order.count, left)
+            num_left_words = np.bincount(orders[n + 1].suffix, minlength=len(order))
+            counts = np.where(order.starts, order.count, num_left_words)
         adjusted.append(counts.astype(np.int64))
     adjusted[0][[BOS_ID, UNK_ID]] = 0
     return adjusted
 
 
-def discounts_of(counts: Int64[np.ndarray, " ngrams"]) -> Float64[np.ndarray, " 4"]:
+def estimate_discounts(counts: Int64[np.ndarray, " ngrams"]) -> Float64[np.ndarray, " 4"]:
     """Estimate ``(0, D1, D2, D3+)`` from the numbers of n-grams with adjusted counts 1 to 4.
 
-    D_k = k - (k + 1) Y t_{k+1} / t_k with Y = t_1 / (t_1 + 2 t_2); `FALLBACK` if that is undefined or
+    D_k = k - (k + 1) Y t_{k+1} / t_k with Y = t_1 / (t_1 + 2 t_2); `FALLBACK_DISCOUNTS` if that is undefined or
     outside [0, k].
     """
-    t = np.bincount(counts[counts <= 4], minlength=5).astype(float)
-    if (t[1:5] == 0).any():
-        return np.array([0.0, *FALLBACK])
-    y = t[1] / (t[1] + 2 * t[2])
-    discounts = [k - (k + 1) * y * t[k + 1] / t[k] for k in (1, 2, 3)]
+    num_with_count = np.bincount(counts[counts <= 4], minlength=5).astype(float)
+    if (num_with_count[1:5] == 0).any():
+        return np.array([0.0, *FALLBACK_DISCOUNTS])
+    y = num_with_count[1] / (num_with_count[1] + 2 * num_with_count[2])
+    discounts = [k - (k + 1) * y * num_with_count[k + 1] / num_with_count[k] for k in (1, 2, 3)]
     if any(not 0 <= d <= k for k, d in enumerate(discounts, start=1)):
-        return np.array([0.0, *FALLBACK])
+        return np.array([0.0, *FALLBACK_DISCOUNTS])
     return np.array([0.0, *discounts])
 
 
 def _unigrams(counts: NDArray[np.int64]) -> Estimates:
     """Interpolate unigrams with the uniform distribution; ``<unk>`` only has its share of the latter."""
-    discounts = discounts_of(counts)[np.minimum(counts, 3)]
+    discounts = estimate_discounts(counts)[np.minimum(counts, 3)]
     total = counts.sum()
     uniform = discounts.sum() / total / (len(counts) - 1)
     probability = (counts - discounts) / total + uniform

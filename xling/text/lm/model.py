@@ -11,11 +11,11 @@ import sentencepiece as spm
 from xling.core.errors import UserError
 from xling.text.normalize import words_for_lm
 
-ARPA, SPM = "lm.arpa", "spm.model"
+ARPA_FILE, SPM_FILE = "lm.arpa", "spm.model"
 _MAX_CACHED_BYTES = 20_000_000  # bytes of cached pieces, about 100 MB
 
 
-class Pieces(dict[bytes, bytes]):
+class PieceCache(dict[bytes, bytes]):
     """Cache of normalised word -> its pieces joined by spaces, both UTF-8, filled on demand.
 
     A unigram model segments each whitespace-separated word by itself, and a few words make up most of any
@@ -41,7 +41,7 @@ class Pieces(dict[bytes, bytes]):
         self._num_bytes += len(pieces)
         return pieces
 
-    def of(self, text: str) -> bytes:
+    def encode(self, text: str) -> bytes:
         """Return the pieces of ``text``, normalised by `words_for_lm`, joined by spaces, as UTF-8."""
         if self._num_bytes > _MAX_CACHED_BYTES:
             self.clear()
@@ -75,8 +75,8 @@ class LanguageModel:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.pieces = Pieces(directory / SPM)
-        self.kenlm = load_arpa(directory / ARPA)
+        self.pieces = PieceCache(directory / SPM_FILE)
+        self.kenlm = load_arpa(directory / ARPA_FILE)
 
     def perplexity(self, text: str) -> float:
         """Return the perplexity per piece of ``text``, its paragraphs joined into one line as CCNet does.
@@ -84,7 +84,7 @@ class LanguageModel:
         10 ** (-log10 p / (number of pieces + 1)); the added one is the end of the line. Infinite for a text
         without words. Source: cc_net/perplexity.py, ``DocLM``.
         """
-        pieces = self.pieces.of(text)
+        pieces = self.pieces.encode(text)
         if not pieces:
             return float("inf")
         log10: float = self.kenlm.score(pieces)
@@ -92,6 +92,6 @@ class LanguageModel:
 
 
 @lru_cache(maxsize=4)
-def load(directory: Path) -> LanguageModel:
+def load_language_model(directory: Path) -> LanguageModel:
     """Load the model in ``directory``, once per process."""
     return LanguageModel(directory)

@@ -22,12 +22,12 @@ from xling.core.output import manifest
 from xling.text.files import corpus_reader
 from xling.text.lm.arpa import write_arpa
 from xling.text.lm.kneser_ney import estimate
-from xling.text.lm.model import ARPA, SPM, Pieces
+from xling.text.lm.model import ARPA_FILE, SPM_FILE, PieceCache
 from xling.text.lm.ngrams import count_ngrams, read_tokens
 from xling.text.normalize import for_lm
 
 STAGE = "corpus lm"
-_TEXT, _PIECES = "text.txt", "pieces.txt"
+_TEXT_FILE, _PIECES_FILE = "text.txt", "pieces.txt"
 _MAX_SPM_CHARS = 4000  # longest line in characters that SentencePiece learns from
 _MIN_TOKENS = 1000
 
@@ -87,16 +87,16 @@ def run(cfg: LmConfig) -> manifest.Manifest:
     """
     language = languages.get(cfg.lang)
     out = Path(cfg.out or f"runs/lm/{language.code}")
-    inputs = corpus_reader.resolve(cfg.text)
-    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
-        return done
+    inputs = corpus_reader.resolve_files(cfg.text)
+    if published := manifest.up_to_date(out, STAGE, cfg, inputs):
+        return published
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
-        texts = (" ".join(paragraphs) for paragraphs in corpus_reader.documents(cfg.text))
-        publication.counts |= train(texts, publication.path, cfg)
+        texts = (" ".join(paragraphs) for paragraphs in corpus_reader.read_documents(cfg.text))
+        publication.counts |= train_language_model(texts, publication.path, cfg)
     return manifest.read(out)
 
 
-def train(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict[str, int]:
+def train_language_model(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict[str, int]:
     """Write ``lm.arpa`` and ``spm.model`` into ``out`` and return counts.
 
     Args:
@@ -107,24 +107,24 @@ def train(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict[str, int]:
     Raises:
         UserError: there is too little text to learn from.
     """
-    text, pieces = out / _TEXT, out / _PIECES
-    num_docs, num_chars = _write_normalized(texts, text, cfg.max_chars)
+    text_path, pieces_path = out / _TEXT_FILE, out / _PIECES_FILE
+    num_docs, num_chars = _write_normalized(texts, text_path, cfg.max_chars)
     if num_chars < _MIN_TOKENS:
         raise UserError(
             f"{num_chars} characters of text to train a language model on", f"{_MIN_TOKENS} or more"
         )
-    _train_pieces(text, out, cfg)
-    encode = Pieces(out / SPM)
-    with pieces.open("wb") as handle:
-        for line in _lines(text):
-            handle.write(encode.of(line) + b"\n")
+    _train_pieces(text_path, out, cfg)
+    piece_cache = PieceCache(out / SPM_FILE)
+    with pieces_path.open("wb") as handle:
+        for line in _read_lines(text_path):
+            handle.write(piece_cache.encode(line) + b"\n")
     counts = {"documents": num_docs, "chars": num_chars}
     if cfg.estimator != "builtin" and shutil.which("lmplz"):
-        _lmplz(pieces, out, cfg)
+        _run_lmplz(pieces_path, out, cfg)
     else:
-        counts |= train_builtin(_lines(pieces), out / ARPA, cfg.order, cfg.prune)
-    text.unlink()
-    pieces.unlink()
+        counts |= train_builtin(_read_lines(pieces_path), out / ARPA_FILE, cfg.order, cfg.prune)
+    text_path.unlink()
+    pieces_path.unlink()
     return counts
 
 
@@ -135,7 +135,7 @@ def train_builtin(lines: Iterable[str], out: Path, order: int, prune: tuple[int,
     model = estimate(orders, prune)
     write_arpa(out, vocabulary, orders, model)
     counts = {"tokens": len(tokens)}
-    return counts | {f"{n}-grams": int(e.kept.sum()) for n, e in enumerate(model, start=1)}
+    return counts | {f"{n}-grams": int(e.is_kept.sum()) for n, e in enumerate(model, start=1)}
 
 
 def _write_normalized(texts: Iterable[str], path: Path, max_chars: int) -> tuple[int, int]:
@@ -156,15 +156,15 @@ def _write_normalized(texts: Iterable[str], path: Path, max_chars: int) -> tuple
     return num_docs, num_chars
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _read_lines(path: Path) -> Iterator[str]:
     with path.open(encoding="utf-8", newline="\n") as handle:
         for line in handle:
             yield line.rstrip("\n")
 
 
-def _sentences(path: Path) -> Iterator[str]:
+def _spm_lines(path: Path) -> Iterator[str]:
     """Yield lines, split at spaces if they are longer than SentencePiece accepts."""
-    for line in _lines(path):
+    for line in _read_lines(path):
         while len(line) > _MAX_SPM_CHARS:
             cut = line.rfind(" ", 1, _MAX_SPM_CHARS)
             cut = cut if cut > 0 else _MAX_SPM_CHARS
@@ -179,7 +179,7 @@ def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
     model = io.BytesIO()  # a file name would be stored in the model
     try:
         spm.SentencePieceTrainer.train(
-            sentence_iterator=_sentences(text),
+            sentence_iterator=_spm_lines(text),
             model_writer=model,
             vocab_size=cfg.pieces,
             hard_vocab_limit=False,
@@ -195,10 +195,10 @@ def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
         raise UserError(
             f"SentencePiece cannot learn pieces: {' '.join(str(error).split())}", fix="give more text"
         ) from None
-    (out / SPM).write_bytes(model.getvalue())
+    (out / SPM_FILE).write_bytes(model.getvalue())
 
 
-def _lmplz(pieces: Path, out: Path, cfg: LmConfig) -> None:
+def _run_lmplz(pieces: Path, out: Path, cfg: LmConfig) -> None:
     prune = [str(cfg.prune[min(n, len(cfg.prune) - 1)]) for n in range(cfg.order)] if cfg.prune else ["0"]
     command = [
         "lmplz",
@@ -213,8 +213,8 @@ def _lmplz(pieces: Path, out: Path, cfg: LmConfig) -> None:
         "1",
         "1.5",
     ]
-    command += ["--prune", *prune, "--text", str(pieces), "--arpa", str(out / ARPA)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(f"lmplz failed: {last}", fix="set estimator=builtin")
+    command += ["--prune", *prune, "--text", str(pieces), "--arpa", str(out / ARPA_FILE)]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    if completed.returncode:
+        last_line = (completed.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"lmplz failed: {last_line}", fix="set estimator=builtin")

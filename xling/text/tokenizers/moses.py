@@ -17,13 +17,13 @@ from typing import Any
 
 from xling.core.commands import extras
 
-END = "</w>"
+WORD_END = "</w>"
 """Mark of the end of a word in a piece."""
-_AHEAD = 16  # characters that are searched for the next one of a piece
+_MAX_LOOKAHEAD = 16  # characters that are searched for the next one of a piece
 
 
 @dataclass(frozen=True)
-class Pieces:
+class PieceEncoding:
     """A text in pieces: their ids, and the range of characters of each."""
 
     ids: list[int]
@@ -50,49 +50,51 @@ class MosesTokenizer:
             files = Path(folder) / "vocab.json", Path(folder) / "merges.txt"
             files[0].write_text(json.dumps(settings["vocab"]), encoding="utf-8")
             files[1].write_text(settings["merges"], encoding="utf-8")
-            self._theirs = XLMTokenizer(*map(str, files), do_lowercase_and_remove_accent=settings["lower"])
+            self._tokenizer = XLMTokenizer(*map(str, files), do_lowercase_and_remove_accent=settings["lower"])
 
-    def encode(self, text: str, add_special_tokens: bool = False) -> Pieces:
+    def encode(self, text: str, add_special_tokens: bool = False) -> PieceEncoding:
         """Return the pieces of a text; specials are never added."""
-        names = self._theirs._tokenize(text)
-        return Pieces([self._theirs._convert_token_to_id(name) for name in names], offsets(text, names))
+        pieces = self._tokenizer._tokenize(text)
+        return PieceEncoding(
+            [self._tokenizer._convert_token_to_id(name) for name in pieces], find_offsets(text, pieces)
+        )
 
-    def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Pieces]:
+    def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[PieceEncoding]:
         """Return the pieces of several texts."""
         return [self.encode(text) for text in texts]
 
     def id_to_token(self, number: int) -> str:
-        """Return the name of an id, with `END` at the end of a word."""
-        return str(self._theirs._convert_id_to_token(number))
+        """Return the name of an id, with `WORD_END` at the end of a word."""
+        return str(self._tokenizer._convert_id_to_token(number))
 
     def decode(self, numbers: Sequence[int], skip_special_tokens: bool = False) -> str:
         """Return the words of ids, with a space between any two."""
-        return str(self._theirs.convert_tokens_to_string([self.id_to_token(number) for number in numbers]))
+        return str(self._tokenizer.convert_tokens_to_string([self.id_to_token(number) for number in numbers]))
 
 
-def offsets(text: str, names: Sequence[str]) -> list[tuple[int, int]]:
+def find_offsets(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
     """Find the range of characters of each piece.
 
     Moses replaces and drops characters, so every letter of a piece is searched from where the last one was. A
     piece of which nothing is there has an empty range.
     """
-    folded = [_folded(letter) for letter in text]
-    ranges, place = [], 0
-    for name in names:
-        begin, end = -1, place
-        for letter in _folded(name.removesuffix(END)):
-            ahead = range(end, min(end + _AHEAD, len(text)))
-            hit = next((i for i in ahead if letter in folded[i]), None)
-            if hit is not None:
-                begin, end = hit if begin < 0 else begin, hit + 1
+    folded_letters = [_fold(letter) for letter in text]
+    ranges, last_end = [], 0
+    for name in pieces:
+        begin, end = -1, last_end
+        for letter in _fold(name.removesuffix(WORD_END)):
+            lookahead = range(end, min(end + _MAX_LOOKAHEAD, len(text)))
+            match_index = next((i for i in lookahead if letter in folded_letters[i]), None)
+            if match_index is not None:
+                begin, end = match_index if begin < 0 else begin, match_index + 1
         while begin >= 0 and end < len(text) and unicodedata.category(text[end]) == "Mn":
             end += 1
         ranges.append((begin if begin >= 0 else end, end))
-        place = end
+        last_end = end
     return ranges
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return letters without case and accents, as Moses' replacements leave them."""
     plain = unicodedata.normalize("NFKD", text.lower())
     return "".join(letter for letter in plain if unicodedata.category(letter) != "Mn") or plain

@@ -18,39 +18,39 @@ from xling.core.errors import UserError
 from xling.text.tokenizers import moses
 from xling.text.tokenizers.wordpiece import WORD_START, WordPieceProcessor
 
-MOSES = (
+MOSES_KEY = (
     "moses"  # key of the settings of `xling.text.tokenizers.moses.MosesTokenizer` in the place of a tokenizer
 )
-SPACE = "\u0120"
+BYTE_LEVEL_SPACE = "\u0120"
 """Marker of a word's start in byte-level vocabularies."""
 
 
-def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
+def write_tokenizer(path: Path, tokenizer: str, order: Sequence[int]) -> None:
     """Write the tokenizer of an imported model, with the order of our ids.
 
     Args:
         path: file to write.
-        tokenizer: the text of its ``tokenizer.json``, or of `MOSES` with its settings.
+        tokenizer: the text of its ``tokenizer.json``, or of `MOSES_KEY` with its settings.
         order: the tokenizer's id for each of our ids: begin, padding, end, unknown, the pieces, mask.
     """
     path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
 
 
-def _loaded(told: dict[str, Any]) -> tuple[Any, bool]:
+def _load_tokenizer(stored: dict[str, Any]) -> tuple[Any, bool]:
     """Return a stored tokenizer, and whether its pieces are WordPiece's."""
-    if MOSES in told:
-        return moses.MosesTokenizer(told[MOSES]), False
-    tokenizer = Tokenizer.from_str(json.dumps(told))
+    if MOSES_KEY in stored:
+        return moses.MosesTokenizer(stored[MOSES_KEY]), False
+    tokenizer = Tokenizer.from_str(json.dumps(stored))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer, json.loads(tokenizer.to_str())["model"].get("type") == "WordPiece"
 
 
-class ForeignProcessor(WordPieceProcessor):
+class TransformersProcessor(WordPieceProcessor):
     """A stored tokenizer with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
 
     Args:
-        path: file that `write` wrote.
+        path: file that `write_tokenizer` wrote.
 
     Raises:
         UserError: the file is damaged, or the tokenizer needs a package that is not installed.
@@ -58,27 +58,31 @@ class ForeignProcessor(WordPieceProcessor):
 
     def __init__(self, path: Path) -> None:
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            self._tokenizer, self._is_wordpiece = _loaded(told["tokenizer"])
-            self._order = [int(number) for number in told["order"]]
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            self._tokenizer, self._is_wordpiece = _load_tokenizer(stored["tokenizer"])
+            self._stored_ids = [int(number) for number in stored["order"]]
         except UserError:
             raise
         except Exception as error:  # tokenizers raises nothing narrower
             raise UserError(f"{path} is damaged: {error}", fix="import the model again") from None
-        self._ours = {theirs: max(0, ours - 1) for ours, theirs in reversed(list(enumerate(self._order)))}
-        self._ours[self._order[3]] = 0
+        self._our_ids = {
+            theirs: max(0, ours - 1) for ours, theirs in reversed(list(enumerate(self._stored_ids)))
+        }
+        self._our_ids[self._stored_ids[3]] = 0
 
     def _number_of(self, stored: int) -> int:
-        return self._ours.get(stored, 0)
+        return self._our_ids.get(stored, 0)
 
     def _stored_id(self, number: int) -> int:
-        return self._order[number + 1]
+        return self._stored_ids[number + 1]
 
     def get_piece_size(self) -> int:
         """Return the number of ids, including the three specials."""
-        return len(self._order) - 2
+        return len(self._stored_ids) - 2
 
     def _marked(self, name: str) -> str:
         if self._is_wordpiece:
             return super()._marked(name)
-        return WORD_START + name[1:] if name.startswith(SPACE) else name.removesuffix(moses.END)
+        return (
+            WORD_START + name[1:] if name.startswith(BYTE_LEVEL_SPACE) else name.removesuffix(moses.WORD_END)
+        )

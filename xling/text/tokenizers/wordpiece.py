@@ -21,11 +21,11 @@ from xling.core.errors import UserError
 CLS, PAD, SEP, UNK, MASK = "[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"
 SPECIALS = (CLS, PAD, SEP, UNK)
 """Special pieces at ids 0 to 3, where fairseq has ``<s> <pad> </s> <unk>``."""
-INSIDE, WORD_START = "##", "\u2581"
-UNK_ID, NUM_SPM_SPECIALS, MAX_CHARS = 3, 3, 100
+CONTINUATION, WORD_START = "##", "\u2581"
+UNK_ID, NUM_SPM_SPECIALS, MAX_WORD_CHARS = 3, 3, 100
 
 
-def build(
+def build_tokenizer(
     pieces: Sequence[str], lowercase: bool, strip_accents: bool | None, split_chinese: bool
 ) -> Tokenizer:
     """Build the tokenizer of ``pieces``, which have the ids from 4, followed by ``[MASK]``.
@@ -37,7 +37,7 @@ def build(
         split_chinese: treat every Chinese character as a word.
     """
     ids = {name: number for number, name in enumerate([*SPECIALS, *pieces, MASK])}
-    tokenizer = Tokenizer(WordPiece(ids, unk_token=UNK, max_input_chars_per_word=MAX_CHARS))
+    tokenizer = Tokenizer(WordPiece(ids, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARS))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=split_chinese,
@@ -45,7 +45,7 @@ def build(
         lowercase=lowercase,
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix=INSIDE)
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUATION)
     return tokenizer
 
 
@@ -53,7 +53,7 @@ class WordPieceProcessor:
     """A WordPiece vocabulary with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
 
     Args:
-        path: file that `build` was saved to.
+        path: file that `build_tokenizer` was saved to.
 
     Raises:
         UserError: the file is damaged.
@@ -76,13 +76,13 @@ class WordPieceProcessor:
         """
         if not isinstance(text, str):
             encodings = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
-            return [self._shown(one.ids, out_type) for one in encodings]
-        one = self._tokenizer.encode(text, add_special_tokens=False)
+            return [self._to_output(encoding.ids, out_type) for encoding in encodings]
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
         if return_type == "offset_mapping":
-            return {"ids": self._shown(one.ids, int), "offsets": one.offsets}
-        return self._shown(one.ids, out_type)
+            return {"ids": self._to_output(encoding.ids, int), "offsets": encoding.offsets}
+        return self._to_output(encoding.ids, out_type)
 
-    def _shown(self, ids: list[int], out_type: type) -> list[Any]:
+    def _to_output(self, ids: list[int], out_type: type) -> list[Any]:
         numbers = list(map(self._number_of, ids))
         return [self.id_to_piece(number) for number in numbers] if out_type is str else numbers
 
@@ -104,7 +104,7 @@ class WordPieceProcessor:
         return self._marked(str(self._tokenizer.id_to_token(self._stored_id(number))))
 
     def _marked(self, name: str) -> str:
-        return name.removeprefix(INSIDE) if name.startswith(INSIDE) else WORD_START + name
+        return name.removeprefix(CONTINUATION) if name.startswith(CONTINUATION) else WORD_START + name
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Decode ids to text; not all of BERT's spaces around punctuation are removed."""
@@ -112,5 +112,5 @@ class WordPieceProcessor:
 
     def normalize(self, text: str) -> str:
         """Return the text as it is before it is cut into pieces."""
-        rules = self._tokenizer.normalizer
-        return text if rules is None else str(rules.normalize_str(text))
+        normalizer = self._tokenizer.normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))

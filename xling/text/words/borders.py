@@ -12,10 +12,10 @@ import re
 _HAN = "[\u3005\u4e00-\u9fff]"
 _HIRAGANA = "[\u3041-\u3096]"
 _KATAKANA = "[\u30a1-\u30fa]"
-_LONG = "\u30fc"
+_LONG_VOWEL_MARK = "\u30fc"
 """The mark of a long vowel."""
 
-_CHINESE = (
+_CHINESE_RULES = (
     # The sign of attributes, unless it is a part of an adverb or noun (真的, 目的, 的确, 的话).
     "(?<=的)(?<![目罗羅]的)(?![话話确確士])",
     "(?<![真有别別目標标端是似罗羅])(?=的(?![确確士]))",
@@ -38,9 +38,9 @@ _CHINESE = (
     "(?<=认为)|(?<=但是)|(?<=所以)|(?<=如果)|(?<=已经)|(?<=已經)",
     "(?=可以)|(?=以及)|(?=知道)|(?=自己)|(?=认为)|(?=但是)|(?=如果)|(?=已经)|(?=已經)",
 )
-_JAPANESE = (
+_JAPANESE_RULES = (
     f"(?<={_HIRAGANA})(?<![おご])(?={_KATAKANA})",
-    f"(?<=[\u30a1-\u30fa{_LONG}])(?={_HIRAGANA})(?!っ)",
+    f"(?<=[\u30a1-\u30fa{_LONG_VOWEL_MARK}])(?={_HIRAGANA})(?!っ)",
     # The object's particle, unless a verb with it is one particle (を通して).
     "(?<=を)(?![通めも])",
     "(?=を)",
@@ -59,7 +59,7 @@ _JAPANESE = (
     "(?<=する)(?!と)",
 )
 _NOT_SILENT = "(?![\u0e01-\u0e2e]\u0e4c)"
-_THAI = (
+_THAI_RULES = (
     # And, of, about, with, by, for, or.
     "(?<!กัน)(?=และ)|(?<=และ)(?!กัน)",
     "(?<!ขาย)(?<!เจ้า)(?<!สิ่ง)(?<!ข้าว)(?<!ร้)(?=ของ)",
@@ -73,18 +73,19 @@ _THAI = (
     "(?=ได้รับ)|(?=ทำให้)|(?<!ในแง่)(?<!ใน)(?=อีก)|(?<!สา)(?<!ยัง)(?<!เค)(?=มี)",
     "(?<!ต่อ)(?=เมื่อ)",
 )
-_NEVER = re.compile("(?!)")
-_SHOWN = {
-    lang: re.compile("|".join(rules)) for lang, rules in (("zh", _CHINESE), ("ja", _JAPANESE), ("th", _THAI))
+_MATCHES_NOTHING = re.compile("(?!)")
+_CERTAIN_BORDERS = {
+    lang: re.compile("|".join(rules))
+    for lang, rules in (("zh", _CHINESE_RULES), ("ja", _JAPANESE_RULES), ("th", _THAI_RULES))
 }
 
 
-def shown(run: str, lang: str) -> list[int]:
+def certain_borders(run: str, lang: str) -> list[int]:
     """Return the places inside ``run`` that are between two words beyond doubt, rising.
 
     Args:
         run: text without spaces.
         lang: our code; only in Chinese, Japanese and Thai such places are known.
     """
-    matches = _SHOWN.get(lang, _NEVER).finditer(run)
+    matches = _CERTAIN_BORDERS.get(lang, _MATCHES_NOTHING).finditer(run)
     return [place for match in matches if 0 < (place := match.start()) < len(run)]

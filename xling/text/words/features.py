@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.text.words.han import simplified
-from xling.text.words.romanise import romanise, skeleton
+from xling.text.words.han import simplify
+from xling.text.words.romanise import consonants_of, romanise
 
 if TYPE_CHECKING:
     from jaxtyping import UInt32
 
-VERSION = 3
+FEATURES_VERSION = 3
 """Version of the features. Hashes and vectors of one version cannot be used with those of another."""
 MIN_GRAM, MAX_GRAM = 3, 5
-ROMAN_GRAMS = (3, 4)
-MIN_SKELETON = 3
-WINDOW = "\x01"
+ROMAN_GRAM_SIZES = (3, 4)
+MIN_CONSONANTS = 3
+WINDOW_PREFIX = "\x01"
 """Prefix of a token that is a window of characters instead of a word."""
 
-_HAN_WINDOW, _OTHER_WINDOW = 2, 3
-_NO_SPACE = "぀-ゟ㐀-䶿一-鿿豈-﫿\u0e00-\u0eff\u1000-\u109fក-\u17ff"
+_HAN_WINDOW_SIZE, _OTHER_WINDOW_SIZE = 2, 3
+_UNSPACED = "぀-ゟ㐀-䶿一-鿿豈-﫿\u0e00-\u0eff\u1000-\u109fក-\u17ff"
 _MARKS = "".join(
     f"{chr(first)}-{chr(last)}"
     for first, last in (
@@ -44,32 +44,32 @@ _MARKS = "".join(
     )
 )  # fmt: skip
 _WORD = re.compile(
-    rf"[{_NO_SPACE}]|[^\W\d_{_NO_SPACE}](?:[^\W_{_NO_SPACE}]|[{_MARKS}'’ʼʻ-ʽ]|-(?=[^\W\d_]))*|\d+|[^\w\s]"
+    rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}'’ʼʻ-ʽ]|-(?=[^\W\d_]))*|\d+|[^\w\s]"
 )
-_RUN = re.compile(rf"[{_NO_SPACE}]+|[^{_NO_SPACE}]+")
+_SCRIPT_RUN = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
 
-def tokens(text: str) -> list[str]:
+def split_tokens(text: str) -> list[str]:
     """Return the words and punctuation marks of ``text`` in order, case kept.
 
-    Windows (see `WINDOW`) without spaces.
+    Windows (see `WINDOW_PREFIX`) without spaces.
     """
     pieces: list[str] = []
-    for run in _RUN.findall(unicodedata.normalize("NFC", text.replace(WINDOW, " "))):
+    for run in _SCRIPT_RUN.findall(unicodedata.normalize("NFC", text.replace(WINDOW_PREFIX, " "))):
         if not is_unspaced(run):
             pieces += _WORD.findall(run)
             continue
-        width = _OTHER_WINDOW if "\u0e00" <= run[0] <= "\u17ff" else _HAN_WINDOW
-        pieces += [WINDOW + run[i : i + width] for i in range(len(run))]
+        width = _OTHER_WINDOW_SIZE if "\u0e00" <= run[0] <= "\u17ff" else _HAN_WINDOW_SIZE
+        pieces += [WINDOW_PREFIX + run[i : i + width] for i in range(len(run))]
     return pieces
 
 
 def is_unspaced(text: str) -> bool:
     """Return whether ``text`` begins with a character of a script without spaces between words."""
-    return bool(re.match(f"[{_NO_SPACE}]", text))
+    return bool(re.match(f"[{_UNSPACED}]", text))
 
 
-def features(token: str) -> list[str]:
+def word_features(token: str) -> list[str]:
     """Return the sorted, lower-case features of a token; equal tokens have equal features.
 
     A window has its prefixes of every length, in simplified characters. A word has itself and its n-grams of
@@ -78,34 +78,34 @@ def features(token: str) -> list[str]:
     writes names and loan words, is read as words.
     """
     token = token.lower()
-    if token.startswith(WINDOW):
-        token = simplified(token)
+    if token.startswith(WINDOW_PREFIX):
+        token = simplify(token)
         return sorted(token[:end] for end in range(2, len(token) + 1))
     hangul = "가" <= token[0] <= "힣"
     sizes = range(1, 4) if hangul else range(MIN_GRAM, MAX_GRAM + 1)
-    parts = {f"W{token}", *_grams(token, sizes)}
+    word_parts = {f"W{token}", *_character_ngrams(token, sizes)}
     if token.isdecimal():
-        number = _western(token)
-        return sorted({f"W{number}", *_grams(number, sizes)})
+        number = _western_digits(token)
+        return sorted({f"W{number}", *_character_ngrams(number, sizes)})
     if token[0].isalpha():
         roman = romanise(token)
         if roman and roman != token:
-            parts |= {f"W{roman}", *_grams(roman, ROMAN_GRAMS)}
-        if len(consonants := skeleton(roman)) >= MIN_SKELETON:
-            parts.add(f"S{consonants}")
-    return sorted(parts)
+            word_parts |= {f"W{roman}", *_character_ngrams(roman, ROMAN_GRAM_SIZES)}
+        if len(consonants := consonants_of(roman)) >= MIN_CONSONANTS:
+            word_parts.add(f"S{consonants}")
+    return sorted(word_parts)
 
 
-def hashed(token: str) -> UInt32[np.ndarray, " features"]:
-    """Return the 32-bit hashes of `features`, uint32 (num_features,); a table of n rows takes them modulo n."""
-    return np.array([zlib.crc32(feature.encode()) for feature in features(token)], dtype=np.uint32)
+def hash_features(token: str) -> UInt32[np.ndarray, " features"]:
+    """Return the 32-bit hashes of `word_features`, uint32 (num_features,); a table of n rows takes them modulo n."""
+    return np.array([zlib.crc32(feature.encode()) for feature in word_features(token)], dtype=np.uint32)
 
 
-def _western(number: str) -> str:
+def _western_digits(number: str) -> str:
     """Convert a number in any script to the digits 0 to 9."""
     return "".join(str(unicodedata.decimal(digit)) for digit in number)
 
 
-def _grams(word: str, sizes: range | tuple[int, ...]) -> set[str]:
+def _character_ngrams(word: str, sizes: range | tuple[int, ...]) -> set[str]:
     bordered = f"<{word}>"
     return {bordered[i : i + n] for n in sizes for i in range(len(bordered) - n + 1)}

@@ -3,8 +3,8 @@
 What names and loan words share across scripts.
 
 The spelling of a letter comes from its Unicode name ("CYRILLIC SMALL LETTER SHA" is ``sh``), so no table of
-code points is needed; `_LETTERS` lists names whose first letters would mislead. Chinese characters have no
-spelling here.
+code points is needed; `_SPELLING_OF_LETTER_NAME` lists names whose first letters would mislead. Chinese
+characters have no spelling here.
 
 Source: names of the Unicode Character Database as Python's `unicodedata` has them.
 """
@@ -18,12 +18,12 @@ from functools import lru_cache
 
 VOWELS = "aeiou"
 
-_LATIN = {
+_LATIN_SPELLINGS = {
     "ß": "ss", "ø": "o", "đ": "d", "ł": "l", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ŋ": "ng", "ə": "e",
     "ɛ": "e", "ɔ": "o", "ƙ": "k", "ɗ": "d", "ɓ": "b", "ƴ": "y", "ɲ": "ny", "ħ": "h", "ʼ": "", "’": "",
 }  # fmt: skip
 
-_LETTERS: Mapping[str, Mapping[str, str]] = {
+_SPELLING_OF_LETTER_NAME: Mapping[str, Mapping[str, str]] = {
     script: dict(pair.split(":") for pair in text.split())
     for script, text in {
         "CYRILLIC": (
@@ -45,21 +45,21 @@ _LETTERS: Mapping[str, Mapping[str, str]] = {
         "THAI": "kho:kh ngo:ng cho:ch so:s do:d to:t tho:th no:n bo:b po:p pho:ph fo:f mo:m ro:r lo:l wo:w ho:h yo:y",
     }.items()
 }
-_SYLLABIC = frozenset(("ETHIOPIC", "HIRAGANA", "KATAKANA", "CHEROKEE", "VAI"))
-_BY_FIRST = frozenset(("GREEK", "ARABIC", "HEBREW", "SYRIAC", "ARMENIAN", "GEORGIAN", "COPTIC"))
-_NAMED = frozenset(("LETTER", "SIGN", "SYLLABLE", "CHARACTER"))
-_SILENT = ("VIRAMA", "NUKTA", "VISARGA", "COMBINING")
+_SYLLABIC_SCRIPTS = frozenset(("ETHIOPIC", "HIRAGANA", "KATAKANA", "CHEROKEE", "VAI"))
+_FIRST_LETTER_SCRIPTS = frozenset(("GREEK", "ARABIC", "HEBREW", "SYRIAC", "ARMENIAN", "GEORGIAN", "COPTIC"))
+_SPELLED_KINDS = frozenset(("LETTER", "SIGN", "SYLLABLE", "CHARACTER"))
+_SILENT_NAMES = ("VIRAMA", "NUKTA", "VISARGA", "COMBINING")
 _INDIC_CONSONANT = {
     "c": "ch", "nn": "n", "tt": "t", "dd": "d", "tth": "t", "ddh": "d", "ll": "l", "ss": "s", "nnn": "n", "rr": "r",
     "lll": "l", "th": "t", "dh": "d", "bh": "b", "gh": "g", "kh": "k", "jh": "j", "nny": "n",
 }  # fmt: skip
 _GREEK_STARTS = {"μπ": "b", "ντ": "d", "γκ": "g"}
 """Two letters that spell a voiced sound at the start of a Greek word."""
-_ONE_SOUND = (("ph", "f"), ("tsh", "s"), ("tch", "s"), ("ch", "s"), ("sh", "s"), ("zh", "s"), ("x", "ks"))
-_SOFT_C = re.compile("c(?=[eiy])")
+_MERGED_SOUNDS = (("ph", "f"), ("tsh", "s"), ("tch", "s"), ("ch", "s"), ("sh", "s"), ("zh", "s"), ("x", "ks"))
+_SOFT_C_PATTERN = re.compile("c(?=[eiy])")
 _GLIDES = "hjwy"
 """Sounds that many scripts do not write, or write as vowels."""
-_SOUNDS = str.maketrans(
+_SOUND_CLASSES = str.maketrans(
     {**dict.fromkeys("cqg", "k"), "d": "t", "b": "p", "v": "f", "z": "s"}
     | dict.fromkeys(VOWELS + _GLIDES, "")
 )
@@ -74,10 +74,10 @@ def romanise(word: str) -> str:
         return word
     if word[:2] in _GREEK_STARTS:
         word = _GREEK_STARTS[word[:2]] + word[2:]
-    return "".join(map(_letter, word))
+    return "".join(map(_spell_letter, word))
 
 
-def skeleton(roman: str) -> str:
+def consonants_of(roman: str) -> str:
     """Reduce a romanised word to its consonants, similar sounds merged: ``mrkl`` for ``merkel``.
 
     Voiced and voiceless sounds are one, since Tamil and Arabic lack some of them. What follows an apostrophe is
@@ -85,62 +85,62 @@ def skeleton(roman: str) -> str:
     Hebrew write for vowels too.
     """
     roman = roman.partition("'")[0]
-    for letters, sound in _ONE_SOUND:
+    for letters, sound in _MERGED_SOUNDS:
         roman = roman.replace(letters, sound)
-    roman = _SOFT_C.sub("s", roman)
+    roman = _SOFT_C_PATTERN.sub("s", roman)
     roman = roman[:1] + roman[1:].replace("ww", "v")
     consonants = "a" if roman[:1] and roman[0] in VOWELS + _GLIDES else ""
-    for sound in roman.translate(_SOUNDS):
+    for sound in roman.translate(_SOUND_CLASSES):
         if not consonants.endswith(sound):
             consonants += sound
     return consonants
 
 
 @lru_cache(maxsize=1 << 16)
-def _letter(char: str) -> str:
+def _spell_letter(char: str) -> str:
     if char.isascii():
         return char
-    if char in _LATIN:
-        return _LATIN[char]
-    parts = unicodedata.normalize("NFKD", char)
+    if char in _LATIN_SPELLINGS:
+        return _LATIN_SPELLINGS[char]
+    decomposed = unicodedata.normalize("NFKD", char)
     name = unicodedata.name(char, "")
     if name.startswith("HANGUL SYLLABLE"):
         return name.split()[-1].lower()
-    if parts != char:
-        return "".join(map(_letter, parts))
-    return _by_name(name.split(" WITH ")[0].split()) if name else ""
+    if decomposed != char:
+        return "".join(map(_spell_letter, decomposed))
+    return _spell_by_name(name.split(" WITH ")[0].split()) if name else ""
 
 
-def _by_name(words: list[str]) -> str:
+def _spell_by_name(words: list[str]) -> str:
     """Return the spelling of a letter from the words of its Unicode name, ignoring the part from WITH on."""
-    script, last = words[0], words[-1].lower()
-    if any(word in _SILENT for word in words) or _NAMED.isdisjoint(words):
+    script, last_word = words[0], words[-1].lower()
+    if any(word in _SILENT_NAMES for word in words) or _SPELLED_KINDS.isdisjoint(words):
         return ""
-    if script in _SYLLABIC:
-        return last.rstrip("0123456789")
-    key = _key(script, words)
-    if key in _LETTERS.get(script, {}):
-        return _LETTERS[script][key]
+    if script in _SYLLABIC_SCRIPTS:
+        return last_word.rstrip("0123456789")
+    letter_name = _letter_name(script, words)
+    if letter_name in _SPELLING_OF_LETTER_NAME.get(script, {}):
+        return _SPELLING_OF_LETTER_NAME[script][letter_name]
     if script == "THAI":
-        return words[3].lower()[:2] if "SARA" in words[:-1] else "k" if key == "ko" else ""
-    if script in _BY_FIRST:
-        return key[:1]
+        return words[3].lower()[:2] if "SARA" in words[:-1] else "k" if letter_name == "ko" else ""
+    if script in _FIRST_LETTER_SCRIPTS:
+        return letter_name[:1]
     if script in ("LATIN", "CYRILLIC"):
-        return last[:2]
+        return last_word[:2]
     if "ANUSVARA" in words or "CANDRABINDU" in words:
         return "n"
     for long, short in (("aa", "a"), ("ii", "i"), ("uu", "u")):
-        last = last.replace(long, short)
-    if "VOWEL" in words or len(last) == 1:
-        return last[:2]
-    return _INDIC_CONSONANT.get(last[:-1], last[:-1]) if last.endswith("a") else last[:2]
+        last_word = last_word.replace(long, short)
+    if "VOWEL" in words or len(last_word) == 1:
+        return last_word[:2]
+    return _INDIC_CONSONANT.get(last_word[:-1], last_word[:-1]) if last_word.endswith("a") else last_word[:2]
 
 
-def _key(script: str, words: list[str]) -> str:
+def _letter_name(script: str, words: list[str]) -> str:
     """Return the word of a Unicode name that names the letter: ``kaf`` of HEBREW LETTER FINAL KAF."""
     if script == "THAI":
         return words[2].lower() if len(words) > 2 else ""
     if script in ("ARABIC", "HEBREW", "SYRIAC"):
-        named = [word.lower() for word in words[2:] if word not in ("FINAL", "FARSI", "SMALL")]
-        return named[0] if named else ""
+        names = [word.lower() for word in words[2:] if word not in ("FINAL", "FARSI", "SMALL")]
+        return names[0] if names else ""
     return words[-1].lower()

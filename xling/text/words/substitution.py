@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from xling.text.words.units import UNSPACED
-from xling.text.words.word_forms import whole
+from xling.text.words.units import UNSPACED_CLASS
+from xling.text.words.word_forms import expand_elided
 
 OUTSIDE = "O"
 
@@ -23,7 +23,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Switched:
+class SwitchedSentence:
     """A sentence after substitution.
 
     Attributes:
@@ -42,64 +42,75 @@ class Switched:
         return sum(end - start for start, end in spans)
 
 
-def substitute(words: Sequence[str], replacements: Iterable[Replacement], base: str) -> Switched:
+def substitute(words: Sequence[str], replacements: Iterable[Replacement], base: str) -> SwitchedSentence:
     """Apply ``replacements`` to ``words`` of language ``base``; they must not overlap or be empty."""
-    out: list[tuple[str, tuple[int, int], str]] = []
-    position = 0
+    new_words: list[tuple[str, tuple[int, int], str]] = []
+    next_word = 0
     for item in sorted(replacements, key=lambda r: r.start):
-        assert position <= item.start < item.end <= len(words), f"{item} overlaps or leaves the sentence"
+        assert next_word <= item.start < item.end <= len(words), f"{item} overlaps or leaves the sentence"
         assert item.words, f"{item} deletes words"
-        out += [(words[i], (i, i + 1), base) for i in range(position, item.start)]
-        out += [(word, (item.start, item.end), item.lang) for word in item.words]
-        position = item.end
-    out += [(words[i], (i, i + 1), base) for i in range(position, len(words))]
-    return Switched(tuple(o[0] for o in out), tuple(o[1] for o in out), tuple(o[2] for o in out))
+        new_words += [(words[i], (i, i + 1), base) for i in range(next_word, item.start)]
+        new_words += [(word, (item.start, item.end), item.lang) for word in item.words]
+        next_word = item.end
+    new_words += [(words[i], (i, i + 1), base) for i in range(next_word, len(words))]
+    return SwitchedSentence(
+        tuple(o[0] for o in new_words), tuple(o[1] for o in new_words), tuple(o[2] for o in new_words)
+    )
 
 
-def unelided(switched: Switched, base: str) -> Switched:
+def expand_elided_words(switched: SwitchedSentence, base: str) -> SwitchedSentence:
     """The sentence with elided words in full where a new word that begins with no vowel follows: ``de water``."""
     words = list(switched.words)
     for i, follower in enumerate(words[1:]):
         if switched.langs[i] == base != switched.langs[i + 1]:
-            words[i] = whole(words[i], follower, base)
+            words[i] = expand_elided(words[i], follower, base)
     return replace(switched, words=tuple(words))
 
 
-def render(switched: Switched, text: str, spans: Sequence[tuple[int, int]], spaced: Collection[str]) -> str:
+def render_text(
+    switched: SwitchedSentence,
+    text: str,
+    word_spans: Sequence[tuple[int, int]],
+    spaced_langs: Collection[str],
+) -> str:
     """Format the sentence as text, keeping the old spaces around and between unchanged words.
 
     Args:
-        switched: made from the words at ``spans``.
+        switched: made from the words at ``word_spans``.
         text: the old sentence.
-        spans: (start, end) of its words in code points.
-        spaced: languages that put spaces between words.
+        word_spans: (start, end) of its words in code points.
+        spaced_langs: languages that put spaces between words.
     """
-    out: list[str] = []
-    before: tuple[int, int] | None = None
+    pieces: list[str] = []
+    previous_origin: tuple[int, int] | None = None
     left_is_new = False
     for word, origin, lang in zip(switched.words, switched.origins, switched.langs, strict=True):
-        if origin == before:
-            gap = " " if lang in spaced and word[0].isalnum() and out[-1][-1] not in "'’" else ""
+        if origin == previous_origin:
+            gap = " " if lang in spaced_langs and word[0].isalnum() and pieces[-1][-1] not in "'’" else ""
         else:
-            gap = text[spans[before[1] - 1][1] : spans[origin[0]][0]] if before else ""
-            was = text[spans[origin[0]][0] : spans[origin[1] - 1][1]]
-            if not gap and (word != was or left_is_new) and _run_together(out, word):
+            gap = (
+                text[word_spans[previous_origin[1] - 1][1] : word_spans[origin[0]][0]]
+                if previous_origin
+                else ""
+            )
+            old_text = text[word_spans[origin[0]][0] : word_spans[origin[1] - 1][1]]
+            if not gap and (word != old_text or left_is_new) and _would_join(pieces, word):
                 gap = " "
-            left_is_new = word != was
-        out += [gap, word]
-        before = origin
-    return "".join(out)
+            left_is_new = word != old_text
+        pieces += [gap, word]
+        previous_origin = origin
+    return "".join(pieces)
 
 
-def _run_together(out: Sequence[str], word: str) -> bool:
-    """Whether ``word`` behind ``out`` would read as one word with it: letters of scripts with spaces on both sides."""
-    return bool(out) and all(
-        char.isalnum() and not re.match(f"[{UNSPACED}]", char) for char in (out[-1][-1], word[0])
+def _would_join(pieces: Sequence[str], word: str) -> bool:
+    """Whether ``word`` behind ``pieces`` would read as one word with it: both sides have letters of spaced scripts."""
+    return bool(pieces) and all(
+        char.isalnum() and not re.match(f"[{UNSPACED_CLASS}]", char) for char in (pieces[-1][-1], word[0])
     )
 
 
-def token_langs(text: str, switched: Switched) -> list[str]:
-    """Return the language of each space-separated token of ``text`` as `render` made it: that of its first word."""
+def token_langs(text: str, switched: SwitchedSentence) -> list[str]:
+    """Return the language of each space-separated token of `render_text`'s output: that of its first word."""
     langs: list[str] = []
     position = 0
     starts = {
@@ -118,26 +129,26 @@ def keeps_entities(tags: Sequence[str], start: int, end: int) -> bool:
 
     True when all words are outside of entities, or lie within one entity, or cover exactly one whole entity.
     """
-    inside = tags[start:end]
-    if all(tag == OUTSIDE for tag in inside):
+    replaced_tags = tags[start:end]
+    if all(tag == OUTSIDE for tag in replaced_tags):
         return True
-    if any(tag == OUTSIDE for tag in inside):
+    if any(tag == OUTSIDE for tag in replaced_tags):
         return False
-    return all(tag.startswith("I-") and tag[2:] == inside[0][2:] for tag in inside[1:])
+    return all(tag.startswith("I-") and tag[2:] == replaced_tags[0][2:] for tag in replaced_tags[1:])
 
 
-def project_tags(tags: Sequence[str], switched: Switched) -> list[str]:
+def project_tags(tags: Sequence[str], switched: SwitchedSentence) -> list[str]:
     """Transfer IOB2 tags to the new words: a replaced stretch takes the entity of the words that it replaces."""
     projected: list[str] = []
-    before: tuple[int, int] | None = None
+    previous_origin: tuple[int, int] | None = None
     for origin in switched.origins:
         first = tags[origin[0]]
-        again = origin == before and first.startswith("B-")
-        projected.append(f"I-{first[2:]}" if again else first)
-        before = origin
+        continues_entity = origin == previous_origin and first.startswith("B-")
+        projected.append(f"I-{first[2:]}" if continues_entity else first)
+        previous_origin = origin
     return projected
 
 
-def entities(tags: Sequence[str]) -> list[str]:
+def entity_types(tags: Sequence[str]) -> list[str]:
     """List the types of the entities of IOB2 tags in order, which substitution must preserve."""
     return [tag[2:] for tag in tags if tag.startswith("B-")]

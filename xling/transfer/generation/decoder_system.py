@@ -24,7 +24,7 @@ from xling.core.progress import Progress
 from xling.models.files import model_weights
 from xling.models.generate.decode import EOS
 from xling.models.generate.settings import Search
-from xling.transfer.encode import Row
+from xling.transfer.encode import LabelledRow
 from xling.transfer.generation import finetune
 from xling.transfer.settings import FitConfig
 from xling.transfer.task import Task
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Weights = dict[str, Tensor]
 
 
-class Writer:
+class TextGenerator:
     """The text-generating part of a system.
 
     Args:
@@ -48,9 +48,9 @@ class Writer:
     def __init__(self, ckpt: Path, search: Search, random_init: bool = False) -> None:
         self.ckpt, self.search, self.random_init = ckpt, search, random_init
         self._translator: Translator | None = None
-        self._as_published = True
+        self._has_published_weights = True
 
-    def fit(self, name: str, train: Sequence[Row], lang: str, cfg: Any) -> list[Weights]:
+    def fit(self, name: str, train: Sequence[LabelledRow], lang: str, cfg: Any) -> list[Weights]:
         """Return the weights after each epoch; a model of ``xling finetune generate`` is not trained again.
 
         Args:
@@ -67,21 +67,24 @@ class Writer:
         if manifest.read(self.ckpt).stage == finetune.STAGE and not self.random_init:
             return [copy.deepcopy(self._published().model.state_dict())]
         translator = self._load(cfg.seed, cfg.precision)
-        self._translator, self._as_published = translator, False
-        translator.room = min(translator.room, cfg.max_length - 2)
+        self._translator, self._has_published_weights = translator, False
+        translator.max_pieces = min(translator.max_pieces, cfg.max_length - 2)
         examples = [
-            finetune.example_of(translator, source_of(translator, row), row.label, lang) for row in train
+            finetune.make_example(translator, encode_source(translator, row), row.label, lang)
+            for row in train
         ]
-        how = FitConfig(lr=cfg.lr, epochs=cfg.epochs, batch_rows=cfg.batch_rows)
-        kept: list[Weights] = []
+        fit_settings = FitConfig(lr=cfg.lr, epochs=cfg.epochs, batch_rows=cfg.batch_rows)
+        epoch_weights: list[Weights] = []
 
         def keep() -> None:
-            kept.append(copy.deepcopy(translator.model.state_dict()))
+            epoch_weights.append(copy.deepcopy(translator.model.state_dict()))
 
-        finetune.fit(translator, examples, how, cfg.freeze, cfg.seed, name, keep)
-        return kept
+        finetune.fine_tune(translator, examples, fit_settings, cfg.freeze, cfg.seed, name, keep)
+        return epoch_weights
 
-    def predict(self, weights: Weights | None, task: Task, rows: Sequence[Row], lang: str) -> list[str]:
+    def predict(
+        self, weights: Weights | None, task: Task, rows: Sequence[LabelledRow], lang: str
+    ) -> list[str]:
         """Write one text for each row.
 
         Args:
@@ -99,23 +102,23 @@ class Writer:
             translator = self._translator
         if weights is not None:
             translator.model.load_state_dict(weights)
-            self._as_published = False
+            self._has_published_weights = False
         src, tgt = split_pair(lang) if task.translates else (lang, lang)
         for code in (src, tgt):
-            translator.lang(code)
+            translator.lang_index(code)
         if task.translates:
-            parts = [translator.split(row.fields["text"]) for row in rows]
+            sources = [translator.split_text(row.fields["text"]) for row in rows]
         else:
-            parts = [
-                [source] if len(source) else [] for row in rows for source in [source_of(translator, row)]
+            sources = [
+                [source] if len(source) else [] for row in rows for source in [encode_source(translator, row)]
             ]
         with Progress(f"write {lang}", len(rows), "rows") as progress:
-            return translator.write(parts, src, tgt, lambda num, _: progress.update(num))
+            return translator.translate_parts(sources, src, tgt, lambda num, _: progress.update(num))
 
     def _published(self) -> Translator:
         """Load the model with the weights it was published with, or with fresh ones for the control."""
-        if self._translator is None or not self._as_published:
-            self._translator, self._as_published = self._load(), True
+        if self._translator is None or not self._has_published_weights:
+            self._translator, self._has_published_weights = self._load(), True
         return self._translator
 
     def _load(self, seed: int = 1, precision: str = "auto") -> Translator:
@@ -138,32 +141,32 @@ def check_decoder(ckpt: Path) -> None:
         )
 
 
-def search_of(settings: Any) -> Search:
+def search_settings(settings: Any) -> Search:
     """Return the search settings of an evaluation."""
     return Search(**{f.name: getattr(settings, f.name) for f in fields(settings)})
 
 
-def translator(ckpt: Path, settings: Any) -> Translator:
+def load_translator(ckpt: Path, settings: Any) -> Translator:
     """Load a model that translates, with the search settings of an evaluation.
 
     Raises:
         UserError: it has no decoder.
     """
     check_decoder(ckpt)
-    return Translator(ckpt, search_of(settings), precision="auto")
+    return Translator(ckpt, search_settings(settings), precision="auto")
 
 
-def source_of(translator: Translator, row: Row) -> Int[np.ndarray, " length"]:
+def encode_source(translator: Translator, row: LabelledRow) -> Int[np.ndarray, " length"]:
     """Return the pieces of a row's source, int64 (length,), cut to the model's maximum."""
-    text = translator.cut_pieces(row.fields["text"])
+    text = translator.truncated_pieces(row.fields["text"])
     answer = row.fields.get("answer", "")
     if not answer:
         return text
-    head = translator.cut_pieces(answer)[: translator.room // 2]
-    return np.concatenate([head, [EOS], text])[: translator.room]
+    answer_pieces = translator.truncated_pieces(answer)[: translator.max_pieces // 2]
+    return np.concatenate([answer_pieces, [EOS], text])[: translator.max_pieces]
 
 
-def average(checkpoints: Sequence[Weights]) -> Weights:
+def average_weights(checkpoints: Sequence[Weights]) -> Weights:
     """Return the mean of the weights of several checkpoints, in their own dtypes."""
     return {
         name: torch.stack([c[name].float() for c in checkpoints]).mean(0).to(value.dtype)

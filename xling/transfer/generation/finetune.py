@@ -33,8 +33,8 @@ from xling.text import vocab
 from xling.training import track
 from xling.training.assemble import freeze
 from xling.transfer.plans import read_rows
-from xling.transfer.settings import FitConfig, GenerateConfig, Side
-from xling.transfer.translation.supervised import scores_of
+from xling.transfer.settings import FitConfig, FrozenSide, GenerateConfig
+from xling.transfer.translation.supervised import bleu_and_chrf
 from xling.transfer.translation.translate import Translator
 
 if TYPE_CHECKING:
@@ -51,30 +51,33 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
             decoder.
     """
     track.check(cfg.log)
-    log, cfg = cfg.log, replace(cfg, log="none")
+    curves_setting, cfg = cfg.log, replace(cfg, log="none")
     if cfg.max_length and not SEQUENCE.holds(cfg.max_length):
         raise UserError(f"max_length={cfg.max_length}", f"{SEQUENCE}, or 0 for the model's own")
     out, directory = Path(cfg.out), Path(cfg.checkpoint)
     files = {lang: Path(name) for lang, name in cfg.test.items()}
     inputs = [directory, Path(cfg.train), *files.values()]
-    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
-        return done
+    if published := manifest.up_to_date(out, STAGE, cfg, inputs):
+        return published
     rows = read_rows(Path(cfg.train))
     tests = {lang: read_rows(path) for lang, path in files.items()}
     torch.manual_seed(cfg.seed)
-    translator = Translator(directory, cfg.search, precision=cfg.fit.precision, cut=True)
+    translator = Translator(directory, cfg.search, precision=cfg.fit.precision, truncates=True)
     for lang in (cfg.lang, *tests):
-        translator.lang(lang)
+        translator.lang_index(lang)
     if cfg.max_length:
-        translator.room = min(translator.room, cfg.max_length - 2)
+        translator.max_pieces = min(translator.max_pieces, cfg.max_length - 2)
     examples = [
-        example_of(translator, translator.cut_pieces(source), target, cfg.lang) for source, target in rows
+        make_example(translator, translator.truncated_pieces(source), target, cfg.lang)
+        for source, target in rows
     ]
-    with track.shown(log, out, cfg) as show:
-        losses = track.Losses(show)
-        fit(translator, examples, cfg.fit, cfg.freeze, cfg.seed, f"fine-tune {cfg.out}", told=losses.tell)
+    with track.shown(curves_setting, out, cfg) as show_curve:
+        losses = track.Losses(show_curve)
+        fine_tune(
+            translator, examples, cfg.fit, cfg.freeze, cfg.seed, f"fine-tune {cfg.out}", on_update=losses.tell
+        )
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
-        vocab.copy(directory, publication.path)
+        vocab.copy_vocabulary(directory, publication.path)
         (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         langs = list(translator.symbols.langs)
         model_weights.save_model(publication.path / "model.pt", translator.model, langs, directory)
@@ -88,71 +91,76 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
     return manifest.read(out)
 
 
-def fit(
+def fine_tune(
     translator: Translator,
     examples: Sequence[Example],
-    how: FitConfig,
-    freeze_side: Side,
+    cfg: FitConfig,
+    freeze_side: FrozenSide,
     seed: int,
-    what: str,
-    epoch_done: Callable[[], None] = lambda: None,
-    told: Callable[[int, int, float], None] = lambda update, epoch, loss: None,
+    title: str,
+    on_epoch_end: Callable[[], None] = lambda: None,
+    on_update: Callable[[int, int, float], None] = lambda update, epoch, loss: None,
 ) -> None:
     """Train the model of a translator on rows of source and target text.
 
     Args:
         translator: its model is trained.
-        examples: from `example_of`.
-        how: settings.
+        examples: from `make_example`.
+        cfg: settings.
         freeze_side: frozen side.
         seed: seed of the order of rows.
-        what: name on the progress bar.
-        epoch_done: called after every epoch.
-        told: called after every update with its number, the epoch from 0 and the mean loss.
+        title: name on the progress bar.
+        on_epoch_end: called after every epoch.
+        on_update: called after every update with its number, the epoch from 0 and the mean loss.
 
     Raises:
         UserError: the loss is not finite, there are no examples, or a setting is out of range.
     """
-    _check_fit(how, examples, what)
+    _check_fit(cfg, examples, title)
     model = translator.model
     model.train()
-    _set_dropout(translator, how.dropout)
+    _set_dropout(translator, cfg.dropout)
     if freeze_side != "none":
         freeze(model, freeze_side)
-    learned = [p for p in model.parameters() if p.requires_grad]
-    optimizer = XlingAdamW(AdamWConfig(lr=[how.lr], weight_decay=how.weight_decay), learned)
-    per_epoch = -(-len(examples) // how.batch_rows)
-    total = per_epoch * how.epochs
-    batches = (b for epoch in range(how.epochs) for b in _epoch(examples, how.batch_rows, seed, epoch))
-    warmup = max(1, int(how.warmup * total))
+    trained_parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), trained_parameters)
+    updates_per_epoch = -(-len(examples) // cfg.batch_rows)
+    num_updates = updates_per_epoch * cfg.epochs
+    batches = (
+        b for epoch in range(cfg.epochs) for b in _epoch_batches(examples, cfg.batch_rows, seed, epoch)
+    )
+    warmup = max(1, int(cfg.warmup * num_updates))
     device = model.encoder.tokens.weight.device
-    with Progress(what, total, "updates") as progress:
+    with Progress(title, num_updates, "updates") as progress:
         for step, batch in enumerate(batches):
-            rising, falling = (step + 1) / warmup, (total - step) / max(1, total - warmup)
-            optimizer.set_lr(how.lr * min(rising, falling))
+            warmup_factor, decay_factor = (
+                (step + 1) / warmup,
+                (num_updates - step) / max(1, num_updates - warmup),
+            )
+            optimizer.set_lr(cfg.lr * min(warmup_factor, decay_factor))
             optimizer.zero_grad()
-            loss = sequence_loss(model, to_device(pack_seq2seq(batch), device), how.label_smoothing)
+            loss = sequence_loss(model, to_device(pack_seq2seq(batch), device), cfg.label_smoothing)
             loss.total.backward()
             optimizer.multiply_grads(1 / loss.num)
             try:
-                optimizer.clip_grad_norm(how.clip)
+                optimizer.clip_grad_norm(cfg.clip)
             except NotFiniteError:
-                raise UserError("the gradients became infinite", fix=f"lower fit.lr={how.lr}") from None
+                raise UserError("the gradients became infinite", fix=f"lower fit.lr={cfg.lr}") from None
             optimizer.step()
             mean = float(loss.rows.mean())
             progress.update(1, f"loss {mean:.3f}")
-            told(step + 1, step // per_epoch, mean)
-            if (step + 1) % per_epoch == 0:
-                epoch_done()
+            on_update(step + 1, step // updates_per_epoch, mean)
+            if (step + 1) % updates_per_epoch == 0:
+                on_epoch_end()
     model.requires_grad_(False).eval()
 
 
-def _check_fit(how: FitConfig, examples: Sequence[Example], what: str) -> None:
+def _check_fit(cfg: FitConfig, examples: Sequence[Example], title: str) -> None:
     for name in ("epochs", "batch_rows"):
-        if getattr(how, name) < 1:
-            raise UserError(f"fit.{name}={getattr(how, name)}", "a whole number from 1")
+        if getattr(cfg, name) < 1:
+            raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
     if not examples:
-        raise UserError(f"{what}: no training rows", fix="check the training split")
+        raise UserError(f"{title}: no training rows", fix="check the training split")
 
 
 def to_device(value: object, device: torch.device) -> dict[str, object]:
@@ -180,12 +188,12 @@ def write_and_score(
     with Progress(f"write {lang}", len(rows), "rows") as progress:
         outputs = translator(sources, lang, lang, lambda num, _: progress.update(num))
     (folder / f"test.{lang}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
-    scorer = RougeScorer(["rougeL"], tokenizer=_Words(not languages.get(lang).spaces))
+    scorer = RougeScorer(["rougeL"], tokenizer=_RougeTokenizer(not languages.get(lang).spaces))
     rouge = [scorer.score(ref, out)["rougeL"].fmeasure for ref, out in zip(references, outputs, strict=True)]
-    return {"rouge_l": 100 * float(np.mean(rouge)), **scores_of(outputs, references, lang)}
+    return {"rouge_l": 100 * float(np.mean(rouge)), **bleu_and_chrf(outputs, references, lang)}
 
 
-class _Words:
+class _RougeTokenizer:
     """Tokeniser for ROUGE: lower-cased words between spaces, or characters."""
 
     def __init__(self, characters: bool) -> None:
@@ -195,14 +203,18 @@ class _Words:
         return list(text.replace(" ", "")) if self._characters else text.lower().split()
 
 
-def example_of(translator: Translator, source: Int[np.ndarray, " length"], target: str, lang: str) -> Example:
+def make_example(
+    translator: Translator, source: Int[np.ndarray, " length"], target: str, lang: str
+) -> Example:
     """Build a training example from a source and a target text in one language."""
-    ids = [np.array([*part, EOS]) for part in (source, translator.cut_pieces(target))]
-    code = translator.lang(lang)
+    ids = [np.array([*part, EOS]) for part in (source, translator.truncated_pieces(target))]
+    code = translator.lang_index(lang)
     return example(ids[0], ids[1], code, code, translator.symbols) | {"id": np.array([0])}
 
 
-def _epoch(examples: Sequence[Example], batch_rows: int, seed: int, epoch: int) -> Iterator[list[Example]]:
+def _epoch_batches(
+    examples: Sequence[Example], batch_rows: int, seed: int, epoch: int
+) -> Iterator[list[Example]]:
     """Yield batches of rows of similar length in random order."""
     generator = rng(seed, "generate", epoch)
     order = generator.permutation(len(examples))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from xling.data.packing import Example
-from xling.transfer.encode import Row, encode_pair
-from xling.transfer.task import TASKS, Task, Windows
+from xling.transfer.encode import LabelledRow, encode_pair
+from xling.transfer.task import TASKS, ScoredWindows, Task
 
 
 class Choice(Task):
@@ -18,11 +18,11 @@ class Choice(Task):
     name = "choice"
     pointers = True
     pooled = True
-    together = True
+    alternatives_compete = True
     two_texts = True
 
     def encode(
-        self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
+        self, processor: Any, row: LabelledRow, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
         """Encode one pair per alternative; ``target`` is 1 for the correct one, else 0."""
         return [
@@ -32,7 +32,7 @@ class Choice(Task):
             for n, text in enumerate(row.fields["choices"])
         ]
 
-    def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
+    def decode(self, labels: Sequence[str], row: LabelledRow, windows: ScoredWindows) -> Any:
         """Return the index of the best alternative."""
         return int(np.argmax([scores[0, 0] for _, scores in windows]))
 
@@ -41,7 +41,7 @@ class Choice(Task):
         return 1
 
 
-def _cause_effect(row: Row, alternative: str) -> tuple[str, str]:
+def _cause_effect(row: LabelledRow, alternative: str) -> tuple[str, str]:
     """Return the cause, then its effect: so the order expresses the question in any language."""
     premise = row.fields["premise"]
     return (alternative, premise) if row.fields["question"] == "cause" else (premise, alternative)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xling.data.packing import Example
-from xling.transfer.encode import Row, encode_pair, index_of
+from xling.transfer.encode import LabelledRow, encode_pair, label_index
 from xling.transfer.task import TASKS
 from xling.transfer.tasks.classify import Classify
 
@@ -17,16 +17,16 @@ class Pair(Classify):
     name = "pair"
     one_text = False
     two_texts = True
-    switched: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+    switched_fields: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
 
     def encode(
-        self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
+        self, processor: Any, row: LabelledRow, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
         """Encode one sequence with ``segments`` and ``sides``.
 
         If both texts are too long, the longer one is cut.
         """
-        target = index_of(row.label if labelled else None, labels)
+        target = label_index(row.label if labelled else None, labels)
         return [encode_pair(processor, row.fields["text_a"], row.fields["text_b"], target, max_length)]
 
 

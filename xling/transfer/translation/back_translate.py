@@ -24,17 +24,17 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.progress import Progress
 from xling.text.files import corpus_reader
-from xling.transfer.settings import BACK_TRANSLATE, BackTranslateConfig
+from xling.transfer.settings import BACK_TRANSLATE_STAGE, BackTranslateConfig
 from xling.transfer.translation.translate import Translator
 
-STAGE = BACK_TRANSLATE
+STAGE = BACK_TRANSLATE_STAGE
 
 
 def phases(cfg: BackTranslateConfig) -> Sequence[Phase]:
     """Return the phases: ``translate`` in parts of ``part_lines``, then ``publish``."""
     if cfg.is_published():
         return (Phase("publish"),)
-    return (Phase("translate", -(-len(sentences(cfg)) // cfg.part_lines)), Phase("publish"))
+    return (Phase("translate", -(-len(read_sentences(cfg)) // cfg.part_lines)), Phase("publish"))
 
 
 def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
@@ -52,8 +52,8 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
         if cfg.threads:
             torch.set_num_threads(cfg.threads)
         translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens)
-        lines = sentences(cfg)[index * cfg.part_lines : (index + 1) * cfg.part_lines]
-        with cfg.workspace().making(phase, index) as folder:
+        lines = read_sentences(cfg)[index * cfg.part_lines : (index + 1) * cfg.part_lines]
+        with cfg.workspace().write_part(phase, index) as folder:
             with Progress(f"translate {cfg.src}-{cfg.tgt}", len(lines), "lines") as progress:
                 translations = translator(
                     lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num), cfg.via
@@ -63,15 +63,17 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
     return None
 
 
-def sentences(cfg: BackTranslateConfig) -> list[str]:
+def read_sentences(cfg: BackTranslateConfig) -> list[str]:
     """Return the lines to translate.
 
     Raises:
         UserError: there are none.
     """
     # Readers of the pairs would take a lone carriage return as the end of a line.
-    filled = (line.replace("\r", " ").strip() for path in cfg.files for line in corpus_reader.lines(path))
-    lines = list(islice(filter(None, filled), cfg.lines or None))
+    stripped = (
+        line.replace("\r", " ").strip() for path in cfg.files for line in corpus_reader.read_lines(path)
+    )
+    lines = list(islice(filter(None, stripped), cfg.lines or None))
     if not lines:
         raise UserError(f"no text in {', '.join(cfg.text)}", "a sentence a line")
     return lines
@@ -80,29 +82,31 @@ def sentences(cfg: BackTranslateConfig) -> list[str]:
 def _publish(cfg: BackTranslateConfig) -> Answer:
     out = Path(cfg.out)
     if cfg.is_published():
-        return _answer(out, "up to date, nothing to do")
+        return _format_answer(out, "up to date, nothing to do")
     parts = sorted((cfg.workspace().root / "translate").glob("[0-9]*"))
-    if len(parts) != -(-len(sentences(cfg)) // cfg.part_lines):
+    if len(parts) != -(-len(read_sentences(cfg)) // cfg.part_lines):
         raise UserError(f"{len(parts)} parts of {out} exist", fix="run the phase translate first")
-    sides = [
+    lines_by_side = [
         [line for part in parts for line in (part / f"train.{lang}").read_text("utf-8").split("\n")[:-1]]
         for lang in (cfg.src, cfg.tgt)
     ]
-    kept = [(text, publication) for text, publication in zip(*sides, strict=True) if publication]
+    translated_pairs = [
+        (text, publication) for text, publication in zip(*lines_by_side, strict=True) if publication
+    ]
     with manifest.publish(out, STAGE, cfg.content(), cfg.inputs()) as publication:
         for side, lang in enumerate((cfg.src, cfg.tgt)):
             (publication.path / f"train.{lang}").write_text(
-                "".join(f"{row[side]}\n" for row in kept), "utf-8"
+                "".join(f"{row[side]}\n" for row in translated_pairs), "utf-8"
             )
         publication.counts |= {
-            "pairs": len(kept),
-            "empty_translations": len(sides[0]) - len(kept),
-            "copies": sum(text == translation for text, translation in kept),
+            "pairs": len(translated_pairs),
+            "empty_translations": len(lines_by_side[0]) - len(translated_pairs),
+            "copies": sum(text == translation for text, translation in translated_pairs),
         }
     shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
-    return _answer(out)
+    return _format_answer(out)
 
 
-def _answer(out: Path, text: str = "") -> Answer:
+def _format_answer(out: Path, text: str = "") -> Answer:
     counts = manifest.read(out).counts
     return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})

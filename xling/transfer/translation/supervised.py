@@ -24,7 +24,7 @@ from xling.transfer.translation import train_and_score
 from xling.transfer.translation.translate import Translator
 
 
-def score(
+def score_test_set(
     translator: Translator, pair: str, sources: Sequence[str], references: Sequence[str], folder: Path
 ) -> dict[str, object]:
     """Score a test set by BLEU and chrF with sacreBLEU's signature; write the translations to ``folder``.
@@ -32,16 +32,16 @@ def score(
     Words are split as `xling.text.tokenizers.bleu_words.bleu_tokeniser` says.
     """
     src, tgt = split_pair(pair)
-    parts = [
-        translator.split(text) for text in sources
+    source_parts = [
+        translator.split_text(text) for text in sources
     ]  # a line that exceeds the model's positions has several parts
-    with Progress(f"translate {pair}", sum(map(len, parts)), "parts") as progress:
-        outputs = translator.write(parts, src, tgt, lambda num, _: progress.update(num))
+    with Progress(f"translate {pair}", sum(map(len, source_parts)), "parts") as progress:
+        outputs = translator.translate_parts(source_parts, src, tgt, lambda num, _: progress.update(num))
     (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
-    return scores_of(outputs, references, tgt)
+    return bleu_and_chrf(outputs, references, tgt)
 
 
-def scores_of(outputs: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
+def bleu_and_chrf(outputs: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
     """Return BLEU and chrF of texts in a language, 0 to 100, with sacreBLEU's signature of the former."""
     bleu = BLEU(tokenize=bleu_tokeniser(lang))
     return {
@@ -59,18 +59,18 @@ def run(cfg: MtConfig) -> manifest.Manifest:
         UserError: there is no parallel text, a direction is unknown, a checkpoint has another vocabulary or
             shape, or a test set is missing or its sides differ in length.
     """
-    return train_and_score.run(STAGE, cfg)
+    return train_and_score.run_stage(STAGE, cfg)
 
 
-def scores_of_tests(
-    cfg: MtConfig, model: Path, tests: Mapping[str, plans.Sides], folder: Path
+def score_tests(
+    cfg: MtConfig, model: Path, tests: Mapping[str, plans.LinePair], folder: Path
 ) -> dict[str, Any]:
     """Return the scores of every test set; write the translations to ``folder``."""
     translator = Translator(model, cfg.search, precision=cfg.precision)
-    return {pair: score(translator, pair, *two, folder) for pair, two in tests.items()}
+    return {pair: score_test_set(translator, pair, *two, folder) for pair, two in tests.items()}
 
 
-def report(scores: dict[str, Any]) -> str:
+def format_scores(scores: dict[str, Any]) -> str:
     """Format the scores of the test sets, one per line."""
     return "\n".join(
         f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f} ({result['signature']})"
@@ -78,11 +78,11 @@ def report(scores: dict[str, Any]) -> str:
     )
 
 
-STAGE = train_and_score.Stage[MtConfig](
+STAGE = train_and_score.TranslationStage[MtConfig](
     "finetune mt",
-    inputs=plans.mt_inputs,
+    inputs=plans.list_mt_inputs,
     sets=lambda cfg: {"test": cfg.test},
-    pretraining=plans.mt,
-    scores=scores_of_tests,
-    report=report,
+    pretraining=plans.plan_mt,
+    scores=score_tests,
+    report=format_scores,
 )

@@ -14,14 +14,14 @@ from xling.models.distributed import processes
 from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.transfer import plans
-from xling.transfer.plans import Sets, Sides
+from xling.transfer.plans import LinePair, TestSets
 from xling.transfer.settings import MtConfig, UmtConfig
 
-Cfg = TypeVar("Cfg", MtConfig, UmtConfig)
+TranslationConfig = TypeVar("TranslationConfig", MtConfig, UmtConfig)
 
 
 @dataclass(frozen=True)
-class Stage(Generic[Cfg]):
+class TranslationStage(Generic[TranslationConfig]):
     """The parts that are specific to one of these stages.
 
     Attributes:
@@ -36,43 +36,45 @@ class Stage(Generic[Cfg]):
     """
 
     name: str
-    inputs: Callable[[Cfg], list[Path]]
-    sets: Callable[[Cfg], Sets]
-    pretraining: Callable[[Cfg, Path], PretrainConfig]
-    scores: Callable[[Cfg, Path, Mapping[str, Sides], Path], dict[str, Any]]
+    inputs: Callable[[TranslationConfig], list[Path]]
+    sets: Callable[[TranslationConfig], TestSets]
+    pretraining: Callable[[TranslationConfig, Path], PretrainConfig]
+    scores: Callable[[TranslationConfig, Path, Mapping[str, LinePair], Path], dict[str, Any]]
     report: Callable[[dict[str, Any]], str]
-    watch: Callable[[Cfg, PretrainConfig], Callable[[Any, Path], dict[str, float]]] | None = None
+    watch: Callable[[TranslationConfig, PretrainConfig], Callable[[Any, Path], dict[str, float]]] | None = (
+        None
+    )
 
 
-def run(stage: Stage[Cfg], cfg: Cfg) -> manifest.Manifest:
+def run_stage(stage: TranslationStage[TranslationConfig], cfg: TranslationConfig) -> manifest.Manifest:
     """Train, translate, score and publish; a rerun after a kill resumes the training.
 
     Raises:
         UserError: a test set is missing, has a direction that is not trained, or has sides of different
             lengths; and the errors of ``stage.pretraining``.
     """
-    log, cfg = cfg.log, replace(cfg, log="none")
+    curves_setting, cfg = cfg.log, replace(cfg, log="none")
     out = Path(cfg.out)
     sets = stage.sets(cfg)
     plans.check_files(sets)
     inputs = stage.inputs(cfg)
-    if done := manifest.up_to_date(out, stage.name, cfg, inputs):
-        return done
-    tests = {pair: plans.aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.test.items()}
-    trained = out.with_name(f"{out.name}.train")
-    settings = replace(stage.pretraining(cfg, trained), log=log)
+    if published := manifest.up_to_date(out, stage.name, cfg, inputs):
+        return published
+    tests = {pair: plans.read_aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.test.items()}
+    training_folder = out.with_name(f"{out.name}.train")
+    settings = replace(stage.pretraining(cfg, training_folder), log=curves_setting)
     plans.check_langs(sets, settings.langs)
     model = train.run(settings, stage.watch(cfg, settings) if stage.watch else None)
     if not processes.is_first():
         assert isinstance(model, manifest.Manifest)
         return model
     with manifest.publish(out, stage.name, cfg, inputs) as publication:
-        for path in trained.iterdir():
+        for path in training_folder.iterdir():
             if path.name != manifest.FILE_NAME:
                 shutil.copy(path, publication.path / path.name)
-        scores = stage.scores(cfg, trained, tests, publication.path)
+        scores = stage.scores(cfg, training_folder, tests, publication.path)
         (publication.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
         publication.counts |= {"langs": list(settings.langs), "updates": cfg.train.updates, "scores": scores}
-    shutil.rmtree(trained)
+    shutil.rmtree(training_folder)
     print(stage.report(scores), flush=True)
     return manifest.read(out)

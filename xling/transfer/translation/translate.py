@@ -25,7 +25,7 @@ from xling.models.network.encoder import working_dtype
 from xling.text import vocab
 from xling.training import memory
 from xling.transfer import checks
-from xling.transfer.encode import pieces
+from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TranslateConfig
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Translator:
         search: search settings.
         batch_tokens: source tokens of a batch.
         precision: precision of the weights.
-        cut: truncate texts that are too long instead of dividing them.
+        truncates: truncate texts that are too long instead of dividing them.
         random_init: use fresh random weights instead of the trained ones, as a control.
 
     Raises:
@@ -56,17 +56,22 @@ class Translator:
         search: Search,
         batch_tokens: int = 2048,
         precision: str = "fp32",
-        cut: bool = False,
+        truncates: bool = False,
         random_init: bool = False,
     ) -> None:
-        self.directory, self.search, self.batch_tokens, self.cut = directory, search, batch_tokens, cut
+        self.directory, self.search, self.batch_tokens, self.truncates = (
+            directory,
+            search,
+            batch_tokens,
+            truncates,
+        )
         model, self.symbols = model_weights.load_seq2seq(directory, random_init=random_init)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = model.to(device, working_dtype(precision)).eval()
-        self.processor = vocab.load(directory)
-        self.room = model.cfg.max_positions - 2
+        self.processor = vocab.load_processor(directory)
+        self.max_pieces = model.cfg.max_positions - 2
 
-    def lang(self, code: str) -> int:
+    def lang_index(self, code: str) -> int:
         """Return the index of a language.
 
         Raises:
@@ -79,7 +84,7 @@ class Translator:
         texts: Sequence[str],
         src: str,
         tgt: str,
-        told: Callable[[int, int], None] | None = None,
+        on_batch: Callable[[int, int], None] | None = None,
         via: str = "",
     ) -> list[str]:
         """Translate texts, one output per input, in order.
@@ -87,71 +92,82 @@ class Translator:
         Args:
             texts: any; empty ones stay empty.
             src, tgt: languages.
-            told: see `xling.models.generate.decode.generate_all`; not called for translation into ``via``.
+            on_batch: see `xling.models.generate.decode.generate_all`; not called for translation into ``via``.
             via: language to translate through, empty for none.
         """
         if via:
             texts, src = self(texts, src, via), via
-        return self.write([self.split(text) for text in texts], src, tgt, told)
+        return self.translate_parts([self.split_text(text) for text in texts], src, tgt, on_batch)
 
-    def write(
+    def translate_parts(
         self,
         parts: Sequence[Sequence[Int[np.ndarray, " _"]]],
         src: str,
         tgt: str,
-        told: Callable[[int, int], None] | None = None,
+        on_batch: Callable[[int, int], None] | None = None,
     ) -> list[str]:
         """Translate lists of parts to one text each, joining the parts' outputs.
 
         Args:
             parts: pieces (length,) of every part; an empty list gives an empty text.
             src, tgt: languages.
-            told: see `xling.models.generate.decode.generate_all`.
+            on_batch: see `xling.models.generate.decode.generate_all`.
         """
-        flat = [part for of_text in parts for part in of_text]
-        langs = [[self.lang(code)] * len(flat) for code in (src, tgt)]
+        all_parts = [part for text_parts in parts for part in text_parts]
+        langs = [[self.lang_index(code)] * len(all_parts) for code in (src, tgt)]
         results = generate_all(
-            self.model, flat, langs[0], langs[1], self.symbols, self.search, self.batch_tokens, told=told
+            self.model,
+            all_parts,
+            langs[0],
+            langs[1],
+            self.symbols,
+            self.search,
+            self.batch_tokens,
+            on_batch=on_batch,
         )
-        outputs = iter([self.text(hypotheses[0].tokens) for hypotheses in results])
-        return [" ".join(islice(outputs, len(of_text))) for of_text in parts]
+        outputs = iter([self.decode_text(hypotheses[0].tokens) for hypotheses in results])
+        return [" ".join(islice(outputs, len(text_parts))) for text_parts in parts]
 
-    def split(self, text: str) -> list[Int[np.ndarray, " _"]]:
+    def split_text(self, text: str) -> list[Int[np.ndarray, " _"]]:
         """Split a text into parts that fit the model and return their pieces; empty for an empty text."""
-        ids = self.cut_pieces(text).tolist() if self.cut else pieces(self.processor, text)
-        shown = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
-        return [np.array(ids[begin:end]) for begin, end in cuts(shown, self.room)]
+        ids = self.truncated_pieces(text).tolist() if self.truncates else encode_pieces(self.processor, text)
+        piece_texts = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
+        return [np.array(ids[begin:end]) for begin, end in split_points(piece_texts, self.max_pieces)]
 
-    def cut_pieces(self, text: str) -> Int[np.ndarray, " length"]:
+    def truncated_pieces(self, text: str) -> Int[np.ndarray, " length"]:
         """Return as many pieces of a text as fit the model, int64 (length,)."""
-        return np.array(pieces(self.processor, text)[: self.room], dtype=np.int64)
+        return np.array(encode_pieces(self.processor, text)[: self.max_pieces], dtype=np.int64)
 
-    def text(self, tokens: Int[np.ndarray, " length"]) -> str:
+    def decode_text(self, tokens: Int[np.ndarray, " length"]) -> str:
         """Decode output tokens to a text on one line."""
         return " ".join(str(self.processor.decode([int(i) - 1 for i in tokens])).split("\n")).strip()
 
 
-def cuts(shown: Sequence[str], room: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the parts of a text, given as pieces, of at most ``room`` pieces.
+def split_points(piece_texts: Sequence[str], max_pieces: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the parts of a text, given as pieces, of at most ``max_pieces`` pieces.
 
     A part ends with a sentence if one ends in its second half, else before the last word that begins there,
     else at the limit.
     """
     begin = 0
-    while len(shown) - begin > room:
-        half, full = begin + room // 2, begin + room
-        ends = [i for i in range(half, full) if shown[i][-1:] in SENTENCE_ENDS and _starts(shown, i + 1)]
-        starts = [i for i in range(half + 1, full + 1) if _starts(shown, i)]
-        end = ends[-1] + 1 if ends else starts[-1] if starts else full
+    while len(piece_texts) - begin > max_pieces:
+        earliest, latest = begin + max_pieces // 2, begin + max_pieces
+        sentence_ends = [
+            i
+            for i in range(earliest, latest)
+            if piece_texts[i][-1:] in SENTENCE_ENDS and _starts_word(piece_texts, i + 1)
+        ]
+        word_starts = [i for i in range(earliest + 1, latest + 1) if _starts_word(piece_texts, i)]
+        end = sentence_ends[-1] + 1 if sentence_ends else word_starts[-1] if word_starts else latest
         yield begin, end
         begin = end
-    if begin < len(shown):
-        yield begin, len(shown)
+    if begin < len(piece_texts):
+        yield begin, len(piece_texts)
 
 
-def _starts(shown: Sequence[str], index: int) -> bool:
+def _starts_word(piece_texts: Sequence[str], index: int) -> bool:
     """Return whether a word starts there; always after the full stop of a script without spaces."""
-    return shown[index].startswith(WORD_START) or shown[index - 1][-1:] in "。！？｡"
+    return piece_texts[index].startswith(WORD_START) or piece_texts[index - 1][-1:] in "。！？｡"
 
 
 def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
@@ -164,20 +180,20 @@ def translate_lines(
     translator: Translator, lines: Iterable[str], cfg: TranslateConfig, write: Callable[[str], Any]
 ) -> int:
     """Translate lines in blocks of ``cfg.buffer`` and write each block at once; return the number of lines."""
-    stream, count, tokens, since = iter(lines), 0, 0, time.perf_counter()
+    stream, count, num_tokens_so_far, started_at = iter(lines), 0, 0, time.perf_counter()
     with Progress(f"translate {cfg.src}-{cfg.tgt}", unit="lines") as progress:
 
-        def told(num: int, num_tokens: int) -> None:
-            nonlocal tokens
-            tokens += num_tokens
-            rate = tokens / (time.perf_counter() - since)
+        def show_rate(num: int, num_tokens: int) -> None:
+            nonlocal num_tokens_so_far
+            num_tokens_so_far += num_tokens
+            rate = num_tokens_so_far / (time.perf_counter() - started_at)
             progress.update(0, f"{rate:,.0f} tokens/s")
 
         while block := list(islice(stream, cfg.buffer)):
-            for text in translator(block, cfg.src, cfg.tgt, told, cfg.via):
+            for text in translator(block, cfg.src, cfg.tgt, show_rate, cfg.via):
                 write(f"{text}\n")
             count += len(block)
-            rate = tokens / (time.perf_counter() - since)
+            rate = num_tokens_so_far / (time.perf_counter() - started_at)
             progress.update(len(block), f"{rate:,.0f} tokens/s")
     return count
 
@@ -186,9 +202,9 @@ def run(cfg: TranslateConfig) -> None:
     """Translate standard input to standard output.
 
     Raises:
-        UserError: as `xling.transfer.checks.translate`.
+        UserError: as `xling.transfer.checks.check_translate`.
     """
-    checks.translate(cfg)
+    checks.check_translate(cfg)
     if cfg.threads:
         torch.set_num_threads(cfg.threads)
     translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens, cfg.precision)

@@ -34,22 +34,22 @@ from xling.text.files import shards
 from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.transfer import plans
-from xling.transfer.plans import aligned
+from xling.transfer.plans import read_aligned
 from xling.transfer.settings import UmtConfig
 from xling.transfer.translation import train_and_score
-from xling.transfer.translation.supervised import scores_of
+from xling.transfer.translation.supervised import bleu_and_chrf
 from xling.transfer.translation.translate import Translator
-from xling.transfer.translation.without_references import Examiner, Held, check_alive
+from xling.transfer.translation.without_references import Examiner, HeldOut, check_not_collapsed
 
-TOKEN = re.compile(r"\w+|[^\w\s]")
-SELECTION = {
+TOKEN_PATTERN = re.compile(r"\w+|[^\w\s]")
+SELECTION_TEXTS = {
     "two_way": "two_way: round trips of monolingual text, no parallel text",
     "oracle": "ORACLE: BLEU on parallel text, so this run is not unsupervised",
     "last": "last: the weights of the last update",
 }
 
 
-def warn_of_strangers(data: Path, pair: str) -> None:
+def warn_if_no_shared_pieces(data: Path, pair: str) -> None:
     """Warn on standard error if the texts of the two languages have no piece in common."""
     langs = list(split_pair(pair))
     counts = count_pieces(data, langs, len(load_dictionary(data)))
@@ -60,7 +60,7 @@ def warn_of_strangers(data: Path, pair: str) -> None:
         )
 
 
-class Watcher:
+class ValidationWatcher:
     """Validation callback that measures a model, keeps the best one, and stops a collapsed run.
 
     Args:
@@ -70,23 +70,29 @@ class Watcher:
 
     def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:
         self.cfg, self.langs, data = cfg, list(settings.langs), Path(cfg.data)
-        self.processor = vocab.load(data)
-        order = {name: getattr(settings.model, name) for name in ("source_lang", "lang_first")}
-        symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs), **order)
+        self.processor = vocab.load_processor(data)
+        symbol_settings = {name: getattr(settings.model, name) for name in ("source_lang", "lang_first")}
+        symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs), **symbol_settings)
         pairs = [split_pair(pair) for pair in cfg.pairs]
-        codes = [(self.langs.index(a), self.langs.index(b)) for a, b in pairs]
+        lang_index_pairs = [(self.langs.index(a), self.langs.index(b)) for a, b in pairs]
         self.directions = [f"{a}-{b}" for pair in pairs for a, b in (pair, pair[::-1])]
-        self.oracle = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.oracle.items()}
+        self.oracle = {
+            pair: read_aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.oracle.items()
+        }
         if cfg.select == "oracle" and not self.oracle:
             raise UserError(
                 "select=oracle without parallel text to select by",
                 "a pair of files",
                 "oracle.SRC-TGT=SRC,REF",
             )
-        held = {lang: self.held(data, self.langs[lang]) for pair in codes for lang in pair}
-        self.examine = Examiner(held, codes, symbols, self.processor, Search(beam=1))
+        held_out = {
+            lang: self.held_out_sentences(data, self.langs[lang])
+            for pair in lang_index_pairs
+            for lang in pair
+        }
+        self.examiner = Examiner(held_out, lang_index_pairs, symbols, self.processor, Search(beam=1))
 
-    def held(self, data: Path, lang: str) -> Held:
+    def held_out_sentences(self, data: Path, lang: str) -> HeldOut:
         """Return held-out sentences of a language.
 
         Raises:
@@ -100,24 +106,28 @@ class Watcher:
                 f"no held-out text in {lang} in {data}", fix="give `xling binarize` more text, or valid_docs="
             )
         tokens = [shard.tokens[starts[i] : starts[i] + sizes[i] - 1].astype(np.int64) for i in rows]
-        return Held(tokens, [str(self.processor.decode([int(i) - 1 for i in t if i > 3])) for t in tokens])
+        return HeldOut(tokens, [str(self.processor.decode([int(i) - 1 for i in t if i > 3])) for t in tokens])
 
-    def __call__(self, trainer: Any, partial: Path) -> dict[str, float]:
+    def __call__(self, trainer: Any, partial_folder: Path) -> dict[str, float]:
         """Return the numbers of this validation; see `Examiner` and, with ``oracle``, BLEU as ``oracle``."""
         model, update = trainer.get_model(), trainer.get_num_updates()
-        seen = self.examine(model)
+        measured = self.examiner(model)
         if self.oracle:
             bleus = [self.bleu(model, pair, *two) for pair, two in self.oracle.items()]
-            seen |= {f"{pair}/oracle": bleu for pair, bleu in zip(self.oracle, bleus, strict=True)}
-            seen["oracle"] = sum(bleus) / len(bleus)
-        past = validations(partial / "log.jsonl")
-        key = self.cfg.select
-        if key != "last" and seen[key] > max((event[key] for event in past), default=-1.0):
-            self.keep(model, partial / train.SELECTED)
-        check_alive([*past, {"update": update, **seen}], self.directions, self.cfg.collapse)
-        return seen
+            measured |= {f"{pair}/oracle": bleu for pair, bleu in zip(self.oracle, bleus, strict=True)}
+            measured["oracle"] = sum(bleus) / len(bleus)
+        past_validations = read_validations(partial_folder / "log.jsonl")
+        criterion = self.cfg.select
+        if criterion != "last" and measured[criterion] > max(
+            (event[criterion] for event in past_validations), default=-1.0
+        ):
+            self.save_selected(model, partial_folder / train.SELECTED)
+        check_not_collapsed(
+            [*past_validations, {"update": update, **measured}], self.directions, self.cfg.collapse
+        )
+        return measured
 
-    def keep(self, model: Any, path: Path) -> None:
+    def save_selected(self, model: Any, path: Path) -> None:
         """Write the model that is to be published."""
         if processes.rank() == 0:
             temporary = path.with_suffix(".tmp")
@@ -131,31 +141,35 @@ class Watcher:
             np.array([3 if i == 0 else i + 1 for i in ids], dtype=np.int64)
             for ids in self.processor.encode(list(sources))
         ]
-        outputs = self.examine.texts(self.examine.outputs(model, tokens, src, tgt))
-        return float(str(scores_of(outputs, references, split_pair(pair)[1])["bleu"]))
+        outputs = self.examiner.decode_texts(self.examiner.translate_pieces(model, tokens, src, tgt))
+        return float(str(bleu_and_chrf(outputs, references, split_pair(pair)[1])["bleu"]))
 
 
-def validations(log: Path) -> list[dict[str, Any]]:
+def read_validations(log: Path) -> list[dict[str, Any]]:
     """Return the validations of a run so far, in order."""
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     return [event for event in map(json.loads, lines) if event["split"] == "valid" and "two_way" in event]
 
 
-def summary(cfg: UmtConfig, log: Path) -> dict[str, Any]:
+def selection_summary(cfg: UmtConfig, log: Path) -> dict[str, Any]:
     """Summarise how the model was selected, the criterion over time, and what an oracle would have chosen."""
-    curve = validations(log)
-    facts: dict[str, Any] = {"selection": SELECTION[cfg.select], "test": {}}
-    chosen = curve[-1] if cfg.select == "last" else max(curve, key=lambda event: event[cfg.select])
-    facts["update"] = chosen["update"]
-    facts["two_way"] = {event["update"]: event["two_way"] for event in curve}
+    all_validations = read_validations(log)
+    selection: dict[str, Any] = {"selection": SELECTION_TEXTS[cfg.select], "test": {}}
+    selected = (
+        all_validations[-1]
+        if cfg.select == "last"
+        else max(all_validations, key=lambda event: event[cfg.select])
+    )
+    selection["update"] = selected["update"]
+    selection["two_way"] = {event["update"]: event["two_way"] for event in all_validations}
     if cfg.oracle:
-        best = max(curve, key=lambda event: event["oracle"])
-        facts["oracle"] = {event["update"]: round(event["oracle"], 2) for event in curve}
-        facts["behind_oracle"] = round(best["oracle"] - chosen["oracle"], 2)
-    return facts
+        best_by_oracle = max(all_validations, key=lambda event: event["oracle"])
+        selection["oracle"] = {event["update"]: round(event["oracle"], 2) for event in all_validations}
+        selection["behind_oracle"] = round(best_by_oracle["oracle"] - selected["oracle"], 2)
+    return selection
 
 
-def score(
+def score_test_set(
     cfg: UmtConfig,
     translator: Translator,
     pair: str,
@@ -166,25 +180,27 @@ def score(
     """Compute BLEU in both conventions for the model and for the baselines copy and word-by-word."""
     src, tgt = split_pair(pair)
     outputs = {"model": translator(sources, src, tgt), "copy": list(sources)}
-    words = word_translation.read(cfg.back.get("dictionaries", "")).get((src, tgt))
-    if words is not None:
-        outputs["word_by_word"] = [words(text) for text in sources]
+    word_translator = word_translation.read_translators(cfg.back.get("dictionaries", "")).get((src, tgt))
+    if word_translator is not None:
+        outputs["word_by_word"] = [word_translator(text) for text in sources]
     (folder / f"test.{pair}.txt").write_text(
         "".join(f"{line}\n" for line in outputs["model"]), encoding="utf-8"
     )
     return {
-        name: {**scores_of(texts, references, tgt), "tokenised_bleu": tokenised_bleu(texts, references)}
+        name: {**bleu_and_chrf(texts, references, tgt), "tokenised_bleu": tokenised_bleu(texts, references)}
         for name, texts in outputs.items()
     }
 
 
 def tokenised_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
     """Compute BLEU of lower-cased words and single marks, as in published figures, though their tokenisers differ."""
-    both = [[" ".join(TOKEN.findall(line.lower())) for line in side] for side in (outputs, references)]
-    return float(BLEU(tokenize="none", force=True).corpus_score(both[0], [both[1]]).score)
+    tokenised = [
+        [" ".join(TOKEN_PATTERN.findall(line.lower())) for line in side] for side in (outputs, references)
+    ]
+    return float(BLEU(tokenize="none", force=True).corpus_score(tokenised[0], [tokenised[1]]).score)
 
 
-def report(scores: dict[str, Any]) -> str:
+def format_scores(scores: dict[str, Any]) -> str:
     """Format the scores of the test sets, one per line."""
     lines = [f"selected update {scores['update']} by {scores['selection']}"]
     if "behind_oracle" in scores:
@@ -207,33 +223,33 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
         UserError: a language is given twice or has no text, the checkpoint was not trained on it, the run
             collapsed, or a test set is missing or its sides differ in length.
     """
-    return train_and_score.run(STAGE, cfg)
+    return train_and_score.run_stage(STAGE, cfg)
 
 
-def watch(cfg: UmtConfig, settings: PretrainConfig) -> Watcher:
+def make_watcher(cfg: UmtConfig, settings: PretrainConfig) -> ValidationWatcher:
     """Create the validation callback, after a warning about what to expect of the languages."""
     for pair in cfg.pairs:
-        warn_of_strangers(Path(cfg.data), pair)
-    return Watcher(cfg, settings)
+        warn_if_no_shared_pieces(Path(cfg.data), pair)
+    return ValidationWatcher(cfg, settings)
 
 
-def scores_of_run(
-    cfg: UmtConfig, model: Path, tests: Mapping[str, plans.Sides], folder: Path
+def score_run(
+    cfg: UmtConfig, model: Path, tests: Mapping[str, plans.LinePair], folder: Path
 ) -> dict[str, Any]:
     """Return how the model was selected, and the scores of every test set; write the translations to ``folder``."""
-    scores = summary(cfg, model / "log.jsonl")
+    scores = selection_summary(cfg, model / "log.jsonl")
     translator = Translator(model, cfg.search)
     for pair, two in tests.items():
-        scores["test"][pair] = score(cfg, translator, pair, *two, folder)
+        scores["test"][pair] = score_test_set(cfg, translator, pair, *two, folder)
     return scores
 
 
-STAGE = train_and_score.Stage[UmtConfig](
+STAGE = train_and_score.TranslationStage[UmtConfig](
     "umt",
-    inputs=plans.umt_inputs,
+    inputs=plans.list_umt_inputs,
     sets=lambda cfg: {"oracle": cfg.oracle, "test": cfg.test},
-    pretraining=plans.umt,
-    scores=scores_of_run,
-    report=report,
-    watch=watch,
+    pretraining=plans.plan_umt,
+    scores=score_run,
+    report=format_scores,
+    watch=make_watcher,
 )

@@ -24,52 +24,52 @@ from xling.objectives.base import FIRST_PIECE
 from xling.objectives.umt import translate
 from xling.text import word_translation
 from xling.transfer.settings import CollapseConfig
-from xling.transfer.translation.supervised import scores_of
+from xling.transfer.translation.supervised import bleu_and_chrf
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOut:
     """Held-out sentences of one language: pieces without specials (length,) each, and as text."""
 
     pieces: list[Int[np.ndarray, " pieces"]]
     texts: list[str]
 
 
-def language_shares(
+def share_in_language(
     counts: Float[Tensor, "langs vocab"],
     tokens: Sequence[Int[np.ndarray, " _"]],
-    wanted: int,
-    among: Sequence[int],
+    lang: int,
+    candidates: Sequence[int],
 ) -> float:
     """Return the share of texts that naive Bayes over pieces assigns to a language.
 
     Args:
         counts: counts of pieces by language, (num_langs, vocabulary).
         tokens: pieces of each text; an empty one is in no language.
-        wanted: the language.
-        among: languages to choose from.
+        lang: the language.
+        candidates: languages to choose from.
     """
-    smooth = counts.double()[list(among)] + 0.1
-    logs = (smooth / smooth.sum(1, keepdim=True)).log()
-    logs[:, :FIRST_PIECE] = 0
-    right = 0
+    smoothed = counts.double()[list(candidates)] + 0.1
+    log_shares = (smoothed / smoothed.sum(1, keepdim=True)).log()
+    log_shares[:, :FIRST_PIECE] = 0
+    num_in_lang = 0
     for text in tokens:
         if len(text):
-            sums = logs[:, torch.from_numpy(np.minimum(text, logs.shape[1] - 1))].sum(1)
-            right += list(among)[int(sums.argmax())] == wanted
-    return right / max(len(tokens), 1)
+            sums = log_shares[:, torch.from_numpy(np.minimum(text, log_shares.shape[1] - 1))].sum(1)
+            num_in_lang += list(candidates)[int(sums.argmax())] == lang
+    return num_in_lang / max(len(tokens), 1)
 
 
 def copied_share(sources: Sequence[str], outputs: Sequence[str]) -> float:
     """Return the share of the outputs' words that occur in their source, counted at most as often as there."""
     shared = total = 0
     for source, output in zip(sources, outputs, strict=True):
-        own = Counter(word_translation.words(output))
-        shared += sum((own & Counter(word_translation.words(source))).values())
-        total += sum(own.values())
+        output_words = Counter(word_translation.split_words(output))
+        shared += sum((output_words & Counter(word_translation.split_words(source))).values())
+        total += sum(output_words.values())
     return shared / max(total, 1)
 
 
@@ -83,7 +83,7 @@ class Examiner:
     """Measurement of a model on held-out monolingual sentences.
 
     Args:
-        held: sentences by language index.
+        held_out_by_lang: sentences by language index.
         pairs: pairs of language indices, each examined in both directions.
         symbols: symbols of the model.
         processor: SentencePiece.
@@ -92,14 +92,14 @@ class Examiner:
 
     def __init__(
         self,
-        held: dict[int, Held],
+        held_out_by_lang: dict[int, HeldOut],
         pairs: Sequence[tuple[int, int]],
         symbols: Any,
         processor: Any,
         search: Search,
     ) -> None:
-        self.held, self.pairs, self.symbols, self.processor, self.search = (
-            held,
+        self.held_out_by_lang, self.pairs, self.symbols, self.processor, self.search = (
+            held_out_by_lang,
             pairs,
             symbols,
             processor,
@@ -116,45 +116,49 @@ class Examiner:
         scores = []
         for pair in self.pairs:
             for src, tgt in (pair, pair[::-1]):
-                seen = self.direction(model, src, tgt)
+                measured = self.measure_direction(model, src, tgt)
                 name = f"{self.symbols.langs[src]}-{self.symbols.langs[tgt]}"
-                numbers |= {f"{name}/{key}": round(value, 4) for key, value in seen.items()}
+                numbers |= {f"{name}/{key}": round(value, 4) for key, value in measured.items()}
                 # Intermediate text counts only as far as it is in the requested language and not copied.
-                sound = seen["in_language"] >= 0.5 and seen["copied"] <= 0.8
-                scores.append(seen["round_trip"] if sound else 0.0)
+                is_translation = measured["in_language"] >= 0.5 and measured["copied"] <= 0.8
+                scores.append(measured["round_trip"] if is_translation else 0.0)
         numbers["two_way"] = round(sum(scores) / len(scores), 4)
         return numbers
 
-    def direction(self, model: Any, src: int, tgt: int) -> dict[str, float]:
+    def measure_direction(self, model: Any, src: int, tgt: int) -> dict[str, float]:
         """Measure one direction and the way back."""
-        held, langs = self.held[src], self.symbols.langs
-        there = self.outputs(model, held.pieces, src, tgt)
-        back = self.outputs(model, there, tgt, src)
-        shown = self.texts(there)
-        bleu: Any = scores_of(self.texts(back), held.texts, langs[src])["bleu"]
-        real = distinct_pairs(self.held[tgt].texts)
+        held_out, langs = self.held_out_by_lang[src], self.symbols.langs
+        translations = self.translate_pieces(model, held_out.pieces, src, tgt)
+        round_trips = self.translate_pieces(model, translations, tgt, src)
+        translated_texts = self.decode_texts(translations)
+        bleu: Any = bleu_and_chrf(self.decode_texts(round_trips), held_out.texts, langs[src])["bleu"]
+        real_distinct = distinct_pairs(self.held_out_by_lang[tgt].texts)
         return {
             "round_trip": float(bleu),
-            "copied": copied_share(held.texts, shown),
-            "in_language": language_shares(model.extras["umt"].counts.cpu(), there, tgt, (src, tgt)),
-            "length_ratio": sum(map(len, there)) / max(sum(map(len, held.pieces)), 1),
-            "distinct": distinct_pairs(shown) / max(real, 1e-9),
+            "copied": copied_share(held_out.texts, translated_texts),
+            "in_language": share_in_language(model.extras["umt"].counts.cpu(), translations, tgt, (src, tgt)),
+            "length_ratio": sum(map(len, translations)) / max(sum(map(len, held_out.pieces)), 1),
+            "distinct": distinct_pairs(translated_texts) / max(real_distinct, 1e-9),
         }
 
-    def outputs(
+    def translate_pieces(
         self, model: Any, texts: list[Int[np.ndarray, " _"]], src: int, tgt: int
     ) -> list[Int[np.ndarray, " _"]]:
         """Return the best translation of each text, as pieces."""
-        room = model.cfg.max_positions - 2
-        cut = [text[:room] for text in texts]
-        return translate(model, cut, [src] * len(cut), [tgt] * len(cut), self.symbols, self.search)
+        max_pieces = model.cfg.max_positions - 2
+        truncated = [text[:max_pieces] for text in texts]
+        return translate(
+            model, truncated, [src] * len(truncated), [tgt] * len(truncated), self.symbols, self.search
+        )
 
-    def texts(self, tokens: Sequence[Int[np.ndarray, " _"]]) -> list[str]:
+    def decode_texts(self, tokens: Sequence[Int[np.ndarray, " _"]]) -> list[str]:
         """Decode rows of pieces to texts."""
         return [str(self.processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])) for text in tokens]
 
 
-def check_alive(events: Sequence[dict[str, Any]], directions: Sequence[str], limits: CollapseConfig) -> None:
+def check_not_collapsed(
+    events: Sequence[dict[str, Any]], directions: Sequence[str], limits: CollapseConfig
+) -> None:
     """Stop a run that has collapsed.
 
     Args:
@@ -165,18 +169,20 @@ def check_alive(events: Sequence[dict[str, Any]], directions: Sequence[str], lim
     Raises:
         UserError: it has collapsed; the message says how.
     """
-    last = [event for event in events if event["update"] > limits.after][-limits.patience :]
-    if not limits.patience or len(last) < limits.patience:
+    last_validations = [event for event in events if event["update"] > limits.after][-limits.patience :]
+    if not limits.patience or len(last_validations) < limits.patience:
         return
     for name in directions:
         reasons = [
-            limits.reason({k.partition("/")[2]: v for k, v in event.items() if k.startswith(f"{name}/")})
-            for event in last
+            limits.describe_collapse(
+                {k.partition("/")[2]: v for k, v in event.items() if k.startswith(f"{name}/")}
+            )
+            for event in last_validations
         ]
         if all(reasons):
             raise UserError(
-                f"{name} has collapsed after {last[-1]['update']} updates: it {reasons[-1]}, "
-                f"at {len(last)} successive validations",
+                f"{name} has collapsed after {last_validations[-1]['update']} updates: it {reasons[-1]}, "
+                f"at {len(last_validations)} successive validations",
                 fix="start from a pre-trained model or a dictionary, set own_pieces, lower train.lr, or "
                 "collapse.patience=0 to continue",
             )

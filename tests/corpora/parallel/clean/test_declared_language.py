@@ -21,7 +21,7 @@ from xling.corpora.parallel.clean.declared_language import (
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.toyworld import para
-from xling.text.pairs import frame
+from xling.text.pairs import make_batch
 
 LATIN = [f"{who} {what} {does}." for who, what, does in product(
     ("Men", "Sen", "Biz", "Onam", "Ukam", "O'qituvchi", "Do'stim"),
@@ -129,7 +129,7 @@ def test_a_file_in_another_language_does_not_vouch_for_itself():
 
 @pytest.mark.parametrize(("many", "kept"), [(CYRILLIC, len(CYRILLIC)), (CYRILLIC[:3], 3)])
 def test_both_scripts_of_a_language_are_its_own(many, kept):
-    table = frame({"src": ["A house."] * (len(LATIN) + len(many)), "tgt": [*LATIN, *many]}, "t")
+    table = make_batch({"src": ["A house."] * (len(LATIN) + len(many)), "tgt": [*LATIN, *many]}, "t")
     reasons = PairLangId().judge(table, Context.of_pair("en-uz"))
     assert reasons[len(LATIN) :].is_null().sum() == kept
     assert reasons[: len(LATIN)].is_null().sum() >= 0.98 * len(LATIN)
@@ -137,7 +137,7 @@ def test_both_scripts_of_a_language_are_its_own(many, kept):
 
 def test_few_lines_of_a_language_that_no_model_knows_stay():
     pairs = para("en", "de", 10, 1)
-    table = frame(dict(zip(("src", "tgt"), map(list, zip(*pairs, strict=True)), strict=True)), "t")
+    table = make_batch(dict(zip(("src", "tgt"), map(list, zip(*pairs, strict=True)), strict=True)), "t")
     assert PairLangId().judge(table, Context.of_pair("en-swg")).is_null().all()
 
 
@@ -167,7 +167,7 @@ def test_no_text_and_no_copy_of_it_counts_for_itself():
 
 def test_the_column_is_lowest_where_the_language_is_wrong():
     pairs = [*para("en", "de", 300, 1), *para("en", "fr", 15, 2)]
-    table = frame({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "t")
+    table = make_batch({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "t")
     context = Context.of_pair("en-de")
     item = PairLangId().fitted(table, context)
     measured = item.measured(table, context)
