@@ -26,8 +26,8 @@ from xling.slurm.options import check_container, check_options
 SITE_VARIABLE = "XLING_SITE"
 COLLECT = "collect"
 MAX_NUMBER = 10_000_000
-_FROM_ZERO = ("gpus_per_node", "inline_parts", "stay_s", "hang_slack_s", "hang_start_s")
-_SAFE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
+_MAY_BE_ZERO = ("gpus_per_node", "inline_parts", "stay_s", "hang_slack_s", "hang_start_s")
+_SAFE_VALUE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class Resources:
             UserError: a number is out of range or a name could not stand in a batch script.
         """
         for item in fields(self):
-            value, least = getattr(self, item.name), 0 if item.name in _FROM_ZERO else 1
+            value, least = getattr(self, item.name), 0 if item.name in _MAY_BE_ZERO else 1
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
                 raise UserError(f"{item.name}={value}", f"a whole number from {least}")
-            if isinstance(value, str) and item.name != "container" and not _SAFE.fullmatch(value):
+            if isinstance(value, str) and item.name != "container" and not _SAFE_VALUE.fullmatch(value):
                 # A line break here would become a line of shell in the batch script.
                 raise UserError(
                     f"{item.name}={value!r}", "letters, digits and . , : ; = & | ( ) [ ] * + @ / -"
@@ -209,26 +209,27 @@ def read_site(path: str = "") -> Site:
     Raises:
         UserError: no such file, a key or a stage that does not exist, or a value of the wrong type.
     """
-    chosen = path or os.environ.get(SITE_VARIABLE, "")
-    if not chosen:
+    profile_path = path or os.environ.get(SITE_VARIABLE, "")
+    if not profile_path:
         return Site()
-    data = config.read_yaml(Path(chosen))
+    data = config.read_yaml(Path(profile_path))
     names = [f.name for f in fields(Site)]
     for key in data:
         if key not in names:
-            raise unknown(f"key in {chosen}:", key, names)
+            raise unknown(f"key in {profile_path}:", key, names)
     folder = Path(os.path.expandvars(data.get("folder", str(Site.folder)))).expanduser()
-    stages = _mapping(data, "stages", chosen)
+    stages = _read_mapping(data, "stages", profile_path)
     for stage in stages:
         if stage not in STAGES and stage != COLLECT:
-            raise unknown(f"stage in {chosen}:", stage, [*STAGES, COLLECT])
-    site = Site(folder, _mapping(data, "default", chosen), {s: _mapping(stages, s, chosen) for s in stages})
+            raise unknown(f"stage in {profile_path}:", stage, [*STAGES, COLLECT])
+    default = _read_mapping(data, "default", profile_path)
+    site = Site(folder, default, {s: _read_mapping(stages, s, profile_path) for s in stages})
     for stage in (*stages, COLLECT):
         site.resources(stage)
     return site
 
 
-def _mapping(data: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+def _read_mapping(data: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
     value = data.get(key, {})
     if not isinstance(value, Mapping):
         raise UserError(f"{where}: {key}={value!r}", "a mapping of settings")

@@ -396,12 +396,12 @@ def job_name(run: str, step: str, word: str, key: str) -> str:
     return f"{run}.{step}.{word}.{key}"
 
 
-def _is_array(line: Event) -> bool:
-    indices, jobs = line.get("indices"), line.get("jobs")
+def _is_array(entry: Event) -> bool:
+    indices, jobs = entry.get("indices"), entry.get("jobs")
     return (
-        isinstance(line.get("phase"), str)
+        isinstance(entry.get("phase"), str)
         and isinstance(indices, list)
         and all(isinstance(index, int) for index in indices)
         and (not jobs or len(jobs) == len(indices))
-        and isinstance(line.get("saved", {}), dict)
+        and isinstance(entry.get("saved", {}), dict)
     )

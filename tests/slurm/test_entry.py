@@ -45,7 +45,7 @@ def test_a_job_waits_for_the_controller_alone(
     monkeypatch.setattr(reconcile, "reconcile", answer)
     monkeypatch.setattr(entry, "END_PAUSE_S", 0.0)
     monkeypatch.setattr(entry, "END_PATIENCE_S", patience)
-    found = entry._next(step, {"indices": [0]}, stay.Stay(step, 0.0))
+    found = entry._next_elements(step, {"indices": [0]}, stay.Stay(step, 0.0))
     assert len(called) == calls
     assert [part.key for part in found] == (["0123"] if calls > len(errors) else [])
 
@@ -58,7 +58,7 @@ def test_after_half_of_its_time_limit_a_job_takes_no_further_parts(
     monkeypatch.setattr(
         reconcile, "reconcile", lambda run, **words: (asked.append(words["here"]), reconcile.Result())[1]
     )
-    entry._next(step, {"indices": [0]}, stay.Stay(step, time.time() - 60 * minutes))
+    entry._next_elements(step, {"indices": [0]}, stay.Stay(step, time.time() - 60 * minutes))
     assert asked == [here]
 
 
@@ -76,9 +76,11 @@ def test_a_job_that_starts_again_goes_on_with_the_parts_that_it_was_given(
     step.part("run", 1).append("done", key=first)
     step.part("run", 2).append("failed", key=first)
     step.accepted(step.intend("array", phase="run", indices=[3]), ["9"])
-    assert [(part.phase, part.index, part.key) for part in stay.given(step)] == [("run", 0, first)]
+    assert [(part.phase, part.index, part.key) for part in stay.parts_for_this_job(step)] == [
+        ("run", 0, first)
+    ]
     monkeypatch.setenv("SLURM_JOB_NAME", "of another run")
-    assert not stay.given(step)
+    assert not stay.parts_for_this_job(step)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_jobs_put_back_or_aside(
         jobs |= {"1": JobState("PENDING", "JobHeldUser", name=names[0])}
         jobs |= {"8": JobState("PENDING", "Dependency", name=names[2])}
     done: list[str] = []
-    monkeypatch.setattr(queue, "run_quietly", lambda *words: done.append(" ".join(words)))
+    monkeypatch.setattr(queue, "succeeds", lambda *words: done.append(" ".join(words)))
     monkeypatch.setattr(queue, "cancel", lambda ids: done.append(" ".join(("cancel", *ids))))
     reconcile._Reconciler(step.run, View(jobs=jobs), False, False).act()
     assert done == wanted

@@ -23,7 +23,7 @@ from xling.core.errors import UserError
 from xling.core.output.records import append_line, read_lines
 from xling.core.settings.config import to_dict
 from xling.slurm import commands, decide, launch, reconcile, status
-from xling.slurm.element import _start
+from xling.slurm.element import _record_start
 from xling.slurm.record import Part, Run, Step, open_run
 from xling.slurm.states import JobState, View
 from xling.slurm.sweep import expand
@@ -129,7 +129,7 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     assert list((work / "runs/jobs").iterdir()) == [] and not list(work.glob(".*.lease"))
     step = planned(work).steps["count"]
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0)
-    reconcile._Reconciler(step.run, View(), False, False)._go_on(step)
+    reconcile._Reconciler(step.run, View(), False, False)._continue_step(step)
     said = f"cannot go on: {wanted}; fix: change the slurm.* setting that it names"
     assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", said)
     assert status.of_step(step, View()).state == "FAILED"
@@ -404,15 +404,15 @@ def test_preemption_and_lost_nodes_never_count(work: Path) -> None:
     step = planned(work).steps["count"]
     part = step.part("run", 0)
     for number in range(50):
-        _start(part, f"k{number}")
+        _record_start(part, f"k{number}")
         part.append("stopped", reason="preemption (SIGTERM)", saved=0, limit=False)
         part.append("lost", reason="NODE_FAIL", counts=False, saved=0)
     assert decided(step) == ([0], [])
     for _ in range(3):
-        _start(part, "k")
+        _record_start(part, "k")
         part.append("stopped", reason="time limit", saved=0, limit=True)
     with pytest.raises(UserError, match="came back 3 times without progress"):
-        _start(part, "k")
+        _record_start(part, "k")
     assert decided(step) == ([], [0])
 
 

@@ -92,7 +92,7 @@ def test_a_collector_waits_for_an_hour_and_goes_on_within_a_minute(
 def test_a_job_gives_its_node_back_and_leaves_the_rest_to_the_collector(
     step: Step, clock: Clock, submitted: list[float]
 ) -> None:
-    assert entry._next(step, {"indices": [0]}, Stay(step, clock.began)) == []
+    assert entry._next_elements(step, {"indices": [0]}, Stay(step, clock.began)) == []
     assert entry.END_PATIENCE_S <= clock.passed() < entry.END_PATIENCE_S + 60
     assert submitted == [] and not step.outcome()
 

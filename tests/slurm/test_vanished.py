@@ -108,7 +108,7 @@ def test_a_vanished_job_is_cancelled_and_its_part_goes_on(
     if ended:
         note(part, ended, LONG - 1)
     monkeypatch.setattr(queue, "cancel", lambda ids: calls.append("cancel " + " ".join(ids)))
-    monkeypatch.setattr(queue, "call", lambda *words: calls.append(" ".join(words)) or "")
+    monkeypatch.setattr(queue, "run_command", lambda *words: calls.append(" ".join(words)) or "")
     monkeypatch.setattr(queue, "submit", lambda jobs, size=1: calls.append("submit") or "9")
     names = {e["jobs"][0]: step.job_name(e) for e in step.jobs()}
     view = View(jobs={
@@ -116,7 +116,7 @@ def test_a_vanished_job_is_cancelled_and_its_part_goes_on(
         "7": JobState("RUNNING", name=names["7"], ran_s=int(2 * LONG)),
         "8": JobState("PENDING", "Dependency", name=names["8"]),
     })  # fmt: skip
-    reconcile._Reconciler(step.run, view, False, False).act()
+    reconcile._Reconciler(step.run, view, False, False).reconcile_all_steps()
     assert calls[0] == "cancel 7"
     if ended == "done":
         assert calls[1:] == ["scontrol release 5", "cancel 8"] and step.outcome()["state"] == "done"
@@ -144,7 +144,7 @@ def test_a_job_that_waits_for_a_lost_one_is_submitted_later(
         "7": JobState("RUNNING", name=names["7"]),
     }
     with pytest.raises(queue.TransientError, match="dependency problem") as failed:
-        reconcile._Reconciler(step.run, View(jobs=jobs), False, False).act()
+        reconcile._Reconciler(step.run, View(jobs=jobs), False, False).reconcile_all_steps()
     assert not failed.value.unsure
     assert step.jobs()[-1]["kind"] == "collect" and step.jobs()[-1]["void"] and not step.outcome()
 

@@ -104,7 +104,7 @@ class Queue:
         self.seconds: Callable[[int], float] = lambda index: 0.01 * index  # how long a part takes
         self.seconds = 0.01  # that a part takes
         patch.setattr(queue, "submit", self.submit)
-        patch.setattr(queue, "call", self.call)
+        patch.setattr(queue, "run_command", self.call)
         patch.setattr(queue, "cancel", self.cancel)
         patch.setattr(reconcile, "view_of", lambda run: View(jobs=self.states() | self.others))
         ran = element._run

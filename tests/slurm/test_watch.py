@@ -156,7 +156,7 @@ def test_the_one_that_the_others_wait_for(
             write_stack(part, rank, stack)
             assert watcher.frames(signals.Heartbeat(rank=rank)) == stack
     watcher.look(0.0)
-    assert [beat.rank for beat in watcher.guilty(watcher.look(99.0))] == guilty
+    assert [beat.rank for beat in watcher.hanging(watcher.look(99.0))] == guilty
 
 
 def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
@@ -188,9 +188,9 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
     )
     assert (event["event"], event["exclude"], event["key"], event["counts"]) == ("lost", ["n2"], "k", True)
     assert decide.has_ended(part, "k")
-    assert decide.bad_nodes([part]) == ["n2"]
+    assert decide.nodes_to_exclude([part]) == ["n2"]
     part.append("reset")
-    assert decide.bad_nodes([part]) == []
+    assert decide.nodes_to_exclude([part]) == []
 
 
 def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
@@ -281,7 +281,7 @@ def test_a_node_that_computes_wrongly_is_left_out(
     with pytest.raises(signals.BadNodeError):
         element.Element(str(step.run.path), "count", "run", 0, key)()
     assert part.last()["event"] == ("lost" if rank else "failed")
-    assert decide.bad_nodes([part]) == ["n4"]
+    assert decide.nodes_to_exclude([part]) == ["n4"]
     assert decide.has_ended(part, key)
 
 
