@@ -30,7 +30,7 @@ from xling.eval.run.evaluation import run
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions, statistics
 from xling.eval.scores.predictions import Scored
-from xling.eval.scores.statistics import Answered, Paired
+from xling.eval.scores.statistics import PairedStatistics, RowStatistics
 
 MAX_ITEMS, RESAMPLES = 300, 400
 PLAIN_DRAWS = 100
@@ -84,7 +84,10 @@ def record(names: Sequence[str] = ()) -> int:
                 for name, settings in (("a", case.first), ("b", case.second))
             ]
         pairs = few(
-            [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(*systems, strict=True)]
+            [
+                PairedStatistics(x.origin.lang, x.stats, y.stats, x.ids, x.blocks)
+                for x, y in zip(*systems, strict=True)
+            ]
         )
         own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
         for pair, clusters in zip(pairs, own, strict=True):
@@ -95,14 +98,17 @@ def record(names: Sequence[str] = ()) -> int:
     return 0
 
 
-def recorded(suite: str) -> list[Paired]:
+def recorded(suite: str) -> list[PairedStatistics]:
     """Return the row statistics of both systems of a case, a language each; rows of one cluster share an id."""
     arrays = np.load(RECORDED)
     langs = [
         name.split("/")[1] for name in arrays.files if name.startswith(f"{suite}/") and name.endswith("/a")
     ]
     parts = ((lang, *(arrays[f"{suite}/{lang}/{name}"] for name in ("a", "b", "clusters"))) for lang in langs)
-    return [Paired(lang, a, b, [str(c) for c in clusters], [None] * len(a)) for lang, a, b, clusters in parts]
+    return [
+        PairedStatistics(lang, a, b, [str(c) for c in clusters], [None] * len(a))
+        for lang, a, b, clusters in parts
+    ]
 
 
 def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[Scored]:
@@ -117,7 +123,7 @@ def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[
 
 
 def measured(
-    metric: Metric, pairs: Sequence[Paired], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
+    metric: Metric, pairs: Sequence[PairedStatistics], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
 ) -> dict[str, Any]:
     """Return rates with the statistics' clusters, and with rows drawn one by one in the first ``plain_draws``."""
     own, count = statistics.clusters_of([p.sides()[0] for p in pairs])
@@ -148,25 +154,27 @@ def measured(
     return {"rows": sum(len(p.a) for p in pairs), "clusters": count, "draws": draws, "percent": shares}
 
 
-def averages(parts: Sequence[Answered], metric: Metric, key: str) -> tuple[float, float]:
+def averages(parts: Sequence[RowStatistics], metric: Metric, key: str) -> tuple[float, float]:
     """Return the interval of the average."""
     return statistics.average_interval(parts, metric, key, num_resamples=RESAMPLES)
 
 
-def few(pairs: Sequence[Paired]) -> list[Paired]:
+def few(pairs: Sequence[PairedStatistics]) -> list[PairedStatistics]:
     """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
     own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
     last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
     return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
 
 
-def chosen(pair: Paired, rows: np.ndarray) -> Paired:
+def chosen(pair: PairedStatistics, rows: np.ndarray) -> PairedStatistics:
     """Return a pair with some of its rows."""
     ids, blocks = ([values[i] for i in rows] for values in (pair.ids, pair.blocks))
     return replace(pair, a=pair.a[rows], b=pair.b[rows], ids=ids, blocks=blocks)
 
 
-def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndarray) -> list[Paired]:
+def resampled(
+    pairs: Sequence[PairedStatistics], own: Sequence[np.ndarray], drawn: np.ndarray
+) -> list[PairedStatistics]:
     """Return the rows of drawn clusters; a cluster that is drawn twice counts as two."""
     parts = []
     for pair, clusters in zip(pairs, own, strict=True):
@@ -180,7 +188,7 @@ def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndar
     return parts
 
 
-def plain(pair: Paired) -> Paired:
+def plain(pair: PairedStatistics) -> PairedStatistics:
     """Return a pair of systems whose rows are independent."""
     return replace(pair, ids=(), blocks=())
 

@@ -93,7 +93,7 @@ class Fitter:
         if sources not in self._values:
             theirs = {name: self.english[name] for name in sources}
             for name in theirs.keys() - self._counts.keys():
-                self._counts[name] = fit_limits.counted(theirs[name])
+                self._counts[name] = fit_limits.count_words(theirs[name])
             self._values[sources] = _measured("en", theirs, self._counts)[1]
         reasons = ALL_REASONS if len(values) >= MANY else FEW_REASONS
         fitted = fit_limits.fit(values, limits, DROP, self._values[sources], reasons)
@@ -116,12 +116,12 @@ def _measured(
 ) -> tuple[Limits, list[fit_limits.Values]]:
     """Return limits with the stop words of these sources, and the statistics of the texts."""
     general = limits_of(languages.get(lang), Limits(), {})
-    limits = general.changed({}, fit_limits.frequent(counts[name] for name in texts))
-    return limits, fit_limits.measured([text for docs in texts.values() for text in docs], limits)
+    limits = general.with_changes({}, fit_limits.most_frequent_words(counts[name] for name in texts))
+    return limits, fit_limits.measure_texts([text for docs in texts.values() for text in docs], limits)
 
 
 def _counts(texts: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
-    return {source: fit_limits.counted(docs) for source, docs in texts.items()}
+    return {source: fit_limits.count_words(docs) for source, docs in texts.items()}
 
 
 def train(out: Path, texts: Texts) -> None:
@@ -143,8 +143,8 @@ class Losses:
 
     def add(self, lang: str, texts: Sequence[str], limits: Limits) -> None:
         """Count what the rules drop of these texts."""
-        values = fit_limits.measured(texts, limits)
-        lost = fit_limits.losses(values, limits)
+        values = fit_limits.measure_texts(texts, limits)
+        lost = fit_limits.count_losses(values, limits)
         for reason in ALL_REASONS if len(values) >= LEAST else ():
             self.shares[reason][lang].append(lost[reason] / len(values))
 
@@ -171,12 +171,12 @@ def check(texts: Texts) -> None:
         counts = _counts(by_source)
         half = halves.row(lang, first, _counts(first))
         rest = [text for docs in by_source.values() for text in docs[1::2]]
-        losses["other half"].add(lang, rest, general.changed(half.limits, half.stop_words))
+        losses["other half"].add(lang, rest, general.with_changes(half.limits, half.stop_words))
         losses["default numbers"].add(lang, rest, replace(plain, stop_words=half.stop_words))
         for source, docs in by_source.items():
             one = whole.row(lang, {source: docs}, counts)
             others = [text for name, docs in by_source.items() if name != source for text in docs]
-            losses["other source"].add(lang, others, general.changed(one.limits, one.stop_words))
+            losses["other source"].add(lang, others, general.with_changes(one.limits, one.stop_words))
     print("| rule | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
     for reason in ALL_REASONS:
         print(f"| {reason} | " + " | ".join(losses[kind].percent(reason) for kind in kinds) + " |")

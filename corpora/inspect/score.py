@@ -19,9 +19,9 @@ from xling.corpora.stages import Stage
 from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Document, Ledger
 
-_HEAD = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
+_COLUMNS = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
 _SHOWN_CHARS = 80
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
+_COMPRESSED_ENDINGS = (".gz", ".xz", ".zst", ".bz2")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def run(cfg: ScoreConfig) -> Answer | Rows:
     Raises:
         UserError: a file is missing, a stage or a language is unknown.
     """
-    table = Rows(_HEAD, score(cfg))
+    table = Rows(_COLUMNS, score(cfg))
     if not cfg.out:
         return table
     with Path(cfg.out).open("w", encoding="utf-8") as handle:
@@ -60,7 +60,7 @@ def run(cfg: ScoreConfig) -> Answer | Rows:
 
 
 def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
-    """Yield the cells of `_HEAD` for every text."""
+    """Yield the cells of `_COLUMNS` for every text."""
     lang = languages.get(cfg.lang).code if cfg.lang else ""
     stages = _stages(cfg, lang)
     for doc in _documents(cfg, lang):
@@ -111,7 +111,7 @@ def _uri(name: str) -> str:
     if scheme in SOURCES:
         return name
     stem = name
-    for ending in _PACKED:
+    for ending in _COMPRESSED_ENDINGS:
         stem = stem.removesuffix(ending)
     ending = Path(stem).suffix
     return next(

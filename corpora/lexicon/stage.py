@@ -17,7 +17,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
-from xling.corpora.lexicon.induce import Cues, induce, likely
+from xling.corpora.lexicon.induce import Cues, induce, translation_probabilities
 from xling.corpora.lexicon.shared import FILES, word_vectors
 from xling.corpora.lexicon.vectors import Words, learn
 from xling.text.files import corpus_reader
@@ -105,12 +105,12 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             (langs, src, tgt, scores),
             (langs[::-1], tgt, src, scores.T),
         ):
-            others = cased(two.words, lines[b])
+            cased_words = restore_case(two.words, lines[b])
             rows = zip(one.words, table.argmax(1), strict=True)
-            text = "".join(f"{word}\t{others[best]}\n" for word, best in rows)
+            text = "".join(f"{word}\t{cased_words[best]}\n" for word, best in rows)
             (publication.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
             (publication.path / f"{a}-{b}.tsv").write_text(
-                several(one.words, others, table), encoding="utf-8"
+                format_translations(one.words, cased_words, table), encoding="utf-8"
             )
         for lang in langs:
             read = (" ".join(tokens(line)) for line in lines[lang])
@@ -135,17 +135,17 @@ def _lines(path: Path) -> Iterator[str]:
     return (paragraph for document in corpus_reader.documents([str(path)]) for paragraph in document)
 
 
-def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:
+def format_translations(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:
     """Format the likely translations of each word with log10 of their probabilities, best first, one per line."""
     lines = []
-    for word, row in zip(src, likely(scores), strict=True):
+    for word, row in zip(src, translation_probabilities(scores), strict=True):
         there = np.flatnonzero(row)
         best = there[np.argsort(-row[there], kind="stable")]
         lines += [f"{word}\t{tgt[i]}\t{np.log10(row[i]):.4f}\n" for i in best]
     return "".join(lines)
 
 
-def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
+def restore_case(words: Sequence[str], lines: Sequence[str]) -> list[str]:
     """Return the most frequent spelling of each word, using line-initial words only if there are no others."""
     seen: dict[str, Counter[str]] = {}
     for line in lines:

@@ -266,7 +266,7 @@ def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
     elif cfg.workspace().part(phase, index).is_dir():
         return None
     if phase == "read":
-        _read(cfg, index)
+        _read_side(cfg, index)
         return None
     folders = [cfg.workspace().part("read", side) for side in (0, 1)]
     if not all(folder.is_dir() for folder in folders):
@@ -276,31 +276,34 @@ def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
     plan = Plan(cfg, len(Sentences(folders[0])), len(Sentences(folders[1])))
     if phase == "publish":
         return _publish(plan)
-    {"vectors": _vectors, "train": _train, "index": _index, "search": _search}[phase](plan, index)
+    {"vectors": _write_vectors, "train": _train_index, "index": _index, "search": _search_part}[phase](
+        plan, index
+    )
     return None
 
 
-def _read(cfg: MineConfig, side: int) -> None:
+def _read_side(cfg: MineConfig, side: int) -> None:
     search.check_device(cfg.device)  # here and not in `phases`, which a node without a GPU may ask
     with cfg.workspace().making("read", side) as folder:
-        stored = sentences.store(cfg.texts[side], folder)
+        side_sentences = sentences.store_sentences(cfg.texts[side], folder)
         for path in cfg.vector_files[side : side + 1]:
             num_rows, width = rows.shape_of(path)
-            if num_rows != stored.num_lines:
+            if num_rows != side_sentences.num_lines:
                 raise UserError(
-                    f"{path} has shape {(num_rows, width)} for {stored.num_lines:,} lines of {cfg.texts[side]}",
+                    f"{path} has shape {(num_rows, width)} for {side_sentences.num_lines:,} lines of "
+                    f"{cfg.texts[side]}",
                     "a vector a line",
                     "make the vectors from this text",
                 )
 
 
-def _vectors(plan: Plan, index: int) -> None:
+def _write_vectors(plan: Plan, index: int) -> None:
     cfg = plan.cfg
     side, start, stop = plan.span(index)
     texts = Sentences(cfg.workspace().part("read", side))
     with cfg.workspace().making("vectors", index) as folder:
         if cfg.vector_files:
-            rows.write_given(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS)
+            rows.write_given_rows(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS)
         else:
             encoder = encoder_of(cfg.checkpoint)
             pieces = (
@@ -310,52 +313,52 @@ def _vectors(plan: Plan, index: int) -> None:
                 )
                 for at in range(start, stop, _SENTENCES_AT_ONCE)
             )  # fmt: skip
-            rows.write_embedded(pieces, stop - start, folder / _VECTORS)
+            rows.write_embedded_rows(pieces, stop - start, folder / _VECTORS)
 
 
-def _train(plan: Plan, index: int) -> None:
+def _train_index(plan: Plan, index: int) -> None:
     import faiss
 
     with (
         plan.cfg.workspace().making("train", index) as folder,
-        search.pool_of(plan.cfg.threads, plan.cfg.device),
+        search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         sides = [plan.vectors(plan.shards(side)) for side in (0, 1)]
-        faiss.write_index(search.train(sides, plan.cfg.device), str(folder / _TRAINED))
+        faiss.write_index(search.train_index(sides, plan.cfg.device), str(folder / _TRAINED))
 
 
 def _index(plan: Plan, index: int) -> None:
     with (
         plan.cfg.workspace().making("index", index) as folder,
-        search.pool_of(plan.cfg.threads, plan.cfg.device),
+        search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         if plan.is_coded(plan.span(index)[0]):
             trained = plan.cfg.workspace().part("train", 0) / _TRAINED
-            search.coded(trained, plan.vectors([index]), folder / _CODES)
+            search.add_codes(trained, plan.vectors([index]), folder / _CODES)
 
 
-def _search(plan: Plan, index: int) -> None:
+def _search_part(plan: Plan, index: int) -> None:
     """Find the neighbours of one shard among the sentences of the other side."""
     cfg, (side, *_) = plan.cfg, plan.span(index)
-    other = plan.shards(1 - side)
-    queries, keys = plan.vectors([index]), plan.vectors(other)
+    other_shards = plan.shards(1 - side)
+    queries, keys = plan.vectors([index]), plan.vectors(other_shards)
     k = min(cfg.neighbours, len(keys))
-    coded = None
+    index_path = None
     if plan.is_coded(1 - side):
-        codes = [cfg.workspace().part("index", part) / _CODES for part in other]
-        coded = search.Index(codes, keys, cfg.candidates, cfg.probes, cfg.device)
+        codes = [cfg.workspace().part("index", part) / _CODES for part in other_shards]
+        index_path = search.Index(codes, keys, cfg.candidates, cfg.probes, cfg.device)
     cosines, ids = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     with (
         cfg.workspace().making("search", index) as folder,
-        search.pool_of(cfg.threads, cfg.device) as pool,
+        search.thread_pool(cfg.threads, cfg.device) as pool,
         Progress(f"mine: search {index}", len(queries), "sentences") as bar,
     ):
         for start, block in queries.blocks(cfg.block):
             at = slice(start, start + len(block))
-            if coded:
-                cosines[at], ids[at] = coded.nearest(block, k, pool)
+            if index_path:
+                cosines[at], ids[at] = index_path.nearest(block, k, pool)
             else:
-                cosines[at], ids[at] = search.exact(block, keys, k, cfg.block, cfg.device)
+                cosines[at], ids[at] = search.exact_nearest(block, keys, k, cfg.block, cfg.device)
             bar.update(len(block))
         np.save(folder / _COSINES, cosines)
         np.save(folder / _IDS, ids)
@@ -365,16 +368,16 @@ def _search(plan: Plan, index: int) -> None:
 def _publish(plan: Plan) -> Answer:
     cfg, out = plan.cfg, plan.cfg.directory
     texts = [Sentences(cfg.workspace().part("read", side)) for side in (0, 1)]
-    chosen = _chosen(plan)
+    chosen_pairs = _chosen_pairs(plan)
     with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.inputs) as artifact:
         with (artifact.path / PAIRS).open("w", encoding="utf-8") as file:
-            for start in range(0, len(chosen.src), _SENTENCES_AT_ONCE):
-                src, tgt, scores = (field[start : start + _SENTENCES_AT_ONCE] for field in chosen)
+            for start in range(0, len(chosen_pairs.src), _SENTENCES_AT_ONCE):
+                src, tgt, scores = (field[start : start + _SENTENCES_AT_ONCE] for field in chosen_pairs)
                 for score, left, right in zip(scores, texts[0].take(src), texts[1].take(tgt), strict=True):
                     file.write(f"{score:.5f}\t{left}\t{right}\n")
-        used = chosen.tgt if cfg.retrieval == "backward" else chosen.src
+        used = chosen_pairs.tgt if cfg.retrieval == "backward" else chosen_pairs.src
         artifact.counts |= {
-            "pairs": len(chosen.src),
+            "pairs": len(chosen_pairs.src),
             "without_pair": plan.counts[cfg.retrieval == "backward"] - len(np.unique(used)),
             "src_sentences": len(texts[0]),
             "tgt_sentences": len(texts[1]),
@@ -387,26 +390,26 @@ def _publish(plan: Plan) -> Answer:
     return _answer(out)
 
 
-def _chosen(plan: Plan) -> margin.Pairs:
+def _chosen_pairs(plan: Plan) -> margin.Pairs:
     """Return the pairs, from the neighbours of all shards."""
     cfg = plan.cfg
-    searched = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
-    if missing := [part.name for side in searched for part in side if not part.is_dir()]:
+    search_folders = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
+    if missing := [part.name for side in search_folders for part in side if not part.is_dir()]:
         raise UserError(
             f"{cfg.directory}: parts {missing} are not searched", fix="run the phase search first"
         )
     if not plan.num_shards:
         nothing = np.zeros(0, np.int64)
         return margin.Pairs(nothing, nothing, np.zeros(0, np.float32))
-    means = [np.concatenate([np.load(part / _MEANS) for part in side]) for side in searched]
+    means = [np.concatenate([np.load(part / _MEANS) for part in side]) for side in search_folders]
     sides = []
     for side in (0, 1):
         pieces = []
-        for part, number in zip(searched[side], plan.shards(side), strict=True):
+        for part, number in zip(search_folders[side], plan.shards(side), strict=True):
             _, start, stop = plan.span(number)
             cosines, ids = np.load(part / _COSINES), np.load(part / _IDS)
             pieces.append(margin.best(cosines, ids, means[side][start:stop], means[1 - side], cfg.margin))
-        sides.append(margin.Best(*(np.concatenate(field) for field in zip(*pieces, strict=True))))
+        sides.append(margin.BestNeighbours(*(np.concatenate(field) for field in zip(*pieces, strict=True))))
     return margin.choose(sides[0], sides[1], cfg.retrieval, cfg.threshold)
 
 

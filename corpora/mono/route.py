@@ -41,7 +41,7 @@ class _RoutedWriter:
     """Writer of documents into one file, grouped by language, in bounded memory."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open_table(path, SCHEMA, passing=True)
+        self._file = open_table(path, SCHEMA, temporary=True)
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._chars: dict[str, int] = {}
         self._num_groups = 0

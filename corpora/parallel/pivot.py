@@ -68,7 +68,9 @@ def run(cfg: PivotConfig) -> Answer:
     content = {key: value for key, value in config.to_dict(cfg).items() if key != "out"}
     inputs = [Path(path) for path in cfg.corpora.values()]
     pivot = languages.get(cfg.pivot).code
-    tables = {languages.get(lang).code: _table(Path(path), pivot, lang) for lang, path in cfg.corpora.items()}
+    tables = {
+        languages.get(lang).code: _read_pairs(Path(path), pivot, lang) for lang, path in cfg.corpora.items()
+    }
     if done := manifest.up_to_date(out, STAGE_NAME, content, inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
     rows: pl.DataFrame | None = None
@@ -95,7 +97,7 @@ def run(cfg: PivotConfig) -> Answer:
     return Answer(f"{out}: {rows.height:,} rows of {len(langs)} languages", {"out": str(out), **counts})
 
 
-def _table(folder: Path, pivot: str, lang: str) -> pl.DataFrame:
+def _read_pairs(folder: Path, pivot: str, lang: str) -> pl.DataFrame:
     """Columns PIVOT, LANG, source.LANG and licence.LANG, each sentence of the pivot once."""
     path = folder / "shards" / "train.parquet"
     if not path.is_file():

@@ -191,7 +191,7 @@ def _write(
                 for name in SPLITS:
                     chosen = pairs.filter(fate["split"] == name)
                     tables[name].add(chosen)
-                    pair_counters.published(chosen, cfg.num_samples)
+                    pair_counters.count_published(chosen, cfg.num_samples)
                     _write_moses(chosen, moses, name, codes)
     for file in (*tables.values(), rejects):
         file.close()
@@ -236,7 +236,7 @@ def _stats(
         "inputs": inputs,
         "stages": [READ, *cfg.filters, SPLIT, CORPUS],
         "reasons": {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()},
-        "audit": audit.rows(audit.merged([read_json(f / AUDIT) for f in folders if (f / AUDIT).is_file()])),
+        "audit": audit.rows(audit.merge([read_json(f / AUDIT) for f in folders if (f / AUDIT).is_file()])),
         "repairs": _repairs(ledger),
         "partial": [],
         "lm_note": "",

@@ -74,7 +74,7 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
                 if position == 0:
                     refuse_swapped(batch, source, chain)
                 count_entered(batch, READ, ledger)
-                pair_counters.read(batch)
+                pair_counters.count_read(batch)
                 kept, lost = chain.run_batch(batch, ledger)
                 if cfg.audit and number == 0 and position == 0:
                     write_json(folder / AUDIT, audit(chain, batch, kept, cfg.seed))

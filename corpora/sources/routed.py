@@ -55,17 +55,17 @@ class Routed(Source):
         )
 
     def _index(self) -> dict[str, Any]:
-        entry: dict[str, Any] = self._stored(INDEX).get(self._lang, {})
+        entry: dict[str, Any] = self._read_json(INDEX).get(self._lang, {})
         return entry
 
-    def _stored(self, name: str) -> dict[str, Any]:
+    def _read_json(self, name: str) -> dict[str, Any]:
         """Return the values in a file of the folder, which is read again only if it has changed."""
         path = self._folder / name
-        return _json(path, path.stat().st_mtime_ns)
+        return _cached_json(path, path.stat().st_mtime_ns)
 
     def origins(self) -> list[dict[str, Any]]:
         """Return the sources that were read, as recorded in a build's plan."""
-        sources: list[dict[str, Any]] = self._stored(PLAN)["sources"]
+        sources: list[dict[str, Any]] = self._read_json(PLAN)["sources"]
         return sources
 
     def shards(self) -> list[Shard]:
@@ -76,11 +76,11 @@ class Routed(Source):
         """
         index = self._index()
         if not index:
-            there = sorted(self._stored(INDEX))
+            there = sorted(self._read_json(INDEX))
             raise UserError(f"{self.uri} holds no document in {self._lang}", ", ".join(there))
         scopes = {
             f"{part:05d}": number
-            for number, scope in enumerate(self._stored(PLAN)["scopes"])
+            for number, scope in enumerate(self._read_json(PLAN)["scopes"])
             for part in range(scope["first_part"], scope["first_part"] + scope["num_parts"])
         }
         return [
@@ -99,7 +99,7 @@ class Routed(Source):
         """Yield the documents of the language in one part, as they were identified."""
         groups = self._index()[Path(shard.location).stem]["groups"]
         path = Path(shard.location)
-        with pq.ParquetFile(path, metadata=_footer(path, path.stat().st_mtime_ns)) as file:
+        with pq.ParquetFile(path, metadata=_cached_footer(path, path.stat().st_mtime_ns)) as file:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups):
                 for row in batch.to_pylist():
                     doc = to_document(row)
@@ -109,13 +109,13 @@ class Routed(Source):
 
 
 @lru_cache(maxsize=4)
-def _json(path: Path, stamp: int) -> dict[str, Any]:
+def _cached_json(path: Path, stamp: int) -> dict[str, Any]:
     """Return the values in a file. Every part of every language reads it, so it is cached."""
     values: dict[str, Any] = read_json(path)
     return values
 
 
 @lru_cache(maxsize=32)
-def _footer(path: Path, stamp: int) -> pq.FileMetaData:
+def _cached_footer(path: Path, stamp: int) -> pq.FileMetaData:
     """Return the metadata of a routed file. Every language reads the same file, so it is cached."""
     return pq.read_metadata(path)

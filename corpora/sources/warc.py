@@ -15,7 +15,7 @@ from xling.corpora.sources.wet import LICENCE, record_of, target
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import chunks
 
-_HTML = ("text/html", "application/xhtml+xml")
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
 _MAX_PAGE_BYTES = 1 << 24
 
 
@@ -60,15 +60,15 @@ class Warc(LocalFiles):
         """Return the text of a response, and the reason if there is none."""
         if not record.complete:
             return "", "truncated record"
-        head, body = _split(record.body)
+        head, body = _split_http(record.body)
         status = head.get(":status", "")
         if not status.startswith("2"):
             return "", f"HTTP status {status[:3] or 'missing'}"
         mime, _, parameters = head.get("content-type", "").partition(";")
-        if mime.strip().lower() not in _HTML:
+        if mime.strip().lower() not in _HTML_TYPES:
             return "", "not HTML"
         try:
-            page = _unpack(body, head)
+            page = _decode_body(body, head)
         except (OSError, EOFError, zlib.error, brotli.error, ValueError):
             return "", "damaged HTTP body"
         if len(page) > _MAX_PAGE_BYTES:
@@ -78,7 +78,7 @@ class Warc(LocalFiles):
         return paragraphs(text), reason
 
 
-def _split(block: bytes) -> tuple[dict[str, str], bytes]:
+def _split_http(block: bytes) -> tuple[dict[str, str], bytes]:
     """Return HTTP header fields by lower-cased name (``:status`` holds the code) and the body."""
     for gap in (b"\r\n\r\n", b"\n\n"):
         head, separator, body = block.partition(gap)
@@ -92,7 +92,7 @@ def _split(block: bytes) -> tuple[dict[str, str], bytes]:
     return fields, body
 
 
-def _unpack(body: bytes, head: dict[str, str]) -> bytes:
+def _decode_body(body: bytes, head: dict[str, str]) -> bytes:
     """Decode the transfer and content encodings of the body.
 
     Common Crawl stores bodies unpacked but leaves the fields of the wire, so the bytes decide.
@@ -126,18 +126,18 @@ def _inflate(body: bytes, window_bits: int) -> bytes:
 def _unchunk(body: bytes) -> bytes:
     """Join the chunks of RFC 9112 section 7.1; a body that is not chunked comes back as it is."""
     parts: list[bytes] = []
-    at = 0
+    position = 0
     while True:
-        end = body.find(b"\r\n", at)
-        size = body[at:end].partition(b";")[0].strip() if end >= 0 else b""
+        end = body.find(b"\r\n", position)
+        size = body[position:end].partition(b";")[0].strip() if end >= 0 else b""
         try:
             length = int(size, 16)
         except ValueError:
-            return body if not parts else b"".join([*parts, body[at:]])
+            return body if not parts else b"".join([*parts, body[position:]])
         if length == 0:
             return b"".join(parts)
         parts.append(body[end + 2 : end + 2 + length])
-        at = end + 2 + length + 2
+        position = end + 2 + length + 2
 
 
 def _to_text(page: bytes, parameters: str, ledger: Ledger) -> str:

@@ -64,20 +64,20 @@ class Lines(Stage):
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Yield the verdict on each document; those of ``sources`` are judged in one call."""
-        judged = [doc for doc in docs if doc.source.startswith(self.sources) and "\n" in doc.text]
-        keep, at = list[bool](), 0
-        if judged:
-            scores = _model(self.model).scores([doc.text for doc in judged])
+        docs_to_cut = [doc for doc in docs if doc.source.startswith(self.sources) and "\n" in doc.text]
+        keep, position = list[bool](), 0
+        if docs_to_cut:
+            scores = _model(self.model).scores([doc.text for doc in docs_to_cut])
             keep = (scores > np.log(self.threshold / (1 - self.threshold))).tolist()
-        names = {id(doc) for doc in judged}
+        names = {id(doc) for doc in docs_to_cut}
         for doc in docs:
             if id(doc) in names:
-                first, at = at, at + doc.text.count("\n") + 1
-                yield self._cut(doc, keep[first + 1 : at])
+                first, position = position, position + doc.text.count("\n") + 1
+                yield self._keep_lines(doc, keep[first + 1 : position])
             else:
                 yield Verdict()
 
-    def _cut(self, doc: Document, keep: list[bool]) -> Verdict:
+    def _keep_lines(self, doc: Document, keep: list[bool]) -> Verdict:
         """Return the verdict on a document; ``keep`` says which of its lines after the title are running text."""
         title, *body = doc.text.split("\n")
         kept = list(compress(body, keep))

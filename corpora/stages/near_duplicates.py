@@ -35,7 +35,16 @@ from numpy.typing import NDArray
 from rensa import RMinHash
 
 from xling.core.errors import UserError
-from xling.corpora.common.disk_sort import HALF, LOW, Sorter, counted, halves, merged, packed, stars
+from xling.corpora.common.disk_sort import (
+    HALF,
+    LOW,
+    Sorter,
+    connected_stars,
+    count_values,
+    halves,
+    join_halves,
+    merged,
+)
 from xling.corpora.common.slices import (
     read_slice,
     read_slices,
@@ -116,8 +125,8 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
     temporary = out.with_name(out.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    numbered, number, runs_written = enumerate(docs), 0, list[Path]()
-    while chunk := _sketched(numbered, cfg):
+    numbered_docs, number, runs_written = enumerate(docs), 0, list[Path]()
+    while chunk := _next_sketches(numbered_docs, cfg):
         bands, positions = [np.zeros((0, cfg.bands), dtype=np.uint64)], list[int]()
         num_docs = 0
         while chunk and num_docs < _RUN_DOCS:
@@ -125,7 +134,7 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
             bands.append(_band_hashes([hashes for _, hashes in sketched], cfg))
             positions += [i for i, _ in sketched]
             number, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
-            chunk = _sketched(numbered, cfg) if num_docs < _RUN_DOCS else []
+            chunk = _next_sketches(numbered_docs, cfg) if num_docs < _RUN_DOCS else []
         runs_written.append(temporary / f"{len(runs_written)}")
         _write_run(np.concatenate(bands), np.array(positions, dtype="<u4"), runs_written[-1], num_ranges)
     _join_runs(runs_written, temporary, cfg.bands * num_ranges, number)
@@ -134,9 +143,9 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
     return number
 
 
-def _sketched(numbered: Iterator[tuple[int, Document]], cfg: NearDedup) -> list[tuple[int, Hashes]]:
+def _next_sketches(numbered_docs: Iterator[tuple[int, Document]], cfg: NearDedup) -> list[tuple[int, Hashes]]:
     """Return the numbers and shingles of the next documents, each made while its units are remembered."""
-    return [(i, _scoped_shingles(doc, cfg)) for i, doc in itertools.islice(numbered, _BATCH_DOCS)]
+    return [(i, _scoped_shingles(doc, cfg)) for i, doc in itertools.islice(numbered_docs, _BATCH_DOCS)]
 
 
 def _scoped_shingles(doc: Document, cfg: NearDedup) -> Hashes:
@@ -179,7 +188,7 @@ def _join_runs(run_folders: list[Path], out: Path, num_slices: int, num_docs: in
         docs: BinaryIO,
     ) -> Iterator[tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " slices"]]]:
         for number in range(num_slices):
-            parts = [_slice(folder, number) for folder in run_folders]
+            parts = [_read_band_slice(folder, number) for folder in run_folders]
             hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
             order = np.argsort(hashes, kind="stable")
             nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
@@ -200,14 +209,14 @@ def first_documents(sketches: Sequence[Path]) -> list[int]:
         UserError: more than 4 billion documents.
     """
     nums = (int(read_slice(sketch / HASHES, -1)[0]) for sketch in sketches)
-    firsts = [0, *itertools.accumulate(nums)]
-    if firsts[-1] >> 32:
+    first_numbers = [0, *itertools.accumulate(nums)]
+    if first_numbers[-1] >> 32:
         raise UserError(
-            f"{firsts[-1]:,} documents are too many to compare",
+            f"{first_numbers[-1]:,} documents are too many to compare",
             "fewer than 4,294,967,296",
             "build fewer dumps at once",
         )
-    return firsts
+    return first_numbers
 
 
 def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends: Path | None = None) -> int:
@@ -221,21 +230,24 @@ def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends
         out: file of ``first * 2^32 + second``, ascending uint64. Written whole or not at all.
         ends: file of `xling.corpora.common.slices` that gets the documents of the pairs by shard, for `shingle_shard`.
     """
-    firsts = first_documents(sketches)
-    by_slice = [_pairs_of_slice(sketches, firsts, number) for number in numbers]
+    first_numbers = first_documents(sketches)
+    by_slice = [_band_pairs(sketches, first_numbers, number) for number in numbers]
     pairs = by_slice[0] if len(by_slice) == 1 else np.unique(np.concatenate(by_slice))
     if ends:
         of_pairs = np.unique(np.concatenate(halves(pairs)))
-        write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(firsts[1:], dtype=np.uint64)))
+        write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(first_numbers[1:], dtype=np.uint64)))
     temporary = out.with_name(out.name + ".tmp")
     temporary.write_bytes(pairs.data)
     temporary.rename(out)
     return len(pairs)
 
 
-def _pairs_of_slice(sketches: Sequence[Path], firsts: Sequence[int], number: int) -> Hashes:
-    """Return the pairs of one slice, ascending; ``firsts`` as `first_documents` returns."""
-    parts = [_slice(sketch, number, first) for sketch, first in zip(sketches, firsts[:-1], strict=True)]
+def _band_pairs(sketches: Sequence[Path], first_numbers: Sequence[int], number: int) -> Hashes:
+    """Return the pairs of one slice, ascending; ``first_numbers`` as `first_documents` returns."""
+    parts = [
+        _read_band_slice(sketch, number, first)
+        for sketch, first in zip(sketches, first_numbers[:-1], strict=True)
+    ]
     hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
     nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
     del parts
@@ -243,23 +255,23 @@ def _pairs_of_slice(sketches: Sequence[Path], firsts: Sequence[int], number: int
     hashes, nodes = hashes[order], nodes[order]
     is_start = np.concatenate([np.ones(min(1, len(hashes)), dtype=bool), hashes[1:] != hashes[:-1]])
     starts = np.maximum.accumulate(np.where(is_start, np.arange(len(hashes)), 0))
-    pairs: Hashes = np.sort(packed(nodes[starts], nodes)[~is_start])
+    pairs: Hashes = np.sort(join_halves(nodes[starts], nodes)[~is_start])
     return pairs
 
 
-def _slice(sketch: Path, number: int, first: int = 0) -> tuple[Hashes, Hashes]:
+def _read_band_slice(sketch: Path, number: int, first: int = 0) -> tuple[Hashes, Hashes]:
     """Return the hashes of a slice of a sketch, and their documents, counted from ``first``."""
     hashes, start = read_slice(sketch / HASHES, number), slice_start(sketch / HASHES, number)
     places = np.fromfile(sketch / POSITIONS, dtype="<u4", count=len(hashes), offset=4 * start)
     return hashes, places.astype(np.uint64) + np.uint64(first)
 
 
-def _pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " _"]]:
+def _read_pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the pairs of all files in order, each once."""
-    return merged([_blocks(path) for path in pair_files])
+    return merged([_read_blocks(path) for path in pair_files])
 
 
-def _blocks(path: Path) -> Iterator[Hashes]:
+def _read_blocks(path: Path) -> Iterator[Hashes]:
     for offset in range(0, path.stat().st_size, 8 * _FILE_BLOCK):
         yield np.fromfile(path, dtype="<u8", count=_FILE_BLOCK, offset=offset)
 
@@ -318,52 +330,56 @@ def choose(
     assert bool(shingle_files) or not cfg.min_jaccard, "the exact check needs the shingles"
     num = max(1, (memory_mb << 20) // _BYTES_PER_PAIR)
     folder = out.with_name(out.name + ".sort")
-    pairs = _pairs(pair_files)
+    pairs = _read_pairs(pair_files)
     if cfg.min_jaccard:
-        pairs = _exact(pairs, shingle_files, cfg.min_jaccard)
-    leaves = stars(pairs, folder / "stars", num)
-    by_first, chosen = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
+        pairs = _are_near(pairs, shingle_files, cfg.min_jaccard)
+    leaves = connected_stars(pairs, folder / "stars", num)
+    cluster_sizes, dropped = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
     num_dropped = 0
     for node, first in map(halves, leaves.blocks()):
         num_dropped += len(node)
-        by_first.add(packed(first, node))
-        chosen.add(node << HALF)
-    for first, size in counted(block >> HALF for block in by_first.blocks()):
-        chosen.add(packed(first, size + np.uint64(1)))
+        cluster_sizes.add(join_halves(first, node))
+        dropped.add(node << HALF)
+    for first, size in count_values(block >> HALF for block in cluster_sizes.blocks()):
+        dropped.add(join_halves(first, size + np.uint64(1)))
     ends = np.array(first_documents(sketches), dtype=np.uint64)
-    write_slices_in_blocks(out, (_of_shards(block, ends) for block in chosen.blocks()), len(sketches))
+    write_slices_in_blocks(out, (_split_by_shard(block, ends) for block in dropped.blocks()), len(sketches))
     shutil.rmtree(folder, ignore_errors=True)
     return num_dropped
 
 
-def _of_shards(block: Hashes, firsts: Hashes) -> tuple[Hashes, NDArray[np.int64]]:
+def _split_by_shard(block: Hashes, first_numbers: Hashes) -> tuple[Hashes, NDArray[np.int64]]:
     """Return ``size * 2^32 + position`` for ``document * 2^32 + size``, and how many are in each shard."""
     nodes, sizes = halves(block)
-    shard = np.searchsorted(firsts, nodes, side="right") - 1
-    return packed(sizes, nodes - firsts[shard]), np.bincount(shard, minlength=len(firsts) - 1)
+    shard = np.searchsorted(first_numbers, nodes, side="right") - 1
+    return join_halves(sizes, nodes - first_numbers[shard]), np.bincount(
+        shard, minlength=len(first_numbers) - 1
+    )
 
 
-def _exact(
+def _are_near(
     pairs: Iterable[Hashes], shingle_files: Sequence[Path], min_jaccard: float
 ) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the pairs that reach the exact Jaccard similarity, with a bounded number of shingles in memory."""
-    stored = pl.scan_parquet(list(shingle_files))
+    all_shingles = pl.scan_parquet(list(shingle_files))
     for whole in pairs:
         for block in np.array_split(whole, -(-len(whole) // _BLOCK_PAIRS)):
             first, second = (half.tolist() for half in halves(block))
             ends = pl.Series(sorted({*first, *second}), dtype=pl.UInt64)
-            of_ends = stored.filter(pl.col("node").is_in(ends.implode()))
+            of_ends = all_shingles.filter(pl.col("node").is_in(ends.implode()))
             sizes = dict(of_ends.select("node", pl.col("shingles").list.len()).collect().iter_rows())
             reached: list[bool] = []
             for batch in _batches(zip(first, second, strict=True), sizes):
-                reached += _reached(batch, stored, min_jaccard)
+                reached += _reach_similarity(batch, all_shingles, min_jaccard)
             yield block[np.array(reached, dtype=bool)]
 
 
-def _reached(batch: list[tuple[int, int]], stored: pl.LazyFrame, min_jaccard: float) -> Iterator[bool]:
+def _reach_similarity(
+    batch: list[tuple[int, int]], all_shingles: pl.LazyFrame, min_jaccard: float
+) -> Iterator[bool]:
     """Yield for each pair whether its shingles are similar enough."""
     needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
-    documents = stored.filter(pl.col("node").is_in(needed.implode())).collect()
+    documents = all_shingles.filter(pl.col("node").is_in(needed.implode())).collect()
     flat = documents["shingles"].explode().to_numpy()
     parts = np.split(flat, np.cumsum(documents["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
     sets = dict(zip(documents["node"].to_list(), parts, strict=True))
@@ -376,15 +392,15 @@ def _reached(batch: list[tuple[int, int]], stored: pl.LazyFrame, min_jaccard: fl
 def _batches(pairs: Iterable[tuple[int, int]], sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
     """Yield pairs in order, grouped so that a group has `_BATCH_SHINGLES` shingles."""
     batch: list[tuple[int, int]] = []
-    seen: set[int] = set()
+    nodes_in_batch: set[int] = set()
     num_shingles = 0
     for first, second in pairs:
         batch.append((first, second))
-        num_shingles += sum(sizes[node] for node in {first, second} - seen)
-        seen |= {first, second}
+        num_shingles += sum(sizes[node] for node in {first, second} - nodes_in_batch)
+        nodes_in_batch |= {first, second}
         if num_shingles >= _BATCH_SHINGLES:
             yield batch
-            batch, seen, num_shingles = [], set(), 0
+            batch, nodes_in_batch, num_shingles = [], set(), 0
     if batch:
         yield batch
 

@@ -29,7 +29,7 @@ def _time_kind(time: str) -> str:
     return "year" if time.isdigit() else WORLD["time"][time]["kind"]
 
 
-def _things_within(special: Things, general: Things) -> bool:
+def _entails_things(special: Things, general: Things) -> bool:
     """Return whether having ``special`` is a case of having ``general``."""
     noun = special.noun == general.noun or WORLD["noun"][special.noun]["hypernym"] == general.noun
     adjective = general.adjective in ("", special.adjective)
@@ -41,15 +41,15 @@ def _things_within(special: Things, general: Things) -> bool:
     return noun and adjective and count
 
 
-def within(special: Meaning, general: Meaning) -> bool:
+def entails(special: Meaning, general: Meaning) -> bool:
     """Return whether an event ``special`` implies ``general``, ignoring polarity and verb."""
-    if special.things and general.things and not _things_within(special.things, general.things):
+    if special.things and general.things and not _entails_things(special.things, general.things):
         return False
     places = general.place in ("", special.place)
     return places and general.time in ("", special.time)
 
 
-def _excluded(p: Meaning, h: Meaning) -> bool:
+def contradicts(p: Meaning, h: Meaning) -> bool:
     """Return whether ``p`` and ``h`` describe the same event with incompatible place, time or number."""
     if p.things and h.things:
         a, b = p.things, h.things
@@ -68,15 +68,15 @@ def relation(p: Meaning, h: Meaning) -> str:
         return "neutral"
     if p.verb != h.verb:
         opposite = WORLD["verb"].get(p.verb, {"antonym": ""})["antonym"] == h.verb
-        both = not p.negated and not h.negated and within(p, h)
+        both = not p.negated and not h.negated and entails(p, h)
         return "contradiction" if opposite and both else "neutral"
     if p.negated:
-        if not within(h, p):
+        if not entails(h, p):
             return "neutral"
         return "entailment" if h.negated else "contradiction"
-    if within(p, h):
+    if entails(p, h):
         return "contradiction" if h.negated else "entailment"
-    if _excluded(p, h):
+    if contradicts(p, h):
         return "entailment" if h.negated else "contradiction"
     return "neutral"
 
@@ -87,15 +87,15 @@ class _Premises:
     def __init__(self, h: Meaning, sampler: Sampler) -> None:
         self.h, self.sampler, self.draw = h, sampler, sampler.draw
 
-    def specialised(self) -> Meaning:
+    def specialised_premise(self) -> Meaning:
         """Return an affirmed hypothesis with details added; at least one if there is room."""
         h, draw = self.h, self.draw
         m = replace(h, negated=False)
-        adds: list[Callable[[Meaning], Meaning]] = []
+        additions: list[Callable[[Meaning], Meaning]] = []
         if not h.place:
-            adds.append(lambda m: replace(m, place=self.sampler.place()))
+            additions.append(lambda m: replace(m, place=self.sampler.place()))
         if not h.time:
-            adds.append(lambda m: replace(m, time=self._time()))
+            additions.append(lambda m: replace(m, time=self._new_time()))
         if h.things and h.things.noun in _HYPONYMS:
             noun = draw.choice([n for n in _HYPONYMS[h.things.noun] if n in NOUNS[h.verb]])
             m = replace(m, things=replace(h.things, noun=noun))
@@ -103,10 +103,10 @@ class _Premises:
             more = h.things.count + draw.below(3)
             m = replace(m, things=replace(h.things, count=more, at_least=False))
         if h.things and not h.things.adjective and ADJECTIVES[h.things.noun]:
-            adds.append(self._describe)
-        if adds:
-            first = draw.below(len(adds))
-            for i, add in enumerate(adds):
+            additions.append(self._describe)
+        if additions:
+            first = draw.below(len(additions))
+            for i, add in enumerate(additions):
                 if i == first or draw.chance(30):
                     m = add(m)
         return m
@@ -115,10 +115,10 @@ class _Premises:
         assert m.things is not None
         return replace(m, things=replace(m.things, adjective=self.draw.choice(ADJECTIVES[m.things.noun])))
 
-    def _time(self) -> str:
+    def _new_time(self) -> str:
         return self.sampler.year() if self.h.verb == "born" else self.sampler.time()
 
-    def generalised(self) -> Meaning:
+    def generalised_premise(self) -> Meaning:
         """Return a denied hypothesis with details removed."""
         h, draw = self.h, self.draw
         drop = draw.choice(self._droppable() or ["nothing"])
@@ -144,16 +144,16 @@ class _Premises:
             parts.append("noun")
         return parts
 
-    def opposite(self) -> Meaning | None:
+    def opposite_premise(self) -> Meaning | None:
         """Replace the verb by its antonym."""
         antonym = WORLD["verb"].get(self.h.verb, {"antonym": ""})["antonym"]
         if not antonym or (self.h.things and self.h.things.noun not in NOUNS[antonym]):
             return None
-        return replace(self.specialised(), verb=antonym)
+        return replace(self.specialised_premise(), verb=antonym)
 
-    def elsewhere(self) -> Meaning | None:
+    def at_other_place(self) -> Meaning | None:
         """Return a contradiction: the same event in another place, at another time or with another number."""
-        h, m, draw = self.h, self.specialised(), self.draw
+        h, m, draw = self.h, self.specialised_premise(), self.draw
         slots = ["place"] * bool(h.place) + ["time"] * bool(h.time)
         if h.things and h.things.count > 1 and not h.things.at_least:
             slots.append("count")
@@ -168,7 +168,7 @@ class _Premises:
         return replace(m, things=replace(m.things, count=self._other_count(m.things.count)))
 
     def _at_another_time(self, m: Meaning) -> Meaning | None:
-        time = self._time()
+        time = self._new_time()
         same_kind = _time_kind(time) == _time_kind(m.time)
         return replace(m, time=time) if same_kind and time != m.time else None
 
@@ -176,32 +176,32 @@ class _Premises:
         other = 2 + self.draw.below(4)
         return other if other != count else 6 + self.draw.below(4)
 
-    def vaguer(self) -> Meaning | None:
+    def vaguer_premise(self) -> Meaning | None:
         """Change the premise so that a detail of the hypothesis is missing (affirmed) or too narrow (denied)."""
         h, draw = self.h, self.draw
         if h.negated:
-            return replace(self.specialised(), negated=True)
+            return replace(self.specialised_premise(), negated=True)
         drop = draw.choice(self._droppable() or [""])
         match drop:
             case "place":
-                time = h.time or (self._time() if draw.chance(50) else "")
+                time = h.time or (self._new_time() if draw.chance(50) else "")
                 return replace(h, place="", time=time)
             case "time":
                 place = h.place or (self.sampler.place() if draw.chance(50) else "")
                 return replace(h, time="", place=place)
             case "adjective":
                 assert h.things is not None
-                return replace(self.specialised(), things=replace(h.things, adjective=""))
+                return replace(self.specialised_premise(), things=replace(h.things, adjective=""))
             case "noun":
                 assert h.things is not None
                 hypernym = WORLD["noun"][h.things.noun]["hypernym"]
-                return replace(self.specialised(), things=replace(h.things, noun=hypernym))
+                return replace(self.specialised_premise(), things=replace(h.things, noun=hypernym))
         return None
 
     def other_agent(self) -> Meaning:
         """Replace the subject by another person."""
-        m = self.specialised() if self.draw.chance(60) else self.h
-        return replace(m, agent=self.sampler.person(other_than=self.h.agent), negated=self._polarity())
+        m = self.specialised_premise() if self.draw.chance(60) else self.h
+        return replace(m, agent=self.sampler.person(other_than=self.h.agent), negated=self._is_negated())
 
     def other_things(self) -> Meaning | None:
         """Replace the object by an unrelated one."""
@@ -211,7 +211,7 @@ class _Premises:
         noun = self.draw.choice(NOUNS[h.verb])
         adjective = h.things.adjective if h.things.adjective in ADJECTIVES[noun] else ""
         things = replace(h.things, noun=noun, adjective=adjective)
-        m = replace(self.specialised(), negated=self._polarity())
+        m = replace(self.specialised_premise(), negated=self._is_negated())
         return replace(m, things=_single_if_negated(things, m.negated))
 
     def other_verb(self) -> Meaning | None:
@@ -219,9 +219,9 @@ class _Premises:
         h, verb = self.h, self.draw.choice(VERBS)
         if h.things is None or h.things.noun not in NOUNS[verb] or verb == h.verb:
             return None
-        return replace(self.specialised(), verb=verb, negated=self._polarity())
+        return replace(self.specialised_premise(), verb=verb, negated=self._is_negated())
 
-    def _polarity(self) -> bool:
+    def _is_negated(self) -> bool:
         """Either, so that one of two clauses being denied does not by itself mean contradiction."""
         return self.h.negated if self.draw.chance(60) else not self.h.negated
 
@@ -248,20 +248,20 @@ def hypothesis(sampler: Sampler) -> Meaning:
 
 def _candidate(label: str, premises: _Premises) -> Meaning | None:
     draw, h = premises.draw, premises.h
-    share = draw.below(100)
+    kind_draw = draw.below(100)
     if label == "entailment":
-        return premises.generalised() if h.negated else premises.specialised()
+        return premises.generalised_premise() if h.negated else premises.specialised_premise()
     if label == "contradiction":
         if h.negated:
-            return premises.specialised()
-        if share < 55 and not (h.verb == "born" and draw.chance(50)):
-            return premises.generalised()
-        return premises.opposite() if share < 75 else premises.elsewhere()
-    if share < 45:
-        return premises.vaguer()
-    if share < 65:
+            return premises.specialised_premise()
+        if kind_draw < 55 and not (h.verb == "born" and draw.chance(50)):
+            return premises.generalised_premise()
+        return premises.opposite_premise() if kind_draw < 75 else premises.at_other_place()
+    if kind_draw < 45:
+        return premises.vaguer_premise()
+    if kind_draw < 65:
         return premises.other_agent()
-    return premises.other_things() if share < 85 else premises.other_verb()
+    return premises.other_things() if kind_draw < 85 else premises.other_verb()
 
 
 def pair(draw: Draw, names: Names) -> tuple[Meaning, Meaning, str]:

@@ -13,7 +13,7 @@ SPLITS = ("train", "dev", "test")
 _BUCKETS = {"train": range(6), "dev": range(6, 8), "test": range(8, 10)}
 
 
-def in_split(split: str, *meanings: Meaning) -> bool:
+def is_in_split(split: str, *meanings: Meaning) -> bool:
     """Return whether ``meanings`` belong to ``split``; a hash assigns splits, so they are disjoint."""
     return digest("split", *meanings) % 10 in _BUCKETS[split]
 
@@ -33,7 +33,7 @@ def ner_meaning(seed: int, split: str, index: int) -> Meaning:
     """Return the clause behind tagged sentence ``index`` of ``split``, the same in every language."""
     names = Names("train" if split == "train" else "test")
     sampler = Sampler(Draw(seed, "ner", split, index), names)
-    while not in_split(split, meaning := sampler.meaning()):
+    while not is_in_split(split, meaning := sampler.meaning()):
         pass
     return meaning
 
@@ -44,5 +44,5 @@ def nli_pair(seed: int, split: str, index: int) -> tuple[Meaning, Meaning, str]:
     draw, names = Draw(seed, "nli", split, index), Names("all")
     while True:
         premise, hypothesis, label = pair(draw, names)
-        if in_split(split, premise, hypothesis):
+        if is_in_split(split, premise, hypothesis):
             return premise, hypothesis, label

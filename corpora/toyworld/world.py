@@ -23,13 +23,13 @@ _KIND_TABLE = tuple(kind for kind, weight in _KINDS for _ in range(weight))
 ORG_VERBS = ("buy", "sell", "build", "destroy", "open", "close", "order", "receive", "repair", "show")
 VERBS = tuple(WORLD["verb"])
 ROLES = tuple(WORLD["role"])
-_LARGE = (6, 7, 8, 9, 10, 12, 15, 20, 30, 40)
+_LARGE_COUNTS = (6, 7, 8, 9, 10, 12, 15, 20, 30, 40)
 _WEEKDAYS = tuple(t for t, row in WORLD["time"].items() if row["kind"] == "weekday")
 _MONTHS = tuple(t for t, row in WORLD["time"].items() if row["kind"] == "month")
 _BUILDINGS = tuple(n for n, row in WORLD["noun"].items() if row["group"] == "building")
 
 
-def _fitting(section: str, group: str) -> tuple[str, ...]:
+def _entries_of_group(section: str, group: str) -> tuple[str, ...]:
     return tuple(i for i, row in WORLD[section].items() if group in row["groups"].split())
 
 
@@ -38,7 +38,7 @@ NOUNS = {
     for verb, row in WORLD["verb"].items()
 }
 """Verb to the things it may be done to."""
-ADJECTIVES = {n: _fitting("adjective", row["group"]) for n, row in WORLD["noun"].items()}
+ADJECTIVES = {n: _entries_of_group("adjective", row["group"]) for n, row in WORLD["noun"].items()}
 """Thing to the adjectives it may have."""
 
 
@@ -54,13 +54,16 @@ def held_out_names() -> frozenset[str]:
 
 def _split_names() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """Map each category of names to (names free to use anywhere, held-out names)."""
-    held = held_out_names()
+    held_out = held_out_names()
     groups: dict[str, list[str]] = {section: list(WORLD[section]) for section in _NAMED}
     for role in ("team", "university"):
         groups[role] = [p for p, row in WORLD["place"].items() if role in row["roles"].split()]
     groups["country"] = [p for p, row in WORLD["place"].items() if row["kind"] == "country"]
     return {
-        group: (tuple(n for n in ns if n.lower() not in held), tuple(n for n in ns if n.lower() in held))
+        group: (
+            tuple(n for n in ns if n.lower() not in held_out),
+            tuple(n for n in ns if n.lower() in held_out),
+        )
         for group, ns in groups.items()
     }
 
@@ -152,7 +155,7 @@ class Sampler:
         share = self.draw.below(100)
         if share < 60:
             return 1
-        return 2 + self.draw.below(4) if share < 88 else self.draw.choice(_LARGE)
+        return 2 + self.draw.below(4) if share < 88 else self.draw.choice(_LARGE_COUNTS)
 
     def things(self, noun: str, count: int) -> Things:
         """Return ``count`` things with or without an adjective."""
@@ -177,12 +180,12 @@ class Sampler:
     def event(self, negated: bool) -> Meaning:
         """Draw a clause in which somebody does something to some things."""
         draw = self.draw
-        who = draw.below(20)
-        verb = draw.choice(ORG_VERBS if who >= 16 else VERBS)
-        agent: Entity = self.org() if who >= 16 else self.person()
-        if 13 <= who < 16:
+        agent_draw = draw.below(20)
+        verb = draw.choice(ORG_VERBS if agent_draw >= 16 else VERBS)
+        agent: Entity = self.org() if agent_draw >= 16 else self.person()
+        if 13 <= agent_draw < 16:
             agent = Role(draw.choice(ROLES))
-        noun = draw.choice(_BUILDINGS if who >= 18 and "building" in NOUNS[verb] else NOUNS[verb])
+        noun = draw.choice(_BUILDINGS if agent_draw >= 18 and "building" in NOUNS[verb] else NOUNS[verb])
         things = self.things(noun, 1 if negated else self.count())
         place = self.place() if draw.chance(55) else ""
         time = self.time() if draw.chance(45) else ""
@@ -251,12 +254,12 @@ def document(draw: Draw) -> list[Meaning]:
     clauses: list[Meaning] = []
     for _ in range(4 + draw.below(5)):
         earlier = draw.choice(clauses) if clauses and draw.chance(25) else None
-        shorter = _shorter(earlier, draw) if earlier else None
+        shorter = _shortened(earlier, draw) if earlier else None
         clauses.append(shorter or sampler.meaning())
     return clauses
 
 
-def _shorter(m: Meaning, draw: Draw) -> Meaning | None:
+def _shortened(m: Meaning, draw: Draw) -> Meaning | None:
     """Return ``m`` with less detail, or None if there is nothing to leave out."""
     if m.said:
         return m.said

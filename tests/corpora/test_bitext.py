@@ -11,7 +11,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.bitext import evidence
 from xling.corpora.bitext.beads import SHAPES, Side, align
-from xling.corpora.bitext.documents import Text, by_name, by_vectors, read, sentences
+from xling.corpora.bitext.documents import Text, pairs_by_name, pairs_by_vectors, read, sentences
 from xling.corpora.bitext.stage import BitextConfig
 from xling.corpora.toyworld import para
 
@@ -71,7 +71,7 @@ def documents():
 
 
 def test_merged_and_dropped_sentences_are_found(documents):
-    beads = evidence.aligned([d[0] for d in documents], [d[1] for d in documents])
+    beads = evidence.align_documents([d[0] for d in documents], [d[1] for d in documents])
     found = {(n, *pair) for n, row in enumerate(beads) for pair in ranges(row)}
     right = {(n, *pair) for n, d in enumerate(documents) for pair in d[2]}
     assert f1(found, right) > 0.93
@@ -149,9 +149,9 @@ def test_names_that_differ_in_the_language_alone_are_paired():
         Text(name, ("x",))
         for name in ("b.sw.txt", "a/sw/news.html", "d.sw.txt", "https://x.org/swa/q?lang=sw")
     ]
-    assert by_name(src, tgt, ("en", "sw")) == [(0, 1), (1, 0), (3, 3)]
+    assert pairs_by_name(src, tgt, ("en", "sw")) == [(0, 1), (1, 0), (3, 3)]
     twice = [*tgt, Text("b_swahili.txt", ("x",))]
-    assert (1, 0) not in by_name(src, twice, ("en", "sw")), "a name that is not unique pairs nothing"
+    assert (1, 0) not in pairs_by_name(src, twice, ("en", "sw")), "a name that is not unique pairs nothing"
 
 
 def test_documents_are_paired_by_vectors():
@@ -159,7 +159,7 @@ def test_documents_are_paired_by_vectors():
     meaning = draw.standard_normal((20, 32))
     src, tgt = meaning, meaning[::-1] + 0.4 * draw.standard_normal((20, 32))
     src, tgt = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (src[:15], tgt))
-    assert {(i, j) for i, j, _ in by_vectors(src, tgt)} == {(i, 19 - i) for i in range(15)}
+    assert {(i, j) for i, j, _ in pairs_by_vectors(src, tgt)} == {(i, 19 - i) for i in range(15)}
 
 
 def write(folder, documents, lang, side):

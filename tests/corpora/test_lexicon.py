@@ -14,20 +14,20 @@ from sacrebleu.metrics.bleu import BLEU
 from xling.core.errors import UserError
 from xling.corpora.lexicon.induce import (
     Cues,
+    context_scores,
     csls,
     induce,
-    letters,
-    likely,
-    mutual,
-    nearby,
-    respelt,
+    is_informative,
+    letter_mapping,
+    mutual_best,
+    respell,
     rotation,
     seeds,
     spelling,
-    tells,
+    translation_probabilities,
 )
 from xling.corpora.lexicon.shared import word_vectors
-from xling.corpora.lexicon.stage import BliConfig, cased, run
+from xling.corpora.lexicon.stage import BliConfig, restore_case, run
 from xling.corpora.lexicon.vectors import SMOOTHING, _positive_pmi, learn
 from xling.corpora.toyworld import mono
 from xling.static import encoder_files
@@ -57,15 +57,15 @@ def test_procrustes_finds_a_rotation_and_csls_is_as_in_the_paper() -> None:
     cosines = np.array([[1.0, 0.5], [0.0, 0.5]])
     # With all neighbours counted: rows .75, .25; columns .5, .5.
     assert np.allclose(csls(cosines), [[2 - 1.25, 1 - 1.25], [0 - 0.75, 1 - 0.75]])
-    rows, columns = mutual(csls(cosines))
+    rows, columns = mutual_best(csls(cosines))
     assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
 
 
 def test_likely_translations_are_probabilities() -> None:
-    found = likely(np.array([[1.0, 0.9, 0.5], [0.0, 0.0, 3.0]]))
+    found = translation_probabilities(np.array([[1.0, 0.9, 0.5], [0.0, 0.0, 3.0]]))
     odds = np.exp([0.0, -1.0, -5.0])
     assert np.allclose(found[0], odds / odds.sum()) and np.allclose(found[1], [0, 0, 1], atol=1e-6)
-    many = likely(np.arange(24.0)[None])
+    many = translation_probabilities(np.arange(24.0)[None])
     assert np.count_nonzero(many) == 10 and many[0, -1] > 0.99 and many.dtype == np.float32
 
 
@@ -76,7 +76,7 @@ def test_words_nearby_tell_words_of_one_kind_apart() -> None:
     # "tiger" and "horse" are seen with the same words and "1" with each of them: only a dictionary of the others tells.
     known = 10 * np.eye(len(index))
     known[index["tiger"]] = known[index["horse"]] = 0
-    scores = nearby(words, words, known)
+    scores = context_scores(words, words, known)
     assert scores[index["boat"]].argmax() == index["boat"]
     assert {int(scores[index[a]].argmax()) for a in ("tiger", "horse")} <= {
         index["tiger"],
@@ -84,9 +84,9 @@ def test_words_nearby_tell_words_of_one_kind_apart() -> None:
         index["sheep"],
     }
     other, known = learn(TEXT[::2], 50, 6, 2, 1), np.random.default_rng(1).random((len(index), len(index)))
-    assert np.allclose(nearby(words, other, known), nearby(other, words, known.T).T, atol=1e-5), (
-        "both ways alike"
-    )
+    assert np.allclose(
+        context_scores(words, other, known), context_scores(other, words, known.T).T, atol=1e-5
+    ), "both ways alike"
 
 
 def test_spelling_and_seeds() -> None:
@@ -99,7 +99,7 @@ def test_spelling_and_seeds() -> None:
 
 
 def test_short_words_of_an_alphabet_are_no_seeds_and_their_spelling_says_nothing() -> None:
-    shown = tells(["main", "a", "der", "7", "猫", "b2", "über"])
+    shown = is_informative(["main", "a", "der", "7", "猫", "b2", "über"])
     assert shown.tolist() == [True, False, False, True, True, True, True]
     sentences = [f"{x} {noun} 1998" for noun in ("nation", "police") for x in ("a", "des", "the")]
     one, two = (learn(sentences, 50, 4, 2, 1) for _ in range(2))
@@ -144,14 +144,20 @@ def test_it_publishes_both_directions_and_scores_against_gold(
 
 def test_words_are_cased_as_they_mostly_are() -> None:
     lines = ["Man sees Berlin", "The man sees", "The man SEES BERLIN", "berlin Berlin", "Once"]
-    assert cased(["man", "sees", "berlin", "the", "once"], lines) == ["man", "sees", "Berlin", "The", "Once"]
+    assert restore_case(["man", "sees", "berlin", "the", "once"], lines) == [
+        "man",
+        "sees",
+        "Berlin",
+        "The",
+        "Once",
+    ]
 
 
 def test_letters_and_respelling() -> None:
     pairs = np.array([0, 1, 2]), np.array([1, 0, 2])
-    mapping = letters(["ab", "ba", "abc"], ["βα", "αβ", "xy"], pairs)
+    mapping = letter_mapping(["ab", "ba", "abc"], ["βα", "αβ", "xy"], pairs)
     assert mapping == {"a": "α", "b": "β"}
-    assert respelt(["abba", "cab"], mapping) == ["αββα", "cαβ"]
+    assert respell(["abba", "cab"], mapping) == ["αββα", "cαβ"]
 
 
 # English with other letters, as K et al. 2020 make their Fake-English.

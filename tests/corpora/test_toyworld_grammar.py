@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xling.corpora.toyworld import LANGS, render
-from xling.corpora.toyworld.grammar.ru import _adjective, decline
+from xling.corpora.toyworld.grammar.ru import _decline_adjective, decline
 from xling.corpora.toyworld.grammar.tr import suffix
 from xling.corpora.toyworld.meaning import Meaning, Org, Person, Place, Role, Things
 from xling.corpora.toyworld.tokens import text_of
@@ -140,5 +140,5 @@ def test_russian_adjectives_agree_in_gender_and_case() -> None:
         ("f", "nom"): "новая", ("f", "acc"): "новую", ("f", "gen"): "новой",
         ("m", "nom_pl"): "новые", ("f", "gen_pl"): "новых",
     }  # fmt: skip
-    assert {key: _adjective(new, *key) for key in told} == told
-    assert [_adjective(big, "n", form) for form in ("nom_pl", "gen_pl")] == ["большие", "больших"]
+    assert {key: _decline_adjective(new, *key) for key in told} == told
+    assert [_decline_adjective(big, "n", form) for form in ("nom_pl", "gen_pl")] == ["большие", "больших"]

@@ -75,16 +75,16 @@ class PairSource:
     def batches(self, ledger: Ledger, number: int = 0) -> Iterator[pl.DataFrame]:
         """Yield the pairs as frames of bounded size; line breaks and tabs inside a text become spaces."""
         rows: list[Row] = []
-        chars = first = 0
+        chars = first_number = 0
         for row in self.rows(ledger):
             rows.append(row)
             chars += len(row[0]) + len(row[1])
             if len(rows) == BATCH_PAIRS or chars >= _BATCH_CHARS:
-                yield _frame(rows, self.uri, first, number)
-                first += len(rows)
+                yield _batch_frame(rows, self.uri, first_number, number)
+                first_number += len(rows)
                 rows, chars = [], 0
         if rows:
-            yield _frame(rows, self.uri, first, number)
+            yield _batch_frame(rows, self.uri, first_number, number)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def drop_row(ledger: Ledger, reason: str, where: str, text: str) -> None:
     ledger.drop(READ, reason, Document(where, text))
 
 
-def existing(path: str) -> Path:
+def existing_path(path: str) -> Path:
     """Return the path of a file.
 
     Raises:
@@ -178,7 +178,7 @@ def codes_of(lang: Language) -> list[str]:
     return list(dict.fromkeys(code for code in codes if code))
 
 
-def _frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
+def _batch_frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
     pairs = frame(
         {"src": [r[0] for r in rows], "tgt": [r[1] for r in rows], "doc": [r[2] for r in rows]},
         uri,

@@ -29,13 +29,13 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
-                _check(path, info)
+                _check_size(path, info)
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise UserError(f"{path} is not a complete zip archive: {error}", fix="get the file again") from None
 
 
-def _check(path: Path, info: zipfile.ZipInfo) -> None:
+def _check_size(path: Path, info: zipfile.ZipInfo) -> None:
     parts = PurePosixPath(info.filename.replace("\\", "/"))
     # zipfile itself cuts names at a zero byte and turns back slashes; what the file says is in orig_filename.
     if parts.is_absolute() or ".." in parts.parts or ":" in info.filename or "\0" in info.orig_filename:
@@ -67,7 +67,7 @@ def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     number = 0
     with archive.open(name) as member:
         try:
-            for number, raw in enumerate(_bounded(member), 1):
+            for number, raw in enumerate(_read_bounded(member), 1):
                 line = raw.decode("utf-8").rstrip("\r\n")
                 yield line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeDecodeError:
@@ -76,6 +76,6 @@ def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
             ) from None
 
 
-def _bounded(member: IO[bytes]) -> Iterator[bytes]:
+def _read_bounded(member: IO[bytes]) -> Iterator[bytes]:
     # zipfile stops at the declared size and checks the CRC, so a lying header cannot bring more.
     return iter(io.BufferedReader(member))  # type: ignore[type-var]

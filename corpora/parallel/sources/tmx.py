@@ -18,7 +18,7 @@ from xling.corpora.parallel.sources import (
     SourceContext,
     codes_of,
     drop_row,
-    existing,
+    existing_path,
 )
 from xling.corpora.parallel.sources.archive import open_zip
 from xling.corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
@@ -35,7 +35,7 @@ class Tmx(PairReader):
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
-        path = existing(rest)
+        path = existing_path(rest)
         return [PairSource(f"tmx:{rest}", (path,), lambda ledger: tmx_rows(path, context, ledger))]
 
     @classmethod

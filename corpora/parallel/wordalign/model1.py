@@ -25,7 +25,7 @@ Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 # The first two parameters stand for padding: a padded target word comes from NULL with certainty.
-PAD_REAL, PAD_NULL, NUM_PADS = 0, 1, 2
+PAD_WORD, PAD_NULL, NUM_PADS = 0, 1, 2
 _MAX_CELLS = 1 << 20
 
 
@@ -74,7 +74,7 @@ class Batch:
     nulls: Int32[np.ndarray, "tgt batch"]
 
     @property
-    def live(self) -> Bool[np.ndarray, "tgt batch"]:
+    def is_word(self) -> Bool[np.ndarray, "tgt batch"]:
         """Mask of target words without padding, bool (J, B)."""
         return self.nulls != PAD_NULL
 
@@ -98,19 +98,19 @@ class Lexicon:
     def __init__(self, src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " sentences"]) -> None:
         self.num_src, self.num_tgt = src.num_types, tgt.num_types
         groups = list(group_by_length(src, tgt, rows))
-        sides = [padded(src, tgt, group) for group in groups]
-        keys = [self._keys(e, f) for e, f in sides]
-        known, numbers = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
-        num_below = int(np.searchsorted(known, 0))
-        self.src_of = np.concatenate([[0, 0], known[num_below:] // self.num_tgt]).astype(np.int32)
+        padded_groups = [pad_sentences(src, tgt, group) for group in groups]
+        keys = [self._keys(e, f) for e, f in padded_groups]
+        unique_keys, numbers = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
+        num_below = int(np.searchsorted(unique_keys, 0))
+        self.src_of = np.concatenate([[0, 0], unique_keys[num_below:] // self.num_tgt]).astype(np.int32)
         self.probs = np.full(len(self.src_of), 1.0 / self.num_tgt, dtype=np.float32)
-        self.probs[PAD_REAL], self.probs[PAD_NULL] = 0.0, 1.0
+        self.probs[PAD_WORD], self.probs[PAD_NULL] = 0.0, 1.0
         numbers = (numbers - num_below + NUM_PADS).astype(np.int32)
         parts = np.split(numbers, np.cumsum([k.size for k in keys])[:-1])
         self.batches = []
-        for group, (e, f), part in zip(groups, sides, parts, strict=True):
+        for group, (e, f), part in zip(groups, padded_groups, parts, strict=True):
             table = part.reshape(len(f), len(group), e.shape[1] + 1)
-            table[f == 0] = PAD_REAL
+            table[f == 0] = PAD_WORD
             nulls = np.where(f == 0, PAD_NULL, table[:, :, 0]).astype(np.int32)
             self.batches.append(Batch(group, e, np.ascontiguousarray(table[:, :, 1:]), nulls))
 
@@ -125,10 +125,10 @@ class Lexicon:
         log_total = scipy.special.digamma(totals + prior * self.num_tgt)
         probs = np.exp(scipy.special.digamma(counts + prior) - log_total[self.src_of])
         self.probs = np.maximum(probs, 1e-12).astype(np.float32)
-        self.probs[PAD_REAL], self.probs[PAD_NULL] = 0.0, 1.0
+        self.probs[PAD_WORD], self.probs[PAD_NULL] = 0.0, 1.0
 
 
-def padded(
+def pad_sentences(
     src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " batch"]
 ) -> tuple[Int32[np.ndarray, "batch src"], Int32[np.ndarray, "tgt batch"]]:
     """Return source ids (B, I) of sentences of one source length, target ids (J, B) padded with 0."""
@@ -144,14 +144,16 @@ def group_by_length(
     src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " sentences"]
 ) -> Iterator[Int64[np.ndarray, " _"]]:
     """Group ``rows`` by source length and similar target length, a bounded number of cells a group."""
-    i_len, j_len = src.lengths[rows], tgt.lengths[rows]
-    order = np.lexsort((rows, j_len, i_len))
-    rows, i_len, j_len = rows[order], i_len[order], j_len[order]
+    src_lengths, tgt_lengths = src.lengths[rows], tgt.lengths[rows]
+    order = np.lexsort((rows, tgt_lengths, src_lengths))
+    rows, src_lengths, tgt_lengths = rows[order], src_lengths[order], tgt_lengths[order]
     start = 0
     for end in range(1, len(rows) + 1):
         if end < len(rows):
-            similar = i_len[end] == i_len[start] and j_len[end] <= 1.3 * j_len[start] + 2
-            if similar and (end - start + 1) * i_len[end] * j_len[end] <= _MAX_CELLS:
+            similar = (
+                src_lengths[end] == src_lengths[start] and tgt_lengths[end] <= 1.3 * tgt_lengths[start] + 2
+            )
+            if similar and (end - start + 1) * src_lengths[end] * tgt_lengths[end] <= _MAX_CELLS:
                 continue
         yield rows[start:end]
         start = end
@@ -161,11 +163,11 @@ def posterior(
     batch: Batch, probs: Float32[np.ndarray, " parameters"], null_prior: float
 ) -> tuple[Float32[np.ndarray, "tgt batch src"], Float32[np.ndarray, "tgt batch"]]:
     """Return posterior (J, B, I) of the source words and (J, B) of NULL under model 1."""
-    real = probs[batch.cells] * np.float32((1 - null_prior) / batch.cells.shape[2])
-    null = probs[batch.nulls] * np.float32(null_prior)
-    total = real.sum(axis=2) + null
-    real /= total[:, :, None]
-    return real, null / total
+    word_probabilities = probs[batch.cells] * np.float32((1 - null_prior) / batch.cells.shape[2])
+    null_probabilities = probs[batch.nulls] * np.float32(null_prior)
+    total = word_probabilities.sum(axis=2) + null_probabilities
+    word_probabilities /= total[:, :, None]
+    return word_probabilities, null_probabilities / total
 
 
 def train(
@@ -182,16 +184,16 @@ def train(
         numbers: list[Ints] = []
         weights: list[Floats] = []
         for position, batch in enumerate(lexicon.batches):
-            real, null = posterior(batch, lexicon.probs, null_prior)
+            word_probabilities, null_probabilities = posterior(batch, lexicon.probs, null_prior)
             numbers += [batch.cells.ravel(), batch.nulls.ravel()]
-            weights += [real.ravel(), null.ravel()]
+            weights += [word_probabilities.ravel(), null_probabilities.ravel()]
             # A histogram touches every parameter, so it is taken over many batches at a time.
             if position % 256 == 255 or position == len(lexicon.batches) - 1:
                 counts += np.bincount(np.concatenate(numbers), np.concatenate(weights), len(counts))
                 numbers, weights = [], []
             if iteration == iterations - 1:
-                best = real.argmax(axis=2).astype(np.int32)
-                best[null > real.max(axis=2)] = -1
+                best = word_probabilities.argmax(axis=2).astype(np.int32)
+                best[null_probabilities > word_probabilities.max(axis=2)] = -1
                 links.append(best)
         lexicon.maximise(counts, prior)
     return links

@@ -55,13 +55,13 @@ def extract(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) ->
 def _with_free_borders(
     start: int, end: int, low: int, high: int, to_src: list[list[int]], max_words: int
 ) -> Iterator[Span]:
-    left = low
-    while left >= 0 and (left == low or not to_src[left]):
+    start_tgt = low
+    while start_tgt >= 0 and (start_tgt == low or not to_src[start_tgt]):
         right = high
-        while right < len(to_src) and right - left < max_words and (right == high or not to_src[right]):
-            yield Span(start, end, left, right + 1)
+        while right < len(to_src) and right - start_tgt < max_words and (right == high or not to_src[right]):
+            yield Span(start, end, start_tgt, right + 1)
             right += 1
-        left -= 1
+        start_tgt -= 1
 
 
 @dataclass(frozen=True)
@@ -93,20 +93,20 @@ def table(
         max_words: longest phrase on either side.
         min_count: rarer pairs are left out after the probabilities are estimated.
     """
-    joint: Counter[tuple[str, str]] = Counter()
+    pair_counts: Counter[tuple[str, str]] = Counter()
     for src, tgt, links in pairs:
         left, right = [word.lower() for word in src], [word.lower() for word in tgt]
         for span in extract(links, len(src), len(tgt), max_words):
             phrase = left[span.src_start : span.src_end], right[span.tgt_start : span.tgt_end]
-            joint[" ".join(phrase[0]), " ".join(phrase[1])] += 1
-    of_src: Counter[str] = Counter()
-    of_tgt: Counter[str] = Counter()
-    for (left_text, right_text), count in joint.items():
-        of_src[left_text] += count
-        of_tgt[right_text] += count
-    kept = [
-        Phrase(a, b, count / of_src[a], count / of_tgt[b], count)
-        for (a, b), count in joint.items()
+            pair_counts[" ".join(phrase[0]), " ".join(phrase[1])] += 1
+    src_counts: Counter[str] = Counter()
+    tgt_counts: Counter[str] = Counter()
+    for (left_text, right_text), count in pair_counts.items():
+        src_counts[left_text] += count
+        tgt_counts[right_text] += count
+    frequent = [
+        Phrase(a, b, count / src_counts[a], count / tgt_counts[b], count)
+        for (a, b), count in pair_counts.items()
         if count >= min_count
     ]
-    return sorted(kept, key=lambda p: (p.src, -p.tgt_given_src, p.tgt))
+    return sorted(frequent, key=lambda p: (p.src, -p.tgt_given_src, p.tgt))

@@ -15,7 +15,7 @@ from xling.corpora.mining import margin, search
 from xling.corpora.mining.margin import Pairs, f1_at_best_threshold, mine
 from xling.corpora.mining.rows import Rows, normalised
 from xling.corpora.mining.search import nearest
-from xling.corpora.mining.sentences import first_of_each
+from xling.corpora.mining.sentences import first_occurrences
 
 
 @pytest.mark.parametrize("block", [64, 1000, 10_000])
@@ -67,11 +67,11 @@ def test_retrievals_use_each_sentence_as_they_say(retrieval):
 def indexed(tmp_path, keys, other, shards=3, **how):
     """The index of some keys, coded in shards, as the stage does it."""
     device = how.get("device", "cpu")
-    faiss.write_index(search.train([Rows([keys]), Rows([other])], device), str(tmp_path / "trained"))
+    faiss.write_index(search.train_index([Rows([keys]), Rows([other])], device), str(tmp_path / "trained"))
     files = []
     for number, part in enumerate(np.array_split(keys, shards)):
         files.append(tmp_path / f"codes{number}")
-        search.coded(tmp_path / "trained", Rows([part]), files[-1])
+        search.add_codes(tmp_path / "trained", Rows([part]), files[-1])
     return search.Index(files, Rows(np.array_split(keys, 2)), **{"num_candidates": 32} | how)
 
 
@@ -102,7 +102,7 @@ def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
 def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_path):
     """faiss wrote past the end of such cells: shards of a million ended in an abort, or in wrong codes."""
     keys = normalised(np.random.default_rng(1).standard_normal((1200, 32)))
-    trained = search.train([Rows([keys[:40]]), Rows([keys[:30]])])  # one cell
+    trained = search.train_index([Rows([keys[:40]]), Rows([keys[:30]])])  # one cell
     faiss.write_index(trained, str(tmp_path / "trained"))
     lists = faiss.downcast_InvertedLists(faiss.extract_index_ivf(trained).invlists)
     block = lists.block_size  # 512, the bytes of 32 codes of 16 bytes
@@ -110,7 +110,7 @@ def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_p
         files = []
         for number, (start, end) in enumerate(itertools.pairwise(ends)):
             files.append(tmp_path / f"{name}{number}")
-            search.coded(tmp_path / "trained", Rows([keys[start:end]]), files[-1])
+            search.add_codes(tmp_path / "trained", Rows([keys[start:end]]), files[-1])
         index = search.merged(files)
         found = index.search(keys[:100], 5)
         if name == "whole":
@@ -159,9 +159,9 @@ def test_a_gpu_gets_codes_of_8_bits_and_a_machine_without_one_is_told(tmp_path, 
     search.check_device("gpu")
     src, tgt, _ = planted(200, 600, dim=8)
     wanted, _ = nearest(src, tgt, 4)
-    np.testing.assert_allclose(search.exact(src, Rows([tgt]), 4, 1000, "gpu")[0], wanted, atol=1e-6)
+    np.testing.assert_allclose(search.exact_nearest(src, Rows([tgt]), 4, 1000, "gpu")[0], wanted, atol=1e-6)
     index = indexed(tmp_path, tgt, src, device="gpu")
-    with search.pool_of(0, "gpu") as pool:
+    with search.thread_pool(0, "gpu") as pool:
         cosines, _ = index.nearest(src, 4, pool)
     assert (cosines >= wanted - 1e-5).mean() > 0.95
     cells = faiss.downcast_index(faiss.extract_index_ivf(moved[-1]))
@@ -186,10 +186,10 @@ def greedy(pairs):
 )
 def test_pairs_are_taken_from_the_best_down(rounds, edges):
     src, tgt, scores = (np.array([edge[i] for edge in edges], np.int64) for i in range(3))
-    pairs = margin._sorted(Pairs(src, tgt, scores.astype(np.float32)))
+    pairs = margin._sort_pairs(Pairs(src, tgt, scores.astype(np.float32)))
     before, margin._ROUNDS = margin._ROUNDS, rounds
     try:
-        taken = margin._each_once(pairs, 13, 13)
+        taken = margin._use_each_once(pairs, 13, 13)
     finally:
         margin._ROUNDS = before
     assert [(int(i), int(j), float(s)) for i, j, s in zip(*taken, strict=True)] == greedy(pairs)
@@ -199,7 +199,8 @@ def test_pairs_are_taken_from_the_best_down(rounds, edges):
 def test_a_threshold_takes_away_what_is_below_and_nothing_else(retrieval):
     draw = np.random.default_rng(3)
     sides = [
-        margin.Best(draw.integers(0, 50, 50), draw.random(50).astype(np.float32).round(1)) for _ in range(2)
+        margin.BestNeighbours(draw.integers(0, 50, 50), draw.random(50).astype(np.float32).round(1))
+        for _ in range(2)
     ]
     whole, cut = (margin.choose(*sides, retrieval, threshold) for threshold in (-np.inf, 0.5))
     kept = whole.scores >= 0.5
@@ -241,5 +242,5 @@ def test_rows_are_the_same_in_one_file_or_many(tmp_path, shards):
 
 
 def test_repeated_and_empty_lines_are_taken_once():
-    assert first_of_each(["a", "", "b", "a", " "]).tolist() == [0, 2]
+    assert first_occurrences(["a", "", "b", "a", " "]).tolist() == [0, 2]
     assert [x.size for x in mine(np.zeros((0, 4), np.float32), np.ones((3, 4), np.float32))] == [0, 0, 0]

@@ -54,4 +54,4 @@ def test_intervals_are_those_of_scores(counts):
     dropped, total = counts
     ones = np.arange(total) < dropped
     theirs = np.array(wilson(ones.astype(np.float64), np.ones(total))) / 100
-    assert audit.interval(dropped, total) == pytest.approx(tuple(theirs), abs=1e-9)
+    assert audit.dropped_interval(dropped, total) == pytest.approx(tuple(theirs), abs=1e-9)

@@ -26,7 +26,7 @@ def reasons_of(pairs, filters, pair="en-de", settings=None, heldout=()):
     if made.corpus:
         _, reason = made.judge_corpus(made.keys(kept))
         lost = pl.concat(
-            [lost, chain.with_reason(kept.select(*SCHEMA), "", reason).filter(reason.is_not_null())]
+            [lost, chain.add_reason(kept.select(*SCHEMA), "", reason).filter(reason.is_not_null())]
         )
     found = dict(zip(lost["id"].to_list(), lost["reason"].to_list(), strict=True))
     return [found.get(f"test/{i}") for i in range(len(pairs))]
@@ -240,7 +240,7 @@ def test_an_automatic_threshold_lies_between_two_groups():
         assert reasons[: len(bad)].is_not_null().mean() > 0.95
         assert reasons[len(bad) :].is_not_null().mean() < 0.01
     beliefs = np.concatenate([random.beta(1, 20, 100), random.beta(30, 1, 1900)])
-    assert 0.2 < score_threshold.cut(beliefs) < 0.95
+    assert 0.2 < score_threshold.find_threshold(beliefs) < 0.95
 
 
 @pytest.mark.parametrize("scores", [
@@ -248,7 +248,7 @@ def test_an_automatic_threshold_lies_between_two_groups():
     np.arange(20.0), np.full(500, np.nan),
 ])  # fmt: skip
 def test_one_group_is_not_cut(scores):
-    assert score_threshold.cut(scores) is None
+    assert score_threshold.find_threshold(scores) is None
 
 
 def test_the_score_may_be_another_column():
