@@ -122,7 +122,7 @@ class Kind:
         """Return whether a row's label has the right shape."""
         return isinstance(row.label, str)
 
-    def misfit(self, row: Example) -> tuple[str, str] | None:
+    def label_mismatch(self, row: Example) -> tuple[str, str] | None:
         """Return what is wrong with an optional field of a row, and what would be right; None if nothing is."""
         return None
 
@@ -147,7 +147,7 @@ class Kind:
         """Return whether an answer is valid for a row."""
         return isinstance(answer, str)
 
-    def among(
+    def candidate_check(
         self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
     ) -> Callable[[Any], bool] | None:
         """Return whether an answer is among the candidates of rows and training rows; None without candidates."""
@@ -157,15 +157,17 @@ class Kind:
         """Return the correct answer."""
         return row.label
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Compute answers from vectors, for a kind without a task."""
         raise NotImplementedError(self.name)
 
     def passages(self, row: Example) -> dict[str, str]:
         """Return the texts of a row that a model must not have read before: field -> text, including references."""
-        given = {name: row.fields.get(name, "") for name in self.fields}
+        fields = {name: row.fields.get(name, "") for name in self.fields}
         return {
-            name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
+            name: " ".join(value) if is_texts(value) else str(value)
+            for name, value in fields.items()
+            if value
         }
 
     # For display.
@@ -174,9 +176,9 @@ class Kind:
         """Return the input of a system as text: the passages of a row without its reference."""
         return " / ".join(text for name, text in self.passages(row).items() if name != "reference")
 
-    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+    def answer_text(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
         """Return an answer to one of ``rows`` as text."""
-        return _plain(answer)
+        return _plain_text(answer)
 
     # Protocols.
 
@@ -197,21 +199,23 @@ class Kind:
             )
         fields: list[dict[str, Any]] = [dict(row.fields) for row in rows]
         for name in self.texts:
-            given = [f[name] for f in fields]
-            whole = all(isinstance(value, str) for value in given)
-            new = translate(given if whole else [text for value in given for text in value])
-            parts: Iterator[Any] = iter(new) if whole else _regrouped(new, given)
+            texts_of_rows = [f[name] for f in fields]
+            are_texts = all(isinstance(value, str) for value in texts_of_rows)
+            new = translate(
+                texts_of_rows if are_texts else [text for value in texts_of_rows for text in value]
+            )
+            parts: Iterator[Any] = iter(new) if are_texts else _regroup(new, texts_of_rows)
             for field, value in zip(fields, parts, strict=True):
                 field[name] = value
         return [replace(row, fields=new) for row, new in zip(rows, fields, strict=True)]
 
     # Controls.
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the label that the control ``majority`` counts; kinds without this method have no such control."""
         raise NotImplementedError(self.name)
 
-    def repeated(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, learned: Any, row: Example) -> Any:
         """Return the answer of the control ``majority``."""
         return learned
 
@@ -222,7 +226,7 @@ class Kind:
         """
         raise NotImplementedError(self.name)
 
-    def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
+    def answer_from_tags(self, name: str | None, tags: list[str] | None) -> Any:
         """Convert a class and tags to an answer."""
         return name if tags is None else tags
 
@@ -232,14 +236,14 @@ def is_texts(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 
-def _plain(value: Any) -> str:
-    return " ".join(map(_plain, value)) if isinstance(value, (list, tuple)) else str(value)
+def _plain_text(value: Any) -> str:
+    return " ".join(map(_plain_text, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _regrouped(flat: Sequence[str], like: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+def _regroup(texts: Sequence[str], groups: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
     start = 0
-    for part in like:
-        yield tuple(flat[start : start + len(part)])
+    for part in groups:
+        yield tuple(texts[start : start + len(part)])
         start += len(part)
 
 

@@ -30,7 +30,7 @@ class Ranking(Mining):
     metrics: ClassVar[tuple[str, ...]] = ("map_at_20",)
     reads_training = False
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the nearest candidates of each question."""
         sides = [[row for row in question.rows if row.fields["side"] == side] for side in ("src", "tgt")]
         asked, pool = (_vectors(question, part) for part in sides)

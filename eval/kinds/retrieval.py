@@ -32,7 +32,7 @@ class Retrieval(Kind):
         """Return whether the value is a whole number."""
         return type(answer) is int
 
-    def among(
+    def candidate_check(
         self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
     ) -> Callable[[Any], bool] | None:
         """Return whether the answer is the index of a row."""
@@ -42,16 +42,16 @@ class Retrieval(Kind):
         """Return the sentence whose translation is looked for."""
         return str(row.fields["text_a"])
 
-    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+    def answer_text(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
         """Return the sentence that was found."""
         return str(rows[answer].fields["text_b"])
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the nearest translation of each row."""
         texts = [[row.fields[name] for row in question.rows] for name in ("text_a", "text_b")]
         a, b = (question.embed(side, lang) for side, lang in zip(texts, question.langs, strict=True))
         if question.match is None:
-            indices: list[int] = nearest_neighbours.nearest(a, b, question.distance).tolist()
+            indices: list[int] = nearest_neighbours.nearest_rows(a, b, question.distance).tolist()
             return indices
         near, scores = nearest_neighbours.ranked(a, b, question.distance, CANDIDATES)
         best = (scores + question.match(texts[0], texts[1], near)).argmax(1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
+from xling.eval.metrics.base import METRICS, Array, Metric, add_count, f1, mean
 from xling.eval.rows.suite import Example
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def accuracy(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1) of predictions equal to the label."""
-    return with_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
+    return add_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
 def tag_accuracy(
@@ -48,14 +48,14 @@ def span_f1(
     A span begins at ``B-`` and also at an ``I-`` that continues nothing. A word that the model did not see
     (None) counts as outside, so the spans there are missed.
     """
-    return _span_rows(examples, predictions, default_spans)
+    return _span_counts(examples, predictions, default_spans)
 
 
 def span_f1_strict(
     examples: Sequence[Example], predictions: TagRows, lang: str = ""
 ) -> Float64[np.ndarray, "rows 3"]:
     """Like `span_f1` in seqeval's strict IOB2 mode: a span must begin with ``B-``."""
-    return _span_rows(examples, predictions, strict_spans)
+    return _span_counts(examples, predictions, strict_spans)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -69,17 +69,17 @@ def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
         from seqeval.metrics.sequence_labeling import get_entities
 
         return frozenset(get_entities(list(tags)))
-    return _spans(tags, loose=True)
+    return _spans(tags, any_start=True)
 
 
-def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
-    """Return spans of IOB2 tags; a ``loose`` span may begin with an ``I-`` without a preceding tag."""
+def _spans(tags: Sequence[str], any_start: bool) -> frozenset[Span]:
+    """Return spans of IOB2 tags; a ``any_start`` span may begin with an ``I-`` without a preceding tag."""
     spans, start, kind = [], -1, ""
     for i, tag in enumerate((*tags, "O")):
         if start >= 0 and (tag[0] != "I" or tag[2:] != kind):
             spans.append((kind, start, i - 1))
             start = -1
-        if tag[0] == "B" or (loose and tag[0] == "I" and start < 0):
+        if tag[0] == "B" or (any_start and tag[0] == "I" and start < 0):
             start, kind = i, tag[2:]
     return frozenset(spans)
 
@@ -88,7 +88,7 @@ def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
 def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
     """Return spans (type, first word, last word) in seqeval's strict IOB2 mode; see `default_spans`."""
     if all(tag[:2] in ("B-", "I-") or tag == "O" for tag in tags):
-        return _spans(tags, loose=False)
+        return _spans(tags, any_start=False)
     from seqeval.scheme import IOB2, Entities
 
     (entities,) = Entities([list(tags)], scheme=IOB2).entities
@@ -102,11 +102,11 @@ def tag_f1(
 
     XTREME prints this for parts of speech; equal neighbours count once.
     """
-    return _span_rows(examples, predictions, _runs)
+    return _span_counts(examples, predictions, _tag_runs)
 
 
 @lru_cache(maxsize=1 << 16)
-def _runs(tags: tuple[str, ...]) -> frozenset[Span]:
+def _tag_runs(tags: tuple[str, ...]) -> frozenset[Span]:
     from seqeval.metrics.sequence_labeling import get_entities
 
     with warnings.catch_warnings():
@@ -118,7 +118,7 @@ def intent_accuracy(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1) of the intent, the first part of a prediction."""
-    return with_count([float(p[0] == e.label[0]) for e, p in zip(examples, predictions, strict=True)])
+    return add_count([float(p[0] == e.label[0]) for e, p in zip(examples, predictions, strict=True)])
 
 
 def slot_f1(
@@ -126,7 +126,7 @@ def slot_f1(
 ) -> Float64[np.ndarray, "rows 3"]:
     """Return statistics (true positives, predicted, gold) of the slots in seqeval's strict mode, xSID's measure."""
     slots = [Example(e.id, e.fields, e.label[1]) for e in examples]
-    return _span_rows(slots, [p[1] for p in predictions], strict_spans)
+    return _span_counts(slots, [p[1] for p in predictions], strict_spans)
 
 
 def fully_correct(
@@ -134,14 +134,14 @@ def fully_correct(
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1) of utterances whose intent and whole slot sequence are right."""
     pairs = zip(examples, predictions, strict=True)
-    return with_count([float((p[0], tuple(p[1])) == (e.label[0], tuple(e.label[1]))) for e, p in pairs])
+    return add_count([float((p[0], tuple(p[1])) == (e.label[0], tuple(e.label[1]))) for e, p in pairs])
 
 
 def precision_at_1(
     examples: Sequence[Example], predictions: Sequence[str], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1): the predicted translation is one of the accepted ones."""
-    return with_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
+    return add_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
 def mining_f1(
@@ -168,7 +168,7 @@ def check_length(example: Example, gold: Sequence[str], tags: Sequence[str | Non
         )
 
 
-def _span_rows(examples: Sequence[Example], predictions: TagRows, spans: Any) -> Array:
+def _span_counts(examples: Sequence[Example], predictions: TagRows, spans: Any) -> Array:
     rows = np.zeros((len(examples), 3))
     for row, example, tags in zip(rows, examples, predictions, strict=True):
         check_length(example, example.label, tags)

@@ -18,7 +18,7 @@ import numpy as np
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.stages.langid import identify
-from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
+from xling.eval.metrics.base import METRICS, Array, Metric, add_count, mean
 from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
 from xling.eval.rows.suite import Example
 from xling.text.tokenizers.bleu_words import MECAB, bleu_tokeniser
@@ -37,18 +37,18 @@ _WORDS = re.compile(
 
 
 @cache
-def target_of(lang: str) -> str:
+def target_language(lang: str) -> str:
     """Return the plain language code of a text: itself, or the second of a pair such as ``en-zh-CN``.
 
     A code that is in no list, or in two, stays as it is.
     """
-    second = lang.partition("-")[2]
-    for code in filter(None, (lang, second)):
+    target_lang = lang.partition("-")[2]
+    for code in filter(None, (lang, target_lang)):
         try:
             return languages.get(code).base
         except UserError:
             continue
-    return second or lang
+    return target_lang or lang
 
 
 @cache
@@ -86,7 +86,7 @@ def check_spm() -> None:
 
 def tokens(name: str, lang: str) -> str:
     """Return what a metric of sacreBLEU counts in a language: scores of other words do not belong in one average."""
-    target = target_of(lang)
+    target = target_language(lang)
     if name == "ter":
         return "characters" if target in ("zh", "ja", "ko") else "words"
     tokeniser = bleu_tokeniser(target)
@@ -97,7 +97,7 @@ def sacre_stats(
     name: str, examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows stats"]:
     """Return Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
-    metric, references = scorer(name, target_of(lang)), [e.label for e in examples]
+    metric, references = scorer(name, target_language(lang)), [e.label for e in examples]
     if name == "chrf":
         return chrf_stats(metric, predictions, references)
     if name == "ter":
@@ -107,12 +107,12 @@ def sacre_stats(
 
 def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str]) -> Array:
     """Return (edits, words of the reference); equal texts need no search."""
-    differ = [i for i, (a, b) in enumerate(zip(predictions, references, strict=True)) if a != b]
+    different_rows = [i for i, (a, b) in enumerate(zip(predictions, references, strict=True)) if a != b]
     rows = np.zeros((len(references), 2))
     rows[:, 1] = [len(metric._preprocess_segment(text).split()) for text in references]
-    if differ:
-        rows[differ] = metric._extract_corpus_statistics(
-            [predictions[i] for i in differ], [[references[i] for i in differ]]
+    if different_rows:
+        rows[different_rows] = metric._extract_corpus_statistics(
+            [predictions[i] for i in different_rows], [[references[i] for i in different_rows]]
         )
     return rows
 
@@ -121,19 +121,19 @@ def sacre_reduce(name: str, sums: Float64[np.ndarray, " *rows stats"]) -> Float6
     """Corpus scores from sums of sentence statistics, one of them by sacrebleu itself; tokenisers play no part here."""
     metric = scorer("bleu" if name == "spbleu" else name, "en")
     if sums.ndim == 1:
-        return np.asarray(metric._aggregate_and_compute([_counts(sums)]).score, dtype=np.float64)
+        return np.asarray(metric._aggregate_and_compute([_ter_counts(sums)]).score, dtype=np.float64)
     many = {"bleu": bleu_scores, "spbleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
     return many(metric, sums.reshape(-1, sums.shape[-1])).reshape(sums.shape[:-1])
 
 
 def sacre_signature(name: str, lang: str) -> str:
     """Return Sacrebleu's signature."""
-    metric = scorer(name, target_of(lang))
+    metric = scorer(name, target_language(lang))
     metric.corpus_score(["a"], [["a"]])
     return f"{name}|{metric.get_signature()}"
 
 
-def _counts(row: Array) -> list[float]:
+def _ter_counts(row: Array) -> list[float]:
     return [int(x) if x == int(x) else float(x) for x in row]
 
 
@@ -161,7 +161,7 @@ def rouge_l(
 
     judge = RougeScorer(["rougeL"], tokenizer=UnicodeTokenizer())
     pairs = zip(examples, predictions, strict=True)
-    return with_count([judge.score(e.label, p)["rougeL"].fmeasure for e, p in pairs])
+    return add_count([judge.score(e.label, p)["rougeL"].fmeasure for e, p in pairs])
 
 
 class _NoSynonyms:
@@ -185,28 +185,28 @@ def meteor(
     except ImportError:
         raise UserError("METEOR needs nltk", fix="pip install nltk, or choose bleu or rouge_l") from None
 
-    class Whole:
+    class OneValueMetric:
         def stem(self, word: str) -> str:
             return word
 
-    stemmer = PorterStemmer() if target_of(lang) == "en" else Whole()
+    stemmer = PorterStemmer() if target_language(lang) == "en" else OneValueMetric()
     pairs = zip(examples, predictions, strict=True)
     values = [
         single_meteor_score(words(e.label), words(p), stemmer=stemmer, wordnet=_NoSynonyms())
         for e, p in pairs
     ]
-    return with_count(values)
+    return add_count(values)
 
 
-def in_language(
+def for_language(
     examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (identified as the requested language, 1); an empty text is in no language.
 
     What is left to 100 is the off-target rate of zero-shot translation (Zhang et al. 2020).
     """
-    wanted = languages.get(target_of(lang)).base
-    return with_count([float(identify(text)[0].partition("_")[0] == wanted) for text in predictions])
+    wanted = languages.get(target_language(lang)).base
+    return add_count([float(identify(text)[0].partition("_")[0] == wanted) for text in predictions])
 
 
 def _language_signature(lang: str) -> str:
@@ -214,7 +214,7 @@ def _language_signature(lang: str) -> str:
 
 
 def _meteor_signature(lang: str) -> str:
-    stems = "porter" if target_of(lang) == "en" else "none"
+    stems = "porter" if target_language(lang) == "en" else "none"
     return f"meteor:2|nltk:{version('nltk')}|stemmer:{stems}|synonyms:none|tok:unicode"
 
 
@@ -236,4 +236,4 @@ for _name in ("bleu", "spbleu", "chrf", "ter"):
     METRICS.add(_name, _metric)
 METRICS.add("rouge_l", Metric("rouge_l", rouge_l, mean, _rouge_signature))
 METRICS.add("meteor", Metric("meteor", meteor, mean, _meteor_signature))
-METRICS.add("in_language", Metric("in_language", in_language, mean, _language_signature))
+METRICS.add("in_language", Metric("in_language", for_language, mean, _language_signature))

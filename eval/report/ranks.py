@@ -28,21 +28,21 @@ def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
         if len(there) < 2:
             continue
         try:
-            ranks |= {(suite, name): rank for name, rank in _ranked(there).items()}
+            ranks |= {(suite, name): rank for name, rank in _rank_systems(there).items()}
         except ValueError:
             # `comparison.tests` reports systems with other rows.
             continue
     return ranks
 
 
-def _ranked(systems: Sequence[System]) -> dict[str, int]:
+def _rank_systems(systems: Sequence[System]) -> dict[str, int]:
     against = {s.name: comparison.average_scores(systems[0], s) for s in systems[1:]}
     score = {name: scores[1] for name, scores in against.items()}
     score[systems[0].name] = next(iter(against.values()))[0]
     order = sorted(systems, key=lambda s: -score[s.name])
     level, leader, ranks = LEVEL / (len(order) - 1), order[0], {order[0].name: 1}
     for system in order[1:]:
-        test = comparison.average_of(leader, system)
+        test = comparison.test_average(leader, system)
         worse = test.comparison.p_two_sided <= level and test.comparison.difference < 0
         ranks[system.name] = ranks[leader.name] + worse
         leader = system if worse else leader

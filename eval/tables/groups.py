@@ -158,9 +158,9 @@ def _over_languages(
     table: Mapping[Column, Values], suite: str, metric: str, system: str
 ) -> tuple[float | None, list[str]]:
     """Return the mean over the published languages that have a score, and those without one."""
-    wanted = suites()[suite].languages
+    suite_langs = suites()[suite].languages
     column = next((c for c in table if (c.suite, c.metric, c.system) == (suite, metric, system)), None)
     if column is None:
-        return None, list(wanted)
-    values = [statistics.fmean(table[column][lang].values()) for lang in wanted if lang in table[column]]
-    return statistics.fmean(values) if values else None, [x for x in wanted if x not in table[column]]
+        return None, list(suite_langs)
+    values = [statistics.fmean(table[column][lang].values()) for lang in suite_langs if lang in table[column]]
+    return statistics.fmean(values) if values else None, [x for x in suite_langs if x not in table[column]]
