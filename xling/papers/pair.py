@@ -188,8 +188,8 @@ def both_ways(
 ) -> Float64[np.ndarray, "rows 2"]:
     """How often of 2 times each row of ``a`` and ``b``, (rows, dim), is nearest to the other: float64 (rows, 2)."""
     rows = np.arange(len(a))
-    hits = (nearest_neighbours.nearest(a, b) == rows).astype(float) + (
-        nearest_neighbours.nearest(b, a) == rows
+    hits = (nearest_neighbours.nearest_rows(a, b) == rows).astype(float) + (
+        nearest_neighbours.nearest_rows(b, a) == rows
     )
     return np.stack([hits, np.full(len(a), 2.0)], axis=1)
 
