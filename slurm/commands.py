@@ -54,9 +54,9 @@ def show_status(folder: Path, name: str = "", *extra_words: str) -> Answer:
         run = open_run(folder / name)
         with contextlib.suppress(queue.TransientError, UserError, OSError):
             reconcile.reconcile(run)
-        return status.of_run(run)
+        return status.run_status(run)
     runs = runs_in(folder)
-    return status.of_runs(runs) if runs else Answer(f"no runs in {folder}", [])
+    return status.runs_table(runs) if runs else Answer(f"no runs in {folder}", [])
 
 
 def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *extra_words: str) -> Answer:
@@ -77,7 +77,7 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *ex
             fix=f"xling slurm status {name} lists the parts",
         )
     # What is in trouble is what the user wants to see; else the newest.
-    trouble = [item for item in parts if not item[1].is_done() and item[1].last().get("reason")]
+    trouble = [item for item in parts if not item[1].is_done() and item[1].last_event().get("reason")]
     chosen, part, job = trouble[0] if trouble else parts[-1]
     return _log_text(chosen, part, job)
 
@@ -85,14 +85,16 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *ex
 def cancel(folder: Path, name: str = "", *extra_words: str) -> Answer:
     """Cancel a run."""
     _check_no_extra_words("cancel RUN", extra_words, name)
-    ended, warning = reconcile.stop(open_run(folder / name))
-    text = f"cancelled {name}: {len(ended)} job(s) ended; go on with: xling slurm requeue {name}"
+    ended_jobs, warning = reconcile.cancel_run(open_run(folder / name))
+    text = f"cancelled {name}: {len(ended_jobs)} job(s) ended; go on with: xling slurm requeue {name}"
     if warning:
         text = (
             f"{name} is not certainly cancelled: {warning}; nothing more of it is submitted; "
             f"fix: xling slurm cancel {name} again"
         )
-    return Answer(text, {"run": name, "ended": list(ended), "doubt": warning}, exit_code=1 if warning else 0)
+    return Answer(
+        text, {"run": name, "ended": list(ended_jobs), "doubt": warning}, exit_code=1 if warning else 0
+    )
 
 
 def reconcile_runs(folder: Path, name: str = "", *extra_words: str) -> Answer:
@@ -138,14 +140,14 @@ def requeue(folder: Path, name: str = "", *extra_words: str) -> Answer:
         for part, _ in status.submitted_parts(step):
             if not part.is_done():
                 part.append("reset")
-        step.submitted("reset", [])
+        step.record_submission("reset", [])
         (step.path / "outcome.json").unlink(missing_ok=True)
     if run.cluster != "slurm":
         with contextlib.chdir(run.directory):
             return launch.run_here(run)
     for step in steps:
         reconcile.pin(step)
-    reconcile.start(run)
+    reconcile.submit_first_jobs(run)
     names = [step.name for step in steps]
     return Answer(f"requeued {', '.join(names)} of {name}", {"run": name, "requeued": names})
 
@@ -157,15 +159,15 @@ def _cancel_leftover_jobs(run: Run, steps: Sequence[Step]) -> None:
         UserError: the run is under way, or Slurm does not answer.
     """
     try:
-        active = reconcile.active_jobs(run, reconcile.ask_slurm(run))
+        active_jobs = reconcile.active_jobs(run, reconcile.ask_slurm(run))
     except queue.TransientError as error:
         raise UserError(str(error), fix="try again when Slurm answers") from None
-    if active and not all(step.outcome() for step in steps):
+    if active_jobs and not all(step.outcome() for step in steps):
         raise UserError(
-            f"{run.name} is under way: {len(active)} job(s) queued",
+            f"{run.name} is under way: {len(active_jobs)} job(s) queued",
             fix=f"xling slurm cancel {run.name} first",
         )
-    queue.cancel(active)
+    queue.cancel(active_jobs)
 
 
 ACTIONS: dict[str, Callable[..., Answer]] = {
@@ -185,7 +187,9 @@ def _log_text(step: Step, part: Part, job: str) -> Answer:
         details = ", ".join(
             f"{k} {v}" for k, v in event.items() if k not in ("event", "time") and v not in ("", None)
         )
-        lines.append(f"  {status.clock(event['time'])} {event['event']}{': ' + details if details else ''}")
+        lines.append(
+            f"  {status.time_of_day(event['time'])} {event['event']}{': ' + details if details else ''}"
+        )
     logs = {}
     for path in sorted(step.log.glob(f"{job}_*_log.*")):
         tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NUM_LOG_LINES:]

@@ -12,7 +12,7 @@ from xling.slurm.element import job_id
 from xling.slurm.record import Event, Part, Step
 from xling.slurm.states import JobState, View
 
-QUIET_S = 120.0
+SILENT_S = 120.0
 """A job that Slurm shows as running has ended if its part began, has no lease, and left no sign for so long.
 
 A job that asks to be requeued keeps running for up to 100 s after its part (`xling.slurm.element`).
@@ -39,7 +39,7 @@ def newest_parts(step: Step) -> list[tuple[Part, Event, str]]:
     return list(parts.values())
 
 
-def decide(step: Step) -> tuple[list[Part], list[Part]]:
+def parts_to_submit(step: Step) -> tuple[list[Part], list[Part]]:
     """Return the parts of the first incomplete phase to submit, and those that have failed for good.
 
     A part that fails is tried ``max_attempts`` times in all; saving something new starts the count again.
@@ -54,7 +54,7 @@ def decide(step: Step) -> tuple[list[Part], list[Part]]:
 
 def _is_hopeless(part: Part, max_attempts: int) -> bool:
     """Return whether a part failed for good: by a mistake of the user, or too often from the same point."""
-    saved, failures = part.saved(), 0
+    saved, failures = part.num_saved(), 0
     for event in reversed(part.events()):
         if event["event"] == "reset":
             break
@@ -90,7 +90,7 @@ def failed_step(step: Step) -> str:
 
 def array_entry(parts: Sequence[Part], round_number: int) -> Event:
     """Return the log entry of a submission of parts."""
-    saved = {str(p.index): p.saved() for p in parts if p.saved()}
+    saved = {str(p.index): p.num_saved() for p in parts if p.num_saved()}
     return {
         "phase": parts[0].phase,
         "indices": [p.index for p in parts],
@@ -149,7 +149,7 @@ def jobs_for_next_parts(step: Step, num_parts: int, view: View) -> list[str]:
 
 def has_ended(part: Part, key: str) -> bool:
     """Return whether the newest event of a part's submission is its end."""
-    last = part.last()
+    last = part.last_event()
     if last.get("event") not in ("failed", "lost", "stopped"):
         return False
     return not key or last.get("key") == key
@@ -161,7 +161,7 @@ def has_vanished(step: Step, job: str, state: JobState) -> bool:
     A controller that was killed within seconds of the end of a job has forgotten it. It learns of it when the node
     registers again, which takes 2,000 s unless the site sets another ``SlurmdTimeout``.
     """
-    if state.state not in ("RUNNING", "COMPLETING") or state.ran_s < QUIET_S or job in step.staying():
+    if state.state not in ("RUNNING", "COMPLETING") or state.ran_s < SILENT_S or job in step.staying():
         return False
     earliest_start, last_signs = time.time() - state.ran_s - START_SLACK_S, [0.0]
     for entry in step.arrays():
@@ -177,4 +177,4 @@ def has_vanished(step: Step, job: str, state: JobState) -> bool:
             if part.is_done() or any(event["event"] == "start" for event in events_of_job):
                 beat = signals.read(part.heartbeat_path)
                 last_signs += [float(events[-1]["time"]), beat.time if beat else 0.0]
-    return bool(max(last_signs)) and time.time() - max(last_signs) > QUIET_S
+    return bool(max(last_signs)) and time.time() - max(last_signs) > SILENT_S

@@ -53,7 +53,7 @@ class Element:
         if part.is_done() or self._is_superseded(step):
             return
         signals.reset()
-        with _restored(signals.VARIABLE, signals.SLACK_VARIABLE):
+        with _variables_restored(signals.VARIABLE, signals.SLACK_VARIABLE):
             os.environ.pop(signals.VARIABLE, None)
             should_requeue = (
                 self._run_as_leader(step, part, started_at)
@@ -84,7 +84,7 @@ class Element:
             _record_start(part, self.key)
             os.environ[signals.VARIABLE] = str(part.heartbeat_path)
             signals.begin(step.plan.resources.hang_start_s)
-            return self._lead(step, part, started_at)
+            return self._run_and_record(step, part, started_at)
 
     def _wait_for_leader(self, step: Step, part: Part) -> None:
         """Run the part in a process that is not the first; it only records that its node cannot be used."""
@@ -92,11 +92,15 @@ class Element:
             _run(step, self.phase, self.index)
         except signals.BadNodeError as error:
             part.append(
-                "lost", reason=_one_line(error), saved=part.saved(), key=self.key, exclude=_bad_nodes(error)
+                "lost",
+                reason=_one_line(error),
+                saved=part.num_saved(),
+                key=self.key,
+                exclude=_bad_nodes(error),
             )
             raise
 
-    def _lead(self, step: Step, part: Part, started_at: float) -> bool:
+    def _run_and_record(self, step: Step, part: Part, started_at: float) -> bool:
         """Run the part and record how it ended; return whether the job should be requeued."""
         try:
             with signals.stoppable(step.plan.resources.signal_delay_s * 0.8):
@@ -106,12 +110,12 @@ class Element:
             reached_limit = time.time() >= _signal_time(step, started_at) - LIMIT_SLACK_S
             may_requeue = _may_requeue()
             reason = reason if may_requeue else f"ended by Slurm (cancelled or requeued), after: {reason}"
-            part.append("stopped", reason=reason, saved=part.saved(), key=self.key, limit=reached_limit)
+            part.append("stopped", reason=reason, saved=part.num_saved(), key=self.key, limit=reached_limit)
             return may_requeue
         except BaseException as error:
             final = isinstance(error, UserError)
-            if part.last().get("event") != "lost":  # else the watcher has ended the other processes
-                fields = {"saved": part.saved(), "key": self.key, "exclude": _bad_nodes(error)}
+            if part.last_event().get("event") != "lost":  # else the watcher has ended the other processes
+                fields = {"saved": part.num_saved(), "key": self.key, "exclude": _bad_nodes(error)}
                 part.append("failed", reason=_one_line(error), final=final, **fields)
             raise
         part.append("done", text=result[:1000] if isinstance(result, str) else "", key=self.key)
@@ -136,7 +140,7 @@ def _set_variables(step: Step) -> None:
 
 
 @contextmanager
-def _restored(*names: str) -> Iterator[None]:
+def _variables_restored(*names: str) -> Iterator[None]:
     """Give environment variables their old values after the block: the next work of this process is not this part."""
     old_values = {name: os.environ.get(name) for name in names}
     try:
@@ -151,7 +155,7 @@ def _restored(*names: str) -> Iterator[None]:
 @contextmanager
 def _lease_owner(name: str) -> Iterator[None]:
     """Hold leases in the name of this part inside the block, so that its restart elsewhere takes them over."""
-    with _restored(lease.OWNER_VARIABLE):
+    with _variables_restored(lease.OWNER_VARIABLE):
         os.environ[lease.OWNER_VARIABLE] = name
         yield
 
@@ -178,7 +182,7 @@ def _record_start(part: Part, key: str) -> None:
     Raises:
         UserError: the part used up its time limit again and again without having saved anything new.
     """
-    saved, stalls = part.saved(), 0
+    saved, stalls = part.num_saved(), 0
     for event in reversed(part.events()):
         if event["event"] in ("failed", "reset") or int(event.get("saved", saved)) < saved:
             break  # what fails is counted by its attempts, and the user may ask for a new beginning

@@ -22,7 +22,7 @@ from xling.slurm import decide, reconcile
 from xling.slurm.element import Element
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Step, open_run
-from xling.slurm.stay import Stay, has_begun
+from xling.slurm.stay import AvailableJob, has_begun
 
 RECORD_DELAY_S = 60.0
 LEASE_WAIT_S = 5.0
@@ -56,10 +56,10 @@ def main(words: Sequence[str]) -> int:
 
 def _run_elements(elements: Sequence[Element], step: Step, entry: Event) -> int:
     """Run parts one after the other, then those that the reconciler assigns to this job; return the exit code."""
-    exit_code, stay = 0, Stay(step, time.time())
+    exit_code, available_job = 0, AvailableJob(step, time.time())
     while elements:
         for element in elements:
-            if element.key != entry["key"] and stay.is_late():
+            if element.key != entry["key"] and available_job.is_late():
                 return exit_code
             exit_code = _run_element(element) or exit_code
             if signals.stop_requested():
@@ -67,7 +67,7 @@ def _run_elements(elements: Sequence[Element], step: Step, entry: Event) -> int:
         is_single_task = int(os.environ.get("SLURM_NTASKS", "1")) == 1
         # A container has no commands of Slurm: the collector, which runs outside, goes on.
         may_go_on = is_single_task and not exit_code and not step.plan.resources.container
-        elements = _next_elements(step, entry, stay) if may_go_on else []
+        elements = _next_elements(step, entry, available_job) if may_go_on else []
     return exit_code
 
 
@@ -83,7 +83,7 @@ def _run_element(element: Element) -> int:
     return 0
 
 
-def _next_elements(step: Step, entry: Event, stay: Stay) -> list[Element]:
+def _next_elements(step: Step, entry: Event, available_job: AvailableJob) -> list[Element]:
     """Return the parts that this job runs next; it calls the reconciler itself to reduce queueing.
 
     A controller that was killed may have lost the collector, so this job waits for one that is away.
@@ -92,15 +92,19 @@ def _next_elements(step: Step, entry: Event, stay: Stay) -> list[Element]:
         p.is_done() for p, _, _ in reversed(decide.newest_parts(step))
     )
     # First: another job may be the one that ends the phase.
-    stays_available = (calls_reconciler or has_begun(step)) and stay.announce()
-    result = _reconcile(step, "" if stay.is_late() else step.name) if calls_reconciler else reconcile.Result()
-    if result.crowded:
-        stay.make_room()
+    stays_available = (calls_reconciler or has_begun(step)) and available_job.announce()
+    result = (
+        _reconcile(step, "" if available_job.is_late() else step.name)
+        if calls_reconciler
+        else reconcile.Result()
+    )
+    if result.has_waiting_jobs:
+        available_job.withdraw_all()
     folder = str(step.run.path)
-    elements = [Element(folder, step.name, p.phase, p.index, key) for p, key in result.inline]
+    elements = [Element(folder, step.name, p.phase, p.index, key) for p, key in result.inline_parts]
     if stays_available and not elements:
-        return stay.wait()
-    stay.leave()
+        return available_job.wait()
+    available_job.withdraw()
     return elements
 
 

@@ -24,7 +24,7 @@ from xling.core.settings import config
 from xling.slurm.options import check_container, check_options
 
 SITE_VARIABLE = "XLING_SITE"
-COLLECT = "collect"
+COLLECTOR = "collect"
 MAX_NUMBER = 10_000_000
 _MAY_BE_ZERO = ("gpus_per_node", "inline_parts", "stay_s", "hang_slack_s", "hang_start_s")
 _SAFE_VALUE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
@@ -145,13 +145,13 @@ class Resources:
         return self.nodes * self.timeout_min / 60 * self.num_jobs(num_parts)
 
 
-_TRAINING = {
+_TRAINING_DEFAULTS = {
     "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 35,
     "hang_start_s": 600,
 }  # fmt: skip
 # What a stage asks for where the site says nothing: enough for the small recipes.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    COLLECT: {"mem_gb": 1.0, "timeout_min": 30},
+    COLLECTOR: {"mem_gb": 1.0, "timeout_min": 30},
     "toyworld": {"timeout_min": 15},
     "corpus mono": {"mem_gb": 8.0, "timeout_min": 240, "stay_s": 300},
     "corpus parallel": {"stay_s": 300},
@@ -159,9 +159,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
     "corpus nway": {"mem_gb": 16.0, "timeout_min": 120},
     "pretrain static": {"cpus_per_task": 2, "mem_gb": 16.0, "timeout_min": 24 * 60},
-    "pretrain": _TRAINING,
-    "finetune mt": _TRAINING,
-    "umt": _TRAINING,
+    "pretrain": _TRAINING_DEFAULTS,
+    "finetune mt": _TRAINING_DEFAULTS,
+    "umt": _TRAINING_DEFAULTS,
     "finetune": {
         "cpus_per_task": 4,
         "mem_gb": 32.0,
@@ -220,17 +220,17 @@ def read_site(path: str = "") -> Site:
     folder = Path(os.path.expandvars(data.get("folder", str(Site.folder)))).expanduser()
     stages = _read_mapping(data, "stages", profile_path)
     for stage in stages:
-        if stage not in STAGES and stage != COLLECT:
-            raise unknown(f"stage in {profile_path}:", stage, [*STAGES, COLLECT])
+        if stage not in STAGES and stage != COLLECTOR:
+            raise unknown(f"stage in {profile_path}:", stage, [*STAGES, COLLECTOR])
     default = _read_mapping(data, "default", profile_path)
     site = Site(folder, default, {s: _read_mapping(stages, s, profile_path) for s in stages})
-    for stage in (*stages, COLLECT):
+    for stage in (*stages, COLLECTOR):
         site.resources(stage)
     return site
 
 
-def _read_mapping(data: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+def _read_mapping(data: Mapping[str, Any], key: str, profile_path: str) -> dict[str, Any]:
     value = data.get(key, {})
     if not isinstance(value, Mapping):
-        raise UserError(f"{where}: {key}={value!r}", "a mapping of settings")
+        raise UserError(f"{profile_path}: {key}={value!r}", "a mapping of settings")
     return dict(value)

@@ -32,9 +32,9 @@ from xling.core.output import lease
 from xling.core.output.answer import Answer
 from xling.core.settings.config import to_dict
 from xling.slurm import reconcile
-from xling.slurm.decide import array_entry, decide, reason_of
+from xling.slurm.decide import array_entry, parts_to_submit, reason_of
 from xling.slurm.element import Element
-from xling.slurm.jobs import COLLECT, Site, read_site
+from xling.slurm.jobs import COLLECTOR, Site, read_site
 from xling.slurm.options import snapshot
 from xling.slurm.record import Run, Step, StepPlan, check_names, new_name
 from xling.slurm.states import cluster_name
@@ -91,7 +91,7 @@ def submit_pipeline(
         stage = STAGES[step.stage]
         if len(cfgs) > 1 and stage.phases:
             raise UserError(f"a sweep over {name} (xling {stage.name})", "steps of one part")
-        plans[name] = _plan(site, stage, cfgs, step.after, resource_settings)
+        plans[name] = _step_plan(site, stage, cfgs, step.after, resource_settings)
     return _start_run(site, plans, cluster, run_name or new_name(site.folder, "pipeline"))
 
 
@@ -100,7 +100,7 @@ def submit_stage(
 ) -> Answer:
     """Submit a stage that need not be registered; see `submit`."""
     site, resource_settings, run_name = _split_settings(settings)
-    plans = {stage.name.replace(" ", "-"): _plan(site, stage, cfgs, (), resource_settings)}
+    plans = {stage.name.replace(" ", "-"): _step_plan(site, stage, cfgs, (), resource_settings)}
     return _start_run(site, plans, cluster, run_name or new_name(site.folder, stage.name))
 
 
@@ -113,7 +113,7 @@ def _split_settings(settings: Mapping[str, str] | None) -> tuple[Site, dict[str,
     )
 
 
-def _plan(
+def _step_plan(
     site: Site,
     stage: Stage,
     cfgs: Sequence[Any],
@@ -122,7 +122,7 @@ def _plan(
 ) -> StepPlan:
     configs = tuple(to_dict(cfg) for cfg in cfgs)
     return StepPlan(
-        stage, configs, steps_before, site.resources(stage.name, resource_settings), site.resources(COLLECT)
+        stage, configs, steps_before, site.resources(stage.name, resource_settings), site.resources(COLLECTOR)
     )
 
 
@@ -145,14 +145,14 @@ def _start_run(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) 
         except UserError:
             shutil.rmtree(run.path)
             raise
-    start(run)
+    start_run(run)
     barriers = {step.name: step.barrier() for step in run.steps.values()}
     told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
     text = f"submitted {name} (barriers: {told}); watch it with: xling slurm status {name}"
     return Answer(text, {"run": name, "cluster": cluster, "barriers": barriers})
 
 
-def start(run: Run) -> None:
+def start_run(run: Run) -> None:
     """Submit a new run; if Slurm rejects it, nothing is left behind.
 
     Raises:
@@ -161,12 +161,12 @@ def start(run: Run) -> None:
     try:
         for step in run.steps.values():
             reconcile.pin(step)
-        reconcile.start(run)
+        reconcile.submit_first_jobs(run)
     except (UserError, KeyboardInterrupt) as error:
         if any(entry["jobs"] or not entry.get("void") for s in run.steps.values() for entry in s.jobs()):
             if isinstance(error, (reconcile.NotSubmittedError, KeyboardInterrupt)):
                 raise  # the record is there, and the reconciler goes on
-            reconcile.stop(run)  # a graph of which a part was refused would wait for ever
+            reconcile.cancel_run(run)  # a graph of which a part was refused would wait for ever
             for step in run.steps.values():
                 step.end("failed", str(error))
                 reconcile.unpin(step)
@@ -192,14 +192,14 @@ def run_here(run: Run) -> Answer:
 
 def _run_step(step: Step) -> None:
     while True:
-        parts, failed = decide(step)
+        parts, failed = parts_to_submit(step)
         if not parts:
             break
-        step.submitted("array", ["-"] * len(parts), **array_entry(parts, len(step.arrays())))
+        step.record_submission("array", ["-"] * len(parts), **array_entry(parts, len(step.arrays())))
         _run_parts(step, [Element(str(step.run.path), step.name, part.phase, part.index) for part in parts])
         for part in parts:
-            if part.last().get("event") in (None, "start", "reset"):
-                part.append("lost", reason="its process was killed", counts=True, saved=part.saved())
+            if part.last_event().get("event") in (None, "start", "reset"):
+                part.append("lost", reason="its process was killed", counts=True, saved=part.num_saved())
     if failed:
         text = "; ".join(f"{p}: {reason_of(p)}" for p in failed)
         step.end("failed", text)

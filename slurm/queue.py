@@ -54,8 +54,8 @@ class TransientError(Exception):
         unsure: whether Slurm may have got the request all the same.
     """
 
-    def __init__(self, why: str, unsure: bool = True) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, unsure: bool = True) -> None:
+        super().__init__(reason)
         self.unsure = unsure
 
 
@@ -63,11 +63,11 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
     """submitit's executor; it can also write batch scripts where no Slurm is installed.
 
     Attributes:
-        words: arguments of `xling.slurm.entry`.
+        entry_arguments: arguments of `xling.slurm.entry`.
         container_words: words before the Python that runs it, which start a container.
     """
 
-    words: Sequence[str] = ()
+    entry_arguments: Sequence[str] = ()
     container_words: Sequence[str] = ()
 
     @classmethod
@@ -78,10 +78,10 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
     @property
     def _submitit_command_str(self) -> str:
         before = f"{shlex.join(self.container_words)} " if self.container_words else ""
-        return f"{before}{self.python} -u -m xling.slurm.entry {shlex.join(self.words)}"
+        return f"{before}{self.python} -u -m xling.slurm.entry {shlex.join(self.entry_arguments)}"
 
 
-def executor(
+def make_executor(
     folder: Path,
     name: str,
     words: Sequence[str],
@@ -93,7 +93,7 @@ def executor(
     exclude: Sequence[str] = (),
     **submitit_parameters: Any,
 ) -> Executor:
-    """Return an executor for jobs called ``name`` that run ``words``.
+    """Return an executor for jobs called ``name`` that run ``entry_arguments``.
 
     Args:
         folder: folder of their scripts and logs.
@@ -121,7 +121,7 @@ def executor(
         parameters["dependency"] = dependency
         parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
     new_executor = Executor(folder)
-    new_executor.words = words
+    new_executor.entry_arguments = words
     if container:
         new_executor.python, is_pyxis = resources.container_python, resources.container_runtime == "pyxis"
         new_executor.container_words = () if is_pyxis else container
@@ -159,12 +159,12 @@ def small_job(
     words: Sequence[str],
     resources: Resources,
     dependency: str = "",
-    hold: bool = False,
+    is_held: bool = False,
     code: Path | None = None,
 ) -> Executor:
     """Return an executor for coordinating jobs: without srun, since they submit jobs themselves."""
-    additional = {"hold": True} if hold else {}
-    return executor(
+    additional_parameters = {"hold": True} if is_held else {}
+    return make_executor(
         folder,
         name,
         words,
@@ -172,7 +172,7 @@ def small_job(
         dependency,
         code=code,
         use_srun=False,
-        additional_parameters=additional,
+        additional_parameters=additional_parameters,
     )
 
 
@@ -185,12 +185,14 @@ def jobs_of(
     exclude: Sequence[str] = (),
 ) -> Executor:
     """Return the batch script of a submission that does not run on the nodes in ``exclude``."""
-    words = (kind, str(step.run.path), step.name, key)
+    entry_arguments = (kind, str(step.run.path), step.name, key)
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
     resources = step.plan.resources
     code = step.run.code if resources.snapshot else None
     if kind != "array":
-        return small_job(step.log, name, words, step.plan.collect, dependency, kind == "barrier", code)
+        return small_job(
+            step.log, name, entry_arguments, step.plan.collect, dependency, kind == "barrier", code
+        )
     container: list[str] = []
     if resources.container:
         container = options.container_words(
@@ -198,7 +200,9 @@ def jobs_of(
             resources.gpus_per_node > 0,
         )  # fmt: skip
     watch = resources.hang_slack_s > 0
-    return executor(step.log, name, words, resources, dependency, container, code, watch, exclude)
+    return make_executor(
+        step.log, name, entry_arguments, resources, dependency, container, code, watch, exclude
+    )
 
 
 def submit(jobs: Executor, num_elements: int = 1) -> str:
@@ -240,21 +244,21 @@ def run_command(*command: str) -> str:
         raise TransientError(f"{command[0]}: {error.strerror}") from None
     if result.returncode == 0:
         return result.stdout
-    why = " ".join((result.stderr or result.stdout).split()) or f"exit code {result.returncode}"
-    if result.returncode == 124 or _TRANSIENT.search(why):
-        raise TransientError(f"{command[0]}: {why}", unsure=not _NEVER_SENT.search(why))
+    reason = " ".join((result.stderr or result.stdout).split()) or f"exit code {result.returncode}"
+    if result.returncode == 124 or _TRANSIENT.search(reason):
+        raise TransientError(f"{command[0]}: {reason}", unsure=not _NEVER_SENT.search(reason))
     raise UserError(
-        f"Slurm refused the command {command[0]}: {why}", fix="change the slurm.* setting that it names"
+        f"Slurm refused the command {command[0]}: {reason}", fix="change the slurm.* setting that it names"
     )
 
 
 def cancel(ids: Sequence[str]) -> None:
     """Ask Slurm to cancel jobs; ended ones are not an error, and success is not checked."""
     for first in range(0, len(ids), 500):
-        succeeds("scancel", "--quiet", *ids[first : first + 500])
+        run_succeeds("scancel", "--quiet", *ids[first : first + 500])
 
 
-def succeeds(*command: str) -> bool:
+def run_succeeds(*command: str) -> bool:
     """Run one of Slurm's commands; return whether it succeeded."""
     try:
         result = subprocess.run(

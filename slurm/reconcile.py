@@ -24,7 +24,6 @@ from xling.slurm import queue
 from xling.slurm.decide import (
     array_entry,
     current_entries,
-    decide,
     failed_step,
     has_done_its_parts,
     has_ended,
@@ -34,6 +33,7 @@ from xling.slurm.decide import (
     jobs_reported,
     newest_parts,
     nodes_to_exclude,
+    parts_to_submit,
     reason_of,
 )
 from xling.slurm.element import job_id
@@ -98,23 +98,23 @@ class Result:
 
     Attributes:
         in_flight: something is pending, and a further call is needed soon.
-        inline: parts that the calling job should run, with the key of their submission.
-        crowded: a job, of anybody whom Slurm shows, waits for resources.
+        inline_parts: parts that the calling job should run, with the key of their submission.
+        has_waiting_jobs: a job, of anybody whom Slurm shows, waits for resources.
     """
 
     in_flight: bool = False
-    inline: tuple[tuple[Part, str], ...] = ()
-    crowded: bool = False
+    inline_parts: tuple[tuple[Part, str], ...] = ()
+    has_waiting_jobs: bool = False
 
 
-def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, ended_step: str = "") -> Result:
+def reconcile(run: Run, wait_s: float = 0.0, raise_refusals: bool = False, ended_step: str = "") -> Result:
     """Perform all actions that are due now.
 
     Args:
         run: of Slurm; nothing happens for others.
         ended_step: the step of which this job has just ended a part: it may take on what comes next.
         wait_s: how long to wait for another reconciler, and for records that a slow file system shows late.
-        refuse: raise where Slurm refuses a submission, instead of ending its step.
+        raise_refusals: raise where Slurm refuses a submission, instead of ending its step.
 
     Raises:
         NoAnswerError: Slurm does not answer, or this shell speaks to another cluster.
@@ -135,7 +135,7 @@ def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, ended_step: s
         lease.hold(run.path / "reconcile", f"reconciling {run.name}", wait_s),
     ):
         return _Reconciler(
-            run, ask_slurm(run), wait_s > 0 and not ended_step, refuse, ended_step
+            run, ask_slurm(run), wait_s > 0 and not ended_step, raise_refusals, ended_step
         ).reconcile_all_steps()
 
 
@@ -171,16 +171,16 @@ class _Reconciler:
     run: Run
     view: View
     waits_for_records: bool
-    refuse: bool
+    raise_refusals: bool
     ended_step: str = ""
     in_flight: bool = False
-    inline: list[tuple[Part, str]] = field(default_factory=list)
+    inline_parts: list[tuple[Part, str]] = field(default_factory=list)
     cancelled: set[str] = field(default_factory=set)  # ids cancelled in this pass: the view still shows them
 
     def reconcile_all_steps(self) -> Result:
         self._reconcile_steps()
         crowded = any(j.is_waiting and j.reason in WANTS_RESOURCES for j in self.view.jobs.values())
-        return Result(self.in_flight, tuple(self.inline), crowded)
+        return Result(self.in_flight, tuple(self.inline_parts), crowded)
 
     def _reconcile_steps(self) -> None:
         for step in self.run.steps.values():
@@ -204,7 +204,7 @@ class _Reconciler:
             return JobState("CANCELLED")
         return self.view.state(job, step.job_name(entry))
 
-    def _active(self, step: Step, kind: str) -> list[str]:
+    def _active_jobs(self, step: Step, kind: str) -> list[str]:
         """Return the ids of waiting or running jobs of one kind, without this job."""
         jobs = [
             (e, i) for e in current_entries(step) if e["kind"] == kind for i in e["jobs"] if i != job_id()
@@ -220,7 +220,7 @@ class _Reconciler:
             for part, newest_entry, job in newest_parts(step):
                 if job == vanished and not part.is_done() and not has_ended(part, newest_entry["key"]):
                     reason = "its process has ended, and Slurm has not noticed"
-                    fields = {"job": job, "key": newest_entry["key"], "saved": part.saved()}
+                    fields = {"job": job, "key": newest_entry["key"], "saved": part.num_saved()}
                     part.append("lost", reason=reason, counts=False, **fields)
             queue.cancel([vanished])
             self.cancelled.add(vanished)
@@ -233,13 +233,13 @@ class _Reconciler:
             name = step.job_name(entry)
             jobs_by_name = self.view.jobs_named(name) or jobs_reported(step, entry)
             if jobs_by_name and not entry.get("void"):
-                step.accepted(entry["key"], job_ids_of(step, entry, jobs_by_name[0].partition("_")[0]))
+                step.mark_accepted(entry["key"], job_ids_of(step, entry, jobs_by_name[0].partition("_")[0]))
             elif jobs_by_name:  # it came after all: its parts see that and do nothing
                 queue.cancel([i for i in jobs_by_name if self.view.state(i, name).is_active])
             elif not entry.get("void"):
                 surely_lost = time.time() - entry["time"] > (UNSURE_S if entry.get("unsure") else IN_FLIGHT_S)
                 if surely_lost:
-                    step.void(entry["key"], "Slurm never got it")
+                    step.mark_void(entry["key"], "Slurm never got it")
                 else:
                     self.in_flight = True
 
@@ -263,29 +263,29 @@ class _Reconciler:
     def _submit_once(
         self, step: Step, kind: str, fields: Event, dependency: str, parts: Sequence[Part], exclude: Sequence[str] = ()
     ) -> list[str]:  # fmt: skip
-        key = step.intend(kind, **fields)
+        key = step.record_intent(kind, **fields)
         try:
             size = step.plan.resources.num_jobs(len(parts)) if parts else 1
             master = queue.submit(queue.jobs_of(step, kind, key, dependency, parts, exclude), size)
         except TransientError as error:
             if error.unsure:
-                step.unsure(key)
+                step.mark_unsure(key)
             else:
-                step.void(key, str(error))
+                step.mark_void(key, str(error))
             raise
         except UserError as error:
-            step.void(key, str(error))
+            step.mark_void(key, str(error))
             raise
         ids = job_ids_of(step, fields, master)
-        step.accepted(key, ids)
+        step.mark_accepted(key, ids)
         return ids
 
     def _ensure_barrier(self, step: Step) -> None:
-        if not self._active(step, "barrier") and not self._is_in_flight(step, "barrier"):
+        if not self._active_jobs(step, "barrier") and not self._is_in_flight(step, "barrier"):
             self._submit(step, "barrier")
 
     def _ensure_collector(self, step: Step, dependency: str) -> None:
-        if not self._active(step, "collect") and not self._is_in_flight(step, "collect"):
+        if not self._active_jobs(step, "collect") and not self._is_in_flight(step, "collect"):
             self._submit(step, "collect", dependency)
 
     def _continue_step(self, step: Step) -> None:
@@ -300,7 +300,7 @@ class _Reconciler:
             return
         if self._is_in_flight(step, "array"):
             return
-        active_jobs = self._active(step, "array")
+        active_jobs = self._active_jobs(step, "array")
         if not all(has_done_its_parts(step, job) for job in reversed(active_jobs)):
             masters = dict.fromkeys(job.partition("_")[0] for job in active_jobs)
             self._ensure_collector(step, "afterany:" + ":".join(masters))
@@ -311,7 +311,7 @@ class _Reconciler:
         except (TransientError, DiskError):
             raise
         except Exception as error:
-            if self.refuse:
+            if self.raise_refusals:
                 raise
             text = " ".join(str(error).split())
             kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
@@ -337,7 +337,7 @@ class _Reconciler:
                 time.sleep(1)
             if not part.is_done() and not has_ended(part, entry["key"]):
                 reason = ", ".join(filter(None, [f"the job left no result: {state.state}", state.reason]))
-                fields = {"job": job, "key": entry["key"], "node": state.node, "saved": part.saved()}
+                fields = {"job": job, "key": entry["key"], "node": state.node, "saved": part.num_saved()}
                 has_started = any(event.get("key") == entry["key"] for event in part.events())
                 may_wait = entry.get("inline") or step.plan.resources.tasks_per_job > 1
                 is_ours = has_started or not (may_wait or state.state == UNKNOWN)
@@ -347,7 +347,7 @@ class _Reconciler:
 
     def _submit_next_parts(self, step: Step) -> None:
         """Submit the next parts of a step without queued or running parts, or end the step."""
-        parts, failed = decide(step)
+        parts, failed = parts_to_submit(step)
         if (
             parts
             and self.ended_step == step.name
@@ -355,9 +355,11 @@ class _Reconciler:
         ):
             fields = array_entry(parts, len(step.arrays())) | {"name": os.environ.get("SLURM_JOB_NAME", "")}
             jobs = [helpers[position % len(helpers)] for position in range(len(parts))]
-            key = step.intend("array", inline=True, **fields)
-            step.accepted(key, jobs)
-            self.inline = [(part, key) for part, job in zip(parts, jobs, strict=True) if job == job_id()]
+            key = step.record_intent("array", inline=True, **fields)
+            step.mark_accepted(key, jobs)
+            self.inline_parts = [
+                (part, key) for part, job in zip(parts, jobs, strict=True) if job == job_id()
+            ]
             masters_of = dict.fromkeys(job.partition("_")[0] for job in jobs)
             self._ensure_collector(step, "afterany:" + ":".join(masters_of))
         elif parts:
@@ -378,12 +380,12 @@ class _Reconciler:
     def _release_put_aside(self) -> None:
         """Release jobs that Slurm holds because a node could not start them."""
         for step in self.run.steps.values():
-            for job in (i for kind in ("array", "collect") for i in self._active(step, kind)):
+            for job in (i for kind in ("array", "collect") for i in self._active_jobs(step, kind)):
                 if self.view.jobs[job].is_put_aside:
-                    queue.succeeds("scontrol", "release", job)
+                    queue.run_succeeds("scontrol", "release", job)
 
     def _release_barrier(self, step: Step) -> None:
-        for job in self._active(step, "barrier")[-1:]:
+        for job in self._active_jobs(step, "barrier")[-1:]:
             job_state = self.view.jobs.get(job)
             held = job_state is None or job_state.reason.startswith("JobHeld") or job_state.is_put_aside
             if job not in self.cancelled and held:
@@ -397,19 +399,19 @@ class _Reconciler:
 
     def _cancel_leftover_jobs(self, step: Step) -> None:
         """Cancel the queued jobs of a step that has ended."""
-        barriers = self._active(step, "barrier")
+        barriers = self._active_jobs(step, "barrier")
         if step.outcome()["state"] == "done":
             self._release_barrier(step)  # again, where the controller has forgotten it
             barriers = barriers[:-1]
-        remaining_jobs = [*barriers, *self._active(step, "collect")]
+        remaining_jobs = [*barriers, *self._active_jobs(step, "collect")]
         # A controller that was killed puts jobs back into the queue whose part has ended.
-        remaining_jobs += [i for i in self._active(step, "array") if self.view.jobs[i].is_waiting]
+        remaining_jobs += [i for i in self._active_jobs(step, "array") if self.view.jobs[i].is_waiting]
         if remaining_jobs:
             queue.cancel(remaining_jobs)
             self.cancelled |= set(remaining_jobs)
 
     def _cancel_all(self) -> None:
-        remaining_jobs = [i for s in self.run.steps.values() for k in KINDS for i in self._active(s, k)]
+        remaining_jobs = [i for s in self.run.steps.values() for k in KINDS for i in self._active_jobs(s, k)]
         queue.cancel(remaining_jobs)
         for step in self.run.steps.values():
             if not step.outcome() and not remaining_jobs and not self.in_flight:
@@ -418,7 +420,7 @@ class _Reconciler:
         self.in_flight |= bool(remaining_jobs)
 
 
-def start(run: Run) -> None:
+def submit_first_jobs(run: Run) -> None:
     """Submit the first jobs of a new or resumed run, waiting for a short absence of Slurm.
 
     Raises:
@@ -427,7 +429,7 @@ def start(run: Run) -> None:
     pause, deadline = 0.5, time.monotonic() + float(os.environ.get(PATIENCE_VARIABLE, START_PATIENCE_S))
     while True:
         try:
-            if not reconcile(run, wait_s=CANCEL_S, refuse=True).in_flight:
+            if not reconcile(run, wait_s=CANCEL_S, raise_refusals=True).in_flight:
                 return
             problem = "a submission is in flight"
         except TransientError as error:
@@ -461,7 +463,7 @@ def unpin(step: Step) -> None:
         lease.unpin(output, step.path / "outcome.json")
 
 
-def stop(run: Run) -> tuple[list[str], str]:
+def cancel_run(run: Run) -> tuple[list[str], str]:
     """Cancel a run: submit nothing more and cancel its queued jobs.
 
     Returns:
@@ -473,21 +475,21 @@ def stop(run: Run) -> tuple[list[str], str]:
             if not step.outcome():
                 step.end("cancelled", "by the user")
         return [], ""
-    ended: list[str] = []
+    ended_jobs: list[str] = []
     deadline = time.monotonic() + CANCEL_S
     while True:
         try:
             preceding_steps = active_jobs(run, ask_slurm(run))
-            ended += [job for job in preceding_steps if job not in ended]
+            ended_jobs += [job for job in preceding_steps if job not in ended_jobs]
             if not reconcile(run, wait_s=max(1.0, deadline - time.monotonic())).in_flight:
-                return ended, ""
+                return ended_jobs, ""
             problem = f"{len(preceding_steps)} job(s) have not ended yet"
         except (TransientError, lease.HeldError, DiskError) as error:
             problem = str(error)
             if isinstance(error, NoAnswerError):
-                return ended, problem
+                return ended_jobs, problem
         if time.monotonic() > deadline:
-            return ended, problem
+            return ended_jobs, problem
         time.sleep(0.5)
 
 

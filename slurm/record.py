@@ -39,7 +39,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.output.answer import tell
 from xling.core.output.records import append_line, read_lines, read_object, write_private
 from xling.core.settings import config
-from xling.slurm.jobs import COLLECT, Resources
+from xling.slurm.jobs import COLLECTOR, Resources
 
 Event = dict[str, Any]
 SWEEP_PHASE = "sweep"
@@ -98,7 +98,7 @@ class Part:
         """Append an event to the record."""
         append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **facts})
 
-    def last(self) -> Event:
+    def last_event(self) -> Event:
         """Return the newest event, {} before the part has started."""
         events = self.events()
         return events[-1] if events else {}
@@ -107,7 +107,7 @@ class Part:
         """Return whether the part has succeeded."""
         return any(event["event"] == "done" for event in self.events())
 
-    def saved(self) -> int:
+    def num_saved(self) -> int:
         """Return the units of work that a restart does not repeat."""
         heartbeat = signals.read(self.heartbeat_path)
         return heartbeat.saved if heartbeat else 0
@@ -183,25 +183,25 @@ class Step:
         """The submissions of parts: ``phase``, ``indices``, ``jobs`` (one id per index), ``saved``, ``round``."""
         return [entry for entry in self.jobs() if entry["kind"] == "array" and not entry.get("void")]
 
-    def intend(self, kind: str, **facts: Any) -> str:
+    def record_intent(self, kind: str, **facts: Any) -> str:
         """Record a submission that is about to be made; return its key."""
         key = secrets.token_hex(4)
         self._write(kind, [], key=key, **facts)
         return key
 
-    def accepted(self, key: str, jobs: Sequence[str]) -> None:
+    def mark_accepted(self, key: str, jobs: Sequence[str]) -> None:
         """Record the ids that Slurm gave to a submission."""
         self._write("accepted", jobs, key=key)
 
-    def unsure(self, key: str) -> None:
+    def mark_unsure(self, key: str) -> None:
         """Record that Slurm gave no answer to a submission and may have accepted it."""
         self._write("unsure", [], key=key)
 
-    def void(self, key: str, reason: str) -> None:
+    def mark_void(self, key: str, reason: str) -> None:
         """Record that Slurm never received a submission, or rejected it."""
         self._write("void", [], key=key, reason=reason)
 
-    def submitted(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
+    def record_submission(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
         """Record a submission that needs no ids of Slurm, or whose ids are known."""
         self._write(kind, jobs, **facts)
 
@@ -266,7 +266,7 @@ class Run:
         """Whether the user has cancelled it."""
         return (self.path / "cancelled").exists()
 
-    def after(self, name: str) -> list[Step]:
+    def steps_after(self, name: str) -> list[Step]:
         """Return the steps that depend on ``name``, directly or indirectly."""
         waiting: list[Step] = []
         reached = {name}
@@ -311,12 +311,12 @@ class Run:
             UserError: others may write to the record or to its folder, or it belongs to somebody else.
         """
         for path in (self.path, self.path / "run.json"):
-            seen = path.stat()
-            if seen.st_uid not in (0, os.geteuid()):
+            path_status = path.stat()
+            if path_status.st_uid not in (0, os.geteuid()):
                 raise UserError(
                     f"{path} belongs to another user, and its run would be run as you", fix="submit your own"
                 )
-            if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            if path_status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise UserError(
                     f"others may write to {path}, and jobs run what it names",
                     fix=f"read it, then: chmod -R go-w '{self.path}'",
@@ -337,7 +337,7 @@ def open_run(path: Path) -> Run:
                 tuple(plan["configs"]),
                 tuple(plan["after"]),
                 config.from_dict(Resources, plan["resources"]),
-                config.from_dict(Resources, plan[COLLECT]),
+                config.from_dict(Resources, plan[COLLECTOR]),
             )
             for name, plan in facts["steps"].items()
         }

@@ -80,9 +80,9 @@ class View:
     cluster: str = ""
     jobs: Mapping[str, JobState] = field(default_factory=dict)
 
-    def state(self, identity: str, name: str = "") -> JobState:
+    def state(self, job_id: str, name: str = "") -> JobState:
         """Return the state of our job; a job with another name is not ours, so Slurm has forgotten ours."""
-        job = self.jobs.get(identity)
+        job = self.jobs.get(job_id)
         if job is not None and name and job.name and job.name != name:
             job = None
         if job is not None and (self.answers or not job.is_active):

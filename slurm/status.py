@@ -47,45 +47,45 @@ def submitted_parts(step: Step) -> list[tuple[Part, str]]:
     return [(step.part(phase, index), job) for (phase, index), job in newest.items()]
 
 
-def of_runs(runs: Sequence[Run]) -> Answer:
+def runs_table(runs: Sequence[Run]) -> Answer:
     """Return one line per run."""
     rows = [["run", "submitted", "state", "steps", "now"]]
     for run in runs:
         try:
             view = view_of(run) if run.cluster == "slurm" else View()
-            steps = [of_step(step, view) for step in run.steps.values()]
+            steps = [step_status(step, view) for step in run.steps.values()]
         except UserError as error:
             tell(f"xling: {run.name}: {error}")
             continue
         done = sum(step.state == "DONE" for step in steps)
         now = next((s for s in steps if s.state not in ("DONE", "WAITING")), steps[-1])
         text = " ".join(filter(None, [now.step, now.progress or now.parts, now.reason]))
-        rows.append([run.name, clock(run.created), now.state, f"{done}/{len(steps)}", text[:100]])
+        rows.append([run.name, time_of_day(run.created), now.state, f"{done}/{len(steps)}", text[:100]])
     return Answer(table(rows), [dict(zip(rows[0], row, strict=True)) for row in rows[1:]])
 
 
-def of_run(run: Run) -> Answer:
+def run_status(run: Run) -> Answer:
     """Return one line per step, and below it one per part with problems."""
     view = view_of(run) if run.cluster == "slurm" else View()
-    statuses = [of_step(step, view) for step in run.steps.values()]
+    statuses = [step_status(step, view) for step in run.steps.values()]
     rows = [["step", "stage", "state", "parts", "progress", "tokens/s", "left", "reason"]]
     rows += [
         [s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in statuses
     ]
     lines = [
-        f"{run.name} on {run.cluster}, submitted {clock(run.created)}, records in {run.path}",
+        f"{run.name} on {run.cluster}, submitted {time_of_day(run.created)}, records in {run.path}",
         table(rows),
     ]
-    troubles = [text for step in run.steps.values() for text in _troubles(step, view)]
-    if troubles:
-        lines += ["", "parts in trouble:", *troubles[:_MAX_TROUBLES]]
-    if len(troubles) > _MAX_TROUBLES:
-        lines.append(f"  ... and {len(troubles) - _MAX_TROUBLES} more")
+    problems = [text for step in run.steps.values() for text in _problems_of_parts(step, view)]
+    if problems:
+        lines += ["", "parts in trouble:", *problems[:_MAX_TROUBLES]]
+    if len(problems) > _MAX_TROUBLES:
+        lines.append(f"  ... and {len(problems) - _MAX_TROUBLES} more")
     facts = {"run": run.name, "cluster": run.cluster, "steps": [asdict(step) for step in statuses]}
-    return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in troubles]})
+    return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in problems]})
 
 
-def of_step(step: Step, view: View) -> StepStatus:
+def step_status(step: Step, view: View) -> StepStatus:
     """Return the state of one step from its record and from what Slurm says about its jobs."""
     stage, outcome = step.plan.stage.name, step.outcome()
     newest = decide.newest_parts(step)
@@ -100,7 +100,7 @@ def of_step(step: Step, view: View) -> StepStatus:
         return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
     states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
     running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
-    heartbeats = [beat for part in running if (beat := signals.read(part.heartbeat_path))]
+    heartbeats = [heartbeat for part in running if (heartbeat := signals.read(part.heartbeat_path))]
     late = [text for part in running for text in _late_processes(part)]
     progress_columns = (
         _progress(heartbeats),
@@ -156,11 +156,11 @@ def _part_state(part: Part, state: JobState, entry: Event) -> str:
         return "running" if started_at else "waiting"
     if state.is_active:
         return state.state.lower()
-    last = str(part.last().get("event", "unknown"))
+    last = str(part.last_event().get("event", "unknown"))
     return "ended" if last == "start" and state.state != NO_ANSWER else last
 
 
-def _troubles(step: Step, view: View) -> list[str]:
+def _problems_of_parts(step: Step, view: View) -> list[str]:
     """Return the problems of parts that are not done, except those that run again."""
     lines = []
     states = {str(part): view.state(j, step.job_name(entry)) for part, entry, j in decide.newest_parts(step)}
@@ -196,24 +196,31 @@ def _late_processes(part: Part) -> list[str]:
     """Return which processes of a running part are late with a heartbeat, and by how much."""
     started_at = next((float(e["time"]) for e in reversed(part.events()) if e["event"] == "start"), 0.0)
     now = time.time()
-    late = [beat for beat in part.heartbeats() if beat.time >= started_at and beat.late_s(now) > LATE_AFTER_S]
+    late = [
+        heartbeat
+        for heartbeat in part.heartbeats()
+        if heartbeat.time >= started_at and heartbeat.late_s(now) > LATE_AFTER_S
+    ]
     return [
-        f"rank {beat.rank} on {beat.node or 'this machine'} makes no progress: its heartbeat is"
-        f" {duration(beat.late_s(now))} late"
-        for beat in late
+        f"rank {heartbeat.rank} on {heartbeat.node or 'this machine'} makes no progress: its heartbeat is"
+        f" {duration(heartbeat.late_s(now))} late"
+        for heartbeat in late
     ]
 
 
 def _slow_processes(heartbeats: Sequence[signals.Heartbeat]) -> list[str]:
     """Return the processes that the others of a part wait for: their own work in an update takes longer."""
     texts = []
-    timed = [beat for beat in heartbeats if beat.own_s]
-    for beat in timed if len(timed) > 1 else ():
-        median_of_others = median(other.own_s for other in timed if other is not beat)
-        if beat.own_s > SLOW_RATIO * median_of_others and beat.own_s - median_of_others > SLOW_LEAST_S:
-            process = f"rank {beat.rank} on {beat.node or 'this machine'}"
+    timed = [heartbeat for heartbeat in heartbeats if heartbeat.own_s]
+    for heartbeat in timed if len(timed) > 1 else ():
+        median_of_others = median(other.own_s for other in timed if other is not heartbeat)
+        if (
+            heartbeat.own_s > SLOW_RATIO * median_of_others
+            and heartbeat.own_s - median_of_others > SLOW_LEAST_S
+        ):
+            process = f"rank {heartbeat.rank} on {heartbeat.node or 'this machine'}"
             texts.append(
-                f"slow: {process}, {beat.own_s:.2f} s of its own an update, the others {median_of_others:.2f} s"
+                f"slow: {process}, {heartbeat.own_s:.2f} s of its own an update, the others {median_of_others:.2f} s"
             )
     return texts
 
@@ -229,7 +236,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def clock(seconds: float) -> str:
+def time_of_day(seconds: float) -> str:
     """Format local time to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 

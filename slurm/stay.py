@@ -22,11 +22,11 @@ from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Step
 
 POLL_S = 1.0
-LOOK_S = 15.0
+RECONCILE_S = 15.0
 """The jobs that stay ask Slurm in turns, one of them after so many seconds, for parts that failed or were killed."""
 
 
-class Stay:
+class AvailableJob:
     """Time in which the job of this process takes further parts after its own.
 
     Args:
@@ -58,7 +58,7 @@ class Stay:
 
     def wait(self) -> list[Element]:
         """Return the parts that were given to this job, [] when it should end."""
-        next_look = self._next_look()
+        next_look = self._next_reconcile()
         while self.path.exists() and time.time() < self.stays_until and not self.step.outcome():
             if parts_for_this_job(self.step):
                 break
@@ -66,29 +66,29 @@ class Stay:
             if array.get("key") != self.known_key and not array.get("inline"):
                 break
             if time.time() > next_look:
-                self._look()
-                next_look = self._next_look()
+                self._reconcile()
+                next_look = self._next_reconcile()
             time.sleep(POLL_S)
-        self.leave()
+        self.withdraw()
         return parts_for_this_job(self.step)
 
-    def leave(self) -> None:
+    def withdraw(self) -> None:
         """Remove what `announce` recorded."""
         self.path.unlink(missing_ok=True)
 
-    def make_room(self) -> None:
+    def withdraw_all(self) -> None:
         """Let all jobs that stay leave."""
         for job in self.step.staying():
             (self.path.parent / job).unlink(missing_ok=True)
 
-    def _next_look(self) -> float:
-        return time.time() + LOOK_S * max(1, len(self.step.staying()))
+    def _next_reconcile(self) -> float:
+        return time.time() + RECONCILE_S * max(1, len(self.step.staying()))
 
-    def _look(self) -> None:
+    def _reconcile(self) -> None:
         """Call the reconciler; let all leave if a job waits for resources."""
         with contextlib.suppress(TransientError, UserError, OSError):
-            if reconcile.reconcile(self.step.run, ended_step=self.step.name).crowded:
-                self.make_room()
+            if reconcile.reconcile(self.step.run, ended_step=self.step.name).has_waiting_jobs:
+                self.withdraw_all()
 
 
 def parts_for_this_job(step: Step) -> list[Element]:

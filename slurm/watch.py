@@ -45,13 +45,13 @@ class Watcher:
         part: the part that this job runs.
         key: key of its submission.
         last_beats: rank -> its last heartbeat and when it was first seen, in seconds of this process's clock.
-        continued: ranks that were stopped, and continued so that they write their stack.
+        continued_ranks: ranks that were stopped, and continued so that they write their stack.
     """
 
     part: Part
     key: str = ""
     last_beats: dict[int, tuple[signals.Heartbeat, float]] = field(default_factory=dict)
-    continued: set[int] = field(default_factory=set)
+    continued_ranks: set[int] = field(default_factory=set)
 
     def expect_all(self, now: float) -> None:
         """Take all processes for started at ``now``: one may hang before its first heartbeat."""
@@ -92,7 +92,7 @@ class Watcher:
         if heartbeat.doing == signals.START and not heartbeat.time:
             return []  # it never wrote: a stack that is there is from an earlier start
         # A process that was continued may have gone on since it wrote.
-        earlier = stacks.read_frames(path, stacks.EARLIER) if heartbeat.rank in self.continued else []
+        earlier = stacks.read_frames(path, stacks.EARLIER) if heartbeat.rank in self.continued_ranks else []
         return stacks.read_frames(path) or earlier
 
     def end_hanging(self, late: Sequence[signals.Heartbeat]) -> None:
@@ -107,7 +107,7 @@ class Watcher:
                 time.sleep(0.1)
         reason = "; ".join(self.describe(heartbeat, late) for heartbeat in hanging)
         nodes = sorted({heartbeat.node for heartbeat in hanging if heartbeat.node})
-        saved, own = self.part.saved(), os.environ["SLURM_JOB_ID"]
+        saved, own = self.part.num_saved(), os.environ["SLURM_JOB_ID"]
         facts = {"key": self.key, "saved": saved, "job": own, "exclude": nodes, "counts": True}
         self.part.append("lost", reason=reason, **facts)
         tell(f"xling: {self.part}: {reason}; the step is ended")
@@ -120,7 +120,7 @@ class Watcher:
         for heartbeat in stopped:
             stale = self.part.heartbeat_of(heartbeat.rank)
             stale.with_name(stale.name + stacks.EARLIER).unlink(missing_ok=True)
-            self.continued.add(heartbeat.rank)
+            self.continued_ranks.add(heartbeat.rank)
             if heartbeat.pid and heartbeat.node == signals.node():
                 with contextlib.suppress(OSError):
                     os.kill(heartbeat.pid, signal.SIGCONT)
@@ -143,14 +143,14 @@ class Watcher:
 
     def describe(self, heartbeat: signals.Heartbeat, late: Sequence[signals.Heartbeat]) -> str:
         """Return what a process was doing when it stopped to report, with its stack."""
-        silent = time.monotonic() - self.last_beats[heartbeat.rank][1]
+        silent_s = time.monotonic() - self.last_beats[heartbeat.rank][1]
         stack = " in ".join(self.frames(heartbeat)[:MAX_FRAMES]) or "it did not answer"
         of_all = f" (of {len(self.last_beats)}, {len(late)} are late)" if len(self.last_beats) > 1 else ""
         during = f" during {heartbeat.doing}" if heartbeat.doing else ""
         on_node = f" on {heartbeat.node}" if heartbeat.node else ""
         return (
             f"rank {heartbeat.rank}{on_node}{of_all} hangs after {heartbeat.done:,} {heartbeat.unit or 'updates'}"
-            f"{during}: no heartbeat for {silent:.0f} s, due after {heartbeat.due_s:.0f} s; stack: {stack}"
+            f"{during}: no heartbeat for {silent_s:.0f} s, due after {heartbeat.due_s:.0f} s; stack: {stack}"
         )
 
 

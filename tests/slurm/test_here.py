@@ -108,12 +108,12 @@ def test_a_part_that_runs_again_is_not_in_trouble(work: Path, monkeypatch: pytes
     part.append("lost", reason="the job left no result: NODE_FAIL", counts=False, saved=0)
     states = {"11": JobState("NODE_FAIL", "", "n1")}
     monkeypatch.setattr(status, "view_of", lambda run: View(jobs=states))
-    assert "parts in trouble" in status.of_run(run) and "NODE_FAIL" in status.of_run(run)
+    assert "parts in trouble" in status.run_status(run) and "NODE_FAIL" in status.run_status(run)
     states["11"] = JobState("RUNNING", "", "n2")
-    assert "trouble" not in status.of_run(run)
+    assert "trouble" not in status.run_status(run)
     states["11"] = JobState("COMPLETED", "", "n2")
     part.append("done", text="")
-    assert "trouble" not in status.of_run(run)
+    assert "trouble" not in status.run_status(run)
 
 
 def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     reconcile._Reconciler(step.run, View(), False, False)._continue_step(step)
     said = f"cannot go on: {wanted}; fix: change the slurm.* setting that it names"
     assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", said)
-    assert status.of_step(step, View()).state == "FAILED"
+    assert status.step_status(step, View()).state == "FAILED"
 
 
 def test_a_part_that_always_fails_is_named(work: Path) -> None:
@@ -202,7 +202,7 @@ def test_pipeline_runs_in_order_and_stops_at_a_failure(work: Path, monkeypatch: 
         launch.submit_pipeline(Pipeline(steps), "debug", {"run": "graph"})
     run = opened("graph")
     assert [s.outcome().get("state") for s in run.steps.values()] == ["done", "failed", None]
-    assert [s.name for s in run.after("first")] == ["wrong", "never"]
+    assert [s.name for s in run.steps_after("first")] == ["wrong", "never"]
 
 
 def test_sweep_words() -> None:
@@ -327,11 +327,11 @@ def planned(work: Path) -> Run:
     run = Run(Path("runs/jobs").absolute() / "r", "slurm", {})
     site = launch.read_site()
     cfg = CountConfig(work / "m")
-    plan = launch._plan(site, COUNT, [cfg], (), {})
+    plan = launch._step_plan(site, COUNT, [cfg], (), {})
     run = Run(run.path, "slurm", {"count": plan})
     run.create()
-    run.steps["count"].submitted("barrier", ["10"])
-    run.steps["count"].submitted("array", ["11"], phase="run", indices=[0], saved={}, round=0)
+    run.steps["count"].record_submission("barrier", ["10"])
+    run.steps["count"].record_submission("array", ["11"], phase="run", indices=[0], saved={}, round=0)
     return run
 
 
@@ -342,14 +342,14 @@ def test_a_job_unknown_to_slurm_is_reported_by_its_record(
     run = planned(work)
     part = run.steps["count"].part("run", 0)
     part.append("start", saved=0, job="11", restart=0, node="n1")
-    assert "NO ANSWER" in status.of_run(run)
-    assert "no squeue is here" in status.of_run(run)
+    assert "NO ANSWER" in status.run_status(run)
+    assert "no squeue is here" in status.run_status(run)
     part.append("failed", reason="ValueError: bad", final=False, saved=0)
-    assert "count run[0]: failed, started 1 times, job 11: ValueError: bad" in status.of_run(run)
+    assert "count run[0]: failed, started 1 times, job 11: ValueError: bad" in status.run_status(run)
     part.append("done", text="")
     run.steps["count"].end("done")
-    assert "DONE" in status.of_run(run)
-    assert "trouble" not in status.of_run(run)
+    assert "DONE" in status.run_status(run)
+    assert "trouble" not in status.run_status(run)
 
 
 def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +359,7 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
     monkeypatch.setattr(status, "view_of", lambda run: View(jobs={"11": running}))
     beat = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
     part.heartbeat_path.write_text(json.dumps(to_dict(beat)))
-    head, line = status.of_run(run).splitlines()[-2:]
+    head, line = status.run_status(run).splitlines()[-2:]
     cells = {name: line[head.index(name) :].split("  ")[0] for name in head.split()}
     assert cells == {
         "step": "count",
@@ -372,11 +372,11 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
     }
     old = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "", time.time() - 700)
     part.heartbeat_path.write_text(json.dumps(to_dict(old)))
-    assert "no sign of life for 0:11:40" in status.of_run(run)
+    assert "no sign of life for 0:11:40" in status.run_status(run)
 
 
 def decided(step: Step) -> tuple[list[int], list[int]]:
-    again, failed = decide.decide(step)
+    again, failed = decide.parts_to_submit(step)
     return [p.index for p in again], [p.index for p in failed]
 
 
@@ -393,7 +393,7 @@ def test_attempts_are_bounded_unless_something_was_saved(work: Path) -> None:
     part.append("failed", reason="no such file", final=True, saved=40)
     assert decided(step) == ([], [0])
     part.append("reset")
-    step.submitted("reset", [])
+    step.record_submission("reset", [])
     assert decided(step) == ([0], [])
     part.append("done", text="")
     assert decided(step) == ([], [])

@@ -72,16 +72,16 @@ def test_a_part_that_did_not_begin_is_waiting_and_its_job_is_not_held_against_it
 ) -> None:
     step = packed(tmp_path, 3, 3)
     step.run.create()
-    key = step.intend("array", phase="clean", indices=[0, 1, 2])
-    step.accepted(key, ["9"] * 3)
+    key = step.record_intent("array", phase="clean", indices=[0, 1, 2])
+    step.mark_accepted(key, ["9"] * 3)
     step.part("clean", 0).append("done", key=key)
     step.part("clean", 1).append("start", saved=0, key=key)
     name = step.job_name(step.arrays()[0])
     running = View(jobs={"9": JobState("RUNNING", name=name)})
-    assert status.of_step(step, running).parts == "clean 1/3, 1 running, 1 waiting"
+    assert status.step_status(step, running).parts == "clean 1/3, 1 running, 1 waiting"
     ended = View(jobs={"9": JobState("OUT_OF_MEMORY", name=name)})
     assert reconcile._Reconciler(step.run, ended, False, False)._settle(step)
-    assert [step.part("clean", n).last().get("counts") for n in (1, 2)] == [True, False]
+    assert [step.part("clean", n).last_event().get("counts") for n in (1, 2)] == [True, False]
 
 
 @pytest.mark.slurm

@@ -25,7 +25,7 @@ from xling.slurm.jobs import Resources
 from xling.slurm.record import Part, Run, StepPlan
 from xling.slurm.states import JobState, View, job_states
 
-LONG = decide.QUIET_S + 60
+LONG = decide.SILENT_S + 60
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Part:
         ("array", "7", {"phase": "run", "indices": [0]}),
         ("collect", "8", {}),
     ):
-        step.accepted(step.intend(kind, **facts), [identity])
+        step.mark_accepted(step.record_intent(kind, **facts), [identity])
     return step.part("run", 0)
 
 
@@ -168,7 +168,7 @@ def test_a_controller_that_was_killed_before_it_saved_the_end_of_a_job(
     bed.signal_daemon(here, "slurmctld", signal.SIGKILL)
     bed.start_daemon(here, "slurmctld")
     wait_until(lambda: job_states([first])[first].state == "RUNNING", 60, "the job to seem to run")
-    monkeypatch.setattr(decide, "QUIET_S", 8.0)
+    monkeypatch.setattr(decide, "SILENT_S", 8.0)
 
     def cron() -> bool:
         with contextlib.suppress(queue.TransientError, lease.HeldError):

@@ -209,7 +209,7 @@ def built(
     cluster = Queue(clock, monkeypatch)
     cluster.others = {"7": JobState("PENDING", "Resources", name="other")} if other else {}
     cluster.seconds = lambda index: slow if index == 1 else 0.01 * index
-    reconcile.start(run)
+    reconcile.submit_first_jobs(run)
     cluster.run()
     step = run.steps["mono"]
     assert step.outcome().get("state") == "done", step.outcome()

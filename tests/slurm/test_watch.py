@@ -42,7 +42,9 @@ def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Step:
     plan = StepPlan(COUNT, (to_dict(CountConfig(tmp_path / "m")),), (), asked, Resources())
     run = Run(tmp_path / "r", "slurm", {"count": plan})
     run.create()
-    run.steps["count"].accepted(run.steps["count"].intend("array", phase="run", indices=[0]), ["7"])
+    run.steps["count"].mark_accepted(
+        run.steps["count"].record_intent("array", phase="run", indices=[0]), ["7"]
+    )
     return run.steps["count"]
 
 
@@ -117,11 +119,11 @@ def test_a_process_that_never_reported_is_late(
     late = watcher.look(began + 90)
     assert [beat.rank for beat in late] == [1]
     watcher.end(late)
-    assert part.last()["reason"] == (
+    assert part.last_event()["reason"] == (
         "rank 1 on n2 (of 2, 1 are late) hangs after 0 updates during the start: no heartbeat for 90 s, due after"
         " 60 s; stack: it did not answer"
     )
-    assert part.last()["exclude"] == ["n2"]
+    assert part.last_event()["exclude"] == ["n2"]
     assert called[-1] == "scancel --signal=KILL 7.0"
     part.step.plan = replace(part.step.plan, resources=Resources(tasks_per_node=2, hang_slack_s=5))
     calm = watch.Watcher(part, "k")
@@ -181,7 +183,7 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
     watcher.look(time.monotonic() - 40)
     watcher.end(watcher.look(time.monotonic()))
     assert called == ["scancel --signal=CONT 7.0", *["scancel --signal=KILL 7.0"] * 2]
-    event = part.last()
+    event = part.last_event()
     assert event["reason"] == (
         "rank 1 on n2 (of 2, 2 are late) hangs after 40 updates during validation: no heartbeat for 40 s, due after"
         " 20 s; stack: fs.py:2 read in train.py:1 _train"
@@ -199,18 +201,18 @@ def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
     part.append("start", saved=0, job="7", node="n1")
     write(part, 0, own_s=0.21, rate=2.5, tokens_per_s=300.0)
     write(part, 1, own_s=0.44)
-    shown = status.of_step(step, view)
+    shown = status.step_status(step, view)
     assert (shown.state, shown.tokens_per_s, shown.left) == ("RUNNING", "300", "0:00:20")
     assert shown.reason == "slow: rank 1 on n2, 0.44 s of its own an update, the others 0.21 s"
     write(part, 1, own_s=0.25, time=time.time() + 0.5)
-    assert status.of_step(step, view).reason == ""
+    assert status.step_status(step, view).reason == ""
     write(part, 0, rate=2.5, time=time.time() + 1, due=-60.0)
-    shown = status.of_step(step, view)
+    shown = status.step_status(step, view)
     assert (shown.state, shown.tokens_per_s, shown.left) == ("HUNG", "", "")
     assert shown.reason == "rank 0 on n1 makes no progress: its heartbeat is 0:00:59 late"
     part.append("start", saved=0, job="7", node="n1")
     write(part, 0, rate=2.5, time=time.time() - 90)
-    assert status.of_step(step, view).state == "RUNNING", "the heartbeat of an earlier start"
+    assert status.step_status(step, view).state == "RUNNING", "the heartbeat of an earlier start"
 
 
 def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tmp_path: Path) -> None:
@@ -223,8 +225,12 @@ def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tm
     assert "#SBATCH --exclude=n2,n5" in lines
     assert "xling.slurm.watch" not in queue.script(queue.jobs_of(step, "collect", "k"))
     calm = Site().resources("corpus mono", {"sbatch.exclude": "n9"})
-    assert "slurm.watch" not in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
-    assert "--exclude=n9,n2" in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
+    assert "slurm.watch" not in queue.script(
+        queue.make_executor(tmp_path, "n", ("array",), calm, exclude=["n2"])
+    )
+    assert "--exclude=n9,n2" in queue.script(
+        queue.make_executor(tmp_path, "n", ("array",), calm, exclude=["n2"])
+    )
     assert Site().resources("pretrain").hang_slack_s == 35
     assert Site().resources("pretrain").hang_start_s == 600
     assert Site().resources("pretrain", {"hang_slack_s": "0"}).hang_slack_s == 0
@@ -280,7 +286,7 @@ def test_a_node_that_computes_wrongly_is_left_out(
     key = step.arrays()[0]["key"]
     with pytest.raises(signals.BadNodeError):
         element.Element(str(step.run.path), "count", "run", 0, key)()
-    assert part.last()["event"] == ("lost" if rank else "failed")
+    assert part.last_event()["event"] == ("lost" if rank else "failed")
     assert decide.nodes_to_exclude([part]) == ["n4"]
     assert decide.has_ended(part, key)
 
