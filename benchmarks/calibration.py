@@ -89,7 +89,7 @@ def record(names: Sequence[str] = ()) -> int:
                 for x, y in zip(*systems, strict=True)
             ]
         )
-        own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
+        own, _ = statistics.assign_clusters([p.sides()[0] for p in pairs])
         for pair, clusters in zip(pairs, own, strict=True):
             parts = {"a": pair.a, "b": pair.b, "clusters": clusters}
             arrays |= {f"{case.suite}/{pair.lang}/{name}": part for name, part in parts.items()}
@@ -126,8 +126,8 @@ def measured(
     metric: Metric, pairs: Sequence[PairedStatistics], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
 ) -> dict[str, Any]:
     """Return rates with the statistics' clusters, and with rows drawn one by one in the first ``plain_draws``."""
-    own, count = statistics.clusters_of([p.sides()[0] for p in pairs])
-    truth = statistics.compare(pairs, metric, "truth", 10).difference
+    own, count = statistics.assign_clusters([p.sides()[0] for p in pairs])
+    truth = statistics.compare_systems(pairs, metric, "truth", 10).difference
     average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
     counts = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
     draw = rng("calibration", key)
@@ -143,9 +143,9 @@ def measured(
                 continue
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
             counter["alarms"] += (
-                statistics.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
+                statistics.compare_systems(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
             )
-            test = statistics.compare(tests[1], metric, f"c{number}", RESAMPLES)
+            test = statistics.compare_systems(tests[1], metric, f"c{number}", RESAMPLES)
             counter["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
             counter["average"] += low <= average <= high
@@ -161,7 +161,7 @@ def averages(parts: Sequence[RowStatistics], metric: Metric, key: str) -> tuple[
 
 def few(pairs: Sequence[PairedStatistics]) -> list[PairedStatistics]:
     """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
-    own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
+    own, _ = statistics.assign_clusters([p.sides()[0] for p in pairs])
     last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
     return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
 

@@ -27,7 +27,7 @@ from unicodedata import normalize
 
 from benchmarks.langid import code_of
 from xling.core import languages
-from xling.corpora.builtin.limits import Limits, Row, limits_of, save
+from xling.corpora.builtin.limits import FittedLimits, Limits, limits_of, save
 from xling.corpora.fit import limits as fit_limits
 from xling.corpora.stages.filters import RULES
 from xling.text.files import corpus_reader
@@ -84,12 +84,14 @@ class Fitter:
         self._counts: dict[str, Counter[str]] = {}
         self._values: dict[tuple[str, ...], list[fit_limits.Values]] = {}
 
-    def row(self, lang: str, texts: Mapping[str, Sequence[str]], counts: Mapping[str, Counter[str]]) -> Row:
+    def row(
+        self, lang: str, texts: Mapping[str, Sequence[str]], counts: Mapping[str, Counter[str]]
+    ) -> FittedLimits:
         """Return the row of a language in the table, from its documents and the counts of their words by source."""
         sources = tuple(sorted(texts))
         limits, values = _measured(lang, texts, counts)
         if len(values) < LEAST:
-            return Row(len(values), sources, {}, ())
+            return FittedLimits(len(values), sources, {}, ())
         if sources not in self._values:
             theirs = {name: self.english[name] for name in sources}
             for name in theirs.keys() - self._counts.keys():
@@ -100,7 +102,7 @@ class Fitter:
         if len(sources) == 1 and lang != "en":
             fitted["min_stop_words"] = round(fitted["min_stop_words"] / ONE_SOURCE, 4)
         changed = {name: number for name, number in fitted.items() if _is_told(name, number)}
-        return Row(len(values), sources, changed, limits.stop_words)
+        return FittedLimits(len(values), sources, changed, limits.stop_words)
 
 
 def _is_told(name: str, number: float) -> bool:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 MAX_BEAD_SENTENCES = 4
-SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (3, 1), (2, 3), (3, 2), (1, 4), (4, 1))
+BEAD_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (3, 1), (2, 3), (3, 2), (1, 4), (4, 1))
 """Sentences of each side in a bead; beside them a sentence of either side may stand alone."""
-WINDOW = 2000
+WINDOW_SENTENCES = 2000
 """Sentences of a side that are aligned at once; of a longer document the sure part is kept, and so on."""
 
 _SURE_SHARE = 0.8
 # Gale and Church: variance of the length in characters per character; prior of each shape as -log, their table 5.
-_VARIANCE = 6.8
+_LENGTH_VARIANCE = 6.8
 _PRIORS = {(1, 1): 0.117, (1, 2): 2.42, (2, 1): 2.42, (2, 2): 4.51}
 _OTHER_PRIOR, _GAP_PRIOR = 5.5, 4.61
 _LENGTH_WEIGHT = 0.06
@@ -58,7 +58,7 @@ class Bead:
 
 
 @dataclass(frozen=True)
-class Side:
+class DocumentSide:
     """The sentences of one side of a document.
 
     Attributes:
@@ -69,13 +69,15 @@ class Side:
     lengths: Float32[np.ndarray, " sentences"]
     vectors: Any = None
 
-    def part(self, start: int, end: int) -> Side:
+    def part(self, start: int, end: int) -> DocumentSide:
         """Return the side with its sentences ``start`` to ``end`` alone."""
-        return Side(self.lengths[start:end], None if self.vectors is None else self.vectors[start:end])
+        return DocumentSide(
+            self.lengths[start:end], None if self.vectors is None else self.vectors[start:end]
+        )
 
 
 def align(
-    src: Side, tgt: Side, scale: tuple[float, float] = (0.0, 1.0), lengths_first: bool = False
+    src: DocumentSide, tgt: DocumentSide, scale: tuple[float, float] = (0.0, 1.0), lengths_first: bool = False
 ) -> list[Bead]:
     """The best alignment; sentences without a counterpart are in no bead.
 
@@ -88,7 +90,7 @@ def align(
     all_beads: list[Bead] = []
     i = j = 0
     while i < len(src.lengths) and j < len(tgt.lengths):
-        end = min(len(src.lengths), i + WINDOW), min(len(tgt.lengths), j + WINDOW)
+        end = min(len(src.lengths), i + WINDOW_SENTENCES), min(len(tgt.lengths), j + WINDOW_SENTENCES)
         is_last_window = end == (len(src.lengths), len(tgt.lengths))
         beads = list(_best_path(src.part(i, end[0]), tgt.part(j, end[1]), scale, lengths_first))
         sure_beads = beads if is_last_window else beads[: max(1, int(_SURE_SHARE * len(beads)))]
@@ -101,7 +103,9 @@ def align(
     return all_beads
 
 
-def _best_path(src: Side, tgt: Side, scale: tuple[float, float], lengths_first: bool) -> Iterator[Bead]:
+def _best_path(
+    src: DocumentSide, tgt: DocumentSide, scale: tuple[float, float], lengths_first: bool
+) -> Iterator[Bead]:
     """The best path through one window, in order."""
     bead_scores = _BeadScores(src, tgt, scale, lengths_first)
     rows, columns = len(src.lengths), len(tgt.lengths)
@@ -115,7 +119,7 @@ def _best_path(src: Side, tgt: Side, scale: tuple[float, float], lengths_first: 
             best[0] = 0
         else:
             best, kind = best_totals[i - 1] + bead_scores.gap, np.full(columns + 1, -1, np.int8)
-        for number, (a, b) in enumerate(SHAPES):
+        for number, (a, b) in enumerate(BEAD_SHAPES):
             if a <= i and b <= columns:
                 new = best_totals[i - a, : columns + 1 - b] + bead_scores.row(i - a, a, b)
                 better = new > best[b:]
@@ -130,7 +134,7 @@ def _best_path(src: Side, tgt: Side, scale: tuple[float, float], lengths_first: 
     while i or j:
         backpointer = int(backpointers[i, j])
         if backpointer > 0:
-            a, b = SHAPES[backpointer - 1]
+            a, b = BEAD_SHAPES[backpointer - 1]
             path.append(Bead((i - a, i), (j - b, j), bead_scores.score(i - a, a, j - b, b)))
             i, j = i - a, j - b
         elif backpointer == -1:
@@ -143,7 +147,9 @@ def _best_path(src: Side, tgt: Side, scale: tuple[float, float], lengths_first: 
 class _BeadScores:
     """Worth of beads in one window."""
 
-    def __init__(self, src: Side, tgt: Side, scale: tuple[float, float], lengths_first: bool) -> None:
+    def __init__(
+        self, src: DocumentSide, tgt: DocumentSide, scale: tuple[float, float], lengths_first: bool
+    ) -> None:
         self._src, self._tgt, self._scale, self._lengths_first = src, tgt, scale, lengths_first
         self._has_vectors = src.vectors is not None
         if self._has_vectors:
@@ -189,7 +195,7 @@ class _BeadScores:
         src_lengths = self._lengths[0][i + a] - self._lengths[0][i]
         tgt_lengths = self._lengths[1][b:] - self._lengths[1][:-b]
         deviation = (tgt_lengths - src_lengths) ** 2 / (
-            _VARIANCE * np.maximum((src_lengths + tgt_lengths) / 2, 1.0)
+            _LENGTH_VARIANCE * np.maximum((src_lengths + tgt_lengths) / 2, 1.0)
         )
         return np.asarray(np.minimum(deviation / 2, 8.0))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 NAMES = ("url", "u", "id", "name", "doc")
-TEXTS = ("text", "content", "raw_content")
+TEXT_FIELDS = ("text", "content", "raw_content")
 MIN_MARGIN = 1.2
 """Cosine of two documents against the mean with their nearest ones, from which they are taken for translations."""
 
@@ -37,7 +37,7 @@ _ABBREVIATION = re.compile(r"(\w+)\.\s+(\w)")
 
 
 @dataclass(frozen=True)
-class Text:
+class DocumentText:
     """A document to align: its name and its sentences.
 
     Attributes:
@@ -49,7 +49,7 @@ class Text:
     sentences: tuple[str, ...]
 
 
-def read(paths: Sequence[str], split: bool) -> list[Text]:
+def read(paths: Sequence[str], split: bool) -> list[DocumentText]:
     """The documents of files, globs and folders.
 
     A text file is one document. JSON lines and Parquet hold one a row, in ``text``, with ``url`` or ``id``.
@@ -67,7 +67,7 @@ def read(paths: Sequence[str], split: bool) -> list[Text]:
     for name, lines in gathered:
         parts = (part for line in lines for part in (sentences(line, short) if split else [line]))
         if whole := tuple(" ".join(part.split()) for part in parts if part.strip()):
-            texts.append(Text(name, whole))
+            texts.append(DocumentText(name, whole))
     if not texts:
         raise UserError(f"no text in {', '.join(paths)}", "documents with text in them", "check the files")
     return texts
@@ -78,12 +78,12 @@ def _files(paths: Sequence[str]) -> Iterator[tuple[Path, Path]]:
     for folder_or_file in paths:
         path = Path(folder_or_file)
         if path.is_dir() and not list(path.glob("shards/*.parquet")):
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
-            if not inside:
+            files_inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            if not files_inside:
                 raise UserError(
                     f"{folder_or_file} is an empty folder", "a folder of documents", "check the path"
                 )
-            yield from ((file, path) for file in inside)
+            yield from ((file, path) for file in files_inside)
         else:
             yield from ((file, file.parent) for file in corpus_reader.resolve([folder_or_file]))
 
@@ -107,12 +107,14 @@ def _read_record(line: str, where: str, name: str) -> tuple[str, list[str]]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: {str(error)[:80]}", "a JSON object a line", "correct the line") from None
     text = (
-        next((row[key] for key in TEXTS if isinstance(row.get(key), str)), None)
+        next((row[key] for key in TEXT_FIELDS if isinstance(row.get(key), str)), None)
         if isinstance(row, dict)
         else None
     )
     if text is None:
-        raise UserError(f"{where} has none of {', '.join(TEXTS)}", 'lines such as {"url": ..., "text": ...}')
+        raise UserError(
+            f"{where} has none of {', '.join(TEXT_FIELDS)}", 'lines such as {"url": ..., "text": ...}'
+        )
     paths = next((str(row[key]) for key in NAMES if row.get(key)), name)
     return paths, text.split("\n")
 
@@ -124,9 +126,11 @@ def _read_parquet(path: Path, name: str) -> Iterator[tuple[str, list[str]]]:
         table = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
-    text = next((key for key in TEXTS if key in table.columns and table[key].dtype == pl.String), None)
+    text = next((key for key in TEXT_FIELDS if key in table.columns and table[key].dtype == pl.String), None)
     if text is None:
-        raise UserError(f"{path} has the columns {', '.join(table.columns)}", f"one of {', '.join(TEXTS)}")
+        raise UserError(
+            f"{path} has the columns {', '.join(table.columns)}", f"one of {', '.join(TEXT_FIELDS)}"
+        )
     names = [key for key in NAMES if key in table.columns]
     for number, row in enumerate(table.select([text, *names]).iter_rows(named=True)):
         yield (
@@ -172,22 +176,24 @@ def _abbreviations(lines: Iterable[str]) -> frozenset[str]:
     return frozenset(word for word, count in lower_case_next.items() if count >= other[word])
 
 
-def pairs_by_name(src: Sequence[Text], tgt: Sequence[Text], langs: tuple[str, str]) -> list[tuple[int, int]]:
+def pairs_by_name(
+    src: Sequence[DocumentText], tgt: Sequence[DocumentText], langs: tuple[str, str]
+) -> list[tuple[int, int]]:
     """Documents whose names differ in the language alone, by their numbers; names that are not unique pair nothing."""
     sides = [_name_keys(side, lang) for side, lang in zip((src, tgt), langs, strict=True)]
     return [(i, sides[1][key]) for key, i in sides[0].items() if key in sides[1]]
 
 
-def _name_keys(texts: Sequence[Text], lang: str) -> dict[tuple[str, ...], int]:
+def _name_keys(texts: Sequence[DocumentText], lang: str) -> dict[tuple[str, ...], int]:
     spellings = {code.lower().replace("_", "-") for code in languages.spellings(lang)}
     spellings |= {languages.get(lang).name.lower(), languages.get(lang).base}
-    gathered: dict[tuple[str, ...], list[int]] = {}
+    texts_of_keys: dict[tuple[str, ...], list[int]] = {}
     for number, text in enumerate(texts):
         parts = _SEPARATORS.split(text.name.lower())
-        gathered.setdefault(tuple(part for part in parts if part and part not in spellings), []).append(
+        texts_of_keys.setdefault(tuple(part for part in parts if part and part not in spellings), []).append(
             number
         )
-    return {key: numbers[0] for key, numbers in gathered.items() if len(numbers) == 1}
+    return {key: numbers[0] for key, numbers in texts_of_keys.items() if len(numbers) == 1}
 
 
 def pairs_by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from xling.corpora.bitext.beads import Bead, Side, align, scale_of
+from xling.corpora.bitext.beads import Bead, DocumentSide, align, scale_of
 from xling.text.words.features import WINDOW, hashed, tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
-COLUMNS = 1 << 18
+NUM_HASHES = 1 << 18
 """Columns of the hashed features."""
 ROUNDS = 4
 MAX_PAIRS = 6000
 """Sentence pairs from which a lexicon is learned."""
 
 _EM_ROUNDS, _MIN_PROBABILITY, _MIN_EXPECTED = 5, 0.02, 1.3
-_TRANSLATED = 1.5
+_TRANSLATION_WEIGHT = 1.5
 """Weight of the translated words beside the words in common."""
 
 Texts = Sequence[Sequence[str]]
@@ -38,13 +38,13 @@ Texts = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Words:
+class SentenceWords:
     """The words of sentences as counts.
 
     Attributes:
         counts: (sentences, words), sparse.
         weights: inverse document frequency of each word, float32 (words,).
-        hashes: (words, `COLUMNS`), the hashed features of each word, rows of length 1, sparse.
+        hashes: (words, `NUM_HASHES`), the hashed features of each word, rows of length 1, sparse.
     """
 
     counts: Any
@@ -52,7 +52,7 @@ class Words:
     hashes: Any
 
 
-def words_of(sentences: Sequence[str]) -> Words:
+def words_of(sentences: Sequence[str]) -> SentenceWords:
     """Count the words of sentences (windows of characters where there are no spaces)."""
     ids: dict[str, int] = {}
     word_ids = [[ids.setdefault(word, len(ids)) for word in _words(text)] for text in sentences]
@@ -64,11 +64,11 @@ def words_of(sentences: Sequence[str]) -> Words:
     counts.sum_duplicates()
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
     weights = np.log((len(word_ids) + 1) / np.maximum(document_counts, 1)).astype(np.float32)
-    rows = [np.unique(hashed(word) % COLUMNS) for word in ids] or [np.zeros(0, np.int64)]
+    rows = [np.unique(hashed(word) % NUM_HASHES) for word in ids] or [np.zeros(0, np.int64)]
     starts = np.cumsum([0, *map(len, rows)])
     values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
-    hashes = scipy.sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
-    return Words(counts, weights, hashes)
+    hashes = scipy.sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), NUM_HASHES))
+    return SentenceWords(counts, weights, hashes)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -86,12 +86,14 @@ def unit(matrix: Any) -> Any:
     return (scipy.sparse.diags(1 / np.maximum(norms, 1e-9)) @ matrix).tocsr()
 
 
-def shared_word_vectors(words: Words) -> Any:
+def shared_word_vectors(words: SentenceWords) -> Any:
     """Vectors of what sentences of two languages may share: names, numbers, loans; sparse (sentences, columns)."""
     return unit((words.counts.minimum(1) @ scipy.sparse.diags(words.weights)) @ words.hashes)
 
 
-def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) -> Any:
+def translation_probabilities(
+    src: SentenceWords, tgt: SentenceWords, pairs: Int64[np.ndarray, "pairs 2"]
+) -> Any:
     """p(target word | source word) from pairs of sentences by EM for model 1; sparse (source words, target words)."""
     src_counts, tgt_counts = src.counts[pairs[:, 0]], tgt.counts[pairs[:, 1]]
     cells = [
@@ -126,14 +128,20 @@ def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) ->
     )
 
 
-def translated_word_vectors(src: Words, tgt: Words, forward: Any, backward: Any) -> tuple[Any, Any]:
+def translated_word_vectors(
+    src: SentenceWords, tgt: SentenceWords, forward: Any, backward: Any
+) -> tuple[Any, Any]:
     """Vectors of both sides: their words, those that translate the other's, and what they have in common."""
     word_vectors = [unit(words.counts.minimum(1) @ scipy.sparse.diags(words.weights)) for words in (src, tgt)]
     there = unit(src.counts.minimum(1) @ scipy.sparse.diags(src.weights) @ forward)
     back = unit(tgt.counts.minimum(1) @ scipy.sparse.diags(tgt.weights) @ backward)
     shared = shared_word_vectors(src), shared_word_vectors(tgt)
-    left = scipy.sparse.hstack([_TRANSLATED * there, _TRANSLATED * word_vectors[0], shared[0]])
-    right = scipy.sparse.hstack([_TRANSLATED * word_vectors[1], _TRANSLATED * back, shared[1]])
+    left = scipy.sparse.hstack(
+        [_TRANSLATION_WEIGHT * there, _TRANSLATION_WEIGHT * word_vectors[0], shared[0]]
+    )
+    right = scipy.sparse.hstack(
+        [_TRANSLATION_WEIGHT * word_vectors[1], _TRANSLATION_WEIGHT * back, shared[1]]
+    )
     return unit(left.tocsr()), unit(right.tocsr())
 
 
@@ -154,8 +162,12 @@ def align_documents(src: Texts, tgt: Texts) -> list[list[Bead]]:
         scale = scale_of(*vectors)
         beads = [
             align(
-                Side(lengths[0][ends[0][d] : ends[0][d + 1]], vectors[0][ends[0][d] : ends[0][d + 1]]),
-                Side(lengths[1][ends[1][d] : ends[1][d + 1]], vectors[1][ends[1][d] : ends[1][d + 1]]),
+                DocumentSide(
+                    lengths[0][ends[0][d] : ends[0][d + 1]], vectors[0][ends[0][d] : ends[0][d + 1]]
+                ),
+                DocumentSide(
+                    lengths[1][ends[1][d] : ends[1][d + 1]], vectors[1][ends[1][d] : ends[1][d + 1]]
+                ),
                 scale,
                 lengths_first=number == 0,
             )
@@ -164,8 +176,8 @@ def align_documents(src: Texts, tgt: Texts) -> list[list[Bead]]:
         if number == ROUNDS:
             break
         pairs = _one_to_one(beads, ends)
-        forward = translations(words[0], words[1], pairs)
-        backward = translations(words[1], words[0], pairs[:, ::-1])
+        forward = translation_probabilities(words[0], words[1], pairs)
+        backward = translation_probabilities(words[1], words[0], pairs[:, ::-1])
         vectors = translated_word_vectors(words[0], words[1], forward, backward)
     return beads
 

@@ -14,8 +14,8 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.progress import Progress
 from xling.corpora.bitext import documents, evidence
-from xling.corpora.bitext.beads import Bead, Side, align, scale_of
-from xling.corpora.bitext.documents import Text
+from xling.corpora.bitext.beads import Bead, DocumentSide, align, scale_of
+from xling.corpora.bitext.documents import DocumentText
 from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import Encoder, encoder_of
 from xling.text.files import corpus_reader
@@ -82,8 +82,8 @@ class BitextConfig(OfPair):
 class _AlignedDocuments:
     """Two documents, how they were paired, and their beads."""
 
-    src: Text
-    tgt: Text
+    src: DocumentText
+    tgt: DocumentText
     paired_by: str
     beads: Sequence[Bead]
 
@@ -115,12 +115,12 @@ def run(cfg: BitextConfig) -> Answer:
         [sides[1][j].sentences for _, j, _ in document_pairs],
         encoder,
     )
-    paired = [
+    aligned_documents = [
         _AlignedDocuments(sides[0][i], sides[1][j], how, b)
         for (i, j, how), b in zip(document_pairs, beads, strict=True)
     ]
     with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as output:
-        output.counts |= _write(output.path, cfg, paired)
+        output.counts |= _write(output.path, cfg, aligned_documents)
         output.counts |= {
             "src_documents": len(sides[0]),
             "tgt_documents": len(sides[1]),
@@ -139,7 +139,7 @@ def check_files_exist(paths: Sequence[str]) -> None:
 
 
 def _pair_documents(
-    cfg: BitextConfig, sides: tuple[list[Text], list[Text]], encoder: Encoder | None
+    cfg: BitextConfig, sides: tuple[list[DocumentText], list[DocumentText]], encoder: Encoder | None
 ) -> list[tuple[int, int, str]]:
     """Numbers of the documents that belong together and ``name`` or ``vectors``, in the order of the source."""
     matches: list[tuple[int, int, str]] = []
@@ -160,7 +160,7 @@ def _pair_documents(
 
 
 def _document_vectors(
-    cfg: BitextConfig, texts: Sequence[Sequence[Text]], encoder: Encoder | None
+    cfg: BitextConfig, texts: Sequence[Sequence[DocumentText]], encoder: Encoder | None
 ) -> tuple[Any, Any]:
     if encoder is None:
         left, right = (evidence.words_of([" ".join(text.sentences) for text in side]) for side in texts)
@@ -168,15 +168,15 @@ def _document_vectors(
     output = []
     for side, lang in zip(texts, cfg.langs, strict=True):
         means = [_embed(cfg, encoder, text.sentences, lang).mean(axis=0) for text in side]
-        output.append(_unit(np.stack(means)))
+        output.append(_unit_rows(np.stack(means)))
     return output[0], output[1]
 
 
 def _embed(cfg: BitextConfig, encoder: Encoder, texts: Sequence[str], lang: str) -> Any:
-    return _unit(np.asarray(encoder.embed(texts, lang, cfg.layer, cfg.pooling), dtype=np.float32))
+    return _unit_rows(np.asarray(encoder.embed(texts, lang, cfg.layer, cfg.pooling), dtype=np.float32))
 
 
-def _unit(vectors: Any) -> Any:
+def _unit_rows(vectors: Any) -> Any:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
 
 
@@ -188,21 +188,21 @@ def _align_pairs(
         return evidence.align_documents(src, tgt)
     lengths = evidence.scaled_lengths(*([text for one in side for text in one] for side in (src, tgt)))
     aligned, first_sentences = [], [0, 0]
-    with Progress("corpus bitext", len(src), "documents") as bar:
+    with Progress("corpus bitext", len(src), "documents") as progress:
         for pair in zip(src, tgt, strict=True):
             ends = [place + len(texts) for place, texts in zip(first_sentences, pair, strict=True)]
             vectors = [
                 _embed(cfg, encoder, t, lang) if encoder else None
                 for t, lang in zip(pair, cfg.langs, strict=True)
             ]
-            cut = [Side(lengths[k][first_sentences[k] : ends[k]], vectors[k]) for k in (0, 1)]
+            cut = [DocumentSide(lengths[k][first_sentences[k] : ends[k]], vectors[k]) for k in (0, 1)]
             aligned.append(align(cut[0], cut[1], scale_of(*vectors) if encoder else (0.0, 1.0)))
             first_sentences = ends
-            bar.update()
+            progress.update()
     return aligned
 
 
-def _write(folder: Path, cfg: BitextConfig, paired: Sequence[_AlignedDocuments]) -> dict[str, int]:
+def _write(folder: Path, cfg: BitextConfig, aligned_documents: Sequence[_AlignedDocuments]) -> dict[str, int]:
     """Both tables; returns what to count."""
     num_kept = num_below = 0
     with (
@@ -211,7 +211,7 @@ def _write(folder: Path, cfg: BitextConfig, paired: Sequence[_AlignedDocuments])
     ):
         pairs.write("\t".join([*cfg.langs, "score", "doc", "src_sentences", "tgt_sentences"]) + "\n")
         table.write("src\ttgt\tpaired_by\tsrc_sentences\ttgt_sentences\tpairs\n")
-        for documents in paired:
+        for documents in aligned_documents:
             kept_before = num_kept
             for bead in documents.beads:
                 if bead.score < cfg.threshold:
@@ -234,4 +234,4 @@ def _write(folder: Path, cfg: BitextConfig, paired: Sequence[_AlignedDocuments])
                 str(num_kept - kept_before),
             ]
             table.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
-    return {"pairs": num_kept, "under_threshold": num_below, "paired_documents": len(paired)}
+    return {"pairs": num_kept, "under_threshold": num_below, "paired_documents": len(aligned_documents)}

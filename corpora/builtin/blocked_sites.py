@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 KINDS = ("adult", "gambling")
-_BITS = 40
+_HASH_BITS = 40
 # No list is complete: parts of host names that hardly any other site has.
 _FILES_OF_KINDS = {
     "adult": ("porn", "xxx", "xvideo", "xhamster", "hentai", "sexcam", "camsex", "livesex", "nudecam"),
@@ -28,7 +28,7 @@ _FILES_OF_KINDS = {
 
 
 def _domain_hash(domain: str) -> int:
-    return xxhash.xxh64_intdigest(domain.encode("utf-8", "replace")) >> (64 - _BITS)
+    return xxhash.xxh64_intdigest(domain.encode("utf-8", "replace")) >> (64 - _HASH_BITS)
 
 
 def save(path: Path, domains: Mapping[str, list[str]]) -> None:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 # Classes of characters.
 (
-    _BREAK, _SPACE, _LOWER, _UPPER, _LETTER, _WIDE, _THAI, _DIGIT, _STOP, _COMMA, _BAR, _CLOSING, _MARK, _SIGN
+    _BREAK_CLASS, _SPACE_CLASS, _LOWER_CLASS, _UPPER_CLASS, _LETTER_CLASS, _WIDE_CLASS, _THAI_CLASS, _DIGIT_CLASS,
+    _STOP_CLASS, _COMMA_CLASS, _BAR_CLASS, _CLOSING_CLASS, _MARK_CLASS, _SIGN_CLASS,
 ) = range(14)  # fmt: skip
 _NUM_CLASSES = 16
 # Width of a character in letters of an alphabet, and words in it where no space divides them.
@@ -74,90 +75,102 @@ _Values = TypeVar("_Values", Ints, Floats)
 @cache
 def _classes() -> NDArray[np.uint8]:
     """Return the class of every code point below `_TABLE_SIZE`."""
-    by_category = {"Lu": _UPPER, "Lt": _UPPER, "Ll": _LOWER, "Nd": _DIGIT, "No": _DIGIT, "Zs": _SPACE}
-    by_first = {"L": _LETTER, "M": _LETTER, "N": _DIGIT, "P": _MARK, "S": _SIGN}
-    table = np.full(_TABLE_SIZE, _SIGN, dtype=np.uint8)
+    by_category = {
+        "Lu": _UPPER_CLASS,
+        "Lt": _UPPER_CLASS,
+        "Ll": _LOWER_CLASS,
+        "Nd": _DIGIT_CLASS,
+        "No": _DIGIT_CLASS,
+        "Zs": _SPACE_CLASS,
+    }
+    by_first = {"L": _LETTER_CLASS, "M": _LETTER_CLASS, "N": _DIGIT_CLASS, "P": _MARK_CLASS, "S": _SIGN_CLASS}
+    table = np.full(_TABLE_SIZE, _SIGN_CLASS, dtype=np.uint8)
     for code in range(_TABLE_SIZE):
         category = unicodedata.category(chr(code))
-        table[code] = by_category.get(category, by_first.get(category[0], _SIGN))
+        table[code] = by_category.get(category, by_first.get(category[0], _SIGN_CLASS))
     for first, last in _WIDE_RANGES:
-        table[first : last + 1] = _WIDE
+        table[first : last + 1] = _WIDE_CLASS
     for first, last in _THAI_RANGES:
         part = table[first : last + 1]
-        part[part == _LETTER] = _THAI
-    for chars, kind in ((_COMMAS, _COMMA), (_BARS, _BAR), (_CLOSINGS, _CLOSING), (_STOPS, _STOP)):
+        part[part == _LETTER_CLASS] = _THAI_CLASS
+    for chars, kind in (
+        (_COMMAS, _COMMA_CLASS),
+        (_BARS, _BAR_CLASS),
+        (_CLOSINGS, _CLOSING_CLASS),
+        (_STOPS, _STOP_CLASS),
+    ):
         table[[ord(char) for char in chars]] = kind
-    table[0x0A], table[0x09] = _BREAK, _SPACE
+    table[0x0A], table[0x09] = _BREAK_CLASS, _SPACE_CLASS
     return table
 
 
 @dataclass(frozen=True)
-class _Lines:
+class _LineCharacters:
     """Counts of each line of some pages.
 
     Attributes:
         counts: characters of each class, ``(16, num_lines)``.
-        capitals: words that begin with a capital, ``(num_lines,)``.
-        first: class of the first character, ``(num_lines,)``.
-        last: class of the last character that closes no quotation, ``(num_lines,)``.
+        num_capitals: words that begin with a capital, ``(num_lines,)``.
+        first_class: class of the first character, ``(num_lines,)``.
+        last_class: class of the last character that closes no quotation, ``(num_lines,)``.
         lengths: lines of each page, ``(num_pages,)``.
     """
 
     counts: Floats
-    capitals: Ints
-    first: Bytes
-    last: Bytes
+    num_capitals: Ints
+    first_class: Bytes
+    last_class: Bytes
     lengths: Ints
 
     @property
     def num_lines(self) -> int:
         """Number of lines of all pages."""
-        return len(self.capitals)
+        return len(self.num_capitals)
 
     @cached_property
-    def ends(self) -> Int64[np.ndarray, " num_pages"]:
+    def page_ends(self) -> Int64[np.ndarray, " num_pages"]:
         """Number after the last line of each page, ``(num_pages,)``."""
         return np.cumsum(self.lengths)
 
     @cached_property
-    def top(self) -> Int64[np.ndarray, " num_lines"]:
+    def page_start(self) -> Int64[np.ndarray, " num_lines"]:
         """Number of the first line of each line's page, ``(num_lines,)``."""
-        return self.of_page(self.ends - self.lengths)
+        return self.of_page(self.page_ends - self.lengths)
 
     @cached_property
-    def end(self) -> Int64[np.ndarray, " num_lines"]:
+    def page_end(self) -> Int64[np.ndarray, " num_lines"]:
         """Number after the last line of each line's page, ``(num_lines,)``."""
-        return self.of_page(self.ends)
+        return self.of_page(self.page_ends)
 
     def of_page(self, values: _Values) -> _Values:
         """Return the value of each line's page, ``(num_lines,)``."""
         return np.repeat(values, self.lengths)
 
 
-def _count_characters(pages: Sequence[str]) -> _Lines:
+def _count_characters(pages: Sequence[str]) -> _LineCharacters:
     text = "\n".join(pages) + "\n"
     codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
     if int(codes.max()) < _TABLE_SIZE:
         classes = _classes()[codes]
     else:
         classes = _classes()[np.minimum(codes, _TABLE_SIZE - 1)]
-        classes[codes >= _TABLE_SIZE] = _WIDE  # Han of the planes above
-    ends = np.flatnonzero(classes == _BREAK)
-    num_lines = len(ends)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    cells = np.repeat(np.arange(0, num_lines * _NUM_CLASSES, _NUM_CLASSES), ends + 1 - starts)
-    is_capital = classes == _UPPER
-    is_capital[1:] &= classes[:-1] <= _SPACE
-    capitals = cells[is_capital] // _NUM_CLASSES
+        classes[codes >= _TABLE_SIZE] = _WIDE_CLASS  # Han of the planes above
+    line_ends = np.flatnonzero(classes == _BREAK_CLASS)
+    num_lines = len(line_ends)
+    starts = np.concatenate([[0], line_ends[:-1] + 1])
+    cells = np.repeat(np.arange(0, num_lines * _NUM_CLASSES, _NUM_CLASSES), line_ends + 1 - starts)
+    is_capital = classes == _UPPER_CLASS
+    is_capital[1:] &= classes[:-1] <= _SPACE_CLASS
+    lines_of_capitals = cells[is_capital] // _NUM_CLASSES
     cells += classes
     counts = np.bincount(cells, minlength=num_lines * _NUM_CLASSES).reshape(num_lines, _NUM_CLASSES)
-    last = classes[np.maximum(ends - 1, 0)]
-    last_but_one = classes[np.maximum(ends - 2, 0)]
-    return _Lines(
+    last = classes[np.maximum(line_ends - 1, 0)]
+    last_but_one = classes[np.maximum(line_ends - 2, 0)]
+    return _LineCharacters(
         np.ascontiguousarray(counts.T, dtype=np.float64),
-        np.bincount(capitals, minlength=num_lines),
+        np.bincount(lines_of_capitals, minlength=num_lines),
         classes[starts],
-        np.where((last == _CLOSING) & (ends - starts > 1), last_but_one, last),
+        np.where((last == _CLOSING_CLASS) & (line_ends - starts > 1), last_but_one, last),
         np.fromiter((page.count("\n") + 1 for page in pages), dtype=np.int64, count=len(pages)),
     )
 
@@ -168,10 +181,10 @@ def features(pages: Sequence[str]) -> Float64[np.ndarray, "num_lines num_feature
     Args:
         pages: texts, a paragraph a line; a page has at least one line.
     """
-    return np.ascontiguousarray(_columns(pages).T)
+    return np.ascontiguousarray(_all_features(pages).T)
 
 
-def _columns(pages: Sequence[str]) -> Floats:
+def _all_features(pages: Sequence[str]) -> Floats:
     """Return the features of all lines, ``(num_features, num_lines)``."""
     lines = _count_characters(pages)
     units = _UNITS_OF_CLASSES @ lines.counts
@@ -188,52 +201,58 @@ def _columns(pages: Sequence[str]) -> Floats:
     return columns
 
 
-def _own_features(rows: Floats, lines: _Lines, units: Floats) -> None:
+def _own_features(rows: Floats, lines: _LineCharacters, units: Floats) -> None:
     """Compute the features of each line by itself, ``(18, num_lines)``."""
     counts = lines.counts
-    chars = np.maximum(1.0, counts.sum(axis=0) - counts[_BREAK])
-    words = counts[_SPACE] + 1 + counts[_WIDE] / 2 + counts[_THAI] / 6
+    chars = np.maximum(1.0, counts.sum(axis=0) - counts[_BREAK_CLASS])
+    words = counts[_SPACE_CLASS] + 1 + counts[_WIDE_CLASS] / 2 + counts[_THAI_CLASS] / 6
     rows[0] = np.log2(1 + units) / 2
     rows[1] = np.log2(1 + words)
-    rows[2] = 4 * counts[_DIGIT] / chars
-    rows[3] = 4 * counts[_UPPER] / chars
-    rows[4] = 4 * lines.capitals / words
-    rows[5] = np.minimum(8, 8 * counts[_BAR] / words)
-    rows[6] = np.log2(1 + counts[_COMMA])
-    rows[7] = np.log2(1 + counts[_STOP])
-    rows[8] = 2.0 * (lines.last == _STOP)
-    rows[9] = 2.0 * (lines.last == _COMMA)
-    rows[10] = 2.0 * (lines.first == _LOWER)
-    rows[11] = 2.0 * ((lines.first == _BAR) | (lines.first == _SIGN) | (lines.first == _MARK))
-    rows[12] = 2.0 * (lines.first == _DIGIT)
-    rows[13] = 8 * (counts[_SIGN] + counts[_MARK]) / chars
+    rows[2] = 4 * counts[_DIGIT_CLASS] / chars
+    rows[3] = 4 * counts[_UPPER_CLASS] / chars
+    rows[4] = 4 * lines.num_capitals / words
+    rows[5] = np.minimum(8, 8 * counts[_BAR_CLASS] / words)
+    rows[6] = np.log2(1 + counts[_COMMA_CLASS])
+    rows[7] = np.log2(1 + counts[_STOP_CLASS])
+    rows[8] = 2.0 * (lines.last_class == _STOP_CLASS)
+    rows[9] = 2.0 * (lines.last_class == _COMMA_CLASS)
+    rows[10] = 2.0 * (lines.first_class == _LOWER_CLASS)
+    rows[11] = 2.0 * (
+        (lines.first_class == _BAR_CLASS)
+        | (lines.first_class == _SIGN_CLASS)
+        | (lines.first_class == _MARK_CLASS)
+    )
+    rows[12] = 2.0 * (lines.first_class == _DIGIT_CLASS)
+    rows[13] = 8 * (counts[_SIGN_CLASS] + counts[_MARK_CLASS]) / chars
     rows[14] = np.minimum(8, units / words / 4)
-    rows[15] = 2 * (counts[_WIDE] + counts[_THAI]) / chars
-    rows[16] = 2 * counts[_LETTER] / chars
-    rows[17] = np.minimum(8, 8 * counts[_COMMA] / words)
+    rows[15] = 2 * (counts[_WIDE_CLASS] + counts[_THAI_CLASS]) / chars
+    rows[16] = 2 * counts[_LETTER_CLASS] / chars
+    rows[17] = np.minimum(8, 8 * counts[_COMMA_CLASS] / words)
     _round_in_place(rows)
 
 
-def _neighbour_features(neighbour_rows: Floats, columns: Sequence[Floats], lines: _Lines) -> None:
+def _neighbour_features(neighbour_rows: Floats, columns: Sequence[Floats], lines: _LineCharacters) -> None:
     """Compute each column of the lines `_OFFSETS` lines further on the same page; -1 beyond its ends."""
     num, numbers = lines.num_lines, np.arange(lines.num_lines)
     row_iterator = iter(neighbour_rows)
     for offset in _OFFSETS:
-        outside = np.flatnonzero((numbers + offset < lines.top) | (numbers + offset >= lines.end))
+        beyond_page = np.flatnonzero(
+            (numbers + offset < lines.page_start) | (numbers + offset >= lines.page_end)
+        )
         to_lines = slice(max(0, -offset), max(0, num - max(0, offset)))
         from_lines = slice(max(0, offset), max(0, num + min(0, offset)))
         for column, row in zip(columns, itertools.islice(row_iterator, len(columns)), strict=True):
             row[to_lines] = column[from_lines]
-            row[outside] = -1.0
+            row[beyond_page] = -1.0
 
 
-def _window_features(rows_out: Floats, columns: Sequence[Floats], lines: _Lines) -> None:
+def _window_features(rows_out: Floats, columns: Sequence[Floats], lines: _LineCharacters) -> None:
     """Compute the mean of each column over the lines of a page up to each of `_WINDOWS` lines away."""
     numbers, rows = np.arange(lines.num_lines), iter(rows_out)
     prefix_sums = [_prefix_sums(column) for column in columns]  # exact: multiples of 1/256
     for reach in _WINDOWS:
-        first = np.maximum(lines.top, numbers - reach)
-        last = np.minimum(lines.end, numbers + reach + 1)
+        first = np.maximum(lines.page_start, numbers - reach)
+        last = np.minimum(lines.page_end, numbers + reach + 1)
         width = (last - first).astype(np.float64)
         for total, row in zip(prefix_sums, itertools.islice(rows, len(columns)), strict=True):
             np.subtract(total[last], total[first], out=row)
@@ -249,21 +268,21 @@ def _prefix_sums(column: Floats) -> Floats:
 
 
 def _position_features(
-    rows: Floats, lines: _Lines, units: Floats, sentence_units: Floats, size: Floats, is_long: Floats
+    rows: Floats, lines: _LineCharacters, units: Floats, sentence_units: Floats, size: Floats, is_long: Floats
 ) -> None:
     """Compute where each line stands on its page, and how its page is, ``(12, num_lines)``."""
-    num_lines, ends = lines.lengths, lines.ends
+    num_lines, ends = lines.lengths, lines.page_ends
     tops = ends - num_lines
     sentence_sums = _prefix_sums(sentence_units)
     total, page_sentence_units, sizes, page_long_lines = (
         sums[ends] - sums[tops]
         for sums in (_prefix_sums(units), sentence_sums, _prefix_sums(size), _prefix_sums(is_long))
     )
-    line = np.arange(lines.num_lines) - lines.top  # on its page
+    line = np.arange(lines.num_lines) - lines.page_start  # on its page
     sentence_units_of_page = lines.of_page(np.maximum(1, page_sentence_units))
     logs = np.log2(np.arange(1.0, num_lines.max() + 1))
     rows[0] = logs[line]
-    rows[1] = logs[lines.end - lines.top - 1 - line]
+    rows[1] = logs[lines.page_end - lines.page_start - 1 - line]
     rows[2] = lines.of_page(np.log2(1.0 + num_lines))
     rows[3] = 4 * line / lines.of_page(num_lines)
     rows[4] = lines.of_page(np.log2(1 + total) / 2)
@@ -316,7 +335,7 @@ class LineModel:
         Args:
             pages: texts, a paragraph a line.
         """
-        return np.concatenate([self.answer(_columns(group).T) for group in _page_groups(pages)])
+        return np.concatenate([self.answer(_all_features(group).T) for group in _page_groups(pages)])
 
     def answer(
         self, line_features: Float64[np.ndarray, "num_lines num_features"]
@@ -374,9 +393,9 @@ def labels(text: str, main: str) -> Bool[np.ndarray, " num_lines"]:
     blocks = difflib.SequenceMatcher(None, words, _WORD.findall(main.lower()), autojunk=False)
     for block in blocks.get_matching_blocks():
         num_matched[block.a + 1 : block.a + block.size + 1] = 1
-    ends = np.cumsum([len(line) for line in lines])
-    lengths = np.diff(ends, prepend=0)
-    hits = np.cumsum(num_matched)[ends] - np.cumsum(num_matched)[ends - lengths]
+    line_ends = np.cumsum([len(line) for line in lines])
+    lengths = np.diff(line_ends, prepend=0)
+    hits = np.cumsum(num_matched)[line_ends] - np.cumsum(num_matched)[line_ends - lengths]
     return (lengths > 0) & (2 * hits >= np.maximum(1, lengths))
 
 

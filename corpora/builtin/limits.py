@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from xling.core.languages import Language
 
-TABLE = "limits.tsv"
+TABLE_NAME = "limits.tsv"
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ _LIMITS_OF_SCRIPTS: dict[str, dict[str, float]] = {
 }
 
 
-class Row(NamedTuple):
+class FittedLimits(NamedTuple):
     """Row of the table: one language.
 
     Attributes:
@@ -128,7 +128,7 @@ class Row(NamedTuple):
     stop_words: tuple[str, ...]
 
 
-def save(path: Path, rows: Mapping[str, Row]) -> None:
+def save(path: Path, rows: Mapping[str, FittedLimits]) -> None:
     """Write a table of rows by language code."""
     names = [name for name in NUMERIC_LIMITS if any(name in row.limits for row in rows.values())]
     with path.open("w", encoding="utf-8", newline="") as handle:
@@ -139,24 +139,28 @@ def save(path: Path, rows: Mapping[str, Row]) -> None:
             table.writerow([lang, row.documents, " ".join(row.sources), *numbers, " ".join(row.stop_words)])
 
 
-def read_table(lines: Iterable[str]) -> dict[str, Row]:
+def read_table(lines: Iterable[str]) -> dict[str, FittedLimits]:
     """Read the lines of a table."""
     rows = {}
     for cells in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
         numbers = {name: float(cells[name]) for name in NUMERIC_LIMITS if cells.get(name)}
         words = tuple(cells["stop_words"].split())
-        rows[cells["lang"]] = Row(int(cells["documents"]), tuple(cells["sources"].split()), numbers, words)
+        rows[cells["lang"]] = FittedLimits(
+            int(cells["documents"]), tuple(cells["sources"].split()), numbers, words
+        )
     return rows
 
 
 @cache
-def built_in() -> dict[str, Row]:
+def built_in() -> dict[str, FittedLimits]:
     """Return the rows of the table that ships with the package, by language code."""
-    text = resources.files("xling.corpora.builtin").joinpath(TABLE).read_text(encoding="utf-8")
+    text = resources.files("xling.corpora.builtin").joinpath(TABLE_NAME).read_text(encoding="utf-8")
     return read_table(io.StringIO(text))
 
 
-def limits_of(language: Language, defaults: Limits, table: Mapping[str, Row] | None = None) -> Limits:
+def limits_of(
+    language: Language, defaults: Limits, table: Mapping[str, FittedLimits] | None = None
+) -> Limits:
     """Return the limits of a language.
 
     They are those of ``table`` (the built-in one if none is given), but ``defaults`` where it is not the default.

@@ -33,7 +33,7 @@ _OTHER_LANGS = "other"
 _DOCUMENT_SHARES = (0.99, 0.95, 0.9, 0.75)
 _LIMIT_HEAD = ["limit", "of", "now", "meet it", *(f"{share:.0%} at" for share in _DOCUMENT_SHARES)]
 _BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
-_TEXTS = {
+_SECTION_TEXTS = {
     "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
     "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
     "perplexity": "Perplexity of the documents under the language model; low reads like its training text.",
@@ -48,7 +48,7 @@ _TEXTS = {
 
 
 @dataclass(frozen=True)
-class Loss:
+class DroppedDocuments:
     """One reason for dropping text, with the amount that was dropped."""
 
     stage: str
@@ -72,7 +72,7 @@ class CardData:
         partial = {tuple(pair) for pair in stats["partial"]}
         order = {name: i for i, name in enumerate(stats["stages"])}
         self.losses = [
-            Loss(
+            DroppedDocuments(
                 stage,
                 reason,
                 stats["reasons"].get(f"{stage}\t{reason}", ""),
@@ -100,15 +100,15 @@ class CardData:
         """The name of the corpus."""
         return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
 
-    def tiles(self) -> list[tuple[str, str]]:
+    def summary_tiles(self) -> list[tuple[str, str]]:
         """Return the key numbers, each with its name."""
-        seen, chars = self.ledger.seen, self.ledger.seen_chars
+        num_seen, chars = self.ledger.seen, self.ledger.seen_chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
-            (f"{seen[_CORPUS]:,}", self.unit[:-1] if seen[_CORPUS] == 1 else self.unit),
+            (f"{num_seen[_CORPUS]:,}", self.unit[:-1] if num_seen[_CORPUS] == 1 else self.unit),
             (f"{chars[_CORPUS]:,}", "characters"),
             (f"{share:.1f} %", f"of the {chars['read']:,} characters read"),
-            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
+            (f"{chars[_CORPUS] / max(num_seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
         ]
 
     def steps(self) -> list[charts.Step]:
@@ -183,16 +183,19 @@ class CardData:
             if not values or name not in self.stats.get("limits", {}):
                 continue
             limit, num_without = self.stats["limits"][name], num_docs - values.total()
-            ordered = sorted(values.elements(), reverse=side == "least")
+            sorted_values = sorted(values.elements(), reverse=side == "least")
             sign = 1 if side == "least" else -1
             # A document that has no such value, such as a mean word in Chinese, meets every limit.
-            met = num_without + sum(
+            num_met = num_without + sum(
                 n for value, n in values.items() if sign * value >= sign * round(100 * limit)
             )
             others = (
-                _value_at(ordered, math.ceil(share * num_docs) - num_without) for share in _DOCUMENT_SHARES
+                _value_at(sorted_values, math.ceil(share * num_docs) - num_without)
+                for share in _DOCUMENT_SHARES
             )
-            rows.append([name, STATISTICS[statistic], f"{limit:g}", f"{100 * met / num_docs:.1f} %", *others])
+            rows.append(
+                [name, STATISTICS[statistic], f"{limit:g}", f"{100 * num_met / num_docs:.1f} %", *others]
+            )
         return rows
 
     def summary(self) -> str:
@@ -228,11 +231,13 @@ def _html_page(card: CardData) -> Iterable[str]:
     """Yield the HTML of the card, section by section."""
     yield f"<h1>{html.escape(card.title)}</h1>"
     yield f'<p class="lead">{html.escape(card.summary())}</p>'
-    tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in card.tiles())
-    yield f'<div class="tiles">{"".join(tiles)}</div>'
+    summary_tiles = (
+        f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in card.summary_tiles()
+    )
+    yield f'<div class="tiles">{"".join(summary_tiles)}</div>'
     yield "<h2>Sources</h2>"
     yield as_html(_sources(card))
-    yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
+    yield f"<h2>What survived</h2><p>{_SECTION_TEXTS['funnel']}</p>"
     yield charts.funnel(card.steps())
     yield as_html(_losses(card))
     if notes := sorted(card.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
@@ -241,13 +246,13 @@ def _html_page(card: CardData) -> Iterable[str]:
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _html_plots(card)
     if repairs := card.stats.get("repairs"):
-        yield f"<h2>What was repaired</h2><p>{_TEXTS['repairs']}</p>"
+        yield f"<h2>What was repaired</h2><p>{_SECTION_TEXTS['repairs']}</p>"
         yield as_html(table(_REPAIR_HEAD, repairs, numbers=(1,)))
     if audit := card.stats.get("audit"):
-        yield f"<h2>What the filters see</h2><p>{_TEXTS['audit']}</p>"
+        yield f"<h2>What the filters see</h2><p>{_SECTION_TEXTS['audit']}</p>"
         yield as_html(table(_AUDIT_HEAD, audit, numbers=(1, 2, 3)))
     if rows := card.limit_rows():
-        yield f"<h2>What another limit would keep</h2><p>{_TEXTS['limits']}</p>"
+        yield f"<h2>What another limit would keep</h2><p>{_SECTION_TEXTS['limits']}</p>"
         yield as_html(table(_LIMIT_HEAD, rows, numbers=range(2, len(_LIMIT_HEAD))))
     yield f"<h2>Kept: a few {card.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in card.counters.samples)
@@ -276,21 +281,21 @@ def _html_plots(card: CardData) -> Iterable[str]:
         kept = histograms.get(f"{name} kept", Counter())
         dropped = histograms.get(f"{name} dropped", Counter())
         if kept:
-            text = _TEXTS["lengths" if name == "length" else name].replace("document", card.unit[:-1])
+            text = _SECTION_TEXTS["lengths" if name == "length" else name].replace("document", card.unit[:-1])
             yield f"<h2>{title}</h2><p>{text}</p>{key}{charts.histogram(kept, dropped, unit, marks, BINS_PER_DECADE)}"
     if note := card.stats["lm_note"]:
         yield f'<p class="quiet">{html.escape(note)}</p>'
     if card.counters.confusion:
-        yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
+        yield f"<h2>Languages</h2><p>{_SECTION_TEXTS['confusion']}</p>"
         yield charts.confusion(*card.confusion())
 
 
 def _markdown(card: CardData) -> str:
     """Return the card as Markdown; bars of block characters stand for the charts."""
     lines = [f"# Corpus card: {card.title}", "", card.summary(), ""]
-    lines += [f"- **{number}** {name}" for number, name in card.tiles()]
+    lines += [f"- **{number}** {name}" for number, name in card.summary_tiles()]
     lines += ["", "## Sources", "", *as_markdown(_sources(card))]
-    lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
+    lines += ["", "## What survived", "", _SECTION_TEXTS["funnel"], "", "```"]
     num_entered = max((step.entered for step in card.steps()), default=1) or 1
     for step in card.steps():
         full = round(40 * step.left / num_entered)
@@ -315,23 +320,37 @@ def _markdown(card: CardData) -> str:
         rows, columns, counts = card.confusion()
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         confusion_table = table(["declared", *columns], cells, range(1, 1 + len(columns)))
-        lines += ["", "## Languages", "", _TEXTS["confusion"], "", *as_markdown(confusion_table)]
+        lines += ["", "## Languages", "", _SECTION_TEXTS["confusion"], "", *as_markdown(confusion_table)]
     if limits := card.limit_rows():
         confusion_table = table(_LIMIT_HEAD, limits, range(2, len(_LIMIT_HEAD)))
         lines += [
             "",
             "## What another limit would keep",
             "",
-            _TEXTS["limits"],
+            _SECTION_TEXTS["limits"],
             "",
             *as_markdown(confusion_table),
         ]
     if repairs := card.stats.get("repairs"):
         confusion_table = table(_REPAIR_HEAD, repairs, (1,))
-        lines += ["", "## What was repaired", "", _TEXTS["repairs"], "", *as_markdown(confusion_table)]
+        lines += [
+            "",
+            "## What was repaired",
+            "",
+            _SECTION_TEXTS["repairs"],
+            "",
+            *as_markdown(confusion_table),
+        ]
     if audit := card.stats.get("audit"):
         confusion_table = table(_AUDIT_HEAD, audit, (1, 2, 3))
-        lines += ["", "## What the filters see", "", _TEXTS["audit"], "", *as_markdown(confusion_table)]
+        lines += [
+            "",
+            "## What the filters see",
+            "",
+            _SECTION_TEXTS["audit"],
+            "",
+            *as_markdown(confusion_table),
+        ]
     lines += ["", f"## Kept: a few {card.unit}", ""]
     for _, name, text in card.counters.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]
@@ -365,7 +384,7 @@ def _inputs(card: CardData) -> Table:
     return table(_INPUT_HEAD, rows, numbers=(1,))
 
 
-def _loss_text(loss: Loss, unit: str) -> str:
+def _loss_text(loss: DroppedDocuments, unit: str) -> str:
     many = unit[:-1] if loss.documents == 1 else unit
     return f"{loss.documents:,} {many}" + (", in part" if loss.partial else "")
 

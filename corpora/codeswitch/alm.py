@@ -17,7 +17,7 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.parallel.wordalign.phrases import Span, extract
+from xling.corpora.parallel.wordalign.phrases import Span, extract_spans
 from xling.corpora.parallel.wordalign.symmetrise import Link
 from xling.text.words.substitution import Replacement, Switched, substitute
 
@@ -69,7 +69,7 @@ def switch(
     links: set[Link],
     langs: tuple[str, str],
     settings: AlmSettings,
-    draw: np.random.Generator,
+    random: np.random.Generator,
     words_between: WordsBetween | None = None,
 ) -> Switched:
     """Replace phrases of ``words`` by those of ``other``.
@@ -80,18 +80,20 @@ def switch(
         links: (position in ``words``, position in ``other``).
         langs: the two languages.
         settings: see `AlmSettings`.
-        draw: decides the order in which phrases are tried.
+        random: decides the order in which phrases are tried.
         words_between: how a half-open range of ``other`` is written; None gives its words.
     """
     spans = [
-        s for s in extract(links, len(words), len(other), settings.max_words) if _has_content(s, words, other)
+        s
+        for s in extract_spans(links, len(words), len(other), settings.max_words)
+        if _has_content(s, words, other)
     ]
     replacements: list[Replacement] = []
     is_replaced = np.zeros(len(words), bool)
     max_replaced = math.ceil(settings.max_rate * len(words)) - 1
     if settings.rate is not None:
-        max_replaced = int(settings.rate * len(words) + draw.random())
-    for index in draw.permutation(len(spans)):
+        max_replaced = int(settings.rate * len(words) + random.random())
+    for index in random.permutation(len(spans)):
         span = spans[index]
         size = span.src_end - span.src_start
         if is_replaced[span.src_start : span.src_end].any() or is_replaced.sum() + size > max_replaced:
@@ -151,8 +153,8 @@ def draw_sentence(
         words_between: how ranges of ``src`` and ``tgt`` are written, see `switch`.
         rates: keep the rate of each side over all draws; they count this one.
     """
-    draw = rng(settings.seed, "alm", *key)
-    kind, side = draw.random(2)
+    random = rng(settings.seed, "alm", *key)
+    kind, side = random.random(2)
     if kind >= settings.switched:
         is_source = kind < settings.switched + settings.plain
         words, lang = (src, langs[0]) if is_source else (tgt, langs[1])
@@ -166,7 +168,7 @@ def draw_sentence(
         {(j, i) for i, j in links} if side_index else links,
         (langs[side_index], langs[1 - side_index]),
         side_settings,
-        draw,
+        random,
         words_between[1 - side_index] if words_between else None,
     )
     if rates:

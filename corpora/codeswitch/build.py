@@ -27,11 +27,11 @@ from xling.corpora.card import data_card
 from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.card.statistics import Counters, SourceCounters
 from xling.corpora.codeswitch.alm import AlmSettings, ReplacementRate, draw_sentence
-from xling.corpora.codeswitch.documents import alternate, group_by_document
-from xling.corpora.codeswitch.words import Spans, add_word_forms, cutter, project_links, words_of_phrases
+from xling.corpora.codeswitch.documents import alternate_languages, group_by_document
+from xling.corpora.codeswitch.words import Spans, add_word_forms, project_links, word_cutter, words_of_phrases
 from xling.corpora.common.shards import SCHEMA, TableWriter, to_row
 from xling.corpora.parallel.language_pair import OfPair
-from xling.corpora.parallel.wordalign.stage import LINKS, PHRASES, RAW_TEXT, AlignConfig
+from xling.corpora.parallel.wordalign.stage import LINKS_FILE, PHRASES_FILE, RAW_TEXT_PREFIX, AlignConfig
 from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
 from xling.text.document import Document, Ledger
 from xling.text.files import corpus_reader
@@ -40,7 +40,7 @@ from xling.text.pairs import spans
 from xling.text.words.substitution import Switched, render, token_langs, unelided
 
 STAGE_NAME = "corpus codeswitch"
-TEXT, LANGS = "train.txt", "train.langs"
+TEXT_FILE, LANGS_FILE = "train.txt", "train.langs"
 _NUM_SAMPLES = 5
 
 
@@ -155,9 +155,9 @@ def run(cfg: CodeswitchConfig) -> Answer:
     with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as publication:
         (publication.path / "shards").mkdir()
         with (
-            Progress("switch", unit="sentences") as bar,
-            (publication.path / TEXT).open("w", encoding="utf-8") as text,
-            (publication.path / LANGS).open("w", encoding="utf-8") as langs,
+            Progress("switch", unit="sentences") as progress,
+            (publication.path / TEXT_FILE).open("w", encoding="utf-8") as text,
+            (publication.path / LANGS_FILE).open("w", encoding="utf-8") as langs,
             TableWriter(publication.path / "shards" / "train.parquet", SCHEMA) as table,
         ):
             for item in items(ledger):
@@ -170,7 +170,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
                 text.write(item.text + end)
                 langs.write(item.langs + end)
                 counts.add(item)
-                bar.update()
+                progress.update()
         if not any(counts.replaced.values()):
             raise UserError(
                 "not one word was replaced", fix="check the alignment, or that the dictionary fits the text"
@@ -240,7 +240,7 @@ def _alignment_folder(cfg: CodeswitchConfig) -> Path:
         Path(f"runs/parallel/{pair}"),
     ]
     for folder in folders:
-        if (folder / LINKS).is_file():
+        if (folder / LINKS_FILE).is_file():
             return folder
         if (folder / "shards" / "train.parquet").is_file():
             out = cfg.directory.with_name(f"{cfg.directory.name}.align")
@@ -255,7 +255,7 @@ def _alignment_folder(cfg: CodeswitchConfig) -> Path:
 
 def _alm_items(cfg: CodeswitchConfig) -> InputsAndItems:
     folder = _alignment_folder(cfg)
-    names = [folder / f"{RAW_TEXT}.{lang}" for lang in cfg.langs]
+    names = [folder / f"{RAW_TEXT_PREFIX}.{lang}" for lang in cfg.langs]
     spaced_langs = _langs_with_spaces(cfg.langs)
     if missing := [path for path in names if not path.is_file()]:
         raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
@@ -266,7 +266,7 @@ def _alm_items(cfg: CodeswitchConfig) -> InputsAndItems:
         rows = zip(
             corpus_reader.lines(names[0]),
             corpus_reader.lines(names[1]),
-            corpus_reader.lines(folder / LINKS),
+            corpus_reader.lines(folder / LINKS_FILE),
             strict=True,
         )
         for number, (src, tgt, links) in enumerate(rows):
@@ -310,22 +310,22 @@ def _word_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) -> 
     lang = cfg.langs[side]
     if languages.get(lang).spaces:
         return spans
-    table = folder / PHRASES
-    return cutter(
+    table = folder / PHRASES_FILE
+    return word_cutter(
         lang, corpus_reader.lines(path), cfg.words, words_of_phrases(table, side) if table.is_file() else ()
     )
 
 
-def _text_between(text: str, places: Spans) -> Callable[[int, int], str]:
-    """How a half-open range of the words at ``places`` is written in ``text``."""
-    return lambda start, end: text[places[start][0] : places[end - 1][1]]
+def _text_between(text: str, word_spans: Spans) -> Callable[[int, int], str]:
+    """How a half-open range of the words at ``word_spans`` is written in ``text``."""
+    return lambda start, end: text[word_spans[start][0] : word_spans[end - 1][1]]
 
 
 def _dictionary_items(cfg: CodeswitchConfig) -> InputsAndItems:
     base = cfg.langs[0]
     texts = corpus_reader.resolve(cfg.source)
     tables = {lang: read_dictionary(Path(path), base) for lang, path in cfg.dictionaries.items()}
-    cut_words = cutter(
+    cut_words = word_cutter(
         base, _sentences(cfg), cfg.words, {entry for table in tables.values() for entry in table}
     )
     known_words = {word for words in islice(_words(cfg, cut_words), 5000) for word in words}
@@ -393,7 +393,7 @@ def _document_items(cfg: CodeswitchConfig) -> InputsAndItems:
         for number, (name, pairs) in enumerate(group_by_document(rows, cfg.max_sentences)):
             for index, pair in enumerate(pairs):
                 ledger.enter("read", Document(f"{number}/{index}", "\n".join(pair)))
-            chosen_sentences = alternate(pairs, number % 2)
+            chosen_sentences = alternate_languages(pairs, number % 2)
             base = cfg.langs[number % 2]
             sizes = [len(spans(text)) for _, text in chosen_sentences]
             other = sum(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 
-def alternate(pairs: Sequence[tuple[str, str]], first_side: int) -> list[tuple[int, str]]:
+def alternate_languages(pairs: Sequence[tuple[str, str]], first_side: int) -> list[tuple[int, str]]:
     """Yield a document's sentences alternately from side ``first_side`` (0 or 1) and the other, with their side."""
     return [((first_side + index) % 2, pair[(first_side + index) % 2]) for index, pair in enumerate(pairs)]
 

@@ -17,14 +17,14 @@ from xling.text.segment import Segmenter
 from xling.text.words.word_forms import inflected, key, parts
 
 Spans = list[tuple[int, int]]
-SAMPLE = 200_000
+SAMPLE_CHARS = 200_000
 """Sentences from which words are learned."""
 
 _MIN_COUNT, _MIN_PROBABILITY = 3, 0.5
 
 
-def cutter(
-    lang: str, texts: Iterable[str], word_lists: Mapping[str, str], known: Iterable[str] = ()
+def word_cutter(
+    lang: str, texts: Iterable[str], word_lists: Mapping[str, str], known_words: Iterable[str] = ()
 ) -> Callable[[str], Spans]:
     """How text of ``lang`` is cut into words: a function from a text to (start, end) of each.
 
@@ -32,7 +32,7 @@ def cutter(
         lang: our code.
         texts: sentences to learn the words of a language without spaces from.
         word_lists: language -> file with a word a line.
-        known: further words of ``lang``.
+        known_words: further words of ``lang``.
 
     Raises:
         UserError: a list that cannot be read.
@@ -40,7 +40,7 @@ def cutter(
     if languages.get(lang).spaces:
         return lambda text: list(parts(text, spans(text), lang))
     given = corpus_reader.lines(Path(word_lists[lang])) if lang in word_lists else ()
-    return Segmenter(islice(texts, SAMPLE), [*given, *known], lang).spans
+    return Segmenter(islice(texts, SAMPLE_CHARS), [*given, *known_words], lang).spans
 
 
 def project_links(
@@ -72,5 +72,5 @@ def words_of_phrases(path: Path, side: int) -> Iterator[str]:
 
 def add_word_forms(table: Dictionary, texts: Iterable[list[str]], lang: str) -> dict[str, tuple[str, ...]]:
     """The dictionary with the forms of its entries that occur in ``texts``, the words of sentences of ``lang``."""
-    seen = {key(word, lang) for text in islice(texts, SAMPLE) for word in text}
+    seen = {key(word, lang) for text in islice(texts, SAMPLE_CHARS) for word in text}
     return {**{form: table[entry] for form, entry in inflected(seen, table.keys()).items()}, **table}

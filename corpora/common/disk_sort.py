@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import UInt64
 
 Values = NDArray[np.uint64]
-HALF, LOW = np.uint64(32), np.uint64((1 << 32) - 1)
+HALF_BITS, LOW_MASK = np.uint64(32), np.uint64((1 << 32) - 1)
 _VALUE_BYTES = 8
 _MIN_BLOCK = 1 << 10
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -76,7 +76,7 @@ class Sorter:
                 yield rest
             return
         size = max(_MIN_BLOCK, self._max_values // (len(self._run_files) + 1))
-        inputs: list[Iterator[Values]] = [_read(path, size) for path in self._run_files]
+        inputs: list[Iterator[Values]] = [_read_blocks(path, size) for path in self._run_files]
         inputs.append(rest[i : i + size] for i in range(0, len(rest), size))
         yield from merged(inputs)
 
@@ -86,7 +86,7 @@ class Sorter:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _read(path: Path, size: int) -> Iterator[Values]:
+def _read_blocks(path: Path, size: int) -> Iterator[Values]:
     for first in range(0, path.stat().st_size // _VALUE_BYTES, size):
         yield np.fromfile(path, dtype="<u8", count=size, offset=_VALUE_BYTES * first)
 
@@ -114,18 +114,18 @@ def merged(
         yield np.unique(np.concatenate(values_ready))
 
 
-def halves(
+def split_halves(
     values: UInt64[np.ndarray, " values"],
 ) -> tuple[UInt64[np.ndarray, " values"], UInt64[np.ndarray, " values"]]:
     """Return the upper and the lower 32 bits of numbers, ``(values,)`` uint64 each."""
-    return values >> HALF, values & LOW
+    return values >> HALF_BITS, values & LOW_MASK
 
 
 def join_halves(
     upper: UInt64[np.ndarray, " values"], lower: UInt64[np.ndarray, " values"]
 ) -> UInt64[np.ndarray, " values"]:
     """Return numbers of two halves, ``(values,)`` uint64."""
-    return (upper << HALF) | lower
+    return (upper << HALF_BITS) | lower
 
 
 def connected_stars(edges: Iterable[UInt64[np.ndarray, " _"]], folder: Path, max_values: int) -> Sorter:
@@ -145,7 +145,7 @@ def connected_stars(edges: Iterable[UInt64[np.ndarray, " _"]], folder: Path, max
 
     both_directions, last_counts = sorter(), (-1, 0)
     for block in edges:
-        _add_both(both_directions, *halves(block))
+        _add_both(both_directions, *split_halves(block))
     while True:
         to_smaller = sorter()
         state = _run_large_star(both_directions, to_smaller)
@@ -154,16 +154,16 @@ def connected_stars(edges: Iterable[UInt64[np.ndarray, " _"]], folder: Path, max
             return to_smaller
         last_counts = state
         both_directions = sorter()
-        for node, neighbours, first in _groups(to_smaller):
+        for node, neighbours, first in _neighbour_groups(to_smaller):
             is_new = neighbours != first  # a node that has several earlier ones joins them
             _add_both(both_directions, node, first)
             _add_both(both_directions, neighbours[is_new], first[is_new])
         to_smaller.close()
 
 
-def _add_both(sorter: Sorter, one: Values, other: Values) -> None:
-    sorter.add(join_halves(one, other))
-    sorter.add(join_halves(other, one))
+def _add_both(sorter: Sorter, first: Values, second: Values) -> None:
+    sorter.add(join_halves(first, second))
+    sorter.add(join_halves(second, first))
 
 
 def _run_large_star(both_directions: Sorter, to_smaller: Sorter) -> tuple[int, int]:
@@ -174,21 +174,21 @@ def _run_large_star(both_directions: Sorter, to_smaller: Sorter) -> tuple[int, i
         to_smaller: gets edges from the later node to the earlier one.
     """
     num_edges = checksum = 0
-    for node, neighbours, first in _groups(both_directions):
+    for node, neighbours, first in _neighbour_groups(both_directions):
         later = neighbours > node
         node, neighbours, first = node[later], neighbours[later], np.minimum(node, first)[later]
         to_smaller.add(join_halves(neighbours, first))
         num_edges += len(node)
         mixed = join_halves(node, neighbours) * _MIXER
-        checksum = (checksum + int(np.add.reduce(mixed ^ (mixed >> HALF)))) % (1 << 64)
+        checksum = (checksum + int(np.add.reduce(mixed ^ (mixed >> HALF_BITS)))) % (1 << 64)
     return num_edges, checksum
 
 
-def _groups(edges: Sorter) -> Iterator[tuple[Values, Values, Values]]:
+def _neighbour_groups(edges: Sorter) -> Iterator[tuple[Values, Values, Values]]:
     """Yield nodes, a neighbour of each, and the first neighbour of the node, in blocks in the order of the nodes."""
     last_node, last_first = -1, 0
     for block in edges.blocks():
-        node, neighbours = halves(block)
+        node, neighbours = split_halves(block)
         is_start = np.concatenate([[int(node[0]) != last_node], node[1:] != node[:-1]])
         starts = np.maximum.accumulate(np.where(is_start, np.arange(len(node)), 0))
         first = neighbours[starts]

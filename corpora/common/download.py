@@ -97,9 +97,9 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
     return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
 
 
-def parse_length(announced: str | None) -> int | None:
+def parse_length(content_length: str | None) -> int | None:
     """Return the length in bytes that a server announces; None where it announces none, or no number."""
-    return int(announced) if announced and re.fullmatch("[0-9]{1,18}", announced) else None
+    return int(content_length) if content_length and re.fullmatch("[0-9]{1,18}", content_length) else None
 
 
 def cache_path(cache: Path, *names: str) -> Path:
@@ -117,7 +117,7 @@ def cache_path(cache: Path, *names: str) -> Path:
     return path
 
 
-class _FailedError(Exception):
+class _DownloadFailedError(Exception):
     """Raised when a request failed that may succeed when it is repeated."""
 
     def __init__(self, reason: str, wait_s: float = 0.0) -> None:
@@ -213,8 +213,8 @@ def _download_once(
                 raise UserError(
                     f"{download.url}: {checksum_error}", fix="check the checksum, or use another mirror"
                 ) from None
-            raise _FailedError(checksum_error)
-        except (_FailedError, OSError, http.client.HTTPException) as error:
+            raise _DownloadFailedError(checksum_error)
+        except (_DownloadFailedError, OSError, http.client.HTTPException) as error:
             size = handle.tell()
             failures = 1 if size > last_position else failures + 1
             last_position = max(last_position, size)
@@ -223,7 +223,7 @@ def _download_once(
             if failures >= (min(2, patience.num_tries) if offline else patience.num_tries):
                 raise _give_up(download, error, failures, offline) from None
             wait_s = patience.first_wait_s * 2 ** (failures - 1) * random.uniform(0.5, 1.5)
-            asked_s = error.wait_s if isinstance(error, _FailedError) else 0.0
+            asked_s = error.wait_s if isinstance(error, _DownloadFailedError) else 0.0
             time.sleep(min(max(wait_s, asked_s), patience.longest_wait_s))
 
 
@@ -272,8 +272,8 @@ def _request(
             num_present = 0
         if etag := response.headers.get("ETag", ""):
             tag.write_text(etag, encoding="utf-8")
-        announced = parse_length(response.headers.get("Content-Length"))
-        total = download.num_bytes if announced is None else num_present + announced
+        content_length = parse_length(response.headers.get("Content-Length"))
+        total = download.num_bytes if content_length is None else num_present + content_length
         if download.num_bytes is not None and total != download.num_bytes:
             raise UserError(
                 f"{download.url} has {total:,} bytes", f"{download.num_bytes:,} bytes", "use another mirror"
@@ -283,7 +283,7 @@ def _request(
     if total is not None and size != total:
         if size > total:
             _restart(download, handle)
-        raise _FailedError(f"got {size:,} of {total:,} bytes")
+        raise _DownloadFailedError(f"got {size:,} of {total:,} bytes")
 
 
 def _receive(
@@ -303,10 +303,10 @@ def _check_refusal(download: Download, handle: BinaryIO, error: urllib.error.HTT
         if total == str(handle.tell()):
             return
         _restart(download, handle)
-        raise _FailedError(status)
+        raise _DownloadFailedError(status)
     if error.code in _RETRIED_STATUSES:
         after = error.headers.get("Retry-After", "")
-        raise _FailedError(status, float(after) if after.isdecimal() else 0.0)
+        raise _DownloadFailedError(status, float(after) if after.isdecimal() else 0.0)
     raise UserError(f"{download.url}: {status}", fix="check the name, the dump and the base URL")
 
 

@@ -71,5 +71,5 @@ def read_slices(paths: Iterable[Path], part: int) -> UInt64[np.ndarray, " values
     return np.sort(np.concatenate([np.zeros(0, dtype="<u8"), *(read_slice(path, part) for path in paths)]))
 
 
-def _read_words(path: Path, at: int) -> int:
-    return int(np.fromfile(path, dtype="<u8", count=1, offset=_WORD * at)[0])
+def _read_words(path: Path, offset: int) -> int:
+    return int(np.fromfile(path, dtype="<u8", count=1, offset=_WORD * offset)[0])

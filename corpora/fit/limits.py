@@ -30,17 +30,17 @@ from xling.text.files import corpus_reader
 from xling.text.words.units import units
 
 STAGE = "corpus fit-limits"
-RECIPE, TABLE = "limits.yaml", "dropped.tsv"
+RECIPE_FILE, TABLE_FILE = "limits.yaml", "dropped.tsv"
 NUM_STOP_WORDS = 24
-LENGTHS = ("too_few_words", "too_many_words")  # reasons whose limits are never fitted
+UNFITTED_REASONS = ("too_few_words", "too_many_words")  # reasons whose limits are never fitted
 # A limit is at most so many times as strict or as loose as the default.
 _STRICTER_FACTOR, _LOOSER_FACTOR = 1.5, 3.0
 # Languages that say by endings what others say by stop words have too few of them to tell a list from a text. Below
 # this share the rule is off, since a short document may have none by chance.
 _MIN_SHARE = 0.01
-_DIGITS = 10_000
-_CANDIDATES = 500  # most frequent words of a source
-_RARE = 1e-5  # frequency of a word in a source that lacks it
+_PRECISION = 10_000
+_NUM_CANDIDATES = 500  # most frequent words of a source
+_RARE_FREQUENCY = 1e-5  # frequency of a word in a source that lacks it
 
 Values = Mapping[str, float]
 
@@ -116,8 +116,8 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
         recipe = {"settings": {"filters": {"per_lang": fitted, "stop_words": words}}}
         text = yaml.safe_dump(recipe, sort_keys=True, allow_unicode=True, default_flow_style=None)
-        (publication.path / RECIPE).write_text(text, encoding="utf-8")
-        with (publication.path / TABLE).open("w", encoding="utf-8", newline="") as handle:
+        (publication.path / RECIPE_FILE).write_text(text, encoding="utf-8")
+        with (publication.path / TABLE_FILE).open("w", encoding="utf-8", newline="") as handle:
             table = csv.writer(handle, delimiter="\t", lineterminator="\n")
             table.writerows([["lang", "documents", "reason", "dropped before", "dropped after"], *rows])
         publication.counts |= {"limits": fitted}
@@ -138,9 +138,9 @@ def most_frequent_words(sources: Iterable[Counter[str]], num: int = NUM_STOP_WOR
         num: number of words.
     """
     given = [(counts, counts.total()) for counts in sources if counts]
-    common = {word for counts, _ in given for word, _ in counts.most_common(_CANDIDATES)}
+    common = {word for counts, _ in given for word, _ in counts.most_common(_NUM_CANDIDATES)}
     logs = {
-        word: sum(math.log(counts[word] / total + _RARE) for counts, total in given)
+        word: sum(math.log(counts[word] / total + _RARE_FREQUENCY) for counts, total in given)
         for word in common
         if any(map(str.isalpha, word))
     }
@@ -190,14 +190,14 @@ def fit(
         limits: those that the documents were measured with; what is off in them stays off.
         max_drop: share of the documents that each reason may drop, between 0 and 1.
         english_values: statistics of English documents of the same sources.
-        reasons: those whose limits are fitted; empty for all but `LENGTHS`.
+        reasons: those whose limits are fitted; empty for all but `UNFITTED_REASONS`.
     """
     num_limits = Counter(reason for reason, *_ in RULES)
     fitted_limits = {}
     for reason, statistic, name, side in RULES:
         sorted_values = _sorted_from_loose(values, statistic, side)
         is_off = getattr(limits, name) == (0.0 if side == "least" else 1.0)
-        if not sorted_values or is_off or reason in LENGTHS or (reasons and reason not in reasons):
+        if not sorted_values or is_off or reason in UNFITTED_REASONS or (reasons and reason not in reasons):
             continue
         share = max_drop / num_limits[reason]
         number = _quantile(sorted_values, share)
@@ -232,11 +232,13 @@ def _clip_to_bounds(name: str, side: str, number: float) -> float:
     default = getattr(Limits(), name)
     if side == "most":
         number = max(default / _STRICTER_FACTOR, min(default * _LOOSER_FACTOR, number))
-        return math.ceil(number * _DIGITS) / _DIGITS
-    strictest = (
+        return math.ceil(number * _PRECISION) / _PRECISION
+    strictest_limit = (
         default * _STRICTER_FACTOR if default > 1 else min(default * _STRICTER_FACTOR, (1 + default) / 2)
     )
     if name == "min_stop_words":
-        return 0.0 if number < _MIN_SHARE else math.floor(min(strictest, number) * _DIGITS) / _DIGITS
-    number = min(strictest, max(default / _LOOSER_FACTOR, number))
-    return math.floor(number * _DIGITS) / _DIGITS
+        return (
+            0.0 if number < _MIN_SHARE else math.floor(min(strictest_limit, number) * _PRECISION) / _PRECISION
+        )
+    number = min(strictest_limit, max(default / _LOOSER_FACTOR, number))
+    return math.floor(number * _PRECISION) / _PRECISION

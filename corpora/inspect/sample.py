@@ -97,7 +97,7 @@ def run(cfg: SampleConfig) -> Answer:
             raise UserError(f"corpora.{code}: {lang} is given twice", "each language once")
         corpora[lang] = Path(path)
     if published := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
-        return _answer(published.counts)
+        return _make_answer(published.counts)
     sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}
     weighted_sizes = {
         lang: sum(len(doc.text) * _weight(doc, weights) for doc in read_corpus(path))
@@ -111,7 +111,7 @@ def run(cfg: SampleConfig) -> Answer:
     )
     with manifest.publish(out, _STAGE_NAME, cfg, corpora.values()) as publication:
         drawn = _write_shuffle_parts(cfg, publication.path, corpora, epochs, num_shards)
-        _shuffle(cfg, publication.path, num_shards)
+        _shuffle_parts(cfg, publication.path, num_shards)
         results = {lang: DrawnLanguage(sizes[lang], *drawn[lang], shares[lang]) for lang in sizes}
         text = report(results, cfg)
         (publication.path / "sampling.md").write_text(text + "\n", encoding="utf-8")
@@ -124,10 +124,10 @@ def run(cfg: SampleConfig) -> Answer:
             }
             for lang, d in results.items()
         }
-    return _answer(publication.counts)
+    return _make_answer(publication.counts)
 
 
-def _answer(counts: dict[str, Any]) -> Answer:
+def _make_answer(counts: dict[str, Any]) -> Answer:
     return Answer(counts["report"], {key: value for key, value in counts.items() if key != "report"})
 
 
@@ -192,7 +192,7 @@ def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
     return next((weight for least, weight in weights if size >= least), 1.0)
 
 
-def _copies(doc: Document, epochs: float, seed: int) -> int:
+def _num_copies(doc: Document, epochs: float, seed: int) -> int:
     """Return how often a document is drawn: the whole epochs, and once more with the remaining probability."""
     number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
     return int(epochs) + (number < epochs - int(epochs))
@@ -213,7 +213,7 @@ def _write_shuffle_parts(
             num_chars = num_docs = 0
             for doc in read_corpus(path):
                 times = min(cfg.max_epochs, epochs[lang] * _weight(doc, weights))
-                for copy in range(_copies(doc, times, cfg.seed)):
+                for copy in range(_num_copies(doc, times, cfg.seed)):
                     key = f"{lang}/{doc.id}/{copy}".encode()
                     tables[xxhash.xxh64_intdigest(key, seed=cfg.seed) % num_shards].add(to_row(doc))
                     num_chars += len(doc.text)
@@ -222,7 +222,7 @@ def _write_shuffle_parts(
     return drawn_langs
 
 
-def _shuffle(cfg: SampleConfig, out: Path, num_shards: int) -> None:
+def _shuffle_parts(cfg: SampleConfig, out: Path, num_shards: int) -> None:
     (out / "shards").mkdir()
     for i in range(num_shards):
         source = out / "scattered" / f"{i:05d}.parquet"

@@ -64,7 +64,7 @@ def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
     lang = languages.get(cfg.lang).code if cfg.lang else ""
     stages = _stages(cfg, lang)
     for doc in _documents(cfg, lang):
-        verdict = _verdict(doc, stages)
+        verdict = _verdict_text(doc, stages)
         score = doc.meta.get("lang_score")
         perplexity = doc.meta.get("perplexity")
         yield (
@@ -96,7 +96,7 @@ def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:
     if not cfg.files:
         raise UserError("no file to score", "xling corpus score FILE ...")
     for name in cfg.files:
-        source = open_source(_uri(name), context)
+        source = open_source(_source_uri(name), context)
         for shard in source.shards():
             for doc in source.read(shard, Ledger()):
                 if cfg.unit == "doc":
@@ -106,7 +106,7 @@ def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:
                     yield replace(doc, id=f"{doc.id}:{number}", text=line, meta={})
 
 
-def _uri(name: str) -> str:
+def _source_uri(name: str) -> str:
     scheme = name.partition(":")[0]
     if scheme in SOURCES:
         return name
@@ -119,7 +119,7 @@ def _uri(name: str) -> str:
     )
 
 
-def _verdict(doc: Document, stages: list[Stage]) -> str:
+def _verdict_text(doc: Document, stages: list[Stage]) -> str:
     """Return ``kept``, or the stage and the reason that would drop the document."""
     docs = [doc]
     for stage in stages:

@@ -120,16 +120,18 @@ def _select_pairs(cfg: SelectConfig) -> Answer:
 
 def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return the columns of a corpus and those of `EXTRA_COLUMNS`."""
-    extra = {
+    extra_columns = {
         name: pl.col("meta").str.json_path_match(f"$.{name}").cast(pl.Int64).fill_null(_DEFAULTS.get(name, 0))
         for name in EXTRA_COLUMNS
         if name not in ("chars", "lines")
     }
-    extra |= {
+    extra_columns |= {
         name: pl.col("meta").str.json_path_match(f"$.filters.{name}").cast(pl.Float64) for name in STATISTICS
     }
     text = pl.col("text")
-    return frame.with_columns(chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **extra)
+    return frame.with_columns(
+        chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **extra_columns
+    )
 
 
 def _condition(expr: str) -> pl.Expr:

@@ -61,7 +61,7 @@ def run(cfg: WhyConfig) -> Answer:
     else:
         conditions = (by_id, by_text, _has_paragraph(query))
     for condition in conditions:
-        answer = _answer(shards, rejects, condition, stats)
+        answer = _find_answer(shards, rejects, condition, stats)
         if answer:
             return answer
     hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
@@ -86,7 +86,9 @@ def _has_letters(query: str) -> pl.Expr:
     return pl.any_horizontal((near_key(pl.col(side)) == key) & (pl.lit(key) != "") for side in SIDES)
 
 
-def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> Answer:
+def _find_answer(
+    shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]
+) -> Answer:
     is_pair = stats.get("kind") == "parallel"
     text = pl.col("src") + "\n" + pl.col("tgt") if is_pair else pl.col("text")
     shown_columns = _SHOWN_PAIR_COLUMNS if is_pair else _SHOWN_COLUMNS

@@ -79,22 +79,22 @@ class FastTextModel:
     Attributes:
         labels: names of the classes.
         words: known word -> its row.
-        place: row of the n-grams of each hash, ``(num_hashes,)`` int32; -1 where none is kept.
+        row_of_hash: row of the n-grams of each hash, ``(num_hashes,)`` int32; -1 where none is kept.
         rows: vectors of words and n-grams, ``(num_rows, dim)``.
-        outer: vectors of the inner nodes of the tree of classes, ``(num_labels - 1, dim)``.
-        left: 1 where the way to a class goes left, ``(num_labels - 1, num_labels)``.
-        right: 1 where it goes right, ``(num_labels - 1, num_labels)``.
-        orders: shortest and longest n-gram, in characters.
+        output_weights: vectors of the inner nodes of the tree of classes, ``(num_labels - 1, dim)``.
+        goes_left: 1 where the way to a class goes left, ``(num_labels - 1, num_labels)``.
+        goes_right: 1 where it goes right, ``(num_labels - 1, num_labels)``.
+        ngram_orders: shortest and longest n-gram, in characters.
     """
 
     labels: tuple[str, ...]
     words: dict[bytes, int]
-    place: Int32[np.ndarray, " num_hashes"]
+    row_of_hash: Int32[np.ndarray, " num_hashes"]
     rows: Float32[np.ndarray, "num_rows dim"]
-    outer: Float64[np.ndarray, "num_nodes dim"]
-    left: Float64[np.ndarray, "num_nodes num_labels"]
-    right: Float64[np.ndarray, "num_nodes num_labels"]
-    orders: tuple[int, int]
+    output_weights: Float64[np.ndarray, "num_nodes dim"]
+    goes_left: Float64[np.ndarray, "num_nodes num_labels"]
+    goes_right: Float64[np.ndarray, "num_nodes num_labels"]
+    ngram_orders: tuple[int, int]
 
     def best(self, texts: Sequence[str], max_langs: int) -> list[list[tuple[str, float]]]:
         """Return the ``max_langs`` likely labels of each text with their probabilities over 1e-5, best first.
@@ -104,10 +104,10 @@ class FastTextModel:
             max_langs: number of labels.
         """
         # On grids the sums of products are exact, so that an answer does not depend on the other texts.
-        nodes = _round_to_grid(self._hidden(texts), 22) @ _round_to_grid(self.outer, 20).T
+        nodes = _round_to_grid(self._hidden(texts), 22) @ _round_to_grid(self.output_weights, 20).T
         shares = 1 / (1 + np.exp(-nodes))
-        log_right, log_left = (_round_to_grid(np.log(share + _EPSILON), 32) for share in (1 - shares, shares))
-        scores = log_right @ self.left + log_left @ self.right
+        log_left, log_right = (_round_to_grid(np.log(share + _EPSILON), 32) for share in (1 - shares, shares))
+        scores = log_left @ self.goes_left + log_right @ self.goes_right
         order = np.argsort(-scores, axis=1, kind="stable")[:, :max_langs]
         values = np.exp(np.take_along_axis(scores, order, axis=1))
         return [
@@ -138,34 +138,34 @@ class FastTextModel:
         return sums / np.bincount(lines, minlength=len(texts))[:, None]
 
     def _ngram_hashes(
-        self, blobs: Sequence[bytes]
+        self, words: Sequence[bytes]
     ) -> tuple[Int32[np.ndarray, " num"], Int32[np.ndarray, " num"]]:
         """Return the rows of all n-grams inside words, and the number of the text of each."""
-        data = np.frombuffer(b"".join(blobs), dtype=np.uint8)
+        data = np.frombuffer(b"".join(words), dtype=np.uint8)
         starts = np.flatnonzero((data & 0xC0) != 0x80)
         lengths = np.diff(starts, append=len(data))
         signed_bytes = (
             data.view(np.int8).astype(np.int32).view(np.uint32)
         )  # as fastText extends the sign of a byte
         is_space = data[starts] == _SPACE
-        sizes = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
+        sizes = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
         num_chars = np.diff(np.searchsorted(starts, np.concatenate([[0], np.cumsum(sizes)])))
-        owner = np.repeat(np.arange(len(blobs), dtype=np.int32), num_chars)
+        owner = np.repeat(np.arange(len(words), dtype=np.int32), num_chars)
         longer_chars = [np.flatnonzero(lengths > extra) for extra in range(1, _MAX_CHAR_BYTES)]
-        size = np.uint32(len(self.place))
+        size = np.uint32(len(self.row_of_hash))
         hashes = np.full(len(starts), _SEED, dtype=np.uint32)
         is_outside = np.zeros(len(starts), dtype=bool)
         rows, owners = list[NDArray[np.int32]](), list[NDArray[np.int32]]()
-        for order in range(1, self.orders[1] + 1):
+        for order in range(1, self.ngram_orders[1] + 1):
             num = max(0, len(starts) - order + 1)
             hashes, is_outside = hashes[:num], is_outside[:num] | is_space[order - 1 : order - 1 + num]
             hashes = (hashes ^ signed_bytes[starts[order - 1 : order - 1 + num]]) * _PRIME
             for extra, chars in enumerate(longer_chars, start=1):
                 at = chars[np.searchsorted(chars, order - 1) :] - (order - 1)
                 hashes[at] = (hashes[at] ^ signed_bytes[starts[at + order - 1] + extra]) * _PRIME
-            if order >= self.orders[0]:
+            if order >= self.ngram_orders[0]:
                 # A division by one number is computed without dividing; a remainder is not.
-                places = self.place[hashes - hashes // size * size]
+                places = self.row_of_hash[hashes - hashes // size * size]
                 taken = np.flatnonzero((places >= 0) & ~is_outside)
                 rows.append(places[taken])
                 owners.append(owner[taken])
@@ -194,19 +194,19 @@ def load(path: Path) -> FastTextModel | None:
         names.append(reader.name())
         counts.append(reader.values("qb")[0])
     pairs = reader.array("<i4", 2 * num_kept).reshape(-1, 2)
-    place = np.full(num_hashes, -1, dtype=np.int32)
-    place[pairs[:, 0]] = num_words + pairs[:, 1]
+    row_of_hash = np.full(num_hashes, -1, dtype=np.int32)
+    row_of_hash[pairs[:, 0]] = num_words + pairs[:, 1]
     rows = reader.matrix(*reader.values("?"))
-    outer = reader.matrix(*reader.values("?")).astype(np.float64)
-    left, right = _huffman_paths(counts[num_words:])
+    output_weights = reader.matrix(*reader.values("?")).astype(np.float64)
+    goes_left, goes_right = _huffman_paths(counts[num_words:])
     return FastTextModel(
         tuple(name.decode("utf-8", "replace") for name in names[num_words:]),
         {name: row for row, name in enumerate(names[:num_words])},
-        place,
+        row_of_hash,
         rows,
-        outer[: num_labels - 1],
-        left,
-        right,
+        output_weights[: num_labels - 1],
+        goes_left,
+        goes_right,
         (shortest, longest),
     )
 
@@ -218,7 +218,7 @@ def _huffman_paths(
     num = len(counts)
     node_counts = [*counts, *([1 << 60] * (num - 1))]
     classes_below: list[list[int]] = [[i] for i in range(num)]  # classes under each node
-    left, right = np.zeros((num - 1, num)), np.zeros((num - 1, num))
+    goes_left, goes_right = np.zeros((num - 1, num)), np.zeros((num - 1, num))
     leaf, node = num - 1, num
     for parent in range(num, 2 * num - 1):
         pair = list[int]()
@@ -229,7 +229,7 @@ def _huffman_paths(
             else:
                 pair.append(node)
                 node += 1
-        left[parent - num, classes_below[pair[0]]] = right[parent - num, classes_below[pair[1]]] = 1
+        goes_left[parent - num, classes_below[pair[0]]] = goes_right[parent - num, classes_below[pair[1]]] = 1
         node_counts[parent] = node_counts[pair[0]] + node_counts[pair[1]]
         classes_below.append([*classes_below[pair[0]], *classes_below[pair[1]]])
-    return left, right
+    return goes_left, goes_right

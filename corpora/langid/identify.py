@@ -119,7 +119,7 @@ class FastText:
         self._path, self._labels, self._scheme = path, dict(labels or {}), scheme
         self._codes: dict[str, str] = {}
 
-    def _code(self, label: str) -> str:
+    def _code_of_label(self, label: str) -> str:
         """Return our code of a label, "" for a language that the table lacks."""
         if label not in self._codes:
             name = label.removeprefix(_LABEL)
@@ -138,7 +138,7 @@ class FastText:
                 raw_label.decode("utf-8", "replace")
                 for raw_label in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
             }
-        return frozenset(self._code(label).partition("_")[0] for label in labels) - {""}
+        return frozenset(self._code_of_label(label).partition("_")[0] for label in labels) - {""}
 
     def rank(self, text: str) -> Ranking:
         """Return the most likely languages; those that the table lacks are dropped."""
@@ -148,7 +148,7 @@ class FastText:
         return self._ranking(zip(labels, scores, strict=True))
 
     def _ranking(self, pairs: Iterable[tuple[str, float]]) -> Ranking:
-        coded = [(self._code(label), min(1.0, float(score))) for label, score in pairs]
+        coded = [(self._code_of_label(label), min(1.0, float(score))) for label, score in pairs]
         return [pair for pair in coded if pair[0]]
 
     @cached_property

@@ -28,9 +28,9 @@ from xling.core.errors import UserError
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Int64, UInt16, UInt32, UInt64
 
-FLOOR = 1e-7  # minimum frequency of an n-gram among those of its order
-_SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
-MAX_ORDER = max(_SIZES)
+MIN_FREQUENCY = 1e-7  # minimum frequency of an n-gram among those of its order
+_NUM_GRAMS_OF_ORDERS = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
+MAX_ORDER = max(_NUM_GRAMS_OF_ORDERS)
 MAX_GAIN = 21.0
 """Largest gain of an n-gram."""
 _SHARPNESS = 2.2  # exponent of the probabilities, times sqrt(number of n-grams); fitted to held-out lines
@@ -78,7 +78,7 @@ def _grams_with_positions(
     by_order = dict[int, tuple[Hashes, NDArray[np.int64]]]()
     rolling_hash = np.zeros(len(points), dtype=np.uint64)
     has_inner_space = np.zeros(len(points), dtype=bool)  # a space between the first and the last character
-    for order in _SIZES:
+    for order in _NUM_GRAMS_OF_ORDERS:
         num = len(points) - order + 1
         if num < 1:
             break
@@ -103,7 +103,7 @@ class NgramModel:
         hashes: sorted different n-grams, ``(num_grams,)`` uint32.
         ends: where the languages of each n-gram end in the next two, ``(num_grams,)`` int64.
         lang_of: number of a language, ``(num_entries,)`` uint16.
-        gain: logarithm of the frequency over `FLOOR` in the language, ``(num_entries,)`` float32.
+        gain: logarithm of the frequency over `MIN_FREQUENCY` in the language, ``(num_entries,)`` float32.
         num_chars: characters that the model has read of each language, ``(num_langs,)`` int64.
     """
 
@@ -122,50 +122,50 @@ class NgramModel:
         Both are 0 without letters.
         """
         sums = np.zeros((len(texts), len(self.langs)))
-        nums = np.zeros(len(texts), dtype=np.int64)
+        num_grams = np.zeros(len(texts), dtype=np.int64)
         for first in range(0, len(texts), _TEXTS_AT_ONCE):
             block = slice(first, min(first + _TEXTS_AT_ONCE, len(texts)))
-            sums[block], nums[block] = self._sums(texts[block])
-        return sums / np.maximum(1, nums)[:, None], nums
+            sums[block], num_grams[block] = self._gain_sums(texts[block])
+        return sums / np.maximum(1, num_grams)[:, None], num_grams
 
-    def _sums(
+    def _gain_sums(
         self, texts: Sequence[str]
     ) -> tuple[Float64[np.ndarray, "num_texts num_langs"], Int64[np.ndarray, " num_texts"]]:
         """Return the sum of the gains of each text per language, ``(num_texts, num_langs)``, and its n-grams."""
         keys = np.concatenate([np.zeros(0, dtype=np.uint64), *_grams_with_owners(texts)])
         owners = np.uint64(32)
-        nums = np.bincount((keys >> owners).astype(np.int64), minlength=len(texts))
-        unique, counts = np.unique(keys, return_counts=True)
-        hashes = unique.astype(np.uint32)
-        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        is_known = self.hashes[places] == hashes
-        places, counts = places[is_known], counts[is_known].astype(np.float64)
-        text_of = (unique[is_known] >> owners).astype(np.int64)
+        num_grams = np.bincount((keys >> owners).astype(np.int64), minlength=len(texts))
+        unique_keys, counts = np.unique(keys, return_counts=True)
+        hashes = unique_keys.astype(np.uint32)
+        positions = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        is_known = self.hashes[positions] == hashes
+        positions, counts = positions[is_known], counts[is_known].astype(np.float64)
+        text_of = (unique_keys[is_known] >> owners).astype(np.int64)
         sums = np.zeros((len(texts), len(self.langs)))
-        for table, rows in self._tables:
-            row = rows[places]
+        for table, rows in self._gain_tables:
+            row = rows[positions]
             is_here = row >= 0
             starts = np.searchsorted(text_of[is_here], np.arange(len(texts) + 1)).astype(np.int32)
             counted = scipy.sparse.csr_array(
                 (counts[is_here], row[is_here], starts), shape=(len(texts), table.shape[0])
             )
             sums += counted @ table
-        return sums, nums
+        return sums, num_grams
 
     @cached_property
-    def _tables(self) -> tuple[tuple[Any, Int32[np.ndarray, " num_grams"]], ...]:
+    def _gain_tables(self) -> tuple[tuple[Any, Int32[np.ndarray, " num_grams"]], ...]:
         """The gains of n-grams of many languages and of few, and the row of each n-gram there, -1 without one.
 
         The first is an array with a column a language, which is faster, the second a sparse one.
         """
-        lengths = self.ends - self._starts
+        lengths = self.ends - self._entry_starts
         tables = []
-        for chosen in (lengths >= _MANY_LANGS, lengths < _MANY_LANGS):
-            entries = np.repeat(chosen, lengths)
-            ends = np.append(0, np.cumsum(lengths[chosen])).astype(np.int32)
+        for is_chosen in (lengths >= _MANY_LANGS, lengths < _MANY_LANGS):
+            entries = np.repeat(is_chosen, lengths)
+            ends = np.append(0, np.cumsum(lengths[is_chosen])).astype(np.int32)
             gain, langs = self.gain[entries].astype(np.float64), self.lang_of[entries].astype(np.int32)
             table = scipy.sparse.csr_array((gain, langs, ends), shape=(len(ends) - 1, len(self.langs)))
-            tables.append((table, np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)))
+            tables.append((table, np.where(is_chosen, np.cumsum(is_chosen) - 1, -1).astype(np.int32)))
         return (tables[0][0].toarray(), tables[0][1]), tables[1]
 
     def gains(self, hashes: UInt32[np.ndarray, " num_hashes"]) -> Float32[np.ndarray, "num_hashes num_langs"]:
@@ -181,15 +181,15 @@ class NgramModel:
         """Return the table entries of some n-grams, one after the other, and how many each has."""
         places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         ends = self.ends[places]
-        lengths = np.where(self.hashes[places] == hashes, ends - self._starts[places], 0)
+        lengths = np.where(self.hashes[places] == hashes, ends - self._entry_starts[places], 0)
         shifts = ends - np.cumsum(lengths)
         return np.arange(lengths.sum()) + np.repeat(shifts, lengths), lengths
 
     @cached_property
-    def _starts(self) -> Int64[np.ndarray, " num_grams"]:
+    def _entry_starts(self) -> Int64[np.ndarray, " num_grams"]:
         return np.concatenate([np.zeros(1, dtype=np.int64), self.ends[:-1]])
 
-    def _entries(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    def _entries_of_text(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
         text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
         unique, counts = np.unique(text_hashes, return_counts=True)
@@ -198,8 +198,8 @@ class NgramModel:
 
     def probabilities(self, texts: Sequence[str], max_langs: int = 5) -> list[list[tuple[str, float]]]:
         """Return the most likely languages of each text with their probabilities, best first; none without letters."""
-        scores, nums = self.scores(texts)
-        exponents = _SHARPNESS * np.sqrt(nums)[:, None] * (scores - scores.max(axis=1, keepdims=True))
+        scores, num_grams = self.scores(texts)
+        exponents = _SHARPNESS * np.sqrt(num_grams)[:, None] * (scores - scores.max(axis=1, keepdims=True))
         shares = np.exp(exponents)
         shares /= shares.sum(axis=1, keepdims=True)
         best = np.argsort(-shares, axis=1, kind="stable")[:, :max_langs]
@@ -208,7 +208,7 @@ class NgramModel:
             [(self.langs[i], share) for i, share in zip(chosen, row, strict=True)]
             if num and some.any()
             else []
-            for chosen, row, num, some in zip(best.tolist(), values, nums.tolist(), scores, strict=True)
+            for chosen, row, num, some in zip(best.tolist(), values, num_grams.tolist(), scores, strict=True)
         ]
 
     def save(self, path: Path) -> None:
@@ -263,9 +263,9 @@ def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0)
         hashes, gains = [np.zeros(0, dtype=np.uint32)], [np.zeros(0)]
         counted, num_chars = _count_grams(texts[lang], max_chars)
         for order, (values, counts) in counted.items():
-            best = np.argsort(-counts, kind="stable")[: int(size * _SIZES[order])]
+            best = np.argsort(-counts, kind="stable")[: int(size * _NUM_GRAMS_OF_ORDERS[order])]
             hashes.append(values[best])
-            gains.append(np.log(counts[best] / counts.sum() / FLOOR))
+            gains.append(np.log(counts[best] / counts.sum() / MIN_FREQUENCY))
         if len(hashes) == 1:
             raise UserError(f"no word in the text of {lang}", fix="give other files")
         # Hashes of two orders may be equal.
@@ -296,7 +296,9 @@ def sharpen(
         seed: of their order.
     """
     number_of = {lang: number for number, lang in enumerate(model.langs)}
-    lines_read = [(number_of[lang], *model._entries(text)) for lang in sorted(lines) for text in lines[lang]]
+    lines_read = [
+        (number_of[lang], *model._entries_of_text(text)) for lang in sorted(lines) for text in lines[lang]
+    ]
     lines_read = [item for item in lines_read if len(item[1])]
     gain = model.gain.copy()
     for step in range(epochs * len(lines_read)):
@@ -325,13 +327,13 @@ def _grams_by_lang(model: NgramModel) -> _GramsByLang:
 def _assemble(grams_of_langs: _GramsByLang) -> NgramModel:
     """Return the model of the n-grams, gains and characters of each language."""
     langs = sorted(grams_of_langs)
-    flat = np.concatenate([grams_of_langs[lang][0] for lang in langs])
+    all_hashes = np.concatenate([grams_of_langs[lang][0] for lang in langs])
     gain = np.concatenate([grams_of_langs[lang][1] for lang in langs])
     lang_of = np.repeat(
         np.arange(len(langs), dtype=np.uint16), [len(grams_of_langs[lang][0]) for lang in langs]
     )
-    by_hash = np.lexsort((lang_of, flat))
-    unique, lengths = np.unique(flat[by_hash], return_counts=True)
+    by_hash = np.lexsort((lang_of, all_hashes))
+    unique, lengths = np.unique(all_hashes[by_hash], return_counts=True)
     num_chars = np.array([grams_of_langs[lang][2] for lang in langs], dtype=np.int64)
     return NgramModel(tuple(langs), unique, np.cumsum(lengths), lang_of[by_hash], gain[by_hash], num_chars)
 

@@ -29,13 +29,13 @@ class ArrayIdentifier(LanguageIdentifier):
 
     def _longest_path(self) -> int:
         """Return the most bytes that a state depends on: those to the last row that is reached, and one more."""
-        moves, depth = self._next_row.reshape(-1, _NUM_BYTES), 0
-        is_known, last = np.zeros(len(moves), dtype=bool), np.array([self.tk_row[0]])
-        while len(last):
-            is_known[last] = True
-            is_next = np.zeros(len(moves), dtype=bool)
-            is_next[moves[last] // _NUM_BYTES] = True
-            last = np.flatnonzero(is_next & ~is_known)
+        next_rows, depth = self._next_row.reshape(-1, _NUM_BYTES), 0
+        is_known, reached = np.zeros(len(next_rows), dtype=bool), np.array([self.tk_row[0]])
+        while len(reached):
+            is_known[reached] = True
+            is_next = np.zeros(len(next_rows), dtype=bool)
+            is_next[next_rows[reached] // _NUM_BYTES] = True
+            reached = np.flatnonzero(is_next & ~is_known)
             depth += 1
         return depth
 

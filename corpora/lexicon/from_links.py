@@ -14,9 +14,9 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import Answer
-from xling.corpora.codeswitch.words import cutter, project_links, words_of_phrases
+from xling.corpora.codeswitch.words import project_links, word_cutter, words_of_phrases
 from xling.corpora.parallel.language_pair import OfPair
-from xling.corpora.parallel.wordalign.stage import LINKS, PHRASES, RAW_TEXT
+from xling.corpora.parallel.wordalign.stage import LINKS_FILE, PHRASES_FILE, RAW_TEXT_PREFIX
 from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
 from xling.text.files import corpus_reader
 from xling.text.pairs import spans
@@ -68,7 +68,7 @@ def run(cfg: DictionaryConfig) -> Answer:
         UserError: no alignment, or no pair of words that passes the limits.
     """
     folder, out = Path(cfg.source or f"runs/align/{'-'.join(cfg.langs)}"), cfg.directory
-    if not (folder / LINKS).is_file():
+    if not (folder / LINKS_FILE).is_file():
         raise UserError(
             f"no alignment at {folder}", "a directory of xling align", f"run: xling align pair={cfg.pair}"
         )
@@ -93,15 +93,15 @@ def run(cfg: DictionaryConfig) -> Answer:
 
 def _linked_words(cfg: DictionaryConfig, folder: Path) -> Iterator[tuple[str, str]]:
     """Words that are linked to each other and to no others, in lower case."""
-    names = [folder / f"{RAW_TEXT}.{lang}" for lang in cfg.langs]
+    names = [folder / f"{RAW_TEXT_PREFIX}.{lang}" for lang in cfg.langs]
     if missing := [path for path in names if not path.is_file()]:
         raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
     cutters = [
-        cutter(lang, corpus_reader.lines(path), {}, words_of_phrases(folder / PHRASES, side))
+        word_cutter(lang, corpus_reader.lines(path), {}, words_of_phrases(folder / PHRASES_FILE, side))
         for side, (lang, path) in enumerate(zip(cfg.langs, names, strict=True))
     ]
     for *pair, links in zip(
-        *map(corpus_reader.lines, names), corpus_reader.lines(folder / LINKS), strict=True
+        *map(corpus_reader.lines, names), corpus_reader.lines(folder / LINKS_FILE), strict=True
     ):
         texts = [" ".join(text.split()) for text in pair]
         places = cutters[0](texts[0]), cutters[1](texts[1])

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from xling.corpora.lexicon.vectors import Words, unit, unit_rows
+from xling.corpora.lexicon.vectors import WordVectors, unit, unit_rows
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int
@@ -32,7 +32,7 @@ NEIGHBOURS = 10
 QUANTILES = 64
 INFORMATIVE_LETTERS = 4
 NUM_TRANSLATIONS = 10  # number of translations of a word that count
-SHARPNESS = 10.0  # sharpness of their probabilities: a tenth of a cosine is a factor of e
+SOFTMAX_SHARPNESS = 10.0  # sharpness of their probabilities: a tenth of a cosine is a factor of e
 CONTEXT_CUE_WEIGHT = 0.2  # factor on the cues' weights when context words are compared
 EQUAL_SPELLING_WEIGHT = 0.5  # factor on the weight of spelling there, for words with equal spelling
 FIRST_IDEOGRAPH = "\u2e80"  # from here on a character carries more information than a letter of an alphabet
@@ -56,8 +56,8 @@ class Cues:
 
 
 def induce(
-    src: Words,
-    tgt: Words,
+    src: WordVectors,
+    tgt: WordVectors,
     cues: Cues,
     rounds: int,
     min_seeds: int,
@@ -75,7 +75,7 @@ def induce(
     pairs = seeds(src, tgt, min_seeds) if shared is None else mutual_best(encoder_scores + cue_sum)
     scores = cue_sum
     for _ in range(rounds):
-        turn = rotation(src.vectors[pairs[0]], tgt.vectors[pairs[1]])
+        turn = best_rotation(src.vectors[pairs[0]], tgt.vectors[pairs[1]])
         scores = csls(src.vectors @ turn @ tgt.vectors.T) + cue_sum + encoder_scores
         pairs = mutual_best(scores)
         if not len(pairs[0]):
@@ -94,16 +94,16 @@ def induce(
 
 
 def context_scores(
-    src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"]
+    src: WordVectors, tgt: WordVectors, scores: Float[np.ndarray, "src tgt"]
 ) -> Float[np.ndarray, "src tgt"]:
     """Return the similarity (CSLS) of neighbouring words, translated by ``scores``; all (num_src, num_tgt)."""
     rows, columns = src.contexts.shape[1], tgt.contexts.shape[1]
-    there, back = (
+    there, backward = (
         translation_probabilities(scores[:rows, :columns]),
         translation_probabilities(scores[:rows, :columns].T),
     )
     close = unit_rows(src.contexts @ there) @ tgt.contexts.T
-    close += src.contexts @ unit_rows(tgt.contexts @ back).T
+    close += src.contexts @ unit_rows(tgt.contexts @ backward).T
     return csls(close.astype(np.float64) / 2)
 
 
@@ -111,7 +111,7 @@ def translation_probabilities(scores: Float[np.ndarray, "src tgt"]) -> Float32[n
     """Return the probabilities of the best `NUM_TRANSLATIONS` of each row, 0 elsewhere, float32 (n, m)."""
     k = min(NUM_TRANSLATIONS, scores.shape[1])
     least = np.partition(scores, -k, axis=1)[:, -k][:, None]
-    odds = np.where(scores >= least, np.exp(SHARPNESS * (scores - scores.max(1, keepdims=True))), 0)
+    odds = np.where(scores >= least, np.exp(SOFTMAX_SHARPNESS * (scores - scores.max(1, keepdims=True))), 0)
     out: np.ndarray = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
     return out
 
@@ -140,17 +140,19 @@ def respell(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
 
 
 def seeds(
-    src: Words, tgt: Words, at_least: int
+    src: WordVectors, tgt: WordVectors, at_least: int
 ) -> tuple[Int[np.ndarray, " seeds"], Int[np.ndarray, " seeds"]]:
     """Return index pairs of words that serve as initial translations, int64 (n,) twice."""
     there = {word: i for i, word in enumerate(tgt.words)}
-    alike = [
+    similar_spelling = [
         (i, there[word]) for i, word in enumerate(src.words) if word in there and is_informative([word])[0]
     ]
-    if len(alike) < at_least:
-        src_words, tgt_words = mutual_best(-distances(profiles(src), profiles(tgt)))
-        alike += [p for p in zip(src_words.tolist(), tgt_words.tolist(), strict=True) if p not in alike]
-    rows = np.array(alike, dtype=np.int64).reshape(-1, 2)
+    if len(similar_spelling) < at_least:
+        src_words, tgt_words = mutual_best(-profile_distances(position_profiles(src), position_profiles(tgt)))
+        similar_spelling += [
+            p for p in zip(src_words.tolist(), tgt_words.tolist(), strict=True) if p not in similar_spelling
+        ]
+    rows = np.array(similar_spelling, dtype=np.int64).reshape(-1, 2)
     return rows[:, 0], rows[:, 1]
 
 
@@ -165,7 +167,7 @@ def is_informative(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
     )
 
 
-def profiles(words: Words) -> Float[np.ndarray, "words features"]:
+def position_profiles(words: WordVectors) -> Float[np.ndarray, "words features"]:
     """Return language-independent features of each word, float64 (num_words, features)."""
     near = np.sort(words.vectors @ words.vectors.T, axis=1)
     cuts = np.linspace(0, near.shape[1] - 1, QUANTILES).astype(int)
@@ -173,7 +175,7 @@ def profiles(words: Words) -> Float[np.ndarray, "words features"]:
     return np.hstack([unit(near[:, cuts]), frequency, 3 * np.sqrt(words.places)])
 
 
-def distances(
+def profile_distances(
     src_words: Float[np.ndarray, "src features"], tgt_words: Float[np.ndarray, "tgt features"]
 ) -> Float[np.ndarray, "src tgt"]:
     """Return squared distances between all rows, (n, m)."""
@@ -182,7 +184,7 @@ def distances(
     return out
 
 
-def rotation(
+def best_rotation(
     src: Float[np.ndarray, "pairs src_dim"], tgt: Float[np.ndarray, "pairs tgt_dim"]
 ) -> Float[np.ndarray, "src_dim tgt_dim"]:
     """Return the orthogonal map that best maps rows of ``src`` to those of ``tgt``, both (n, dim).
@@ -213,13 +215,13 @@ def mutual_best(
 
 
 def cue_scores(
-    src: Words, tgt: Words, cues: Cues, similar_spelling: Float[np.ndarray, "src tgt"]
+    src: WordVectors, tgt: WordVectors, cues: Cues, similar_spelling: Float[np.ndarray, "src tgt"]
 ) -> Float[np.ndarray, "src tgt"]:
     """Return similarities of spelling (given), frequency and position of all pairs, float (num_src, num_tgt)."""
     total = cues.spelling * similar_spelling
     rates = [np.log(words.counts / words.counts.sum()) for words in (src, tgt)]
     total -= cues.frequency * np.abs(rates[0][:, None] - rates[1])
-    total -= cues.place * np.sqrt(np.maximum(distances(np.sqrt(src.places), np.sqrt(tgt.places)), 0))
+    total -= cues.place * np.sqrt(np.maximum(profile_distances(np.sqrt(src.places), np.sqrt(tgt.places)), 0))
     return total
 
 

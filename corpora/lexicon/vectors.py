@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 SMOOTHING = 0.75
 NUM_POSITION_BINS = 8  # bins of the position of a word in its sentence
 NUM_CONTEXTS = 1500
-REACH = 5  # context words on each side
+CONTEXT_REACH = 5  # context words on each side
 
 
 @dataclass(frozen=True)
-class Words:
+class WordVectors:
     """The most frequent words of a language.
 
     Attributes:
@@ -47,7 +47,7 @@ class Words:
     contexts: Float32[np.ndarray, "words contexts"]
 
 
-def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> Words:
+def learn_vectors(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> WordVectors:
     """Learn word vectors from counts of neighbouring words.
 
     Args:
@@ -74,7 +74,7 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
     index = {word: i for i, word in enumerate(vocabulary)}
     # Dropped words keep their place, so that contexts do not move closer.
     rows = [np.array([index.get(word, -1) for word in sentence]) for sentence in sentences if sentence]
-    stream = np.concatenate([np.append(row, np.full(max(window, REACH), -1)) for row in rows])
+    stream = np.concatenate([np.append(row, np.full(max(window, CONTEXT_REACH), -1)) for row in rows])
     counts = np.array([word_counts[word] for word in vocabulary])
     if not any(len(row) > 1 and (row >= 0).sum() > 1 for row in rows):
         raise UserError(
@@ -82,9 +82,11 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
             "text with one sentence of several words per line",
             "give other text",
         )
-    pairs = [_pairs(stream, len(vocabulary), distance) for distance in range(1, max(window, REACH) + 1)]
-    contexts = sum((a + a.T for a in pairs[1:REACH]), pairs[0] + pairs[0].T).tocsr()[:, :NUM_CONTEXTS]
-    return Words(
+    pairs = [
+        _pairs(stream, len(vocabulary), distance) for distance in range(1, max(window, CONTEXT_REACH) + 1)
+    ]
+    contexts = sum((a + a.T for a in pairs[1:CONTEXT_REACH]), pairs[0] + pairs[0].T).tocsr()[:, :NUM_CONTEXTS]
+    return WordVectors(
         vocabulary,
         counts,
         _position_counts(rows, len(vocabulary)),

@@ -62,7 +62,7 @@ def mine(
         bar.update()
     src_mean, tgt_mean = mean_cosine(to_tgt, tgt_ids), mean_cosine(to_src, src_ids)
     forward = best(to_tgt, tgt_ids, src_mean, tgt_mean, margin)
-    return choose(forward, best(to_src, src_ids, tgt_mean, src_mean, margin), retrieval)
+    return choose_pairs(forward, best(to_src, src_ids, tgt_mean, src_mean, margin), retrieval)
 
 
 def mean_cosine(
@@ -102,7 +102,7 @@ def best(
     )
 
 
-def choose(
+def choose_pairs(
     forward: BestNeighbours, backward: BestNeighbours, retrieval: str, threshold: float = -np.inf
 ) -> Pairs:
     """Return the pairs of a retrieval with at least this margin, best first.

@@ -24,7 +24,7 @@ Ids = npt.NDArray[np.int64]
 _ROWS_AT_ONCE = 16_384
 
 
-def normalised(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
+def normalise(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     """Return vectors (n, dim) of length 1, so that inner products are cosines; zeros stay zeros."""
     # Scaled first: the squares of large numbers of 32 bits are infinite.
     scaled = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), 1e-30)
@@ -141,7 +141,7 @@ def write_embedded_rows(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: i
         UserError: a value is not finite.
     """
 
-    def checked() -> Iterator[Float32[np.ndarray, "rows dim"]]:
+    def check_pieces() -> Iterator[Float32[np.ndarray, "rows dim"]]:
         for rows in pieces:
             if not np.isfinite(rows).all():
                 raise UserError(
@@ -149,7 +149,7 @@ def write_embedded_rows(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: i
                 )
             yield np.asarray(rows, np.float32)
 
-    _write_rows(target, checked(), num_rows)
+    _write_rows(target, check_pieces(), num_rows)
 
 
 def _write_rows(target: Path, pieces: Iterator[Vectors], num_rows: int) -> None:
@@ -158,4 +158,4 @@ def _write_rows(target: Path, pieces: Iterator[Vectors], num_rows: int) -> None:
     with target.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, head)
         for rows in chain([first], pieces):
-            normalised(rows).astype("<f2").tofile(file)
+            normalise(rows).astype("<f2").tofile(file)

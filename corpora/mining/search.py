@@ -25,7 +25,7 @@ from xling.corpora.mining.rows import Ids, Rows, Vectors
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
-BLOCK = 131_072
+BLOCK_ROWS = 131_072
 MIN_TRAINED = 1_000
 """Fewer keys than this are searched exactly; codes could not be trained on them."""
 
@@ -41,7 +41,7 @@ def nearest(
     queries: Float32[np.ndarray, "queries dim"],
     keys: Float32[np.ndarray, "keys dim"],
     k: int,
-    block: int = BLOCK,
+    block: int = BLOCK_ROWS,
 ) -> tuple[Float32[np.ndarray, "queries neighbours"], Int64[np.ndarray, "queries neighbours"]]:
     """Return the k keys with the largest inner product for each query, block by block.
 
@@ -114,7 +114,7 @@ def train_index(sides: Sequence[Rows], device: str = "cpu") -> Any:
     import faiss
 
     dim, total = sides[0].dim, sum(map(len, sides))
-    num_codes, reduced_dim, codes = _codes(dim, device)
+    num_codes, reduced_dim, codes = _code_shape(dim, device)
     num_cells = int(_CELLS_PER_ROOT * max(map(len, sides)) ** 0.5)
     num_cells = max(1, min(num_cells, total // _MIN_PER_CELL))
     rotation: Any = faiss.OPQMatrix(dim, num_codes, reduced_dim)
@@ -134,7 +134,7 @@ def train_index(sides: Sequence[Rows], device: str = "cpu") -> Any:
     return faiss.IndexPreTransform(rotation, cells)
 
 
-def _codes(dim: int, device: str) -> tuple[int, int, str]:
+def _code_shape(dim: int, device: str) -> tuple[int, int, str]:
     """Return how many codes a vector has, to how many dimensions it is cut, and faiss's name of the codes."""
     reduced = min(dim, _MAX_DIM)
     num_codes = reduced // -(-reduced // _MAX_CODES)
@@ -177,7 +177,7 @@ def merged(shards: Sequence[Path]) -> Any:
     return whole
 
 
-def _move_whole_blocks(cells: Any, source_cells: Any, first: int) -> None:
+def _move_whole_blocks(cells: Any, source_cells: Any, first_id: int) -> None:
     """Merge the cells whose length is a multiple of the block size; faiss 1.15 writes past the end of such cells.
 
     `BlockInvertedLists::add_entries` copies the size of the merged cell, but starts at the end of the old entries.
@@ -186,7 +186,7 @@ def _move_whole_blocks(cells: Any, source_cells: Any, first: int) -> None:
     Args:
         cells: what is added to.
         source_cells: what is added; the entries that were moved are taken out.
-        first: number of the first added vector.
+        first_id: number of the first added vector.
     """
     import faiss
 
@@ -203,7 +203,7 @@ def _move_whole_blocks(cells: Any, source_cells: Any, first: int) -> None:
         codes = array_of(cells.get_codes(cell), start + count)
         codes[start:] = array_of(source_cells.get_codes(cell), count)
         ids = array_of(cells.get_ids(cell), size + num_added)
-        ids[size:] = array_of(source_cells.get_ids(cell), num_added) + first
+        ids[size:] = array_of(source_cells.get_ids(cell), num_added) + first_id
         source_cells.resize(cell, 0)
 
 
@@ -228,7 +228,7 @@ class Index:
         automatic = max(_MIN_PROBES, -(-_ROWS_PROBED * cells.nlist // max(1, whole.ntotal)))
         cells.nprobe = min(cells.nlist, probes or automatic)
         self._index = faiss.index_cpu_to_all_gpus(whole) if device == "gpu" else whole
-        self._keys, self._num_candidates = keys, min(num_candidates, len(keys))
+        self._key_rows, self._num_candidates = keys, min(num_candidates, len(keys))
 
     def nearest(
         self, queries: Float32[np.ndarray, "queries dim"], k: int, pool: Executor
@@ -244,7 +244,7 @@ class Index:
 
         def score(start: int) -> None:
             chosen = order[start : start + _ROWS_AT_ONCE]
-            keys = self._keys.take(flat[chosen])
+            keys = self._key_rows.take(flat[chosen])
             cosines[chosen] = np.einsum("ij,ij->i", queries[chosen // self._num_candidates], keys)
 
         list(pool.map(score, range(0, len(order), _ROWS_AT_ONCE)))

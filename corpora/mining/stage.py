@@ -40,7 +40,7 @@ from xling.text.encoders import encoder_of
 
 STAGE_NAME = "mine"
 PAIRS = "pairs.tsv"
-_VECTORS, _TRAINED, _CODES, _COSINES, _IDS, _MEANS = (
+_VECTORS, _TRAINED_INDEX, _CODES, _COSINES, _IDS, _MEANS = (
     "vectors.npy", "trained.faiss", "codes.faiss", "cosines.npy", "ids.npy", "means.npy",
 )  # fmt: skip
 _SENTENCES_AT_ONCE = 16_384
@@ -98,7 +98,7 @@ class MineConfig(OfPair):
     candidates: int = 32
     probes: int = 0
     shard: int = 1_000_000
-    block: int = search.BLOCK
+    block: int = search.BLOCK_ROWS
     device: Literal["cpu", "gpu"] = "cpu"
     threads: int = 0
 
@@ -171,7 +171,7 @@ def phases(cfg: MineConfig) -> Sequence[Phase]:
     return (
         Phase("read", 2),
         *([Phase("vectors", plan.num_shards)] if plan.num_shards else []),
-        *([Phase("train"), Phase("index", plan.num_shards)] if plan.trains else []),
+        *([Phase("train"), Phase("index", plan.num_shards)] if plan.trains_index else []),
         *([Phase("search", plan.num_shards)] if plan.num_shards else []),
         Phase("publish"),
     )
@@ -233,7 +233,7 @@ class Plan:
         return self.cfg.index == "clusters" and self.counts[side] >= search.MIN_TRAINED
 
     @property
-    def trains(self) -> bool:
+    def trains_index(self) -> bool:
         """Whether there is an index to train."""
         return bool(self.num_shards) and (self.is_coded(0) or self.is_coded(1))
 
@@ -255,14 +255,14 @@ def run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
         lambda: _run_part(cfg, phase, index),
         cfg.workspace,
         cfg.is_published,
-        lambda: _answer(cfg.directory) if phase == "publish" else None,
+        lambda: _make_answer(cfg.directory) if phase == "publish" else None,
     )
 
 
 def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
     if phase == "publish":
         if cfg.is_published():
-            return _answer(cfg.directory, "up to date, nothing to do")
+            return _make_answer(cfg.directory, "up to date, nothing to do")
     elif cfg.workspace().part(phase, index).is_dir():
         return None
     if phase == "read":
@@ -324,7 +324,7 @@ def _train_index(plan: Plan, index: int) -> None:
         search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         sides = [plan.vectors(plan.shards(side)) for side in (0, 1)]
-        faiss.write_index(search.train_index(sides, plan.cfg.device), str(folder / _TRAINED))
+        faiss.write_index(search.train_index(sides, plan.cfg.device), str(folder / _TRAINED_INDEX))
 
 
 def _index(plan: Plan, index: int) -> None:
@@ -333,7 +333,7 @@ def _index(plan: Plan, index: int) -> None:
         search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         if plan.is_coded(plan.span(index)[0]):
-            trained = plan.cfg.workspace().part("train", 0) / _TRAINED
+            trained = plan.cfg.workspace().part("train", 0) / _TRAINED_INDEX
             search.add_codes(trained, plan.vectors([index]), folder / _CODES)
 
 
@@ -351,7 +351,7 @@ def _search_part(plan: Plan, index: int) -> None:
     with (
         cfg.workspace().making("search", index) as folder,
         search.thread_pool(cfg.threads, cfg.device) as pool,
-        Progress(f"mine: search {index}", len(queries), "sentences") as bar,
+        Progress(f"mine: search {index}", len(queries), "sentences") as progress,
     ):
         for start, block in queries.blocks(cfg.block):
             at = slice(start, start + len(block))
@@ -359,7 +359,7 @@ def _search_part(plan: Plan, index: int) -> None:
                 cosines[at], ids[at] = index_path.nearest(block, k, pool)
             else:
                 cosines[at], ids[at] = search.exact_nearest(block, keys, k, cfg.block, cfg.device)
-            bar.update(len(block))
+            progress.update(len(block))
         np.save(folder / _COSINES, cosines)
         np.save(folder / _IDS, ids)
         np.save(folder / _MEANS, margin.mean_cosine(cosines, ids))
@@ -383,11 +383,11 @@ def _publish(plan: Plan) -> Answer:
             "tgt_sentences": len(texts[1]),
             "src_repeated": texts[0].num_lines - len(texts[0]),
             "tgt_repeated": texts[1].num_lines - len(texts[1]),
-            "search": "a trained index" if plan.trains else "exact",
+            "search": "a trained index" if plan.trains_index else "exact",
             "phases": cfg.workspace().facts(),
         }
     shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
-    return _answer(out)
+    return _make_answer(out)
 
 
 def _chosen_pairs(plan: Plan) -> margin.Pairs:
@@ -410,10 +410,10 @@ def _chosen_pairs(plan: Plan) -> margin.Pairs:
             cosines, ids = np.load(part / _COSINES), np.load(part / _IDS)
             pieces.append(margin.best(cosines, ids, means[side][start:stop], means[1 - side], cfg.margin))
         sides.append(margin.BestNeighbours(*(np.concatenate(field) for field in zip(*pieces, strict=True))))
-    return margin.choose(sides[0], sides[1], cfg.retrieval, cfg.threshold)
+    return margin.choose_pairs(sides[0], sides[1], cfg.retrieval, cfg.threshold)
 
 
-def _answer(out: Path, text: str = "") -> Answer:
+def _make_answer(out: Path, text: str = "") -> Answer:
     counts = manifest.read(out).counts
     shown = {key: value for key, value in counts.items() if key != "phases"}
     return Answer(f"{out}: {text or manifest.summary(shown)}", {"out": str(out), **counts})

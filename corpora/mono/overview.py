@@ -20,7 +20,7 @@ from xling.corpora.mono import route
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
 from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.sources.routed import INDEX, PLAN
+from xling.corpora.sources.routed import INDEX_FILE, PLAN_FILE
 from xling.corpora.stages.filters import is_ended
 from xling.pages import charts, page
 from xling.text.document import READ, STORED, Ledger
@@ -54,7 +54,7 @@ def published(cfg: MonoConfig) -> bool:
         cfg.root / FOLDER, STAGE_NAME, cfg.content(), replaceable=True
     ) is None or not route.routed(cfg):
         return False
-    return still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)
+    return still_true(read_plan(cfg.root / route.FOLDER / PLAN_FILE), cfg)
 
 
 def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
@@ -66,7 +66,7 @@ def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str])
         missing: languages that were asked for and not found.
     """
     routed = read_json(cfg.root / route.FOLDER / route.STATS)
-    index = read_json(cfg.root / route.FOLDER / INDEX)
+    index = read_json(cfg.root / route.FOLDER / INDEX_FILE)
     rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
     rows += [_row(lang, {}, Ledger()) for lang in missing]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))

@@ -46,8 +46,8 @@ _MB = 1 << 20
 
 def partial_reasons() -> set[tuple[str, str]]:
     """Return the stages and reasons that drop only a part of a document."""
-    pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL}
-    pairs |= {(near.STAGE, reason) for reason in near.PARTIAL}
+    pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL_REASONS}
+    pairs |= {(near.STAGE, reason) for reason in near.PARTIAL_REASONS}
     return pairs | {(name, reason) for name, cls in STREAMING.items() for reason in cls.partial}
 
 
@@ -149,7 +149,7 @@ def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
     num_parts = len(plan.parts)
     with workspace.making("fit", index) as part_folder:
         if cfg.near_dedup:
-            near.choose(
+            near.choose_dropped(
                 _all(cfg, "near", PAIRS, plan.num_near_parts(cfg)),
                 _all(cfg, "filter", SKETCH, num_parts),
                 part_folder / CHOICE,

@@ -65,8 +65,8 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     inputs = nway_sources.files_of(cfg.data, cfg.sources)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
-    ids: dict[str, int] = {}
-    row_sets = [_number_words(rows, ids, cfg.max_words) for rows in _with_progress(cfg)]
+    word_ids: dict[str, int] = {}
+    row_sets = [_number_words(rows, word_ids, cfg.max_words) for rows in _with_progress(cfg)]
     if not row_sets:
         raise UserError(
             f"no aligned text below {cfg.data}",
@@ -74,16 +74,17 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
             "check data=",
         )
     counts = sum(
-        (np.bincount(each.words, minlength=len(ids)) for each in row_sets), np.zeros(len(ids), np.int64)
+        (np.bincount(row_set.words, minlength=len(word_ids)) for row_set in row_sets),
+        np.zeros(len(word_ids), np.int64),
     )
-    kept = counts >= cfg.min_count
-    words = [word for word, keep in zip(ids, kept, strict=True) if keep]
-    number = np.where(kept, np.cumsum(kept) - 1, -1)
+    is_kept = counts >= cfg.min_count
+    words = [word for word, keep in zip(word_ids, is_kept, strict=True) if keep]
+    number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
-        row_sets = [_renumber_words(each, number) for each in row_sets]
+        row_sets = [_renumber_words(row_set, number) for row_set in row_sets]
         _write(publication.path, words, row_sets)
-        publication.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
-        publication.counts["rows"] = _counts(row_sets)
+        publication.counts |= {"words": len(words), "rare_words": int((~is_kept).sum())}
+        publication.counts["rows"] = _counts_of_sources(row_sets)
     return manifest.read(cfg.out)
 
 
@@ -136,7 +137,7 @@ def _write(folder: Path, words: Sequence[str], row_sets: Sequence[RowSet]) -> No
     np.save(folder / "frequency.npy", frequency)
 
 
-def _counts(row_sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
+def _counts_of_sources(row_sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
     """Return texts by source and language."""
     by_source: dict[str, dict[str, int]] = {}
     for rows in row_sets:

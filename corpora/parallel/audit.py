@@ -19,7 +19,7 @@ CLEAN = "clean"
 # Least and most pairs that stay as they are, and that a kind of noise is added to. Between them, one for so many of
 # the corpus. So the audit judges about 4 % as many pairs as the build.
 _CLEAN_PAIRS, _PAIRS_PER_KIND = (200, 1500, 66), (4, 40, 1250)
-_SURE = 0.9
+_SURE_BELIEF = 0.9
 Counts = dict[str, list[int]]
 
 
@@ -48,7 +48,7 @@ def audit(chain: Chain, pairs_read: pl.DataFrame, pairs_kept: pl.DataFrame, seed
         # A copy is noise behind the pair that it copies.
         chosen = random.permutation(num_clean if kind in COPY_KINDS else len(texts))[:num_per_kind]
         damaged = ((texts[i], damage(i, clean_pairs, random)) for i in chosen.tolist())
-        rows += [(kind, pair, whole) for whole, pair in damaged if pair]
+        rows += [(kind, pair, clean_pair) for clean_pair, pair in damaged if pair]
     src, tgt = map(list, zip(*(pair for _, pair, _ in rows), strict=True))
     table = frame({"src": src, "tgt": tgt}, "audit")
     left, _ = chain.run_batch(table, Ledger())
@@ -56,10 +56,10 @@ def audit(chain: Chain, pairs_read: pl.DataFrame, pairs_kept: pl.DataFrame, seed
     stays = left.filter(reason.is_null()) if chain.corpus else left
     texts_left = {name: (one, other) for name, one, other in stays.select("id", "src", "tgt").rows()}
     shares: Counts = {}
-    for (kind, _, whole), name in zip(rows, table["id"], strict=True):
+    for (kind, _, clean_pair), name in zip(rows, table["id"], strict=True):
         if kind:
             counts = shares.setdefault(kind, [0, 0])
-            counts[0] += name not in texts_left or is_restored(texts_left[name], whole)
+            counts[0] += name not in texts_left or is_restored(texts_left[name], clean_pair)
             counts[1] += 1
     return shares | _clean_pairs(chain, pairs_read.head(num_clean))
 
@@ -73,7 +73,7 @@ def _clean_pairs(chain: Chain, pairs_read: pl.DataFrame) -> Counts:
     if "align" not in chain.fitted_filters:
         return {}
     believed = chain.fitted_filters["align"].measured(pairs_read, chain.context)["align"]
-    sure = pairs_read.filter(believed >= _SURE)
+    sure = pairs_read.filter(believed >= _SURE_BELIEF)
     kept, _ = chain.run_batch(sure, Ledger())
     return {CLEAN: [sure.height - kept.height, sure.height]}
 

@@ -12,7 +12,7 @@ from xling.core.settings import config
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairFilter
 from xling.text.document import Ledger
 
-DEFAULT = (
+DEFAULT_FILTERS = (
     "repair",
     "empty",
     "length",
@@ -145,12 +145,12 @@ def split(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The pairs without a reason to go, and the others with it; both are counted."""
     count_entered(pairs, stage, ledger)
-    stays = reasons.is_null()
-    if stays.all():
+    is_kept = reasons.is_null()
+    if is_kept.all():
         return pairs, add_reason(pairs.clear(), stage, "")
-    dropped = add_reason(pairs.filter(~stays), stage, reasons.filter(~stays))
+    dropped = add_reason(pairs.filter(~is_kept), stage, reasons.filter(~is_kept))
     count_dropped(dropped, ledger)
-    return pairs.filter(stays), dropped
+    return pairs.filter(is_kept), dropped
 
 
 def count_entered(pairs: pl.DataFrame, stage: str, ledger: Ledger) -> None:

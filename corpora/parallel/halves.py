@@ -98,34 +98,34 @@ def read_side(path: Path) -> list[str]:
 
 
 def halves(
-    first: Sequence[str], second: Sequence[str], seed: int | None
+    src_lines: Sequence[str], tgt_lines: Sequence[str], seed: int | None
 ) -> tuple[Int64[np.ndarray, " first"], Int64[np.ndarray, " second"]]:
     """Return line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
 
     Args:
-        first, second: line-aligned; a line that is empty on either side is left out.
+        src_lines, tgt_lines: line-aligned; a line that is empty on either side is left out.
         seed: of the draw; None for the first half and the second.
 
     Raises:
         UserError: the sides differ in length, or nothing is left of one.
     """
-    if len(first) != len(second):
+    if len(src_lines) != len(tgt_lines):
         raise UserError(
-            f"files= have {len(first):,} and {len(second):,} lines",
+            f"files= have {len(src_lines):,} and {len(tgt_lines):,} lines",
             "files with equal line counts, line n of one translating line n of the other",
             "check that both belong together",
         )
-    usable = np.array([i for i in range(len(first)) if first[i] and second[i]], dtype=np.int64)
+    usable = np.array([i for i in range(len(src_lines)) if src_lines[i] and tgt_lines[i]], dtype=np.int64)
     if seed is not None:
         usable = rng(seed, "halves").permutation(usable)
     first_kept, second_kept = np.sort(usable[: len(usable) // 2]), np.sort(usable[len(usable) // 2 :])
-    kept_texts = {first[i] for i in first_kept}
+    kept_texts = {src_lines[i] for i in first_kept}
     # No translation of a sentence on the first side, from any line, may be on the second.
-    translations = {second[i] for i in range(len(first)) if first[i] in kept_texts}
-    second_kept = second_kept[[second[i] not in translations for i in second_kept]]
+    translations = {tgt_lines[i] for i in range(len(src_lines)) if src_lines[i] in kept_texts}
+    second_kept = second_kept[[tgt_lines[i] not in translations for i in second_kept]]
     if not len(first_kept) or not len(second_kept):
         raise UserError(
-            f"of {len(first):,} lines, {len(first_kept):,} are left on the first side and "
+            f"of {len(src_lines):,} lines, {len(first_kept):,} are left on the first side and "
             f"{len(second_kept):,} on the second",
             "at least one on each",
             "give more text, or text with fewer repeated sentences",
@@ -134,8 +134,8 @@ def halves(
 
 
 def check_disjoint(
-    first: Sequence[str],
-    second: Sequence[str],
+    src_lines: Sequence[str],
+    tgt_lines: Sequence[str],
     first_kept: Int64[np.ndarray, " first"],
     second_kept: Int64[np.ndarray, " second"],
 ) -> None:
@@ -146,10 +146,10 @@ def check_disjoint(
     """
     if len(in_both := np.intersect1d(first_kept, second_kept)):
         raise UserError(f"line {in_both[0] + 1} is in both halves ({len(in_both)} in all)", "disjoint halves")
-    texts = {first[i] for i in first_kept}, {second[i] for i in second_kept}
-    leaks = [i for i in range(len(first)) if first[i] in texts[0] and second[i] in texts[1]]
+    texts = {src_lines[i] for i in first_kept}, {tgt_lines[i] for i in second_kept}
+    leaks = [i for i in range(len(src_lines)) if src_lines[i] in texts[0] and tgt_lines[i] in texts[1]]
     if leaks:
         raise UserError(
-            f"the pair of line {leaks[0] + 1} survives ({len(leaks)} in all): {first[leaks[0]][:60]!r}",
+            f"the pair of line {leaks[0] + 1} survives ({len(leaks)} in all): {src_lines[leaks[0]][:60]!r}",
             "no pair with both sides in the halves",
         )

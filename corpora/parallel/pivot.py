@@ -21,8 +21,8 @@ from xling.core.output.answer import Answer
 from xling.core.settings import config
 
 STAGE_NAME = "corpus pivot"
-ROWS = "rows.parquet"
-UNSTATED = "not stated"
+ROWS_FILE = "rows.parquet"
+UNSTATED_LICENCE = "not stated"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def run(cfg: PivotConfig) -> Answer:
         )
     rows = rows.select(*langs, *(f"{kind}.{lang}" for lang in tables for kind in ("source", "licence")))
     with manifest.publish(out, STAGE_NAME, content, inputs) as publication:
-        rows.write_parquet(publication.path / ROWS)
+        rows.write_parquet(publication.path / ROWS_FILE)
         for lang in langs:
             lines = "".join(f"{text or ''}\n" for text in rows[lang])
             (publication.path / f"rows.{lang}").write_text(lines, encoding="utf-8")
@@ -113,7 +113,7 @@ def _read_pairs(folder: Path, pivot: str, lang: str) -> pl.DataFrame:
     licences = {source["uri"]: source["licence"] for source in stats["sources"]}
     rows = pl.read_parquet(path, columns=["src", "tgt", "source"])
     uri = pl.col("source")
-    licence = uri.replace_strict(licences, default=UNSTATED, return_dtype=pl.String)
+    licence = uri.replace_strict(licences, default=UNSTATED_LICENCE, return_dtype=pl.String)
     spaced = pl.col(sides[0]).str.replace_all(r"\s+", " ").str.strip_chars()
     return rows.select(
         spaced.alias(pivot),

@@ -1,6 +1,7 @@
 """A published corpus of sentence pairs, cut again by an expression over its columns: ``xling corpus select``.
 
-Beside the columns of the corpus (``score``, and those that filters leave, ``align`` and ``langid``) there are `EXTRA`.
+Beside the columns of the corpus (``score``, and those that filters leave, ``align`` and ``langid``) there are
+`EXTRA_COLUMNS`.
 The training pairs are cut; dev and test stay as they are, so that scores remain comparable.
 """
 
@@ -16,7 +17,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.text.pairs import SIDES
 
-EXTRA = {
+EXTRA_COLUMNS = {
     "src_chars": "characters of the source side",
     "tgt_chars": "characters of the target side",
     "ratio": "characters of the longer side for one of the shorter",
@@ -82,7 +83,7 @@ def _text_files(corpus: Path, split: str) -> list[Path]:
 
 
 def _scan_pairs(corpus: Path) -> pl.LazyFrame:
-    """The training pairs with the columns of `EXTRA`."""
+    """The training pairs with the columns of `EXTRA_COLUMNS`."""
     sizes = {f"{side}_chars": pl.col(side).str.len_chars().cast(pl.Int64) for side in SIDES}
     longer, shorter = (choose(*sizes.values()) for choose in (pl.max_horizontal, pl.min_horizontal))
     return pl.scan_parquet(_find_shard(corpus)).with_columns(**sizes, ratio=longer / shorter)

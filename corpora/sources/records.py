@@ -60,7 +60,7 @@ class _Buffer:
         self._chunks, self._ledger, self.data, self.position = chunks, ledger, b"", 0
         self.at_end = self.is_damaged = False
 
-    def grow(self) -> bool:
+    def read_chunk(self) -> bool:
         """Read one more chunk; False at the end of the file and at damage."""
         if self.at_end or self.is_damaged:
             return False
@@ -73,16 +73,16 @@ class _Buffer:
         self.data, self.position = self.data[self.position :] + chunk, 0
         return True
 
-    def ensure(self, size: int) -> bool:
+    def read_until(self, size: int) -> bool:
         """Have ``size`` bytes after the read position if there are so many."""
         while len(self.data) - self.position < size:
-            if not self.grow():
+            if not self.read_chunk():
                 return False
         return True
 
     def starts_record(self) -> bool:
         """Return whether a record starts at the read position."""
-        self.ensure(_MAX_VERSION_BYTES)
+        self.read_until(_MAX_VERSION_BYTES)
         return bool(_RECORD_START.match(self.data, self.position))
 
     def skip(self, size: int, name: str = "framing") -> None:
@@ -97,7 +97,7 @@ class _Buffer:
                 self.skip(blank.end() - self.position)
             if self.position < len(self.data):
                 return True
-            if not self.grow():
+            if not self.read_chunk():
                 return False
 
     def skip_to_record(self, limit: int, max_bytes: int = 1 << 62) -> tuple[bytes, int]:
@@ -118,7 +118,7 @@ class _Buffer:
             self.position = end
             if match or stopped or num >= max_bytes:
                 return b"".join(skipped), num
-            self.grow()
+            self.read_chunk()
 
 
 def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
@@ -173,7 +173,7 @@ def _read_headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
     while (
         end := _HEADER_END.search(buffer.data, buffer.position + 1, buffer.position + _MAX_HEADER_BYTES)
     ) is None:
-        if len(buffer.data) - buffer.position > _MAX_HEADER_BYTES or not buffer.grow():
+        if len(buffer.data) - buffer.position > _MAX_HEADER_BYTES or not buffer.read_chunk():
             return None
     if end.end() == end.start() + 1:
         return None
@@ -226,7 +226,7 @@ def _read_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
 
 def _is_complete(buffer: _Buffer, size: int) -> bool:
     """Return whether a block of ``size`` bytes is followed by a record or by nothing."""
-    if not buffer.ensure(size + 2 * _MAX_VERSION_BYTES) and len(buffer.data) - buffer.position < size:
+    if not buffer.read_until(size + 2 * _MAX_VERSION_BYTES) and len(buffer.data) - buffer.position < size:
         return False
     end = buffer.position + size
     blank = _BLANK.match(buffer.data, end)

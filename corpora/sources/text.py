@@ -10,9 +10,9 @@ from xling.corpora.sources.source import (
     LocalFiles,
     Shard,
     SourceExample,
-    admit,
-    decode,
-    paragraphs,
+    admit_document,
+    decode_utf8,
+    join_paragraphs,
 )
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import lines
@@ -42,7 +42,7 @@ class Text(LocalFiles):
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
     max_bytes = min(MAX_DOC_BYTES, context.max_chars)
-    return documents(_blocks(lines(context.local(shard), ledger), max_bytes, ledger), shard, ledger)
+    return documents_of_blocks(_blocks(lines(context.local(shard), ledger), max_bytes, ledger), shard, ledger)
 
 
 def _blocks(rows: Iterator[bytes], max_bytes: int, ledger: Ledger) -> Iterator[list[bytes]]:
@@ -64,9 +64,9 @@ def _blocks(rows: Iterator[bytes], max_bytes: int, ledger: Ledger) -> Iterator[l
         yield block
 
 
-def documents(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
+def documents_of_blocks(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield a document for each block of lines that holds text."""
     for number, block in enumerate(blocks):
-        text = paragraphs(decode(b"\n".join(block), ledger).removeprefix("\ufeff"))
-        if doc := admit(Document(f"{shard.name}/{number}", text, source=shard.source), ledger):
+        text = join_paragraphs(decode_utf8(b"\n".join(block), ledger).removeprefix("\ufeff"))
+        if doc := admit_document(Document(f"{shard.name}/{number}", text, source=shard.source), ledger):
             yield doc

@@ -9,9 +9,16 @@ import brotli
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
-from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample, admit, paragraphs
+from xling.corpora.sources.source import (
+    SOURCES,
+    LocalFiles,
+    Shard,
+    SourceExample,
+    admit_document,
+    join_paragraphs,
+)
 from xling.corpora.sources.webpage import REASONS, text_of
-from xling.corpora.sources.wet import LICENCE, record_of, target
+from xling.corpora.sources.wet import LICENCE, record_of, target_uri
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import chunks
 
@@ -46,12 +53,12 @@ class Warc(LocalFiles):
             doc = Document(
                 id=f"{shard.name}/{record.number}",
                 text="",
-                url=target(record),
+                url=target_uri(record),
                 source=shard.source,
                 date=record.headers.get("warc-date", ""),
             )
             doc.text, reason = self._page(record, ledger)
-            kept = admit(doc, ledger, reason)
+            kept = admit_document(doc, ledger, reason)
             ledger.account(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
             if kept:
                 yield kept
@@ -60,22 +67,22 @@ class Warc(LocalFiles):
         """Return the text of a response, and the reason if there is none."""
         if not record.complete:
             return "", "truncated record"
-        head, body = _split_http(record.body)
-        status = head.get(":status", "")
+        http_headers, body = _split_http(record.body)
+        status = http_headers.get(":status", "")
         if not status.startswith("2"):
             return "", f"HTTP status {status[:3] or 'missing'}"
-        mime, _, parameters = head.get("content-type", "").partition(";")
+        mime, _, parameters = http_headers.get("content-type", "").partition(";")
         if mime.strip().lower() not in _HTML_TYPES:
             return "", "not HTML"
         try:
-            page = _decode_body(body, head)
+            page = _decode_body(body, http_headers)
         except (OSError, EOFError, zlib.error, brotli.error, ValueError):
             return "", "damaged HTTP body"
         if len(page) > _MAX_PAGE_BYTES:
             return "", "page over 16 MiB"
         html = _to_text(page, parameters, ledger)
         text, reason = text_of(html, self.context.extract == "main")
-        return paragraphs(text), reason
+        return join_paragraphs(text), reason
 
 
 def _split_http(block: bytes) -> tuple[dict[str, str], bytes]:
@@ -92,20 +99,20 @@ def _split_http(block: bytes) -> tuple[dict[str, str], bytes]:
     return fields, body
 
 
-def _decode_body(body: bytes, head: dict[str, str]) -> bytes:
+def _decode_body(body: bytes, http_headers: dict[str, str]) -> bytes:
     """Decode the transfer and content encodings of the body.
 
     Common Crawl stores bodies unpacked but leaves the fields of the wire, so the bytes decide.
     """
-    if head.get("transfer-encoding", "").lower() == "chunked":
+    if http_headers.get("transfer-encoding", "").lower() == "chunked":
         body = _unchunk(body)
-    coding = head.get("content-encoding", "").lower()
+    encoding = http_headers.get("content-encoding", "").lower()
     if body.startswith(b"\x1f\x8b"):
         return _inflate(body, 31)
     looks_like_html = body.lstrip()[:1] == b"<"
-    if coding == "br" and not looks_like_html:
+    if encoding == "br" and not looks_like_html:
         return bytes(brotli.Decompressor().process(body, output_buffer_limit=_MAX_PAGE_BYTES + 1))
-    if coding == "deflate" and not looks_like_html:
+    if encoding == "deflate" and not looks_like_html:
         return _inflate(body, 15 if body[:1] == b"\x78" else -15)
     return body
 

@@ -64,7 +64,7 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
         if len(text) < size:
             raise EOFError
     except (BrokenPipeError, EOFError, struct.error):
-        _stop(os.getpid())
+        _stop_worker(os.getpid())
         return "", TOO_MUCH
     return text.decode("utf-8", "surrogatepass"), TOO_DEEP if is_deep else ""
 
@@ -105,7 +105,7 @@ def _running_worker() -> subprocess.Popen[bytes]:
     return _workers[pid]
 
 
-def _stop(pid: int) -> None:
+def _stop_worker(pid: int) -> None:
     if (worker := _workers.pop(pid, None)) is not None:
         worker.kill()
         for pipe in (worker.stdin, worker.stdout):
@@ -117,7 +117,7 @@ def _stop(pid: int) -> None:
 
 @atexit.register
 def _stop_own_worker() -> None:
-    _stop(os.getpid())
+    _stop_worker(os.getpid())
 
 
 def _lower_limit(limit: int, value: int) -> None:
@@ -126,7 +126,7 @@ def _lower_limit(limit: int, value: int) -> None:
     resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _serve(seconds: int) -> None:
+def _serve_requests(seconds: int) -> None:
     """Answer pages on standard input until it ends; the system kills this process at a limit."""
     _lower_limit(resource.RLIMIT_AS, _MAX_MEMORY)
     _lower_limit(resource.RLIMIT_CORE, 0)

@@ -16,7 +16,7 @@ from xling.corpora.sources.source import (
     Shard,
     Source,
     SourceExample,
-    admit,
+    admit_document,
     declared_lang,
     is_url,
     local_shards,
@@ -96,7 +96,7 @@ class Wiki(Source):
                 ledger.drop(STAGE, reason, doc)
                 continue
             doc.text = clean(doc.text, dump.names)
-            if kept := admit(doc, ledger):
+            if kept := admit_document(doc, ledger):
                 yield kept
 
 
@@ -175,7 +175,7 @@ class _DumpReader:
         self.site = base.rpartition("/")[0] + "/" if base else ""
         spaces = {n.get("key"): n.text or "" for n in siteinfo.iterfind("namespaces/namespace")}
         dropped = (spaces.get(key, "") for key in (_FILE_NAMESPACE, _CATEGORY_NAMESPACE, _MEDIA_NAMESPACE))
-        self.names = NamespaceNames.of(name for name in dropped if name)
+        self.names = NamespaceNames.from_names(name for name in dropped if name)
 
 
 def _parse_page(page: bytes, ledger: Ledger) -> ET.Element | None:

@@ -70,7 +70,7 @@ class NamespaceNames:
     dropped: frozenset[str] = frozenset({"file", "image", "category", "media"})
 
     @staticmethod
-    def of(names: Iterable[str]) -> NamespaceNames:
+    def from_names(names: Iterable[str]) -> NamespaceNames:
         """Return the wiki's own names besides the English ones, which work everywhere."""
         return NamespaceNames(NamespaceNames().dropped | {name.lower() for name in names})
 
@@ -85,7 +85,7 @@ def clean(wikitext: str, names: NamespaceNames = NamespaceNames()) -> str:
     text = _COMMENT.sub("", wikitext)
     nowiki_texts: list[str] = []
 
-    def keep(match: re.Match[str]) -> str:
+    def keep_nowiki(match: re.Match[str]) -> str:
         nowiki_texts.append((match.re.groups and match[1]) or "")
         return f"\x02{len(nowiki_texts) - 1}\x03"
 
@@ -93,7 +93,7 @@ def clean(wikitext: str, names: NamespaceNames = NamespaceNames()) -> str:
     closed = (
         last + len("</nowiki>") if last >= 0 else 0
     )  # otherwise every start would search for an end in vain
-    text = _NOWIKI.sub(keep, text[:closed]) + _EMPTY_NOWIKI.sub(keep, text[closed:])
+    text = _NOWIKI.sub(keep_nowiki, text[:closed]) + _EMPTY_NOWIKI.sub(keep_nowiki, text[closed:])
     text = _without_removed_tags(_EMPTY_TAG.sub("", text))
     text = _VARIANT.sub(lambda m: _render_variant(m[1]), text)
     text = _render_brackets(_PREFIXED_LINK.sub("", text), names)
@@ -110,14 +110,14 @@ def _without_removed_tags(text: str) -> str:
     ends: dict[str, list[tuple[int, int]]] = {}
     for tag in _REMOVED_END.finditer(text):
         ends.setdefault(tag[1].lower(), []).append(tag.span())
-    kept, position = [], 0
+    kept_parts, position = [], 0
     for tag in _REMOVED_START.finditer(text):
         of_name = ends.get(tag[1].lower(), [])
         following = bisect_left(of_name, (tag.end(), 0))
         if tag.start() >= position and following < len(of_name):
-            kept.append(text[position : tag.start()])
+            kept_parts.append(text[position : tag.start()])
             position = of_name[following][1]
-    return "".join([*kept, text[position:]])
+    return "".join([*kept_parts, text[position:]])
 
 
 @dataclass(slots=True)
@@ -139,20 +139,20 @@ def _render_brackets(text: str, names: NamespaceNames) -> str:
             stack.append(_OpenBracket(mark, deque()))
             num_open[mark] += 1
             continue
-        closes = {"}}": "{{", "]]": "[[", "|}": "{|"}[mark]
-        depth = len(stack) - 1 if num_open[closes] else 0  # the search only visits frames that it closes
-        while depth and stack[depth].opener != closes:
+        closing_of = {"}}": "{{", "]]": "[[", "|}": "{|"}[mark]
+        depth = len(stack) - 1 if num_open[closing_of] else 0  # the search only visits frames that it closes
+        while depth and stack[depth].opener != closing_of:
             depth -= 1
         # A link never spans a table or a template's end; a stray "]]" in one is text.
-        if not depth or (closes == "[[" and depth != len(stack) - 1):
-            stack[-1].pieces.append("" if closes != "[[" else mark)
+        if not depth or (closing_of == "[[" and depth != len(stack) - 1):
+            stack[-1].pieces.append("" if closing_of != "[[" else mark)
             continue
         while len(stack) - 1 > depth:
             num_open[stack[-1].opener] -= 1
             _close_unmatched(stack)
-        num_open[closes] -= 1
-        inner = "".join(stack.pop().pieces)
-        stack[-1].pieces.append(_RENDER[closes](inner, names) or (_HOLE if closes == "{{" else ""))
+        num_open[closing_of] -= 1
+        content = "".join(stack.pop().pieces)
+        stack[-1].pieces.append(_RENDER[closing_of](content, names) or (_HOLE if closing_of == "{{" else ""))
     stack[-1].pieces.append(text[position:])
     while len(stack) > 1:
         _close_unmatched(stack)
@@ -170,22 +170,22 @@ def _close_unmatched(stack: list[_OpenBracket]) -> None:
             stack[-1].pieces.extend(frame.pieces)
 
 
-def _render_link(inner: str, names: NamespaceNames) -> str:
-    target, bar, label = inner.partition("|")
+def _render_link(content: str, names: NamespaceNames) -> str:
+    target, has_bar, label = content.partition("|")
     target = target.strip()
-    prefix, colon, rest = target.partition(":")
+    prefix, has_colon, after_colon = target.partition(":")
     prefix = prefix.strip().lower()
     if target.startswith(":"):
-        return (label if bar else target[1:]).rpartition("|")[2]
-    if colon and (prefix in names.dropped or _FILE_NAME.search(target)):
+        return (label if has_bar else target[1:]).rpartition("|")[2]
+    if has_colon and (prefix in names.dropped or _FILE_NAME.search(target)):
         return ""
-    if colon and rest and not bar and _LANG_PREFIX.fullmatch(prefix):
+    if has_colon and after_colon and not has_bar and _LANG_PREFIX.fullmatch(prefix):
         return ""
-    return label.rpartition("|")[2] if bar and label.strip() else target.partition("#")[0] or target[1:]
+    return label.rpartition("|")[2] if has_bar and label.strip() else target.partition("#")[0] or target[1:]
 
 
-def _render_template(inner: str, names: NamespaceNames) -> str:
-    name, _, rest = inner.partition("|")
+def _render_template(content: str, names: NamespaceNames) -> str:
+    name, _, rest = content.partition("|")
     name = name.strip().lower().replace("_", " ")
     if name.startswith("formatnum:"):
         return name.partition(":")[2]
@@ -218,7 +218,7 @@ def _split_arguments(rest: str) -> list[str]:
     return values
 
 
-def _render_table(inner: str, names: NamespaceNames) -> str:
+def _render_table(content: str, names: NamespaceNames) -> str:
     return ""
 
 
@@ -229,17 +229,17 @@ _RENDER: dict[str, Callable[[str, NamespaceNames], str]] = {
 }
 
 
-def _render_variant(inner: str) -> str:
+def _render_variant(content: str) -> str:
     """Return the text of a converter's ``-{zh-hans:A; zh-hant:B}-``: the first variant, or the plain text."""
-    inner = inner.rpartition("|")[2]
-    first = inner.partition(";")[0]
+    content = content.rpartition("|")[2]
+    first = content.partition(";")[0]
     prefix, colon, value = first.partition(":")
-    return value.strip() if colon and _LANG_PREFIX.fullmatch(prefix.strip().lower()) else inner
+    return value.strip() if colon and _LANG_PREFIX.fullmatch(prefix.strip().lower()) else content
 
 
 def _prose_lines(lines: list[str]) -> list[str]:
     """Return paragraphs of cleaned lines; a heading stays only when prose follows before the next heading."""
-    kept: list[str] = []
+    kept_lines: list[str] = []
     pending: list[tuple[int, str]] = []
     for raw in lines:
         line = raw.strip()
@@ -255,10 +255,10 @@ def _prose_lines(lines: list[str]) -> list[str]:
             continue
         paragraph = _tidy_line(line[marked.end() :] if marked else line)
         if any(map(str.isalnum, paragraph)):
-            kept.extend(text for _, text in pending if text)
+            kept_lines.extend(text for _, text in pending if text)
             pending = []
-            kept.append(paragraph)
-    return kept
+            kept_lines.append(paragraph)
+    return kept_lines
 
 
 def _tidy_line(line: str) -> str:

@@ -156,24 +156,24 @@ def texts_of(path: Path) -> Iterator[str]:
     kind = next((s for s in reversed(path.suffixes) if s not in _COMPRESSED), "")
     try:
         if kind == ".json":
-            yield from _strings(json.loads("\n".join(corpus_reader.lines(path))))
+            yield from _string_values(json.loads("\n".join(corpus_reader.lines(path))))
             return
         for line in corpus_reader.lines(path):
             if kind == ".jsonl":
-                yield from _strings(json.loads(line))
+                yield from _string_values(json.loads(line))
             else:
                 yield from line.split("\t")
     except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"evaluation file {path} cannot be read: {error}", "JSON, or JSON lines") from None
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _string_values(value: Any) -> Iterator[str]:
     """Yield every string inside a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _strings(item)
+            yield from _string_values(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from _string_values(item)

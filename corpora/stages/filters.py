@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SENTENCE_ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
 _CLOSING = "\"'”’»›)]）］」』】〉》“‘"
 _ELLIPSES = ("…", "...", "‥", "……")
-_BULLETS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
+_BULLET_MARKS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
 _LOREM_IPSUM = "lorem ipsum"
 
 
@@ -230,13 +230,13 @@ def measure_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[st
     ]
     for size in set(per_word):
         ours = [i for i, each in enumerate(words) if per_word[i] == size and len(each.hashes)]
-        for batch in _batches(ours, [len(words[i].hashes) for i in ours]):
+        for batch in _batch_indices(ours, [len(words[i].hashes) for i in ours]):
             for i, values in zip(batch, _repetition_shares([words[i] for i in batch], size), strict=True):
                 statistics[i] |= values
     return statistics
 
 
-def _batches(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
+def _batch_indices(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
     """Yield the items in groups whose sizes add up to `_BATCH_UNITS`, or single ones that are larger."""
     batch, total = list[int](), 0
     for item, size in zip(items, sizes, strict=True):
@@ -308,15 +308,15 @@ _MIN_OPTIONAL_CLASS = (
 
 def _line_statistics(lines: list[str], short_line: int) -> dict[str, float]:
     """Compute the filters' statistics of the lines of a document."""
-    num, unique = len(lines), set(lines)
+    num, unique_lines = len(lines), set(lines)
     num_chars = sum(map(len, lines))
     body = lines[1:] or lines  # the first line is the title
     body_chars = sum(map(len, body)) or 1
     return {
-        "bullets": sum(line.startswith(_BULLETS) for line in lines) / num,
+        "bullets": sum(line.startswith(_BULLET_MARKS) for line in lines) / num,
         "ellipses": sum(line.endswith(_ELLIPSES) for line in lines) / num,
-        "repeated_lines": (num - len(unique)) / num,
-        "repeated_line_chars": (num_chars - sum(map(len, unique))) / num_chars,
+        "repeated_lines": (num - len(unique_lines)) / num,
+        "repeated_line_chars": (num_chars - sum(map(len, unique_lines))) / num_chars,
         "ended": sum(len(line) for line in body if is_ended(line)) / body_chars,
         "short": sum(len(line) for line in body if len(line) < short_line) / body_chars,
     }
@@ -333,9 +333,9 @@ def _repetition_shares(batch: Sequence[CountedUnits], per_word: int) -> list[dic
     shares = np.zeros((len(batch), len(_TOP_NGRAMS) + 1))
     for n, ngrams in zip(range(2, 11), _find_recurring(units, per_word), strict=False):
         if n < 5:
-            shares[:, n - 2] = units.top_chars(ngrams) / units.totals
+            shares[:, n - 2] = units.top_chars(ngrams) / units.total_chars
             continue
-        share = units.repeated_chars(ngrams) / units.totals
+        share = units.repeated_chars(ngrams) / units.total_chars
         best = shares[:, -1]
         np.maximum(best, np.where(share > 0, share + (n - 5) / 100, 0), out=best)
         # Longer repeated n-grams lie inside of these.
@@ -351,15 +351,16 @@ class _RecurringNgrams(NamedTuple):
 
     Attributes:
         num_units: of one n-gram.
-        places: the unit that each occurrence starts at; those of one n-gram follow each other, ``(num_occurrences,)``.
+        positions: the unit that each occurrence starts at; those of one n-gram follow each other,
+            ``(num_occurrences,)``.
         counts: how many each n-gram has, ``(num_ngrams,)``.
-        firsts: the least place of each, ``(num_ngrams,)``.
+        first_positions: the least place of each, ``(num_ngrams,)``.
     """
 
     num_units: int
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     counts: NDArray[np.int64]
-    firsts: NDArray[np.int64]
+    first_positions: NDArray[np.int64]
 
 
 class _UnitBatch:
@@ -368,9 +369,9 @@ class _UnitBatch:
     Attributes:
         hashes: of all units, ``(num_units,)``.
         text_of: the text of each unit, ``(num_units,)``.
-        last: where the text of each unit ends, ``(num_units,)``.
+        last_unit: where the text of each unit ends, ``(num_units,)``.
         ends: the characters before each unit and after the last, ``(num_units + 1,)``.
-        totals: characters of each text, ``(num_texts,)``.
+        total_chars: characters of each text, ``(num_texts,)``.
         is_open: whether longer n-grams of a text are wanted, ``(num_texts,)``.
     """
 
@@ -379,10 +380,10 @@ class _UnitBatch:
         self.hashes = np.concatenate([each.hashes for each in batch])
         self.text_of = np.arange(len(batch)).repeat(sizes)
         stops = np.cumsum(sizes)
-        self.last = stops.repeat(sizes)
+        self.last_unit = stops.repeat(sizes)
         self.ends = np.zeros(len(self.hashes) + 1, dtype=np.int64)
         np.cumsum(np.concatenate([each.lengths for each in batch]), out=self.ends[1:])
-        self.totals = self.ends[stops] - self.ends[stops - sizes]
+        self.total_chars = self.ends[stops] - self.ends[stops - sizes]
         self.is_open = np.ones(len(batch), dtype=bool)
 
     def top_chars(self, ngrams: _RecurringNgrams) -> Int64[np.ndarray, " texts"]:
@@ -390,32 +391,32 @@ class _UnitBatch:
 
         Of equal ones the first counts; 0 where none recurs.
         """
-        texts = self.text_of[ngrams.firsts]
-        max_chars = np.zeros(len(self.totals), dtype=np.int64)
+        texts = self.text_of[ngrams.first_positions]
+        max_chars = np.zeros(len(self.total_chars), dtype=np.int64)
         np.maximum.at(max_chars, texts, ngrams.counts)
         is_top = ngrams.counts == max_chars[texts]
         place = np.full(len(max_chars), len(self.hashes) - ngrams.num_units)
-        np.minimum.at(place, texts[is_top], ngrams.firsts[is_top])
+        np.minimum.at(place, texts[is_top], ngrams.first_positions[is_top])
         return max_chars * (self.ends[place + ngrams.num_units] - self.ends[place])
 
     def repeated_chars(self, ngrams: _RecurringNgrams) -> Float64[np.ndarray, " texts"]:
         """Return for each text the characters covered by n-grams that occurred before, each once, ``(num_texts,)``."""
-        places = np.sort(ngrams.places[ngrams.places != ngrams.firsts.repeat(ngrams.counts)])
+        places = np.sort(ngrams.positions[ngrams.positions != ngrams.first_positions.repeat(ngrams.counts)])
         stops = places + ngrams.num_units
         np.minimum(stops[:-1], places[1:], out=stops[:-1])
-        sums = np.bincount(self.text_of[places], self.ends[stops] - self.ends[places], len(self.totals))
+        sums = np.bincount(self.text_of[places], self.ends[stops] - self.ends[places], len(self.total_chars))
         return sums.astype(np.float64)
 
 
 def _find_recurring(units: _UnitBatch, per_word: int) -> Iterator[_RecurringNgrams]:
     """Yield the n-grams of 2 words that occur twice in a text, then those of 3, and so on as long as there are any.
 
-    An n-gram recurs only where the one shorter by a word does, so all but the first step look at few places.
+    An n-gram recurs only where the one shorter by a word does, so all but the first step look at few positions.
     """
     size = 2 * per_word
-    places = np.flatnonzero(np.arange(size, len(units.hashes) + size) <= units.last)
+    positions = np.flatnonzero(np.arange(size, len(units.hashes) + size) <= units.last_unit)
     # Equal n-grams of two texts get different hashes.
-    hashes = runs(units.hashes, size)[places] ^ (units.text_of[places].astype(np.uint64) * _SALT)
+    hashes = runs(units.hashes, size)[positions] ^ (units.text_of[positions].astype(np.uint64) * _SALT)
     while len(hashes) > 1:
         order = hashes.argsort()
         sorted_hashes = hashes[order]
@@ -423,20 +424,20 @@ def _find_recurring(units: _UnitBatch, per_word: int) -> Iterator[_RecurringNgra
         is_same = np.zeros(len(sorted_hashes) + 1, dtype=bool)
         np.equal(sorted_hashes[1:], sorted_hashes[:-1], out=is_same[1:-1])
         is_kept = is_same[1:] | is_same[:-1]
-        places = places[order[is_kept]]
-        if not len(places):
+        positions = positions[order[is_kept]]
+        if not len(positions):
             return
         starts = np.flatnonzero(~is_same[:-1][is_kept])
         counts = np.empty_like(starts)
         np.subtract(starts[1:], starts[:-1], out=counts[:-1])
-        counts[-1] = len(places) - starts[-1]
-        yield _RecurringNgrams(size, places, counts, np.minimum.reduceat(places, starts))
+        counts[-1] = len(positions) - starts[-1]
+        yield _RecurringNgrams(size, positions, counts, np.minimum.reduceat(positions, starts))
         next_size = size + per_word
-        is_inside = places + next_size <= units.last[places]
-        is_inside &= units.is_open[units.text_of[places]]
-        places, hashes = places[is_inside], sorted_hashes[is_kept][is_inside]
+        is_inside = positions + next_size <= units.last_unit[positions]
+        is_inside &= units.is_open[units.text_of[positions]]
+        positions, hashes = positions[is_inside], sorted_hashes[is_kept][is_inside]
         for k, power in zip(range(size, next_size), powers(next_size)[size:], strict=True):
-            hashes += units.hashes[places + k] * power
+            hashes += units.hashes[positions + k] * power
         size = next_size
 
 

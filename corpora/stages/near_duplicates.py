@@ -5,7 +5,7 @@ The steps, each a function over files so that it can be an array element:
 1. `sketch_shard` (map over shards) writes the band hashes of every document, sorted by band and range of hashes.
 2. `find_pairs` (map over bands and ranges) pairs documents that share a band; memory is one range of one band.
 3. `shingle_shard` (map over shards, only with ``min_jaccard``) writes the shingles of the paired documents.
-4. `choose` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
+4. `choose_dropped` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
    shards: the result depends neither on workers nor on the order in which parts end. What does not fit into memory
    is sorted on disk (`xling.corpora.common.disk_sort`).
 5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each
@@ -36,14 +36,14 @@ from rensa import RMinHash
 
 from xling.core.errors import UserError
 from xling.corpora.common.disk_sort import (
-    HALF,
-    LOW,
+    HALF_BITS,
+    LOW_MASK,
     Sorter,
     connected_stars,
     count_values,
-    halves,
     join_halves,
     merged,
+    split_halves,
 )
 from xling.corpora.common.slices import (
     read_slice,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 STAGE = "near_dedup"
 REASONS = {"near_duplicate": "an earlier document is nearly the same"}
-PARTIAL: frozenset[str] = frozenset()
+PARTIAL_REASONS: frozenset[str] = frozenset()
 
 _BATCH_DOCS, _RUN_DOCS = 500, 400_000
 _BATCH_SHINGLES = 8_000_000  # 64 MB
@@ -234,7 +234,7 @@ def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends
     by_slice = [_band_pairs(sketches, first_numbers, number) for number in numbers]
     pairs = by_slice[0] if len(by_slice) == 1 else np.unique(np.concatenate(by_slice))
     if ends:
-        of_pairs = np.unique(np.concatenate(halves(pairs)))
+        of_pairs = np.unique(np.concatenate(split_halves(pairs)))
         write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(first_numbers[1:], dtype=np.uint64)))
     temporary = out.with_name(out.name + ".tmp")
     temporary.write_bytes(pairs.data)
@@ -306,7 +306,7 @@ def shingle_shard(
     temporary.rename(out)
 
 
-def choose(
+def choose_dropped(
     pair_files: Sequence[Path],
     sketches: Sequence[Path],
     out: Path,
@@ -336,11 +336,11 @@ def choose(
     leaves = connected_stars(pairs, folder / "stars", num)
     cluster_sizes, dropped = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
     num_dropped = 0
-    for node, first in map(halves, leaves.blocks()):
+    for node, first in map(split_halves, leaves.blocks()):
         num_dropped += len(node)
         cluster_sizes.add(join_halves(first, node))
-        dropped.add(node << HALF)
-    for first, size in count_values(block >> HALF for block in cluster_sizes.blocks()):
+        dropped.add(node << HALF_BITS)
+    for first, size in count_values(block >> HALF_BITS for block in cluster_sizes.blocks()):
         dropped.add(join_halves(first, size + np.uint64(1)))
     ends = np.array(first_documents(sketches), dtype=np.uint64)
     write_slices_in_blocks(out, (_split_by_shard(block, ends) for block in dropped.blocks()), len(sketches))
@@ -350,7 +350,7 @@ def choose(
 
 def _split_by_shard(block: Hashes, first_numbers: Hashes) -> tuple[Hashes, NDArray[np.int64]]:
     """Return ``size * 2^32 + position`` for ``document * 2^32 + size``, and how many are in each shard."""
-    nodes, sizes = halves(block)
+    nodes, sizes = split_halves(block)
     shard = np.searchsorted(first_numbers, nodes, side="right") - 1
     return join_halves(sizes, nodes - first_numbers[shard]), np.bincount(
         shard, minlength=len(first_numbers) - 1
@@ -364,12 +364,12 @@ def _are_near(
     all_shingles = pl.scan_parquet(list(shingle_files))
     for whole in pairs:
         for block in np.array_split(whole, -(-len(whole) // _BLOCK_PAIRS)):
-            first, second = (half.tolist() for half in halves(block))
-            ends = pl.Series(sorted({*first, *second}), dtype=pl.UInt64)
+            first_nodes, second_nodes = (half.tolist() for half in split_halves(block))
+            ends = pl.Series(sorted({*first_nodes, *second_nodes}), dtype=pl.UInt64)
             of_ends = all_shingles.filter(pl.col("node").is_in(ends.implode()))
             sizes = dict(of_ends.select("node", pl.col("shingles").list.len()).collect().iter_rows())
             reached: list[bool] = []
-            for batch in _batches(zip(first, second, strict=True), sizes):
+            for batch in _batches(zip(first_nodes, second_nodes, strict=True), sizes):
                 reached += _reach_similarity(batch, all_shingles, min_jaccard)
             yield block[np.array(reached, dtype=bool)]
 
@@ -408,16 +408,16 @@ def _batches(pairs: Iterable[tuple[int, int]], sizes: dict[int, int]) -> Iterato
 def drop_near_duplicates(
     docs: Iterable[Document], shard: int, choice: Path, ledger: Ledger
 ) -> Iterator[Document]:
-    """Yield the documents of a shard that `choose` keeps.
+    """Yield the documents of a shard that `choose_dropped` keeps.
 
     Args:
         docs: the documents that `sketch_shard` saw, in the same order.
         shard: their position among the shards.
-        choice: what `choose` wrote.
+        choice: what `choose_dropped` wrote.
         ledger: gets the others as ``near_duplicate``.
     """
     values = read_slice(choice, shard)
-    sizes = dict(zip((values & LOW).tolist(), (values >> HALF).tolist(), strict=True))
+    sizes = dict(zip((values & LOW_MASK).tolist(), (values >> HALF_BITS).tolist(), strict=True))
     yield from _Drop(sizes)(docs, ledger)
 
 

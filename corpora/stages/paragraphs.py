@@ -41,11 +41,11 @@ REASONS = {
     "repeated_paragraphs": "these paragraphs occur earlier in the same document",
     "no_paragraph_left": "every paragraph after the title was a duplicate",
 }
-PARTIAL = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
+PARTIAL_REASONS = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
 
-KEYS, LENGTHS, RANGES, BOUNDS = "keys.u64", "lengths.u32", "ranges.u64", "bounds.u64"
-REPEATED = 0  # in the key file: the paragraph occurs earlier in its document
-COPIED = 1  # in the key file: the paragraph occurs in an earlier document of the shard
+KEYS_FILE, LENGTHS_FILE, RANGES_FILE, BOUNDS_FILE = "keys.u64", "lengths.u32", "ranges.u64", "bounds.u64"
+REPEATED_KEY = 0  # in the key file: the paragraph occurs earlier in its document
+COPIED_KEY = 1  # in the key file: the paragraph occurs in an earlier document of the shard
 _KEY_BYTES = 8
 _BATCH_CHARS = 100_000
 _CHECK_EVERY = 64  # one document in this many has its first key verified; the number of paragraphs always is
@@ -90,9 +90,9 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
     bounds: list[NDArray[np.int64]] = []
     num_written = 0
     with (
-        (temporary / KEYS).open("wb") as keys_file,
-        (temporary / LENGTHS).open("wb") as lengths_file,
-        (temporary / RANGES).open("wb") as ranges_file,
+        (temporary / KEYS_FILE).open("wb") as keys_file,
+        (temporary / LENGTHS_FILE).open("wb") as lengths_file,
+        (temporary / RANGES_FILE).open("wb") as ranges_file,
     ):
         for keys, lengths in _key_batches(docs):
             num_repeated, new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
@@ -106,7 +106,7 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
             counts.num_paragraphs += len(keys)
             counts.num_repeated += num_repeated
     # The keys of one range are stored together, so that no other range is read.
-    (temporary / BOUNDS).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
+    (temporary / BOUNDS_FILE).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
     shutil.rmtree(out_dir, ignore_errors=True)
     temporary.rename(out_dir)
     return counts
@@ -137,7 +137,7 @@ def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.ui
 
 
 def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) -> tuple[int, Keys]:
-    """Set the keys of paragraphs that occur earlier in the shard to `REPEATED` or `COPIED`, in place.
+    """Set the keys of paragraphs that occur earlier in the shard to `REPEATED_KEY` or `COPIED_KEY`, in place.
 
     Args:
         keys: of some documents, in order.
@@ -153,23 +153,23 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
     is_again[1:] = sorted_keys[1:] == sorted_keys[:-1]
     is_repeated = is_again.copy()
     is_repeated[1:] &= docs[1:] == docs[:-1]
-    new, places = sorted_keys[~is_again], order[~is_again]
+    new, positions = sorted_keys[~is_again], order[~is_again]
     is_known = np.zeros(len(new), dtype=bool)
     for run in runs:
         is_known |= is_member(new, run)
-    keys[order[is_again]] = COPIED
-    keys[order[is_repeated]] = REPEATED
-    keys[places[is_known]] = COPIED
+    keys[order[is_again]] = COPIED_KEY
+    keys[order[is_repeated]] = REPEATED_KEY
+    keys[positions[is_known]] = COPIED_KEY
     return int(is_repeated.sum()), new[~is_known]
 
 
 def _keys_in_range(shard_dir: Path, number: int, num_ranges: int) -> Keys:
     """Return the keys of one range of a shard, each once, in sorted runs."""
-    path = shard_dir / BOUNDS
+    path = shard_dir / BOUNDS_FILE
     num_runs = path.stat().st_size // (_KEY_BYTES * (num_ranges + 1))
     bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * number).astype(np.int64)
     pairs = bounds.reshape(2, num_runs).T.tolist()
-    with (shard_dir / RANGES).open("rb") as handle:
+    with (shard_dir / RANGES_FILE).open("rb") as handle:
         runs = []
         for first, last in pairs:
             handle.seek(_KEY_BYTES * first)
@@ -238,18 +238,18 @@ class _Drop(Stage):
 
     name: ClassVar[str] = STAGE
     reasons: ClassVar[dict[str, str]] = REASONS
-    partial: ClassVar[frozenset[str]] = PARTIAL
+    partial: ClassVar[frozenset[str]] = PARTIAL_REASONS
 
     def __init__(self, shard_dir: Path, duplicate_keys: UInt64[np.ndarray, " keys"]) -> None:
         self.shard_dir, self.number = shard_dir, 0
-        self.keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
-        repeated = self.keys == REPEATED
-        lost = is_member(self.keys, duplicate_keys) | (self.keys <= COPIED)
+        self.keys: Keys = np.fromfile(shard_dir / KEYS_FILE, dtype="<u8")
+        repeated = self.keys == REPEATED_KEY
+        lost = is_member(self.keys, duplicate_keys) | (self.keys <= COPIED_KEY)
         self.is_kept, self.reason_masks = (
             (~lost).tobytes(),
             ((lost & ~repeated).tobytes(), repeated.tobytes()),
         )
-        lengths = np.fromfile(shard_dir / LENGTHS, dtype="<u4")
+        lengths = np.fromfile(shard_dir / LENGTHS_FILE, dtype="<u4")
         ends = np.cumsum(lengths, dtype=np.int64)
         num_lost_before = np.concatenate([[0], np.cumsum(lost)])
         num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
@@ -265,7 +265,7 @@ class _Drop(Stage):
         length, key_end, num_dropped = next(self.table, (-1, 0, 0))
         if doc.text.count("\n") != length:
             raise self.changed_error()
-        if self.number % _CHECK_EVERY == 0 and length and self.keys[key_end - length] > COPIED:
+        if self.number % _CHECK_EVERY == 0 and length and self.keys[key_end - length] > COPIED_KEY:
             first = keys_of(doc.text.split("\n", 2)[1])[0]
             if first != self.keys[key_end - length]:
                 raise self.changed_error()

@@ -62,7 +62,7 @@ def contradicts(p: Meaning, h: Meaning) -> bool:
     return bool(p.time and h.time and p.time != h.time and _time_kind(p.time) == _time_kind(h.time))
 
 
-def relation(p: Meaning, h: Meaning) -> str:
+def nli_label(p: Meaning, h: Meaning) -> str:
     """Return the label of premise ``p`` and hypothesis ``h`` under the convention of the toy world."""
     if p.agent != h.agent:
         return "neutral"
@@ -103,7 +103,7 @@ class _Premises:
             more = h.things.count + draw.below(3)
             m = replace(m, things=replace(h.things, count=more, at_least=False))
         if h.things and not h.things.adjective and ADJECTIVES[h.things.noun]:
-            additions.append(self._describe)
+            additions.append(self._add_description)
         if additions:
             first = draw.below(len(additions))
             for i, add in enumerate(additions):
@@ -111,7 +111,7 @@ class _Premises:
                     m = add(m)
         return m
 
-    def _describe(self, m: Meaning) -> Meaning:
+    def _add_description(self, m: Meaning) -> Meaning:
         assert m.things is not None
         return replace(m, things=replace(m.things, adjective=self.draw.choice(ADJECTIVES[m.things.noun])))
 
@@ -276,6 +276,6 @@ def pair(draw: Draw, names: Names) -> tuple[Meaning, Meaning, str]:
             continue
         if p.things:
             p = replace(p, things=_single_if_negated(p.things, p.negated))
-        if relation(p, h) == label:
+        if nli_label(p, h) == label:
             return p, h, label
     raise AssertionError(f"no premise makes {h} a case of {label}")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from xling.corpora.toyworld.draw import Draw, digest
 from xling.corpora.toyworld.meaning import Meaning
 from xling.corpora.toyworld.relations import pair
-from xling.corpora.toyworld.world import Names, Sampler, document
+from xling.corpora.toyworld.world import Names, Sampler, draw_document
 
 SPLITS = ("train", "dev", "test")
 _BUCKETS = {"train": range(6), "dev": range(6, 8), "test": range(8, 10)}
@@ -20,7 +20,7 @@ def is_in_split(split: str, *meanings: Meaning) -> bool:
 
 def mono_meanings(seed: int, lang: str, index: int) -> list[Meaning]:
     """Return the clauses of document ``index``; each language has different documents."""
-    return document(Draw(seed, "mono", lang, index))
+    return draw_document(Draw(seed, "mono", lang, index))
 
 
 def para_meaning(seed: int, src_lang: str, tgt_lang: str, index: int) -> Meaning:

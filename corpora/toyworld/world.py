@@ -14,7 +14,7 @@ HELD_OUT_PERCENT = 30
 HELD_OUT_DRAW_PERCENT = 50
 """How often a name in a dev or test sentence comes from the held-out ones."""
 
-_NAMED = ("first", "last", "brand", "bank", "place")
+_NAME_GROUPS = ("first", "last", "brand", "bank", "place")
 _KINDS = (
     ("event", 42), ("meet", 8), ("born", 7), ("travel", 7), ("acquire", 6), ("beat", 6), ("rain", 3),
     ("snow", 2), ("live", 5), ("work", 6), ("own", 4), ("older", 2), ("taller", 1), ("bigger", 1),
@@ -48,14 +48,16 @@ def held_out_names() -> frozenset[str]:
     A name is held out in all its uses, so Jordan the country does not betray Jordan the person. Which names
     are held out does not depend on the seed.
     """
-    names = sorted({n.lower() for section in _NAMED for n in WORLD[section]}, key=lambda n: digest("held", n))
+    names = sorted(
+        {n.lower() for section in _NAME_GROUPS for n in WORLD[section]}, key=lambda n: digest("held", n)
+    )
     return frozenset(names[: len(names) * HELD_OUT_PERCENT // 100])
 
 
 def _split_names() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """Map each category of names to (names free to use anywhere, held-out names)."""
     held_out = held_out_names()
-    groups: dict[str, list[str]] = {section: list(WORLD[section]) for section in _NAMED}
+    groups: dict[str, list[str]] = {section: list(WORLD[section]) for section in _NAME_GROUPS}
     for role in ("team", "university"):
         groups[role] = [p for p, row in WORLD["place"].items() if role in row["roles"].split()]
     groups["country"] = [p for p, row in WORLD["place"].items() if row["kind"] == "country"]
@@ -239,7 +241,7 @@ class Sampler:
         return other
 
 
-def document(draw: Draw) -> list[Meaning]:
+def draw_document(draw: Draw) -> list[Meaning]:
     """Draw four to eight clauses about the same few people, organisations and places.
 
     A quarter of the clauses after the first say again, in fewer words, what was said before: the text then

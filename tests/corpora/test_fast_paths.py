@@ -14,7 +14,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tests.corpora.langid.test_fasttext_model import texts
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.langid import identify, py3langid_model
-from xling.corpora.sources.source import paragraphs
+from xling.corpora.sources.source import join_paragraphs
 from xling.corpora.stages import filters, pii
 from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages.blocklist import _host
@@ -27,7 +27,7 @@ _LINES = st.lists(st.text("ab.é中 -/", max_size=130), max_size=30).map("\n".jo
 @given(st.text() | st.text("a \t\n\r\x0b\x1c\x85\u2028\u3000"))
 def test_paragraphs_are_the_stripped_lines(text: str) -> None:
     lines = [line.strip() for line in text.splitlines()]
-    assert paragraphs(text) == "\n".join(line for line in lines if line)
+    assert join_paragraphs(text) == "\n".join(line for line in lines if line)
 
 
 @given(_LINES)
@@ -55,7 +55,7 @@ def test_ngrams_of_many_texts_are_those_of_each() -> None:
     model, many = identify.built_in_ngrams(), texts()
     scores, nums = model.scores(many)
     for text, row, num in zip(many, scores, nums, strict=True):
-        entries, counts, size = model._entries(text)
+        entries, counts, size = model._entries_of_text(text)
         sums = np.bincount(model.lang_of[entries], model.gain[entries] * counts, len(model.langs))
         assert num == size, text
         assert (row == sums / max(1, size)).all(), text

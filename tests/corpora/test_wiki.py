@@ -17,7 +17,7 @@ from xling.corpora.sources.wikitext import NamespaceNames, clean
 from xling.text.document import Ledger
 
 GOLDEN = Path(__file__).parent / "golden"
-SWAHILI = NamespaceNames.of(["Picha", "Jamii"])
+SWAHILI = NamespaceNames.from_names(["Picha", "Jamii"])
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ _FASTTEXT_AGREES, _FILE_ALONE = -1.0, {True: 1.6, False: 1.4}
 # n-grams ("Vesi on vedelik." has 59): such likeness is often chance.
 _SHORT_TEXT_MARGIN = 40.0
 _MIN_SPREAD = 0.05
-_BLOCK = 500
+_BLOCK_TEXTS = 500
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 Gains = npt.NDArray[np.float64]
 Grams = list[dict[int, npt.NDArray[np.uint32]]]
@@ -74,16 +74,16 @@ def script_group(text: str) -> str:
     """
     script = languages.script_of(text)
     if script == "Latn" and (rest := _LATIN.sub("", text)) != text:
-        within, characters = languages.script_of(rest), _letters(rest)
+        scripts_within, characters = languages.script_of(rest), _num_letters(rest)
         if (
-            within in _EAST_ASIAN_SCRIPTS
-            and _LETTERS_PER_CHARACTER * characters >= _letters(text) - characters
+            scripts_within in _EAST_ASIAN_SCRIPTS
+            and _LETTERS_PER_CHARACTER * characters >= _num_letters(text) - characters
         ):
-            script = within
+            script = scripts_within
     return _ONE_SCRIPT.get(script, script)
 
 
-def _letters(text: str) -> int:
+def _num_letters(text: str) -> int:
     return sum(map(str.isalpha, text))
 
 
@@ -95,7 +95,7 @@ def without_marks(text: str) -> str:
 def marks_per_letter(text: str) -> float:
     """Return how many diacritics a text has for each letter."""
     spelt = unicodedata.normalize("NFD", text)
-    return sum(unicodedata.combining(char) > 0 for char in spelt) / max(_letters(text), 1)
+    return sum(unicodedata.combining(char) > 0 for char in spelt) / max(_num_letters(text), 1)
 
 
 def own_scripts(lang: Language) -> frozenset[str]:
@@ -125,7 +125,7 @@ class FileNgrams:
     ) -> None:
         self.tables: dict[int, tuple[npt.NDArray[np.uint32], Gains]] = {}
         for order in range(1, ngrams.MAX_ORDER + 1):
-            flat, owners = _flat(grams, order)
+            flat, owners = _flatten(grams, order)
             inside = is_counted[owners]
             known_ngrams, numbers = np.unique(flat[inside], return_inverse=True)
             cells = np.bincount(
@@ -134,14 +134,14 @@ class FileNgrams:
             counts = cells.reshape(-1, _FOLDS)
             other_folds = counts.sum(axis=1, keepdims=True) - counts
             frequency = other_folds / np.maximum(other_folds.sum(axis=0), 1)
-            gains = np.log(np.maximum(frequency, ngrams.FLOOR) / ngrams.FLOOR)
+            gains = np.log(np.maximum(frequency, ngrams.MIN_FREQUENCY) / ngrams.MIN_FREQUENCY)
             self.tables[order] = known_ngrams, np.minimum(gains, ngrams.MAX_GAIN)
 
     def gains(self, grams: Grams, folds: Int64[np.ndarray, " texts"]) -> Float64[np.ndarray, " texts"]:
         """Return the mean gain of each text by the other folds, as `NgramModel.scores` counts."""
         sums, sizes = np.zeros(len(grams)), np.zeros(len(grams))
         for order, (known_ngrams, gains) in self.tables.items():
-            flat, owners = _flat(grams, order)
+            flat, owners = _flatten(grams, order)
             sizes += np.bincount(owners, minlength=len(grams))
             if len(known_ngrams):
                 places = np.minimum(np.searchsorted(known_ngrams, flat), len(known_ngrams) - 1)
@@ -150,7 +150,7 @@ class FileNgrams:
         return sums / np.maximum(sizes, 1)
 
 
-def _flat(grams: Grams, order: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+def _flatten(grams: Grams, order: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     parts = [each.get(order, np.zeros(0, np.uint32)) for each in grams]
     owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return np.concatenate([np.zeros(0, np.uint32), *parts]), owners
@@ -185,7 +185,7 @@ class Texts:
             folds.append(zlib.crc32(text.encode("utf-8", "replace")) % _FOLDS)
         sizes = np.array([sum(map(len, each.values())) for each in grams], float)
         scores = np.concatenate(
-            [_scores(grams[i : i + _BLOCK]) for i in range(0, max(len(grams), 1), _BLOCK)]
+            [_scores(grams[i : i + _BLOCK_TEXTS]) for i in range(0, max(len(grams), 1), _BLOCK_TEXTS)]
         )
         return Texts(grams, np.array(folds, np.int64), scores, np.maximum(sizes, 1), ranked)
 
@@ -290,9 +290,9 @@ class ScriptTexts:
     def _calibrate(self, texts_read: Texts, is_counted: npt.NDArray[np.bool_]) -> None:
         self.file_ngrams = FileNgrams(texts_read.grams, texts_read.folds, is_counted)
         zero = np.zeros(self.is_other.sum())
-        self.shifts, self.fasttext_shift, self.median, self.spread = [zero, zero], 0.0, 0.0, 1.0
+        self.ratio_shifts, self.fasttext_shift, self.median, self.spread = [zero, zero], 0.0, 0.0, 1.0
         ratios = self._ratios(texts_read)
-        self.shifts = [np.minimum(np.median(ratio[is_counted], axis=0), 0) for ratio in ratios]
+        self.ratio_shifts = [np.minimum(np.median(ratio[is_counted], axis=0), 0) for ratio in ratios]
         self.fasttext_shift = min(float(np.median(self._fasttext_odds(texts_read)[0][is_counted])), 0.0)
         mean = self._evidence(texts_read)[0] / texts_read.sizes**0.5
         self.median = float(np.median(mean[is_counted]))
@@ -305,10 +305,10 @@ class ScriptTexts:
         by_file = (
             self.file_ngrams.gains(texts_read.grams, texts_read.folds)[:, None]
             - other_scores
-            - self.shifts[0]
+            - self.ratio_shifts[0]
         )
         by_models = (
-            texts_read.scores[:, self.is_declared].max(axis=1)[:, None] - other_scores - self.shifts[1]
+            texts_read.scores[:, self.is_declared].max(axis=1)[:, None] - other_scores - self.ratio_shifts[1]
         )
         by_models[:, self.is_shared] = 0
         return by_file, by_models
@@ -350,9 +350,9 @@ class ScriptTexts:
         return leans
 
 
-def _is_close(lang: Language, other: str) -> bool:
+def _is_close(lang: Language, other_lang: str) -> bool:
     """Return whether a language is of the branch and script of another, so that the two are taken for each other."""
-    known_ngrams = languages.get(other)
+    known_ngrams = languages.get(other_lang)
     return known_ngrams.family == lang.family and known_ngrams.script == lang.script
 
 
@@ -414,10 +414,10 @@ class DeclaredLanguage:
         Where the file has too few texts in a script to compare, those in a second script of the language stay, and
         all in a language that lid.176 does not know.
         """
-        names, off = [""] * len(texts), np.full(len(texts), np.nan)
+        names, deviations = [""] * len(texts), np.full(len(texts), np.nan)
         for script, rows in by_script(texts).items():
             if script in self.scripts:
-                labels, off[rows] = self.scripts[script].other_languages([texts[i] for i in rows])
+                labels, deviations[rows] = self.scripts[script].other_languages([texts[i] for i in rows])
                 if script == "Latn" and self.without_diacritics:
                     other_rows = [k for k in range(len(rows)) if labels[k]]
                     unmarked_rows = [
@@ -427,11 +427,11 @@ class DeclaredLanguage:
                         [without_marks(texts[rows[k]]) for k in unmarked_rows]
                     )
                     for k, label, distance in zip(unmarked_rows, new_labels, new_deviations, strict=True):
-                        labels[k], off[rows[k]] = label, max(off[rows[k]], distance)
+                        labels[k], deviations[rows[k]] = label, max(deviations[rows[k]], distance)
             elif script in self.own_scripts and (script != self.main or not self.is_known):
                 continue
             else:
                 labels = [self.identify_other(texts[i]) for i in rows]
             for i, label in zip(rows, labels, strict=True):
                 names[i] = label
-        return names, off
+        return names, deviations

@@ -23,7 +23,7 @@ NAMES = ("cosine", "margin", "lead")
 """Of which `measure` gives the values."""
 ARRAYS = ("means", "onto", "sample")
 """Names of the arrays that a space is stored as."""
-_SAMPLE, _NEIGHBOURS, _ROWS = 2000, 4, 2048
+_SAMPLE, _NEIGHBOURS, _BLOCK_ROWS = 2000, 4, 2048
 _EQUAL_COSINE = 1e-5
 """Two texts whose cosines with a third differ by less count as the same text."""
 _RIDGE = 4.0
@@ -55,8 +55,8 @@ class EmbeddingSpace:
 
     def project(self, vectors: Float32[np.ndarray, "pairs 2 dim"]) -> Float32[np.ndarray, "2 pairs dim"]:
         """Return the vectors of each side, centred, of length 1, the source mapped, float32 (2, num_pairs, dim)."""
-        src, tgt = _unit(vectors - self.means).transpose(1, 0, 2)
-        return np.stack([_unit(src @ self.onto), tgt])
+        src, tgt = _unit_rows(vectors - self.means).transpose(1, 0, 2)
+        return np.stack([_unit_rows(src @ self.onto), tgt])
 
 
 def train(
@@ -70,7 +70,7 @@ def train(
             A measured pair may be among them. None takes ``vectors``.
     """
     means = vectors.mean(axis=0)
-    src, tgt = _unit(vectors - means).transpose(1, 0, 2)
+    src, tgt = _unit_rows(vectors - means).transpose(1, 0, 2)
     placed = EmbeddingSpace(means, _ridge_map(src, tgt), np.zeros((2, 0, vectors.shape[2]), np.float32))
     texts = vectors if texts is None else texts
     rows = np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64)
@@ -97,7 +97,10 @@ def measure(
     space: EmbeddingSpace, vectors: Float32[np.ndarray, "pairs 2 dim"]
 ) -> Float64[np.ndarray, "pairs features"]:
     """The values of `NAMES` for each pair, float64 (num_pairs, num_features)."""
-    parts = [_distances(space, vectors[first : first + _ROWS]) for first in range(0, len(vectors), _ROWS)]
+    parts = [
+        _distances(space, vectors[first : first + _BLOCK_ROWS])
+        for first in range(0, len(vectors), _BLOCK_ROWS)
+    ]
     return np.concatenate(parts) if parts else np.zeros((0, len(NAMES)))
 
 
@@ -120,7 +123,7 @@ def _nearest(
     return nearest
 
 
-def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     scaled: npt.NDArray[np.float32] = vectors / np.maximum(
         np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9
     )

@@ -12,9 +12,9 @@ import polars as pl
 
 from xling.corpora.parallel.clean import embedding_distance, lexical, names, written_form
 from xling.corpora.parallel.clean.embedding_distance import EmbeddingSpace
-from xling.corpora.parallel.clean.lexical import Lexicon, Tokens, fit_words, run_keys
+from xling.corpora.parallel.clean.lexical import Lexicon, TextWords, fit_words, run_keys
 from xling.corpora.parallel.clean.names import NameConsonants
-from xling.corpora.parallel.clean.written_form import FormCounts, Forms
+from xling.corpora.parallel.clean.written_form import FormCounts, WrittenForms
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, Shaped
@@ -44,10 +44,10 @@ class PairTexts:
         vectors: of both sides, float32 (num_pairs, 2, dim); None without an encoder.
     """
 
-    src: Tokens
-    tgt: Tokens
+    src: TextWords
+    tgt: TextWords
     chars: Float64[np.ndarray, "pairs 2"]
-    forms: Forms
+    forms: WrittenForms
     consonants: tuple[NameConsonants, NameConsonants]
     vectors: Float32[np.ndarray, "pairs 2 dim"] | None = None
 
@@ -135,19 +135,19 @@ def measure(tables: Tables, pairs: PairTexts) -> Float64[np.ndarray, "pairs feat
     return np.concatenate([*feature_groups, np.stack(values, axis=1)], axis=1)
 
 
-def mean(side: Tokens, values: Float64[np.ndarray, " words"]) -> Float64[np.ndarray, " texts"]:
+def mean(side: TextWords, values: Float64[np.ndarray, " words"]) -> Float64[np.ndarray, " texts"]:
     """Means over the words of each text; 0 for a text without words."""
     sums = np.bincount(side.owners, values, len(side.lengths))
     return sums / np.maximum(side.lengths, 1)
 
 
-def _scale_by_root(side: Tokens, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _scale_by_root(side: TextWords, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Scale sums over the words of each pair by the root of their number."""
     return values * np.sqrt(side.lengths)
 
 
 def weakest_end(
-    side: Tokens, values: Float64[np.ndarray, " words"], begin: bool = False
+    side: TextWords, values: Float64[np.ndarray, " words"], begin: bool = False
 ) -> Float64[np.ndarray, " texts"]:
     """The least sum of ``values`` over an end (or a beginning) of each text, at most 0, by the root of its words.
 
@@ -167,7 +167,7 @@ def weakest_end(
     return lowest / np.sqrt(np.maximum(side.lengths, 1))
 
 
-def _source_likeness(lexicon: Lexicon, tgt: Tokens) -> Float64[np.ndarray, " words"]:
+def _source_likeness(lexicon: Lexicon, tgt: TextWords) -> Float64[np.ndarray, " words"]:
     """How much likelier each target word is on source sides than on target sides, as a logarithm."""
     tgt_counts, src_counts = (
         of.lookup(tgt.ids)[:, 0].astype(np.float64) for of in (lexicon.tgt, lexicon.src)
@@ -176,7 +176,7 @@ def _source_likeness(lexicon: Lexicon, tgt: Tokens) -> Float64[np.ndarray, " wor
     return np.log((src_counts + 0.5) / (sizes[0] + 1)) - np.log((tgt_counts + 0.5) / (sizes[1] + 1))
 
 
-def _times_in_source(src: Tokens, tgt: Tokens) -> Float64[np.ndarray, " words"]:
+def _times_in_source(src: TextWords, tgt: TextWords) -> Float64[np.ndarray, " words"]:
     """How often each target word stands in its own source side."""
     keys = [side.ids ^ (side.owners.astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93)) for side in (src, tgt)]
     source_keys, count = np.unique(keys[0], return_counts=True)
@@ -186,12 +186,12 @@ def _times_in_source(src: Tokens, tgt: Tokens) -> Float64[np.ndarray, " words"]:
     return np.where(source_keys[places] == keys[1], count[places], 0).astype(np.float64)
 
 
-def _copied_share(src: Tokens, tgt: Tokens) -> Float64[np.ndarray, " pairs"]:
+def _copied_share(src: TextWords, tgt: TextWords) -> Float64[np.ndarray, " pairs"]:
     return mean(tgt, (_times_in_source(src, tgt) > 0).astype(np.float64))
 
 
 def _order_correlation(
-    tgt: Tokens, values: npt.NDArray[np.float64], src_positions: npt.NDArray[np.float64]
+    tgt: TextWords, values: npt.NDArray[np.float64], src_positions: npt.NDArray[np.float64]
 ) -> Float64[np.ndarray, " pairs"]:
     """Correlation of the places of target words and of what they are linked to, by how sure the links are."""
     weight = np.maximum(values, 0)
@@ -211,7 +211,7 @@ def _order_correlation(
     return np.where(strength > 1e-9, products[0] / np.maximum(strength, 1e-9), 0) * confidence
 
 
-def _bigram_likeness(lexicon: Lexicon, side: int, tokens: Tokens) -> Float64[np.ndarray, " texts"]:
+def _bigram_likeness(lexicon: Lexicon, side: int, tokens: TextWords) -> Float64[np.ndarray, " texts"]:
     """How much likelier the words are in this order than in any, as a mean logarithm."""
     bigram_counts = (
         (lexicon.src_runs, lexicon.tgt_runs)[side].lookup(run_keys(tokens))[:, 0].astype(np.float64)

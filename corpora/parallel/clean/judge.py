@@ -39,9 +39,9 @@ A target that says more and one that says less are opposites, which one linear c
 """
 _CLASSES = tuple(kinds for classes in GROUPS.values() for kinds in classes)
 MIN_PAIRS = 200
-_SAMPLE, _SMALL, _CLEAN, _DAMAGED = 20_000, 4_000, 4_000, 600
+_MAX_SAMPLE, _SMALL_SAMPLE, _NUM_CLEAN, _NUM_DAMAGED = 20_000, 4_000, 4_000, 600
 _ARRAYS = (*lexical.ARRAYS, *written_form.ARRAYS)
-_PARTIAL = (2, 3, 4)  # of `_CLASSES`
+_PARTIAL_CLASSES = (2, 3, 4)  # of `_CLASSES`
 _FORM_ODDS = 4.0
 """What marks and capitals add to the log odds of a partial pair, at most.
 
@@ -71,7 +71,7 @@ class Judge:
         sides, fold = PairTexts.read(pairs, self.embed), fold_of(pairs, len(self.tables))
         values = _features_by_fold(self.tables, sides, fold)
         odds = np.stack([each.odds(values) for each in self.classifiers], axis=1)
-        for group, by_words in zip(_PARTIAL, self.by_words, strict=True):
+        for group, by_words in zip(_PARTIAL_CLASSES, self.by_words, strict=True):
             max_odds = by_words.odds(values[:, len(written_form.NAMES) :]) + _FORM_ODDS
             odds[:, group] = np.minimum(odds[:, group], max_odds)
         first_classes = np.cumsum([0, *(len(classes) for classes in GROUPS.values())])[:-1]
@@ -131,16 +131,16 @@ def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Jud
     """
     if pairs.height < MIN_PAIRS:
         return None
-    rows = np.linspace(0, pairs.height - 1, min(_SAMPLE, pairs.height)).astype(np.int64)
+    rows = np.linspace(0, pairs.height - 1, min(_MAX_SAMPLE, pairs.height)).astype(np.int64)
     sample = pairs[rows]
-    count = _FOLDS[sample.height < _SMALL]
+    count = _FOLDS[sample.height < _SMALL_SAMPLE]
     fold = fold_of(sample, count)
     sides = PairTexts.read(sample, embed)
     # Vectors are compared with those of all folds: a misaligned target often has its true source in another one.
     tables = [
         Tables.train(sides.take(np.flatnonzero(fold != number)), sides.vectors) for number in range(count)
     ]
-    chosen_rows = np.linspace(0, sample.height - 1, min(_CLEAN, sample.height)).astype(np.int64)
+    chosen_rows = np.linspace(0, sample.height - 1, min(_NUM_CLEAN, sample.height)).astype(np.int64)
     corpus = _features_by_fold(tables, sides.take(chosen_rows), fold[chosen_rows])
     damaged = _noisy_features(sample, fold, tables, embed, seed)
     noisy_features = [np.concatenate([damaged[kind] for kind in kinds]) for kinds in _CLASSES]
@@ -150,7 +150,7 @@ def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Jud
         tuple(pair_classifier.train(corpus, each) for each in noisy_features),
         tuple(
             pair_classifier.train(corpus[:, num_form_features:], noisy_features[group][:, num_form_features:])
-            for group in _PARTIAL
+            for group in _PARTIAL_CLASSES
         ),
         embed,
     )
@@ -191,7 +191,7 @@ def _noisy_features(
         fold_pairs = sample.filter(pl.Series(fold == fold_number))
         clean = CleanPairs(list(fold_pairs.select("src", "tgt").iter_rows()))
         for kind, parts in by_kind.items():
-            chosen = random.permutation(fold_pairs.height)[: -(-_DAMAGED // len(tables))]
+            chosen = random.permutation(fold_pairs.height)[: -(-_NUM_DAMAGED // len(tables))]
             pairs: list[Pair] = [pair for i in chosen.tolist() if (pair := KINDS[kind](i, clean, random))]
             table = pl.DataFrame(pairs, {"src": pl.String, "tgt": pl.String}, orient="row")
             parts.append(features.measure(fold_tables, PairTexts.read(table, embed)))

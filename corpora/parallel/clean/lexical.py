@@ -22,7 +22,7 @@ from xling.text.words.units import UNSPACED
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, Shaped, UInt64
 
-STEM = 4
+STEM_LETTERS = 4
 """Letters of a word that count."""
 MAX_WORDS, MAX_UNSPACED = 80, 320
 """Words of a side that are read, and single characters of a script without spaces: about as long a text."""
@@ -33,11 +33,11 @@ SMOOTHING, NULL_PROBABILITY = 2.0, 0.2
 SAME_WORD_PRIOR = 0.3  # belief that a word stands for the same word, before anything is counted
 _MIN_EXPECTED_COUNT = 0.05
 _TOKEN = rf"[{UNSPACED}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]+"
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TextWords:
     """Texts as hashes of the beginnings of their words; single characters where no spaces stand between words.
 
     Attributes:
@@ -58,20 +58,20 @@ class Tokens:
         """The text of each word, int64 (num_words,)."""
         return np.repeat(np.arange(len(self.starts) - 1), self.lengths)
 
-    def take(self, rows: Int64[np.ndarray, " rows"]) -> Tokens:
+    def take(self, rows: Int64[np.ndarray, " rows"]) -> TextWords:
         """The texts of the numbers ``rows``, in that order."""
         lengths = self.lengths[rows]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[rows], lengths)
-        return Tokens(self.ids[places], starts)
+        return TextWords(self.ids[places], starts)
 
 
-def tokens(texts: pl.Series, stem: int = STEM) -> Tokens:
+def tokens(texts: pl.Series, stem: int = STEM_LETTERS) -> TextWords:
     """The words of texts in lower case, ``stem`` letters of each; at most `MAX_WORDS` within 2,000 characters."""
     lists = first_pieces(texts.str.head(_MAX_CHARS).str.to_lowercase(), _TOKEN, MAX_WORDS, MAX_UNSPACED)
     lengths = lists.list.len().to_numpy().astype(np.int64)
     flat = lists.filter(lists.list.len() > 0).explode().str.head(stem)
-    return Tokens(flat.hash(5).to_numpy(), np.concatenate([[0], np.cumsum(lengths)]))
+    return TextWords(flat.hash(5).to_numpy(), np.concatenate([[0], np.cumsum(lengths)]))
 
 
 def first_pieces(texts: pl.Series, pattern: str, max_pieces: int, max_single: int) -> pl.Series:
@@ -104,7 +104,7 @@ class Counts:
     ) -> None:
         self.keys, self.values = keys, values
         bits = max(12, len(keys).bit_length() + 3)
-        self.shift = np.uint64(64 - bits)
+        self._hash_shift = np.uint64(64 - bits)
         # Of two keys in one slot the one with the larger count is found there, the other one among the rest.
         order = np.argsort(values.sum(axis=1), kind="stable")
         self.slots = np.zeros(1 << bits, np.int32)
@@ -115,7 +115,7 @@ class Counts:
         self.slot_keys = np.concatenate([np.zeros(1, np.uint64), keys])
 
     def _slot(self, keys: UInt64[np.ndarray, " _"]) -> npt.NDArray[np.int64]:
-        return ((keys * _MIX) >> self.shift).astype(np.int64)
+        return ((keys * _HASH_MULTIPLIER) >> self._hash_shift).astype(np.int64)
 
     def lookup(self, keys: UInt64[np.ndarray, " asked"]) -> Float32[np.ndarray, "asked columns"]:
         """The values of ``keys``, float32 (num_asked, num_columns); 0 where a key was not counted."""
@@ -142,7 +142,7 @@ def word_pair_keys(
     src_keys: UInt64[np.ndarray, " _"], tgt_keys: UInt64[np.ndarray, " _"]
 ) -> UInt64[np.ndarray, " _"]:
     """Hash two arrays of word keys into one key for each pair of words, uint64."""
-    return src_keys * np.uint64(0x100000001B3) ^ tgt_keys * _MIX
+    return src_keys * np.uint64(0x100000001B3) ^ tgt_keys * _HASH_MULTIPLIER
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class WordPairs:
     tgt: Int64[np.ndarray, " cells"]
 
 
-def word_pairs(src: Tokens, tgt: Tokens) -> WordPairs:
+def word_pairs(src: TextWords, tgt: TextWords) -> WordPairs:
     """The cells of all pairs: numbers of words within ``src.ids`` and ``tgt.ids``."""
     widths = tgt.lengths[src.owners]
     rows = np.repeat(np.arange(len(src.ids)), widths)
@@ -162,7 +162,7 @@ def word_pairs(src: Tokens, tgt: Tokens) -> WordPairs:
     return WordPairs(rows, columns)
 
 
-def chunks(src: Tokens, tgt: Tokens) -> Iterator[slice]:
+def chunks(src: TextWords, tgt: TextWords) -> Iterator[slice]:
     """Stretches of pairs of a bounded number of cells."""
     ends = np.cumsum(src.lengths * tgt.lengths)
     first = 0
@@ -221,7 +221,7 @@ ARRAYS = ("sizes", "ends", *(f"{name}.{part}" for name in _COUNTS for part in ("
 """Names of the arrays that a lexicon is stored as."""
 
 
-def train(src: Tokens, tgt: Tokens) -> Lexicon:
+def train(src: TextWords, tgt: TextWords) -> Lexicon:
     """Count what stands for what in sentence pairs; of very many only as many as six million cells hold are read."""
     lengths = src.lengths * tgt.lengths
     chosen_pairs = np.flatnonzero((lengths > 0) & (np.cumsum(lengths) <= _MAX_CELLS))
@@ -250,7 +250,7 @@ def train(src: Tokens, tgt: Tokens) -> Lexicon:
     )
 
 
-def run_keys(side: Tokens) -> UInt64[np.ndarray, " words"]:
+def run_keys(side: TextWords) -> UInt64[np.ndarray, " words"]:
     """A key of each word and the one before it; the first word of a text stands behind nothing."""
     previous = np.concatenate([np.zeros(1, np.uint64), side.ids])[:-1]
     previous[side.starts[:-1][side.lengths > 0]] = 0
@@ -261,8 +261,8 @@ def _expected_links(
     numbers: Int64[np.ndarray, " cells"],
     produced: Int64[np.ndarray, " cells"],
     producers: Int64[np.ndarray, " cells"],
-    side: Tokens,
-    other: Tokens,
+    side: TextWords,
+    other: TextWords,
 ) -> Float64[np.ndarray, " cells"]:
     """EM for model 1: the probability that each cell is a link, of the words ``produced`` of ``side`` each one or none.
 
@@ -307,7 +307,7 @@ class WordFit:
     src_position: Float64[np.ndarray, " tgt"]
 
 
-def fit_words(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> WordFit:
+def fit_words(lexicon: Lexicon, src: TextWords, tgt: TextWords) -> WordFit:
     """Judge pairs by a lexicon that was trained on other pairs."""
     parts = []
     for part in chunks(src, tgt):
@@ -322,17 +322,18 @@ def fit_words(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> WordFit:
     )
 
 
-def _fit_chunk(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> WordFit:
+def _fit_chunk(lexicon: Lexicon, src: TextWords, tgt: TextWords) -> WordFit:
     table = word_pairs(src, tgt)
     links = lexicon.links.lookup(word_pair_keys(src.ids[table.src], tgt.ids[table.tgt]))
     same_word = SAME_WORD_PRIOR * (src.ids[table.src] == tgt.ids[table.tgt])
-    of_src, of_tgt = lexicon.src.lookup(src.ids), lexicon.tgt.lookup(tgt.ids)
+    src_counts, tgt_counts = lexicon.src.lookup(src.ids), lexicon.tgt.lookup(tgt.ids)
     frequencies = [
-        (of[:, 0] + 0.5) / (size + 0.5) for of, size in zip((of_src, of_tgt), lexicon.sizes, strict=True)
+        (of[:, 0] + 0.5) / (size + 0.5)
+        for of, size in zip((src_counts, tgt_counts), lexicon.sizes, strict=True)
     ]
     ratios = []
     for side, (totals, producer, produced) in enumerate(
-        ((of_tgt, table.tgt, table.src), (of_src, table.src, table.tgt))
+        ((tgt_counts, table.tgt, table.src), (src_counts, table.src, table.tgt))
     ):
         frequency = frequencies[side][produced]
         probability = (links[:, 1 - side] + SMOOTHING * (frequency + same_word)) / (

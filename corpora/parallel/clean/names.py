@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.corpora.parallel.clean.lexical import Tokens
+from xling.corpora.parallel.clean.lexical import TextWords
 from xling.text.words.romanise import romanise, skeleton
 from xling.text.words.units import UNSPACED
 
@@ -25,7 +25,7 @@ NAMES = ("names_found", "src_names_alone", "tgt_names_alone")
 """Of which `measure` gives the values."""
 _MAX_CHARS, _MAX_WORDS = 2000, 80
 _MIN_CONSONANTS, _MAX_CONSONANTS = 2, 4  # consonants that are compared
-_BITS = 21
+_HASH_BITS = 21
 _WORD = rf"[[\p{{L}}\p{{M}}]--[{UNSPACED}]]+"
 
 
@@ -38,12 +38,12 @@ class NameConsonants:
         is_name: bool (num_words,), whether the word begins with a capital and is not the first of its text.
     """
 
-    words: Tokens
+    words: TextWords
     is_name: Bool[np.ndarray, " words"]
 
     def take(self, rows: Int64[np.ndarray, " rows"]) -> NameConsonants:
         """The texts of the numbers ``rows``, in that order."""
-        marked = Tokens(self.is_name.astype(np.uint64), self.words.starts)
+        marked = TextWords(self.is_name.astype(np.uint64), self.words.starts)
         return NameConsonants(self.words.take(rows), marked.take(rows).ids.astype(bool))
 
 
@@ -56,7 +56,7 @@ def read_consonants(texts: pl.Series) -> NameConsonants:
     is_name = flat.str.contains(r"^\p{Lu}").to_numpy().astype(bool)
     is_name[starts[:-1][lengths > 0]] = False
     keys = np.fromiter(map(_consonant_key, flat.to_list()), np.uint64, len(flat))
-    return NameConsonants(Tokens(keys, starts), is_name & (keys != 0))
+    return NameConsonants(TextWords(keys, starts), is_name & (keys != 0))
 
 
 @lru_cache(maxsize=1 << 18)
@@ -85,8 +85,8 @@ def _has_match(side: NameConsonants, other: NameConsonants) -> npt.NDArray[np.bo
         for each in (side, other)
     ]
     # Few words have their like, so most are told by tables of hashes.
-    slots = [each >> np.uint64(64 - _BITS) for each in keys]
-    is_used = np.zeros((2, 1 << _BITS), bool)
+    slots = [each >> np.uint64(64 - _HASH_BITS) for each in keys]
+    is_used = np.zeros((2, 1 << _HASH_BITS), bool)
     for table, side_slots in zip(is_used, slots, strict=True):
         table[side_slots] = True
     is_there: npt.NDArray[np.bool_] = is_used[1][slots[0]]

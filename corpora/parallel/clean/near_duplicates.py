@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from xling.corpora.parallel.clean.lexical import Tokens
+from xling.corpora.parallel.clean.lexical import TextWords
 from xling.text.words.units import UNSPACED
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 MIN_WORDS = 4
 """Texts with fewer words are never nearly equal; a character is a word where no spaces stand between words."""
-BUCKETS, MAX_CHARS_MORE = 16, 3
+NUM_BUCKETS, MAX_CHARS_MORE = 16, 3
 """Of `letter_counts`, and characters that one word more may have where no spaces stand between words."""
 _MAX_WORDS, _MAX_CHARS = 400, 2000
 _WORD = rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+"
 
 
-def whole_words(texts: pl.Series) -> Tokens:
+def whole_words(texts: pl.Series) -> TextWords:
     """The words of texts in lower case, without marks; what is written without a space (l'eau) is one word."""
     lists = texts.str.head(_MAX_CHARS).str.to_lowercase().str.extract_all(_WORD).list.head(_MAX_WORDS)
     lengths = lists.list.len().to_numpy().astype(np.int64)
@@ -29,14 +29,14 @@ def whole_words(texts: pl.Series) -> Tokens:
     is_word = flat.str.len_bytes().to_numpy() > 0
     owners = np.repeat(np.arange(len(lengths)), lengths)[is_word]
     starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(lengths)))])
-    return Tokens(flat.hash(5).to_numpy()[is_word], starts.astype(np.int64))
+    return TextWords(flat.hash(5).to_numpy()[is_word], starts.astype(np.int64))
 
 
-def letter_counts(words: Tokens) -> UInt8[np.ndarray, "texts buckets"]:
+def letter_counts(words: TextWords) -> UInt8[np.ndarray, "texts buckets"]:
     """How many words of each text fall into each of 16 buckets, uint8 (num_texts, 16); at most 255."""
-    places = words.owners * BUCKETS + (words.ids >> np.uint64(60)).astype(np.int64)
-    counts = np.bincount(places, minlength=len(words.lengths) * BUCKETS)
-    return np.minimum(counts, 255).astype(np.uint8).reshape(-1, BUCKETS)
+    places = words.owners * NUM_BUCKETS + (words.ids >> np.uint64(60)).astype(np.int64)
+    counts = np.bincount(places, minlength=len(words.lengths) * NUM_BUCKETS)
+    return np.minimum(counts, 255).astype(np.uint8).reshape(-1, NUM_BUCKETS)
 
 
 def has_few_more(
@@ -48,7 +48,7 @@ def has_few_more(
     return (np.abs(more).sum(axis=1) == total) & (total > 0) & (total <= MAX_CHARS_MORE)
 
 
-def text_sums(words: Tokens) -> UInt64[np.ndarray, "2 texts"]:
+def text_sums(words: TextWords) -> UInt64[np.ndarray, "2 texts"]:
     """Two sums for each text: of the hashes of its words, and of a function of these hashes."""
     word_sums = np.zeros((2, len(words.lengths)), np.uint64)
     rows = words.lengths > 0
@@ -75,6 +75,6 @@ def differ_in_one_word(
     return (more[0] != 0) & ((mix_hashes(more[0]) == more[1]) | (mix_hashes(less[0]) == less[1]))
 
 
-def sums_without_each_word(words: Tokens) -> UInt64[np.ndarray, " words"]:
+def sums_without_each_word(words: TextWords) -> UInt64[np.ndarray, " words"]:
     """For each word of each text the first of `text_sums` of the text without it."""
     return text_sums(words)[0][words.owners] - words.ids

@@ -17,8 +17,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from jaxtyping import Float64
 
-_RIDGE, _STEPS, _SCALE_STEPS, _CLIP = 0.3, 8, 40, 6.0
-_DOUBT = 1.5  # log odds from which a pair of the corpus does not count as whole
+_RIDGE, _NUM_STEPS, _SCALE_STEPS, _CLIP = 0.3, 8, 40, 6.0
+_MAX_CLEAN_ODDS = 1.5  # log odds from which a pair of the corpus does not count as whole
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def train(
     Pairs of the corpus that a first classifier takes for damaged do not count as whole in the second. Otherwise the log
     odds of damage could not rise above those of its share in the corpus.
     """
-    clean = corpus[_fit(corpus, noisy).odds(corpus) < _DOUBT]
+    clean = corpus[_fit(corpus, noisy).odds(corpus) < _MAX_CLEAN_ODDS]
     return _fit(clean if 2 * len(clean) > len(corpus) else corpus, noisy)
 
 
@@ -91,7 +91,7 @@ def _fit(clean: npt.NDArray[np.float64], noisy: npt.NDArray[np.float64]) -> Clas
 
 
 def _fit_logistic(
-    x: npt.NDArray[np.float64], num_clean: int, ridge: npt.NDArray[np.float64], steps: int = _STEPS
+    x: npt.NDArray[np.float64], num_clean: int, ridge: npt.NDArray[np.float64], steps: int = _NUM_STEPS
 ) -> npt.NDArray[np.float64]:
     """Weights of the terms ``x``, of which the first ``num_clean`` rows are whole pairs."""
     y = np.arange(len(x)) >= num_clean

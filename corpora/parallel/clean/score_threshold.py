@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
 
 MIN_SCORES = 100
-_STEPS, _MAX_SCORES = 200, 100_000
+_NUM_STEPS, _MAX_SCORES = 200, 100_000
 _LEAST_SHARE, _LEAST_GAP = 0.003, 2.0  # of a group; between the means, in their standard deviations
 _CLIP = 1e-4
 GaussianGroup = tuple[float, float, float]
@@ -68,7 +68,7 @@ def _fit_two_groups(
     low = np.arange(len(x)) < start * len(x)
     membership, old_likelihood = np.where(low, 0.99, 0.01), -math.inf
     groups: list[GaussianGroup] = []
-    for _ in range(_STEPS):
+    for _ in range(_NUM_STEPS):
         groups = []
         for weight in (membership, 1 - membership):
             total = float(max(weight.sum(), 1e-9))

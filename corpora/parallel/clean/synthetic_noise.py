@@ -13,7 +13,7 @@ from xling.core.registry import Registry
 from xling.text.words.units import units, unspaced_share
 
 Pair = tuple[str, str]
-_BLANK = re.compile(r"[\s\u200b\"“”«»]+")
+_BLANKS_AND_QUOTES = re.compile(r"[\s\u200b\"“”«»]+")
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,9 @@ def _near_duplicate(row: int, clean: CleanPairs, random: np.random.Generator) ->
 
 def is_restored(pair: Pair, clean: Pair) -> bool:
     """Whether a pair reads as one that was not damaged; white space and quotes do not count."""
-    return [_BLANK.sub("", text) for text in pair] == [_BLANK.sub("", text) for text in clean]
+    return [_BLANKS_AND_QUOTES.sub("", text) for text in pair] == [
+        _BLANKS_AND_QUOTES.sub("", text) for text in clean
+    ]
 
 
 COPY_KINDS = frozenset({"duplicate", "near-duplicate"})

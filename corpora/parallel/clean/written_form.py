@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.corpora.parallel.clean.lexical import Counts, Tokens, count_keys, first_pieces, word_pair_keys
+from xling.corpora.parallel.clean.lexical import Counts, TextWords, count_keys, first_pieces, word_pair_keys
 from xling.text.words.units import UNSPACED
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64, Shaped, UInt64
 
-_MAX_CHARS, _MAX_PIECES, _MAX_SINGLE, _SUFFIX = 2000, 120, 480, 2
-_STATEMENT, _QUESTION, _EXCLAMATION = ".。।॥။።៕۔։…", "?？؟;՞", "!！՜"
+_MAX_CHARS, _MAX_PIECES, _MAX_SINGLE, _SUFFIX_CHARS = 2000, 120, 480, 2
+_STATEMENT_MARKS, _QUESTION_MARKS, _EXCLAMATION_MARKS = ".。।॥။።៕۔։…", "?？؟;՞", "!！՜"
 _CLOSING = "\"'”’»“„«)\\]\\s」』】）"
 _COUNTED_PATTERNS = {
-    "sentences": rf"[{_STATEMENT}{_QUESTION}{_EXCLAMATION}]+[{_CLOSING}]*(?:\s|$)|[。！？၊။]",
+    "sentences": rf"[{_STATEMENT_MARKS}{_QUESTION_MARKS}{_EXCLAMATION_MARKS}]+[{_CLOSING}]*(?:\s|$)|[。！？၊။]",
     "questions": r"[?？؟]",
     "exclamations": r"[!！]",
     "commas": r"[,،、，፣၊]",
@@ -37,16 +37,16 @@ _COUNTED_PATTERNS = {
     "capitals": r"[\s(\"“«„'‘-]\p{Lu}",
     "spaces": r"\s",
 }
-_BEFORE = r"(?:^|[\s(\"“„«'‘.-])"
-_INSIDE = (
+_WORD_START = r"(?:^|[\s(\"“„«'‘.-])"
+_WITHIN_WORD = (
     "|".join(
         (
-            rf"{_BEFORE}\p{{L}}\.\s",
-            rf"{_BEFORE}(?:Mrs?|Ms|Dr|St|Prof|Sens?|Gen|Gov|Reps?|Rev|Lt|Col|No|vs)\.",
+            rf"{_WORD_START}\p{{L}}\.\s",
+            rf"{_WORD_START}(?:Mrs?|Ms|Dr|St|Prof|Sens?|Gen|Gov|Reps?|Rev|Lt|Col|No|vs)\.",
             rf"\p{{L}}\p{{L}}[.?!…]+[{_CLOSING}]*\s+\p{{Ll}}",
         )
     ),
-    rf"{_BEFORE}\p{{L}}\.\s\p{{L}}\.\s",
+    rf"{_WORD_START}\p{{L}}\.\s\p{{L}}\.\s",
 )
 """Marks behind which a sentence goes on: of initials and titles, and those before a small letter.
 
@@ -68,7 +68,7 @@ _TEXT_BORDER = np.uint64(1)
 
 
 @dataclass(frozen=True)
-class Forms:
+class WrittenForms:
     """The form of both sides of some pairs.
 
     Attributes:
@@ -78,32 +78,34 @@ class Forms:
     """
 
     codes: Int64[np.ndarray, "pairs 2 features"]
-    shapes: Tokens
-    endings: Tokens
+    shapes: TextWords
+    endings: TextWords
 
-    def take(self, rows: Int64[np.ndarray, " rows"]) -> Forms:
+    def take(self, rows: Int64[np.ndarray, " rows"]) -> WrittenForms:
         """The pairs of the numbers ``rows``, in that order."""
-        return Forms(self.codes[rows], self.shapes.take(rows), self.endings.take(rows))
+        return WrittenForms(self.codes[rows], self.shapes.take(rows), self.endings.take(rows))
 
 
-def forms(pairs: pl.DataFrame) -> Forms:
+def forms(pairs: pl.DataFrame) -> WrittenForms:
     """Read the form of pairs with the columns ``src`` and ``tgt``."""
     codes = np.stack([_feature_codes(pairs[side]) for side in ("src", "tgt")], axis=1)
-    return Forms(codes, *_piece_shapes(pairs["tgt"]))
+    return WrittenForms(codes, *_piece_shapes(pairs["tgt"]))
 
 
 def _feature_codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
     text = pl.col("text")
     last = text.str.strip_chars_end(" \t\n\"'”’»“„«)]」』】）\u200e\u200f").str.tail(1)
     end_mark = pl.lit(0)
-    for value, marks in enumerate((_STATEMENT, _QUESTION, _EXCLAMATION, ",:：，、-–—"), 1):
+    for value, marks in enumerate((_STATEMENT_MARKS, _QUESTION_MARKS, _EXCLAMATION_MARKS, ",:：，、-–—"), 1):
         end_mark = pl.when(last.is_in(list(marks))).then(value).otherwise(end_mark)
     first = text.str.extract(r"(\p{L}|\p{N})").fill_null("")
     first_class = pl.lit(0)
     for value, kind in enumerate((r"\p{Lu}", r"\p{Ll}", r"\p{N}"), 1):
         first_class = pl.when(first.str.contains(kind)).then(value).otherwise(first_class)
     counts = [text.str.count_matches(pattern) for pattern in _COUNTED_PATTERNS.values()]
-    inside = [text.str.strip_chars_end().str.count_matches(pattern).cast(pl.Int64) for pattern in _INSIDE]
+    inside = [
+        text.str.strip_chars_end().str.count_matches(pattern).cast(pl.Int64) for pattern in _WITHIN_WORD
+    ]
     counts[0] = (counts[0].cast(pl.Int64) - inside[0] - inside[1]).clip(0)
     named = {
         name: each.cast(pl.Int64)
@@ -113,7 +115,7 @@ def _feature_codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
     return np.minimum(read.to_numpy().reshape(-1, len(FEATURES)), _NUM_COUNTS - 1)
 
 
-def _piece_shapes(texts: pl.Series) -> tuple[Tokens, Tokens]:
+def _piece_shapes(texts: pl.Series) -> tuple[TextWords, TextWords]:
     """Kinds of the words and marks of texts, without and with the last letters of the words."""
     lists = first_pieces(texts.str.head(_MAX_CHARS), _PIECE, _MAX_PIECES, _MAX_SINGLE)
     lengths = lists.list.len().to_numpy().astype(np.int64)
@@ -126,12 +128,12 @@ def _piece_shapes(texts: pl.Series) -> tuple[Tokens, Tokens]:
         else points
     )
     ends = word_pair_keys(
-        shapes.astype(np.uint64), flat.str.tail(_SUFFIX).str.to_lowercase().hash(7).to_numpy()
+        shapes.astype(np.uint64), flat.str.tail(_SUFFIX_CHARS).str.to_lowercase().hash(7).to_numpy()
     )
     starts = np.concatenate([[0], np.cumsum(lengths)])
     bordered = starts + np.arange(len(starts))
     kinds, endings = (np.insert(ids.astype(np.uint64), starts[:-1], _TEXT_BORDER) for ids in (shapes, ends))
-    return Tokens(kinds, bordered), Tokens(endings, bordered)
+    return TextWords(kinds, bordered), TextWords(endings, bordered)
 
 
 def _character_shape(char: str) -> int:
@@ -185,7 +187,7 @@ ARRAYS = ("joint", *(f"{name}.{part}" for name in _COUNTS for part in ("keys", "
 """Names of the arrays that the counts are stored as."""
 
 
-def train(sample: Forms) -> FormCounts:
+def train(sample: WrittenForms) -> FormCounts:
     """Count which forms of both sides go together."""
     joint = np.zeros((len(FEATURES), _NUM_COUNTS, _NUM_COUNTS))
     for feature in range(len(FEATURES)):
@@ -194,12 +196,12 @@ def train(sample: Forms) -> FormCounts:
     return FormCounts(joint, *runs, *(count_keys(side.ids) for side in (sample.shapes, sample.endings)))
 
 
-def _bigram_keys(side: Tokens) -> UInt64[np.ndarray, " words"]:
+def _bigram_keys(side: TextWords) -> UInt64[np.ndarray, " words"]:
     """A key of each piece and the next one; behind the last piece of a text stands the border of the next text."""
     return word_pair_keys(side.ids, np.roll(side.ids, -1)) if len(side.ids) else side.ids
 
 
-def measure(counts: FormCounts, pairs: Forms) -> Float64[np.ndarray, "pairs features"]:
+def measure(counts: FormCounts, pairs: WrittenForms) -> Float64[np.ndarray, "pairs features"]:
     """The values of `NAMES` for each pair, float64 (num_pairs, num_features)."""
     num = max(counts.joint[0].sum(), 1.0)
     agreement, conditional_probability = [], {}
@@ -222,7 +224,7 @@ def measure(counts: FormCounts, pairs: Forms) -> Float64[np.ndarray, "pairs feat
 
 
 def _bigram_likeness(
-    bigram_counts: Counts, single_counts: Counts, side: Tokens
+    bigram_counts: Counts, single_counts: Counts, side: TextWords
 ) -> Float64[np.ndarray, " texts"]:
     """How much likelier each text is in this order than in any: a log ratio by the root of the number of pieces."""
     size = single_counts.values.sum() + 1

@@ -19,7 +19,7 @@ from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, P
 _load = lru_cache(maxsize=2)(Judge.load)
 _EXAMPLE_SENTENCE = "Carlos Smith showed an expensive hat in Poland on Saturday."
 _MIN_CORPUS = 1500
-_UNRELATED = {False: 7.0, True: 5.75}
+_UNRELATED_ODDS = {False: 7.0, True: 5.75}
 """Log odds from which a pair is unrelated, without and with an encoder; both lose equally many clean pairs."""
 
 
@@ -94,7 +94,7 @@ class Align(PairFilter):
         """Return the filter with what it learned from the first batch of pairs."""
         learned = _load(self.tables) if self.tables else judge.train(pairs, context.embed)
         has_vectors = learned is not None and learned.embed is not None
-        unrelated = _UNRELATED[has_vectors] if self.unrelated is None else self.unrelated
+        unrelated = _UNRELATED_ODDS[has_vectors] if self.unrelated is None else self.unrelated
         limits = {kind: getattr(self, kind) for kind in GROUPS} | {"unrelated": unrelated}
         return FittedAlign(learned, tuple(limits.values()))
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.clean.near_duplicates import (
-    BUCKETS,
     MIN_WORDS,
+    NUM_BUCKETS,
     differ_in_one_word,
     has_few_more,
     letter_counts,
@@ -88,8 +88,8 @@ class Duplicates(CorpusFilter):
                 pl.Series(f"mixed_{side}", second),
             ]
             if not lang.spaces:
-                halves = letter_counts(words).view(np.uint64).reshape(-1, BUCKETS // 8)
-                columns += [pl.Series(f"bag{i}_{side}", halves[:, i]) for i in range(BUCKETS // 8)]
+                halves = letter_counts(words).view(np.uint64).reshape(-1, NUM_BUCKETS // 8)
+                columns += [pl.Series(f"bag{i}_{side}", halves[:, i]) for i in range(NUM_BUCKETS // 8)]
         return hashes.with_columns(columns)
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
@@ -120,23 +120,25 @@ def _differs_in_one_word(keys: pl.DataFrame, equal: str, other: str) -> npt.NDAr
     order = np.argsort(keys_of_equal, kind="stable")
     keys_of_equal = keys_of_equal[order]
     word_hashes = keys.select(f"words_{other}", f"mixed_{other}").to_numpy().T[:, order]
-    names = [f"bag{i}_{other}" for i in range(BUCKETS // 8)]
+    names = [f"bag{i}_{other}" for i in range(NUM_BUCKETS // 8)]
     is_unspaced = names[0] in keys.columns
     letter_counts_of = (
         np.stack([keys[name].to_numpy()[order] for name in names], axis=1).view(np.uint8)
         if is_unspaced
         else None
     )
-    repeated = np.zeros(len(order), bool)
-    for back in range(1, min(_LOOK_BACK, len(order) - 1) + 1):
+    is_repeated = np.zeros(len(order), bool)
+    for distance in range(1, min(_LOOK_BACK, len(order) - 1) + 1):
         rows = np.flatnonzero(
-            (keys_of_equal[back:] == keys_of_equal[:-back])
-            & (word_hashes[0, back:] > 0)
-            & (word_hashes[0, :-back] > 0)
+            (keys_of_equal[distance:] == keys_of_equal[:-distance])
+            & (word_hashes[0, distance:] > 0)
+            & (word_hashes[0, :-distance] > 0)
         )
-        repeated[order[rows + back]] |= differ_in_one_word(word_hashes[:, rows + back], word_hashes[:, rows])
+        is_repeated[order[rows + distance]] |= differ_in_one_word(
+            word_hashes[:, rows + distance], word_hashes[:, rows]
+        )
         if letter_counts_of is not None:
-            repeated[order[rows + back]] |= has_few_more(
-                letter_counts_of[rows + back], letter_counts_of[rows]
+            is_repeated[order[rows + distance]] |= has_few_more(
+                letter_counts_of[rows + distance], letter_counts_of[rows]
             )
-    return repeated
+    return is_repeated

@@ -21,7 +21,7 @@ from xling.corpora.stages.langid import identify
 if TYPE_CHECKING:
     from jaxtyping import Float64, Shaped
 
-_SAMPLE = 1500
+_SAMPLE_TEXTS = 1500
 _FIRST_CHARS = 48  # characters; most lines show their language by then
 _ENGLISH, _GERMAN = "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."
 _FRENCH = "La vieille femme vend du pain frais."
@@ -166,14 +166,14 @@ class SideLanguage:
 
     def __init__(self, texts: pl.Series, lang: Language, settings: PairLangId) -> None:
         self.lang, self.settings = lang, settings
-        rows = np.linspace(0, max(len(texts) - 1, 0), min(_SAMPLE, len(texts))).astype(np.int64)
+        rows = np.linspace(0, max(len(texts) - 1, 0), min(_SAMPLE_TEXTS, len(texts))).astype(np.int64)
         sample = texts.gather(rows)
         sample_texts = sample.to_list() if settings.adapt else []
         self.declared = DeclaredLanguage(
             sample_texts, lang, settings.deviations, lambda text: settings.other_language(text, lang)
         )
         self.trusted_words = pl.Series(dtype=pl.String)
-        if settings.trust and settings.adapt and lang.spaces and len(texts) > 2 * _SAMPLE:
+        if settings.trust and settings.adapt and lang.spaces and len(texts) > 2 * _SAMPLE_TEXTS:
             words = _trusted_words(_words(sample), self.declared.is_declared_in_sample())
             # Words that a close language has too say nothing.
             self.trusted_words = words.filter(pl.Series(~self.declared.leans_to_other(words.to_list())))

@@ -11,7 +11,7 @@ from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.text import repair
 
-_CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
+_CASED_SCRIPTS = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
 _MOJIBAKE = r"\u{fffd}|[ÃÂ][\u{80}-\u{bf}‚ƒ„…†‡ˆ‰Š‹Œ‘’“”•–—˜™š›œ]|â€|Ð[\u{80}-\u{bf}‚ƒ„…]|[\u{80}-\u{9f}]"
 _MARKUP = "|".join(
@@ -119,7 +119,7 @@ class Noise(PairFilter):
             "markup": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MARKUP)),
             "few_letters": (pl.col("letters") < self.min_letters) & ~self._is_date(),
         }
-        if self.casing and context.src.script in _CASED and context.tgt.script in _CASED:
+        if self.casing and context.src.script in _CASED_SCRIPTS and context.tgt.script in _CASED_SCRIPTS:
             tests["casing"] = _is_upper_case("src") != _is_upper_case("tgt")
         many = pl.col("marks_off") > self.max_marks
         tests["punctuation"] = many | ((_num_mark_runs("src") - _num_mark_runs("tgt")).abs() > 1)

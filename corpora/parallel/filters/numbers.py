@@ -20,7 +20,7 @@ _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
 
 _NATIVE_DIGITS = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) == "Nd"]
 _ASCII_DIGITS = [str(unicodedata.decimal(digit)) for digit in _NATIVE_DIGITS]
-_GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
+_GROUPED_DIGITS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
 _NUMBER = re.compile(r"\d+")
 _IS_CODE = re.compile(r"0\d\d\d$")  # such as 0021: a code, not a year
 _LINE_NUMBER = re.compile(r"^\s*\(?\d+ ?[-)]\s+")  # not "3. August", nor "15-year-old"
@@ -58,7 +58,7 @@ _CALENDARS = {
     "am": (7, 8), "ti": (7, 8), "th": (543,), "lo": (543,), "km": (543,), "fa": (621, 622), "ps": (621, 622),
     "ne": (56, 57),
 }  # fmt: skip
-_YEARS = range(1000, 3000)
+_PLAUSIBLE_YEARS = range(1000, 3000)
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ROUNDING_TOLERANCE = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
@@ -153,7 +153,7 @@ class Numbers(PairFilter):
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
-            if contradict(src, tgt, self.max_missing, years)
+            if numbers_contradict(src, tgt, self.max_missing, years)
         ]
         tests = {"number_mismatch": pl.col("index").is_in(rows)}
         if self.urls:
@@ -175,7 +175,7 @@ def missing(src: str, tgt: str) -> int:
     return (a - b).total() + (b - a).total()
 
 
-def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = ()) -> bool:
+def numbers_contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = ()) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other.
 
     Args:
@@ -199,22 +199,22 @@ def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = 
                 unmatched[1 - position].remove(value)
     if not all(unmatched):
         return any(unmatched)  # what is left contradicts: the other side does not spell it out
-    fewer = int(len(unmatched[1]) < len(unmatched[0]))
-    more = 1 - fewer
+    side_with_fewer = int(len(unmatched[1]) < len(unmatched[0]))
+    side_with_more = 1 - side_with_fewer
     equivalents = _metric_equivalents((src, tgt), sides)
     # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000.
-    decimals = {a + b for a, b in itertools.pairwise(sides[more])}
-    joined_digits = "".join(unmatched[fewer])
-    if len(unmatched[fewer]) > 1 and any(
-        _differ_by_scale(joined_digits, b) for b in decimals.union(unmatched[more])
+    decimals = {a + b for a, b in itertools.pairwise(sides[side_with_more])}
+    joined_digits = "".join(unmatched[side_with_fewer])
+    if len(unmatched[side_with_fewer]) > 1 and any(
+        _differ_by_scale(joined_digits, b) for b in decimals.union(unmatched[side_with_more])
     ):
         return False
     return not all(
-        any(_may_be_equal(a, b, years) for b in unmatched[more])
+        any(_may_be_equal(a, b, years) for b in unmatched[side_with_more])
         or any(_differ_by_scale(a, b) for b in decimals)
-        or any(_is_conversion_of(b, equivalents[fewer].get(a, ())) for b in sides[more])
-        or any(_is_conversion_of(a, values) for values in equivalents[more].values())
-        for a in unmatched[fewer]
+        or any(_is_conversion_of(b, equivalents[side_with_fewer].get(a, ())) for b in sides[side_with_more])
+        or any(_is_conversion_of(a, values) for values in equivalents[side_with_more].values())
+        for a in unmatched[side_with_fewer]
     )
 
 
@@ -228,7 +228,7 @@ def _without_line_number(src: str, tgt: str) -> tuple[str, str]:
 def numbers(text: str) -> list[str]:
     """Return the numbers of ``text`` as digits without leading zeros, four digits as they are; a decimal gives two."""
     plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
-    plain = _GROUPS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
+    plain = _GROUPED_DIGITS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
     runs = _NUMBER.findall(_SCALED_NUMBER.sub(_expand_scale, plain))
     return [run if _IS_CODE.match(run) else run.lstrip("0") or "0" for run in runs]
 
@@ -256,12 +256,12 @@ def _may_be_equal(a: str, b: str, years: Sequence[int]) -> bool:
     if max(len(a), len(b)) > _MAX_DIGITS:
         return a == b
     short, long = sorted((a, b), key=len)
-    low, high = sorted((int(a), int(b)))
-    if high - low in years and low in _YEARS and high in _YEARS:
+    smaller, larger = sorted((int(a), int(b)))
+    if larger - smaller in years and smaller in _PLAUSIBLE_YEARS and larger in _PLAUSIBLE_YEARS:
         return True
     if len(long) == 4 and len(short) == 2 and long.endswith(short):
         return True
-    if high == 100 * (low - 1) or (high - low == _HALF_DAY and high <= 2 * _HALF_DAY):
+    if larger == 100 * (smaller - 1) or (larger - smaller == _HALF_DAY and larger <= 2 * _HALF_DAY):
         return True
     return _differ_by_scale(a, b)
 

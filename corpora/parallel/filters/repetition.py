@@ -65,7 +65,7 @@ class Repetition(PairFilter):
         (src, src_runs), (tgt, tgt_runs) = (
             distinct_runs(pairs[side].gather(rows)) for side in ("src", "tgt")
         )
-        repeated = np.zeros(len(rows), bool)
+        is_repeated_row = np.zeros(len(rows), bool)
         for side, share, other, num_runs in (("src", src, tgt, src_runs), ("tgt", tgt, src, tgt_runs)):
             at_fault = (
                 (share < self.min_distinct) & (share < other - self.margin) & (num_runs >= self.min_runs)
@@ -74,10 +74,10 @@ class Repetition(PairFilter):
                 pairs[side].gather(rows).filter(pl.Series(at_fault)), _LONG_RUN
             )
             at_fault[at_fault] = (long_share < self.min_distinct) | (many_long < self.min_runs)
-            repeated |= at_fault
+            is_repeated_row |= at_fault
         distinct, is_repeated = np.ones(pairs.height, np.float32), np.zeros(pairs.height, bool)
         distinct[rows.to_numpy()] = np.minimum(src, tgt)
-        is_repeated[rows.to_numpy()[repeated]] = True
+        is_repeated[rows.to_numpy()[is_repeated_row]] = True
         return pairs.with_columns(pl.Series("distinct", distinct), pl.Series(_FAULT_COLUMN, is_repeated))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:

@@ -18,7 +18,7 @@ from xling.core.registry import Registry
 from xling.text.document import Document, Ledger
 from xling.text.pairs import frame
 
-READ = "read"
+READ_STAGE = "read"
 READ_REASONS = {
     "malformed": "a row without the two texts",
     "missing_side": "a unit that lacks one of the two languages",
@@ -147,9 +147,9 @@ def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource
     return sources
 
 
-def drop_row(ledger: Ledger, reason: str, where: str, text: str) -> None:
+def drop_row(ledger: Ledger, reason: str, row_name: str, text: str) -> None:
     """Count something that is not a pair."""
-    ledger.drop(READ, reason, Document(where, text))
+    ledger.drop(READ_STAGE, reason, Document(row_name, text))
 
 
 def existing_path(path: str) -> Path:

@@ -50,14 +50,14 @@ class Sampler:
     ) -> None:
         self.lexicon, self.links, self.key = lexicon, links, key
         self.prior, self.null_prior = np.float32(lexical_prior), np.float32(null_prior)
-        self.pair_counts = np.zeros(len(lexicon.probs), np.float32)
+        self.pair_counts = np.zeros(len(lexicon.probabilities), np.float32)
         self.src_counts = np.zeros(lexicon.num_src, np.float32)
         self.fertility_counts = np.full((lexicon.num_src, _MAX_FERTILITY + 1), _FERTILITY_PRIOR, np.float32)
         self.probability_sums = [np.zeros(batch.cells.shape, np.float32) for batch in lexicon.batches]
         for batch, src_positions in zip(lexicon.batches, links, strict=True):
-            self._count(batch, src_positions, fertilities(src_positions, batch.src.shape[1]), 1)
+            self._add_counts(batch, src_positions, fertilities(src_positions, batch.src.shape[1]), 1)
 
-    def _count(self, batch: Batch, src_positions: Ints, fertility: Longs, sign: int) -> None:
+    def _add_counts(self, batch: Batch, src_positions: Ints, fertility: Longs, sign: int) -> None:
         """Add or take away the links of a batch from all counts but the jumps'."""
         np.add.at(self.pair_counts, linked_parameters(batch, src_positions), sign)
         np.add.at(self.src_counts, linked_sources(batch, src_positions)[batch.is_word], sign)
@@ -86,14 +86,21 @@ class Sampler:
             random_numbers = random.random(src_positions.shape, dtype=np.float32)
             fertility = fertilities(src_positions, batch.src.shape[1])
             word_weights, null_weights = self._emissions(batch, src_positions)
-            ratio = self._fertility_ratios(batch, fertility)
-            self._count(batch, src_positions, fertility, -1)
-            jumps = transition_matrix(weights, batch.src.shape[1])
+            fertility_weights = self._fertility_ratios(batch, fertility)
+            self._add_counts(batch, src_positions, fertility, -1)
+            jump_table = transition_matrix(weights, batch.src.shape[1])
             total = self.probability_sums[position] if averaging else None
             draw_links(
-                src_positions, fertility, word_weights, null_weights, ratio, jumps, random_numbers, total
+                src_positions,
+                fertility,
+                word_weights,
+                null_weights,
+                fertility_weights,
+                jump_table,
+                random_numbers,
+                total,
             )
-            self._count(batch, src_positions, fertility, 1)
+            self._add_counts(batch, src_positions, fertility, 1)
 
     def _emissions(self, batch: Batch, src_positions: Ints) -> tuple[Floats, Floats]:
         """Return weights (J, B, I) and (J, B) of producing each target word, its own present link not counted."""
@@ -101,7 +108,7 @@ class Sampler:
         word_weights = (self.pair_counts[batch.cells] + self.prior) / (
             self.src_counts[batch.src] + prior_mass
         )[None]
-        null_weights = (self.pair_counts[batch.nulls] + self.prior) / (self.src_counts[0] + prior_mass)
+        null_weights = (self.pair_counts[batch.null_cells] + self.prior) / (self.src_counts[0] + prior_mass)
         pair = self.pair_counts[linked_parameters(batch, src_positions)]
         own_weights = (pair - 1 + self.prior) / (
             self.src_counts[linked_sources(batch, src_positions)] - 1 + prior_mass
@@ -140,8 +147,8 @@ def draw_links(
     fertility: Int64[np.ndarray, "batch slots"],
     word_weights: Float32[np.ndarray, "tgt batch src"],
     null_weights: Float32[np.ndarray, "tgt batch"],
-    ratio: Float32[np.ndarray, "batch src fertilities"],
-    jumps: Float32[np.ndarray, " src+1 src+1"],
+    fertility_weights: Float32[np.ndarray, "batch src fertilities"],
+    jump_table: Float32[np.ndarray, " src+1 src+1"],
     random_numbers: Float32[np.ndarray, "tgt batch"],
     total: Float32[np.ndarray, "tgt batch src"] | None,
 ) -> None:
@@ -152,8 +159,8 @@ def draw_links(
         fertility: (B, I + 1), links per source word, the last column takes NULL; overwritten.
         word_weights: (J, B, I), emission weights.
         null_weights: (J, B), emission weights of NULL.
-        ratio: (B, I, max + 1), fertility weights.
-        jumps: (I + 1, I + 1), jump weights from position -1, 0, ... to 0, ..., I - 1 and "no next word".
+        fertility_weights: (B, I, max + 1), fertility weights.
+        jump_table: (I + 1, I + 1), jump weights from position -1, 0, ... to 0, ..., I - 1 and "no next word".
         random_numbers: (J, B), numbers in [0, 1).
         total: (J, B, I), where probabilities are added, or None.
     """
@@ -162,17 +169,17 @@ def draw_links(
     next_position = np.full(src_positions.shape, num_src, np.int32)
     for j in range(num_tgt - 2, -1, -1):
         next_position[j] = np.where(src_positions[j + 1] >= 0, src_positions[j + 1], next_position[j + 1])
-    jumps_to_word = np.ascontiguousarray(jumps[1:].T)
-    flat_ratio = ratio.ravel()
-    base = np.arange(num_rows * num_src).reshape(num_rows, num_src) * ratio.shape[2]
+    jumps_to_word = np.ascontiguousarray(jump_table[1:].T)
+    flat_ratio = fertility_weights.ravel()
+    base = np.arange(num_rows * num_src).reshape(num_rows, num_src) * fertility_weights.shape[2]
     previous = np.zeros(num_rows, np.int64)
     for j in range(num_tgt):
         fertility[rows, src_positions[j]] -= 1
-        weight = word_weights[j] * jumps[previous, :-1]
+        weight = word_weights[j] * jump_table[previous, :-1]
         weight *= jumps_to_word[next_position[j]]
         weight *= flat_ratio[base + np.minimum(fertility[:, :-1], _MAX_FERTILITY)]
         cumulated = np.cumsum(weight, axis=1)
-        total_weight = cumulated[:, -1] + null_weights[j] * jumps[previous, next_position[j]]
+        total_weight = cumulated[:, -1] + null_weights[j] * jump_table[previous, next_position[j]]
         drawn = (cumulated <= (random_numbers[j] * total_weight)[:, None]).sum(axis=1)
         drawn[drawn == num_src] = -1
         if total is not None:
@@ -206,7 +213,7 @@ def linked_parameters(
 ) -> Int32[np.ndarray, "tgt batch"]:
     """Return parameter number (J, B) of each present link."""
     word_weights = np.take_along_axis(batch.cells, np.maximum(src_positions, 0)[:, :, None], axis=2)[:, :, 0]
-    return np.where((src_positions >= 0) | (batch.nulls == PAD_NULL), word_weights, batch.nulls)
+    return np.where((src_positions >= 0) | (batch.null_cells == PAD_NULL), word_weights, batch.null_cells)
 
 
 def linked_sources(

@@ -22,7 +22,7 @@ class Span:
     tgt_end: int
 
 
-def extract(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) -> Iterator[Span]:
+def extract_spans(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) -> Iterator[Span]:
     """Yield phrase pairs of at most ``max_words`` words a side.
 
     A pair is consistent when no word of either side is linked to a word outside and at least one link is inside.
@@ -40,25 +40,27 @@ def extract(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) ->
         to_tgt[i].append(j)
         to_src[j].append(i)
     for start in range(num_src):
-        low, high = num_tgt, -1
+        first_tgt, last_tgt = num_tgt, -1
         for end in range(start + 1, min(start + max_words, num_src) + 1):
             reached = to_tgt[end - 1]
             if reached:
-                low, high = min(low, *reached), max(high, *reached)
-            if high < 0 or high - low >= max_words:
+                first_tgt, last_tgt = min(first_tgt, *reached), max(last_tgt, *reached)
+            if last_tgt < 0 or last_tgt - first_tgt >= max_words:
                 continue
-            if any(not start <= i < end for j in range(low, high + 1) for i in to_src[j]):
+            if any(not start <= i < end for j in range(first_tgt, last_tgt + 1) for i in to_src[j]):
                 continue
-            yield from _with_free_borders(start, end, low, high, to_src, max_words)
+            yield from _with_free_borders(start, end, first_tgt, last_tgt, to_src, max_words)
 
 
 def _with_free_borders(
-    start: int, end: int, low: int, high: int, to_src: list[list[int]], max_words: int
+    start: int, end: int, first_tgt: int, last_tgt: int, to_src: list[list[int]], max_words: int
 ) -> Iterator[Span]:
-    start_tgt = low
-    while start_tgt >= 0 and (start_tgt == low or not to_src[start_tgt]):
-        right = high
-        while right < len(to_src) and right - start_tgt < max_words and (right == high or not to_src[right]):
+    start_tgt = first_tgt
+    while start_tgt >= 0 and (start_tgt == first_tgt or not to_src[start_tgt]):
+        right = last_tgt
+        while (
+            right < len(to_src) and right - start_tgt < max_words and (right == last_tgt or not to_src[right])
+        ):
             yield Span(start, end, start_tgt, right + 1)
             right += 1
         start_tgt -= 1
@@ -83,7 +85,7 @@ class Phrase:
     count: int
 
 
-def table(
+def phrase_table(
     pairs: Iterable[tuple[Sequence[str], Sequence[str], set[Link]]], max_words: int = 4, min_count: int = 1
 ) -> list[Phrase]:
     """Return the phrase table of aligned sentence pairs, lower-cased, sorted by source and falling probability.
@@ -96,7 +98,7 @@ def table(
     pair_counts: Counter[tuple[str, str]] = Counter()
     for src, tgt, links in pairs:
         left, right = [word.lower() for word in src], [word.lower() for word in tgt]
-        for span in extract(links, len(src), len(tgt), max_words):
+        for span in extract_spans(links, len(src), len(tgt), max_words):
             phrase = left[span.src_start : span.src_end], right[span.tgt_start : span.tgt_end]
             pair_counts[" ".join(phrase[0]), " ".join(phrase[1])] += 1
     src_counts: Counter[str] = Counter()

@@ -38,8 +38,8 @@ from xling.text.files import corpus_reader
 from xling.text.pairs import words
 
 STAGE_NAME = "align"
-LINKS, PHRASES, WORDS, RAW_TEXT = "links.txt", "phrases.tsv.gz", "words", "text"
-SCORES, JUDGE = "scores.txt", "judge.npz"
+LINKS_FILE, PHRASES_FILE, WORDS_PREFIX, RAW_TEXT_PREFIX = "links.txt", "phrases.tsv.gz", "words", "text"
+SCORES_FILE, JUDGE_FILE = "scores.txt", "judge.npz"
 MAX_CHARS = 100_000
 """Longest line that is aligned, in characters."""
 
@@ -196,20 +196,20 @@ def _load_direction(part: Path) -> list[Ints]:
 def _publish(cfg: AlignConfig) -> Answer:
     out = cfg.directory
     if cfg.is_published():
-        return _answer(out, "up to date, nothing to do")
+        return _make_answer(out, "up to date, nothing to do")
     src, tgt = read_words(cfg)
     links = _align_with_encoder(cfg, src, tgt)
-    phrase_table = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
+    phrase_table = phrases.phrase_table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
     with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.files) as artifact:
         text = "".join(format_pharaoh(row) + "\n" for row in links)
-        (artifact.path / LINKS).write_text(text, encoding="utf-8")
+        (artifact.path / LINKS_FILE).write_text(text, encoding="utf-8")
         for side, lang in zip((src, tgt), cfg.langs, strict=True):
             tokens = "".join(" ".join(sentence) + "\n" for sentence in side)
-            (artifact.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
-        write_phrases(artifact.path / PHRASES, phrase_table)
+            (artifact.path / f"{WORDS_PREFIX}.{lang}").write_text(tokens, encoding="utf-8")
+        write_phrases(artifact.path / PHRASES_FILE, phrase_table)
         for path, lang in zip(cfg.files, cfg.langs, strict=True):
             raw = "".join(line + "\n" for line in corpus_reader.lines(path))
-            (artifact.path / f"{RAW_TEXT}.{lang}").write_text(raw, encoding="utf-8")
+            (artifact.path / f"{RAW_TEXT_PREFIX}.{lang}").write_text(raw, encoding="utf-8")
         _write_scores(cfg, artifact.path)
         artifact.counts |= {
             "pairs": len(links),
@@ -218,19 +218,19 @@ def _publish(cfg: AlignConfig) -> Answer:
             "phrase_pairs": len(phrase_table),
         }
     shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
-    return _answer(out)
+    return _make_answer(out)
 
 
 def _write_scores(cfg: AlignConfig, out: Path) -> None:
     """For each pair the belief that its sides say the same, and the tables that give it; none for very few pairs."""
     pairs = pl.DataFrame(list(_read_pairs(cfg)), {"src": pl.String, "tgt": pl.String}, orient="row")
     if trained := judge.train(pairs):
-        trained.save(out / JUDGE)
+        trained.save(out / JUDGE_FILE)
         believed = "".join(f"{belief:.4f}\n" for belief in judge.clean_probability(trained.odds(pairs)))
-        (out / SCORES).write_text(believed, encoding="utf-8")
+        (out / SCORES_FILE).write_text(believed, encoding="utf-8")
 
 
-def _answer(out: Path, text: str = "") -> Answer:
+def _make_answer(out: Path, text: str = "") -> Answer:
     counts = manifest.read(out).counts
     return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})
 

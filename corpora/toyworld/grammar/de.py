@@ -6,7 +6,16 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.tokens import (
+    Phrase,
+    Token,
+    join_phrases,
+    name,
+    sentence,
+    shown_name,
+    time_phrase,
+    words,
+)
 
 LEXICON = load("de")
 # Accusative singular: article after "ein"/"kein", ending of the adjective after it.
@@ -29,13 +38,13 @@ def _render_entity(entity: Entity | None) -> Phrase:
         case Role():
             return words("der " + LEXICON["role"][entity.name]["form"])
         case Org("university"):
-            return seq("die", name("Universität " + LEXICON["place"][entity.name]["form"], "ORG"))
+            return join_phrases("die", name("Universität " + LEXICON["place"][entity.name]["form"], "ORG"))
         case Org("team"):
             return name(LEXICON["place"][entity.name]["form"], "ORG")
         case Org("bank"):
-            return seq("die", name(entity.name + " Bank", "ORG"))
+            return join_phrases("die", name(entity.name + " Bank", "ORG"))
         case Org():
-            return seq("die Firma" if entity.generic else "", name(entity.name, "ORG"))
+            return join_phrases("die Firma" if entity.generic else "", name(entity.name, "ORG"))
     return words("es")
 
 
@@ -56,35 +65,35 @@ def _render_things(things: Things | None, negated: bool) -> Phrase:
 
 def _clause_parts(m: Meaning) -> tuple[str, Phrase, str]:
     """Return finite verb, middle field without subject and time, and what closes the clause."""
-    place = seq("in", _render_entity(Place(m.place))) if m.place else ()
+    place = join_phrases("in", _render_entity(Place(m.place))) if m.place else ()
     negation = "nicht" if m.negated else ""
     if m.verb in LEXICON["comparative"]:
         return (
             "ist",
-            seq(negation, LEXICON["comparative"][m.verb]["form"], "als", _render_entity(m.other)),
+            join_phrases(negation, LEXICON["comparative"][m.verb]["form"], "als", _render_entity(m.other)),
             "",
         )
     verb = LEXICON["verb"][m.verb]
     match m.verb:
         case "live":
-            return verb["form"], seq(negation, place), ""
+            return verb["form"], join_phrases(negation, place), ""
         case "work":
-            return verb["form"], seq(negation, "für", _render_entity(m.other)), ""
+            return verb["form"], join_phrases(negation, "für", _render_entity(m.other)), ""
         case "own":
             return verb["form"], _render_things(m.things, m.negated), ""
         case "born":
-            return verb["auxiliary"], seq(negation, place), verb["form"]
+            return verb["auxiliary"], join_phrases(negation, place), verb["form"]
         case "travel":
             return (
                 verb["auxiliary"],
-                seq(negation, "von", _render_entity(Place(m.source)), "nach", place[1:]),
+                join_phrases(negation, "von", _render_entity(Place(m.source)), "nach", place[1:]),
                 verb["form"],
             )
         case "rain" | "snow":
-            return verb["auxiliary"], seq(place, negation), verb["form"]
+            return verb["auxiliary"], join_phrases(place, negation), verb["form"]
         case "meet" | "acquire" | "beat":
-            return verb["auxiliary"], seq(place, negation, m.score), verb["form"]
-    return verb["auxiliary"], seq(place, _render_things(m.things, m.negated)), verb["form"]
+            return verb["auxiliary"], join_phrases(place, negation, m.score), verb["form"]
+    return verb["auxiliary"], join_phrases(place, _render_things(m.things, m.negated)), verb["form"]
 
 
 def _render_object(m: Meaning) -> Phrase:
@@ -94,12 +103,12 @@ def _render_object(m: Meaning) -> Phrase:
 
 def _main_clause(m: Meaning) -> Phrase:
     if m.said:
-        return seq(_render_entity(m.agent), "hat gesagt , dass", _subordinate_clause(m.said))
+        return join_phrases(_render_entity(m.agent), "hat gesagt , dass", _subordinate_clause(m.said))
     time = time_phrase(LEXICON["time"], m.time)
     finite, middle, close = _clause_parts(m)
     if m.front:
-        return seq(time, finite, _render_entity(m.agent), _render_object(m), middle, close)
-    return seq(_render_entity(m.agent), finite, _render_object(m), time, middle, close)
+        return join_phrases(time, finite, _render_entity(m.agent), _render_object(m), middle, close)
+    return join_phrases(_render_entity(m.agent), finite, _render_object(m), time, middle, close)
 
 
 def _subordinate_clause(m: Meaning) -> Phrase:
@@ -107,8 +116,8 @@ def _subordinate_clause(m: Meaning) -> Phrase:
     if m.verb in LEXICON["comparative"]:
         # The phrase with "als" may follow the verb, and does so in all but short sentences.
         split = next(i for i, (form, _) in enumerate(middle) if form == "als")
-        return seq(_render_entity(m.agent), middle[:split], finite, middle[split:])
-    return seq(
+        return join_phrases(_render_entity(m.agent), middle[:split], finite, middle[split:])
+    return join_phrases(
         _render_entity(m.agent),
         _render_object(m),
         time_phrase(LEXICON["time"], m.time),

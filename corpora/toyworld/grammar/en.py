@@ -6,7 +6,16 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.tokens import (
+    Phrase,
+    Token,
+    join_phrases,
+    name,
+    sentence,
+    shown_name,
+    time_phrase,
+    words,
+)
 
 LEXICON = load("en")
 _PRESENT = ("live", "own", "work")
@@ -27,13 +36,13 @@ def _render_entity(entity: Entity | None) -> Phrase:
         case Role():
             return words("the " + LEXICON["role"][entity.name]["form"])
         case Org("university"):
-            return seq("the", name("University of " + LEXICON["place"][entity.name]["form"], "ORG"))
+            return join_phrases("the", name("University of " + LEXICON["place"][entity.name]["form"], "ORG"))
         case Org("team"):
             return name(LEXICON["place"][entity.name]["form"], "ORG")
         case Org("bank"):
             return name(entity.name + " Bank", "ORG")
         case Org():
-            return seq("the company" if entity.generic else "", name(entity.name, "ORG"))
+            return join_phrases("the company" if entity.generic else "", name(entity.name, "ORG"))
     return words("it")
 
 
@@ -65,7 +74,7 @@ def _render_verb(m: Meaning) -> str:
 
 def _render_clause(m: Meaning) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
-    return seq(
+    return join_phrases(
         f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m),
@@ -74,7 +83,7 @@ def _render_clause(m: Meaning) -> Phrase:
         _render_things(m.things),
         _render_entity(m.other) if m.other else "",
         m.score,
-        seq("from", _render_entity(Place(m.source)), "to") if m.source else "in" if m.place else "",
+        join_phrases("from", _render_entity(Place(m.source)), "to") if m.source else "in" if m.place else "",
         _render_entity(Place(m.place)) if m.place else "",
         "" if m.front else time,
     )

@@ -6,7 +6,16 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.tokens import (
+    Phrase,
+    Token,
+    join_phrases,
+    name,
+    sentence,
+    shown_name,
+    time_phrase,
+    words,
+)
 
 LEXICON = load("es")
 
@@ -26,13 +35,13 @@ def _render_entity(entity: Entity | None) -> Phrase:
         case Role():
             return words("el " + LEXICON["role"][entity.name]["form"])
         case Org("university"):
-            return seq("la", name("Universidad de " + LEXICON["place"][entity.name]["form"], "ORG"))
+            return join_phrases("la", name("Universidad de " + LEXICON["place"][entity.name]["form"], "ORG"))
         case Org("team"):
             return name(LEXICON["place"][entity.name]["form"], "ORG")
         case Org("bank"):
-            return seq("el", name("Banco " + entity.name, "ORG"))
+            return join_phrases("el", name("Banco " + entity.name, "ORG"))
         case Org():
-            return seq("la empresa" if entity.generic else "", name(entity.name, "ORG"))
+            return join_phrases("la empresa" if entity.generic else "", name(entity.name, "ORG"))
     return ()
 
 
@@ -61,7 +70,7 @@ def _render_verb(m: Meaning) -> str:
 
 def _render_clause(m: Meaning) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
-    return seq(
+    return join_phrases(
         f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m),
@@ -70,7 +79,7 @@ def _render_clause(m: Meaning) -> Phrase:
         _render_things(m.things, m.negated),
         _render_entity(m.other) if m.other else "",
         m.score,
-        seq("de", name(LEXICON["place"][m.source]["form"], "LOC"), "a")
+        join_phrases("de", name(LEXICON["place"][m.source]["form"], "LOC"), "a")
         if m.source
         else "en"
         if m.place

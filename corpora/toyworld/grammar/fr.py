@@ -6,7 +6,16 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.tokens import (
+    Phrase,
+    Token,
+    join_phrases,
+    name,
+    sentence,
+    shown_name,
+    time_phrase,
+    words,
+)
 
 LEXICON = load("fr")
 _VOWELS = frozenset("aeiouâàéèêëîïôöûùüAEIOUÂÀÉÈÊËÎÏÔÖÛÙÜ")
@@ -21,7 +30,7 @@ def _elide(word: str, phrase: Phrase) -> Phrase:
     """Return ``word`` before ``phrase``, its final vowel elided before another vowel: que/qu', le/l', de/d'."""
     if phrase[0][0][0] in _VOWELS:
         word = word[:-1] + "'"
-    return seq(word, phrase)
+    return join_phrases(word, phrase)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -37,13 +46,13 @@ def _render_entity(entity: Entity | None) -> Phrase:
         case Org("university"):
             city = LEXICON["place"][entity.name]["form"]
             of = "d' " if city[0] in _VOWELS else "de "
-            return seq("l'", name("Université " + of + city, "ORG"))
+            return join_phrases("l'", name("Université " + of + city, "ORG"))
         case Org("team"):
             return name(LEXICON["place"][entity.name]["form"], "ORG")
         case Org("bank"):
-            return seq("la", name("Banque " + entity.name, "ORG"))
+            return join_phrases("la", name("Banque " + entity.name, "ORG"))
         case Org():
-            return seq("la société" if entity.generic else "", name(entity.name, "ORG"))
+            return join_phrases("la société" if entity.generic else "", name(entity.name, "ORG"))
     return words("il")
 
 
@@ -52,8 +61,8 @@ def _render_place_in(place: str) -> Phrase:
     """In or to a place: à Paris, en France, en Ouganda, au Kenya."""
     form, gender = LEXICON["place"][place]["form"], LEXICON["place"][place]["gender"]
     if not gender:
-        return seq("à", name(form, "LOC"))
-    return seq("en" if gender == "f" or form[0] in _VOWELS else "au", name(form, "LOC"))
+        return join_phrases("à", name(form, "LOC"))
+    return join_phrases("en" if gender == "f" or form[0] in _VOWELS else "au", name(form, "LOC"))
 
 
 @lru_cache(maxsize=1 << 10)
@@ -61,7 +70,7 @@ def _render_place_from(place: str) -> Phrase:
     """From a place: de Paris, d'Oslo, de France, d'Ouganda, du Kenya."""
     form, gender = LEXICON["place"][place]["form"], LEXICON["place"][place]["gender"]
     if gender == "m" and form[0] not in _VOWELS:
-        return seq("du", name(form, "LOC"))
+        return join_phrases("du", name(form, "LOC"))
     return _elide("de", name(form, "LOC"))
 
 
@@ -83,11 +92,15 @@ def _render_things(things: Things | None, negated: bool) -> Phrase:
     core = words(f"{before} {noun['sg' if is_single else 'pl']} {after}")
     if not is_single:
         number = LEXICON["number"].get(str(things.count), {"form": str(things.count)})["form"]
-        return seq("au moins" if things.at_least else "", number, core)
+        return join_phrases("au moins" if things.at_least else "", number, core)
     if negated:
         # An initial h of the nouns in the lexicon is mute.
-        return seq("d'", core) if core[0][0][0] in _VOWELS or core[0][0][0] == "h" else seq("de", core)
-    return seq("une" if is_feminine else "un", core)
+        return (
+            join_phrases("d'", core)
+            if core[0][0][0] in _VOWELS or core[0][0][0] == "h"
+            else join_phrases("de", core)
+        )
+    return join_phrases("une" if is_feminine else "un", core)
 
 
 def _is_feminine(entity: Entity | None) -> bool:
@@ -114,14 +127,14 @@ def _render_verb(m: Meaning, is_reported: bool) -> Phrase:
     if is_reported:
         finite = {"a": "avait", "est": "était"}.get(finite) or finite[:-1] + "ait"
     if m.negated:
-        return seq("n'" if finite[0] in "aeéh" else "ne", finite, "pas", end)
-    return seq(finite, end)
+        return join_phrases("n'" if finite[0] in "aeéh" else "ne", finite, "pas", end)
+    return join_phrases(finite, end)
 
 
 def _render_clause(m: Meaning, is_reported: bool = False) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
     other = _render_entity(m.other) if m.other else ()
-    return seq(
+    return join_phrases(
         f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m, is_reported),

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, time_phrase, words
+from xling.corpora.toyworld.tokens import Phrase, Token, join_phrases, name, sentence, time_phrase, words
 
 LEXICON = load("ru")
 _VOWELS = "аеёиоуыэюя"
@@ -51,7 +51,7 @@ def _preposition(short: str, phrase: Phrase) -> Phrase:
     word = phrase[0][0].lower()
     first = "вф" if short == "в" else "сзшжщ"
     hard = word[0] in first and len(word) > 1 and word[1] not in _VOWELS + "йьъ"
-    return seq(short + "о" if hard else short, phrase)
+    return join_phrases(short + "о" if hard else short, phrase)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -72,7 +72,7 @@ def _render_entity(entity: Entity | None, case: str = "nom") -> Phrase:
             return name(f"{LEXICON['bank'][entity.name]['form']} {decline('Банк', case)}", "ORG")
         case Org():
             company = {"nom": "компания", "acc": "компанию", "prep": "компании", "gen": "компании"}[case]
-            return seq(company, name(entity.name, "ORG"))
+            return join_phrases(company, name(entity.name, "ORG"))
     return ()
 
 
@@ -156,7 +156,7 @@ def _clause_core(m: Meaning) -> Phrase:
     """Return subject, verb and object."""
     agent, negation = m.agent, "не" if m.negated else ""
     if m.verb in LEXICON["comparative"]:
-        return seq(
+        return join_phrases(
             _render_entity(agent),
             negation,
             LEXICON["comparative"][m.verb]["form"],
@@ -164,8 +164,8 @@ def _clause_core(m: Meaning) -> Phrase:
         )
     match m.verb:
         case "own":
-            owner = seq("у", _render_entity(agent, "gen"))
-            return seq(
+            owner = join_phrases("у", _render_entity(agent, "gen"))
+            return join_phrases(
                 owner, "нет" if m.negated else "есть", _render_things(m.things, "gen" if negation else "nom")
             )
         case "rain" | "snow":
@@ -173,26 +173,28 @@ def _clause_core(m: Meaning) -> Phrase:
             nominative, genitive = (noun + "ь", noun + "я") if m.verb == "rain" else (noun, noun + "а")
             return words(f"не было {genitive}" if m.negated else f"шёл {nominative}")
         case "work":
-            return seq(
+            return join_phrases(
                 _render_entity(agent), _render_verb(m), _preposition("в", _render_entity(m.other, "prep"))
             )
         case "meet":
-            return seq(
+            return join_phrases(
                 _render_entity(agent), _render_verb(m), _preposition("с", _render_entity(m.other, "ins"))
             )
         case "say":
             assert m.said is not None
-            return seq(_render_entity(agent), _render_verb(m), ", что", _render_clause(m.said))
+            return join_phrases(_render_entity(agent), _render_verb(m), ", что", _render_clause(m.said))
         case "acquire" | "beat":
-            return seq(_render_entity(agent), _render_verb(m), _render_entity(m.other, "acc"), m.score)
-    return seq(_render_entity(agent), _render_verb(m), _render_things(m.things, "acc"))
+            return join_phrases(
+                _render_entity(agent), _render_verb(m), _render_entity(m.other, "acc"), m.score
+            )
+    return join_phrases(_render_entity(agent), _render_verb(m), _render_things(m.things, "acc"))
 
 
 def _render_clause(m: Meaning) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
     place: Phrase = ()
     if m.source:
-        place = seq(
+        place = join_phrases(
             "из",
             _render_entity(Place(m.source), "gen"),
             _preposition("в", _render_entity(Place(m.place), "acc")),
@@ -201,5 +203,5 @@ def _render_clause(m: Meaning) -> Phrase:
         place = _preposition("в", _render_entity(Place(m.place), "prep"))
     if m.agent is None:
         # Weather: new information stands last, so time and place come first.
-        return seq(time, place, _clause_core(m))
-    return seq(time if m.front else "", _clause_core(m), place, "" if m.front else time)
+        return join_phrases(time, place, _clause_core(m))
+    return join_phrases(time if m.front else "", _clause_core(m), place, "" if m.front else time)

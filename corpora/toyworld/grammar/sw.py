@@ -6,7 +6,16 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.tokens import (
+    Phrase,
+    Token,
+    join_phrases,
+    name,
+    sentence,
+    shown_name,
+    time_phrase,
+    words,
+)
 
 LEXICON = load("sw")
 # Subject prefixes: affirmative, negative. People class 1, universities (chuo) class 7, the rest class 9.
@@ -34,14 +43,16 @@ def _render_entity(entity: Entity | None) -> Phrase:
         case Org("bank"):
             return name("Benki ya " + entity.name, "ORG")
         case Org():
-            return seq("kampuni ya" if entity.generic else "", name(entity.name, "ORG"))
+            return join_phrases("kampuni ya" if entity.generic else "", name(entity.name, "ORG"))
     return ()
 
 
 @lru_cache(maxsize=1 << 10)
 def _render_place_in(place: str) -> Phrase:
     """In a place: mjini London, nchini Kenya."""
-    return seq("mjini" if WORLD["place"][place]["kind"] == "city" else "nchini", _render_entity(Place(place)))
+    return join_phrases(
+        "mjini" if WORLD["place"][place]["kind"] == "city" else "nchini", _render_entity(Place(place))
+    )
 
 
 @lru_cache(maxsize=1 << 14)
@@ -96,8 +107,10 @@ def _render_clause(m: Meaning) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
     place: Phrase = _render_place_in(m.place) if m.place else ()
     if m.source:
-        place = seq("kutoka", _render_entity(Place(m.source)), "hadi", _render_entity(Place(m.place)))
-    return seq(
+        place = join_phrases(
+            "kutoka", _render_entity(Place(m.source)), "hadi", _render_entity(Place(m.place))
+        )
+    return join_phrases(
         f"{time} ," if m.front else "",
         _render_subject(m),
         _render_verb(m),

@@ -6,7 +6,16 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.tokens import (
+    Phrase,
+    Token,
+    join_phrases,
+    name,
+    sentence,
+    shown_name,
+    time_phrase,
+    words,
+)
 
 LEXICON = load("tr")
 _VOWELS = "aeıioöuü"
@@ -74,7 +83,7 @@ def _render_entity(entity: Entity | None, case: str = "") -> Phrase:
             return name(_proper_noun(entity.name + " Bankası", case, True), "ORG")
         case Org():
             if entity.generic:
-                return seq(
+                return join_phrases(
                     name(entity.name, "ORG"), "şirketi" + (suffix("şirketi", case, True) if case else "")
                 )
             return name(_proper_noun(entity.name, case), "ORG")
@@ -126,29 +135,29 @@ def _clause_middle(m: Meaning) -> Phrase:
     place = _render_entity(Place(m.place), "dat" if m.source else "loc") if m.place else ()
     match m.verb:
         case "travel":
-            return seq(_render_entity(Place(m.source), "abl"), place)
+            return join_phrases(_render_entity(Place(m.source), "abl"), place)
         case "meet":
-            return seq(place, _render_entity(m.other), "ile")
+            return join_phrases(place, _render_entity(m.other), "ile")
         case "acquire" | "beat":
-            return seq(_render_entity(m.other, "acc"), m.score)
+            return join_phrases(_render_entity(m.other, "acc"), m.score)
         case "work":
             return _render_entity(m.other, "loc")
         case "rain" | "snow":
-            return seq(place, "yağmur" if m.verb == "rain" else "kar")
+            return join_phrases(place, "yağmur" if m.verb == "rain" else "kar")
         case "older" | "taller" | "bigger":
             return _render_entity(m.other, "abl")
         case "own":
             return _render_things(m.things, True, m.negated)
-    return seq(place, _render_things(m.things, False, m.negated))
+    return join_phrases(place, _render_things(m.things, False, m.negated))
 
 
 def _render_clause(m: Meaning, is_subordinate: bool = False) -> Phrase:
     if m.said:
-        return seq(_render_entity(m.agent), ",", _render_clause(m.said, True), "söyledi")
+        return join_phrases(_render_entity(m.agent), ",", _render_clause(m.said, True), "söyledi")
     time = time_phrase(LEXICON["time"], m.time)
     subject = _render_entity(m.agent, "gen" if is_subordinate or m.verb == "own" else "")
     comma = "," if m.verb in LEXICON["comparative"] and not is_subordinate else ""
-    return seq(
+    return join_phrases(
         time if m.front else "",
         subject,
         comma,

@@ -9,7 +9,15 @@ import pytest
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.builtin.limits import NUMERIC_LIMITS, Limits, Row, built_in, limits_of, read_table, save
+from xling.corpora.builtin.limits import (
+    NUMERIC_LIMITS,
+    FittedLimits,
+    Limits,
+    built_in,
+    limits_of,
+    read_table,
+    save,
+)
 from xling.corpora.fit.limits import NUM_STOP_WORDS
 from xling.corpora.stages.filters import Filters, measure, measure_each
 from xling.text.document import Document, Ledger
@@ -65,8 +73,8 @@ def test_what_the_user_gives_comes_before_the_table_and_the_table_before_the_fam
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     rows = {
-        "sw": Row(70, ("udhr",), {"max_mean_word": 13.5}, ("na", "ya")),
-        "zh": Row(30, ("a", "b"), {}, ("的",)),
+        "sw": FittedLimits(70, ("udhr",), {"max_mean_word": 13.5}, ("na", "ya")),
+        "zh": FittedLimits(30, ("a", "b"), {}, ("的",)),
     }
     save(tmp_path / "limits.tsv", rows)
     assert read_table((tmp_path / "limits.tsv").read_text(encoding="utf-8").splitlines()) == rows

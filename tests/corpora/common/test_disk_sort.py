@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from xling.corpora.common import disk_sort
-from xling.corpora.common.disk_sort import Sorter, connected_stars, count_values, halves, join_halves
+from xling.corpora.common.disk_sort import Sorter, connected_stars, count_values, join_halves, split_halves
 
 NUMBERS = st.lists(st.integers(0, 60), max_size=60)
 
@@ -59,7 +59,7 @@ def test_stars_are_the_connected_components(edges: list[tuple[int, int]], max_va
         pairs = [
             pair
             for block in leaves.blocks()
-            for pair in zip(*map(np.ndarray.tolist, halves(block)), strict=True)
+            for pair in zip(*map(np.ndarray.tolist, split_halves(block)), strict=True)
         ]
         assert pairs == wanted
         leaves.close()
@@ -72,7 +72,7 @@ def test_a_long_chain_takes_few_rounds(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(disk_sort, "_run_large_star", lambda *given: rounds.append(0) or original(*given))
     order = np.random.default_rng(0).permutation(1500).astype(np.uint64)
     leaves = connected_stars([join_halves(order[:-1], order[1:])], tmp_path, 400)
-    nodes, firsts = (np.concatenate(part) for part in zip(*map(halves, leaves.blocks()), strict=True))
+    nodes, firsts = (np.concatenate(part) for part in zip(*map(split_halves, leaves.blocks()), strict=True))
     assert nodes.tolist() == list(range(1, 1500))
     assert not firsts.any()
     assert len(rounds) < 20

@@ -13,7 +13,7 @@ from tests.corpora.mining.planted import planted
 from xling.core.errors import UserError
 from xling.corpora.mining import margin, search
 from xling.corpora.mining.margin import Pairs, f1_at_best_threshold, mine
-from xling.corpora.mining.rows import Rows, normalised
+from xling.corpora.mining.rows import Rows, normalise
 from xling.corpora.mining.search import nearest
 from xling.corpora.mining.sentences import first_occurrences
 
@@ -28,8 +28,8 @@ def test_blocks_find_what_brute_force_finds(block):
 
 
 def test_ratio_margin_by_hand():
-    src = normalised(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    tgt = normalised(np.array([[1.0, 0.2], [0.2, 1.0]]))
+    src = normalise(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    tgt = normalise(np.array([[1.0, 0.2], [0.2, 1.0]]))
     i, j, scores = mine(src, tgt, k=2, margin="ratio", retrieval="max")
     cos = src @ tgt.T
     around = (cos.mean(axis=1)[0] + cos.mean(axis=0)[0]) / 2
@@ -101,7 +101,7 @@ def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
 
 def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_path):
     """faiss wrote past the end of such cells: shards of a million ended in an abort, or in wrong codes."""
-    keys = normalised(np.random.default_rng(1).standard_normal((1200, 32)))
+    keys = normalise(np.random.default_rng(1).standard_normal((1200, 32)))
     trained = search.train_index([Rows([keys[:40]]), Rows([keys[:30]])])  # one cell
     faiss.write_index(trained, str(tmp_path / "trained"))
     lists = faiss.downcast_InvertedLists(faiss.extract_index_ivf(trained).invlists)
@@ -136,7 +136,7 @@ def test_more_probes_find_more(tmp_path):
 @pytest.mark.parametrize("dim", [1, 3, 50, 100, 300, 1100])
 def test_every_width_can_be_coded(tmp_path, dim):
     draw = np.random.default_rng(1)
-    keys = normalised(draw.standard_normal((1000, dim)))
+    keys = normalise(draw.standard_normal((1000, dim)))
     with ThreadPoolExecutor(1) as pool:
         cosines, ids = indexed(tmp_path, keys, keys[:10]).nearest(keys[:50], 1, pool)
     np.testing.assert_allclose(cosines, 1, atol=1e-5)
@@ -202,7 +202,7 @@ def test_a_threshold_takes_away_what_is_below_and_nothing_else(retrieval):
         margin.BestNeighbours(draw.integers(0, 50, 50), draw.random(50).astype(np.float32).round(1))
         for _ in range(2)
     ]
-    whole, cut = (margin.choose(*sides, retrieval, threshold) for threshold in (-np.inf, 0.5))
+    whole, cut = (margin.choose_pairs(*sides, retrieval, threshold) for threshold in (-np.inf, 0.5))
     kept = whole.scores >= 0.5
     assert 0 < kept.sum() < len(kept)
     for field, part in zip(whole, cut, strict=True):
@@ -217,12 +217,12 @@ def test_neighbours_that_were_not_found_do_not_count():
     for kind in ("ratio", "distance", "absolute"):
         results = margin.best(cosines, ids, mean, np.ones(2, np.float32), kind)
         assert results.ids.tolist() == [1, -1] and np.isfinite(results.scores).tolist() == [True, False]
-        assert margin.choose(results, results, "forward").src.tolist() == [0]
+        assert margin.choose_pairs(results, results, "forward").src.tolist() == [0]
 
 
 def test_large_and_small_numbers_keep_their_direction():
     rows = np.array([[3e30, 4e30], [3e-30, 4e-30], [0, 0]], np.float32)
-    np.testing.assert_allclose(normalised(rows), [[0.6, 0.8], [0.6, 0.8], [0, 0]], rtol=1e-5)
+    np.testing.assert_allclose(normalise(rows), [[0.6, 0.8], [0.6, 0.8], [0, 0]], rtol=1e-5)
 
 
 @pytest.mark.parametrize("shards", [1, 4])

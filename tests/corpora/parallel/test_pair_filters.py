@@ -55,7 +55,7 @@ def test_numbers_are_compared_by_value_in_any_script():
     ],
 )
 def test_good_pairs_stay(pair):
-    names = tuple(name for name in chain.DEFAULT if name not in ("langid", "length"))
+    names = tuple(name for name in chain.DEFAULT_FILTERS if name not in ("langid", "length"))
     assert reasons_of([pair], names) == [None]
 
 
@@ -66,7 +66,7 @@ def test_ratio_knows_dense_scripts():
 
 
 def test_the_default_chain_holds_every_filter():
-    assert set(chain.DEFAULT) == set(PAIR_FILTERS)
+    assert set(chain.DEFAULT_FILTERS) == set(PAIR_FILTERS)
 
 
 def test_duplicates_exact_near_and_by_side():
@@ -134,7 +134,7 @@ def test_trusted_words_change_nothing_but_time():
 
 
 def test_everything_that_enters_is_kept_or_counted():
-    made = chain.build(chain.DEFAULT, {}, Context.of_pair("en-de"))
+    made = chain.build(chain.DEFAULT_FILTERS, {}, Context.of_pair("en-de"))
     pairs = [
         *para("en", "de", 200, 1),
         *((e.src, e.tgt) for cls in PAIR_FILTERS.values() for e in cls.examples),
@@ -167,8 +167,8 @@ def test_recipes_are_checked(names, settings, message):
 
 
 def test_every_filter_of_a_number_leaves_it_as_a_column():
-    assert "langid" in chain.build(chain.DEFAULT, {}, Context.of_pair("en-de")).values
-    made = chain.build(tuple(n for n in chain.DEFAULT if n != "langid"), {}, Context.of_pair("en-de"))
+    assert "langid" in chain.build(chain.DEFAULT_FILTERS, {}, Context.of_pair("en-de")).values
+    made = chain.build(tuple(n for n in chain.DEFAULT_FILTERS if n != "langid"), {}, Context.of_pair("en-de"))
     pairs = [
         GOOD,
         ("In 1999 we counted 12 of them.", "Im Jahr 1999 gab es eine Reihe."),
