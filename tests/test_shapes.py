@@ -230,8 +230,8 @@ def a_key(*numbers: int) -> Any:
     return np.array(numbers, dtype=np.uint64)
 
 
-def ragged(*lengths: int) -> model1.Ragged:
-    return model1.Ragged(np.ones(sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]), 2)
+def ragged(*lengths: int) -> model1.EncodedSentences:
+    return model1.EncodedSentences(np.ones(sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]), 2)
 
 
 def a_gradient() -> torch.nn.Parameter:

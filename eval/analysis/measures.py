@@ -117,9 +117,9 @@ def strongest_units(
     return set(np.argsort(-far, kind="stable")[: max(1, round(TOP_SHARE * len(far)))].tolist())
 
 
-def jaccard(one: set[int], other: set[int]) -> float:
+def jaccard(first: set[int], second: set[int]) -> float:
     """Return Jaccard's index: the size of the intersection divided by the size of the union."""
-    return len(one & other) / (len(one | other) or 1)
+    return len(first & second) / (len(first | second) or 1)
 
 
 def held_out_predictions(

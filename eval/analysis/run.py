@@ -97,7 +97,7 @@ def run(cfg: AnalyseConfig) -> Answer:
 
 def _read_texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[AlignedTexts]:
     """Yield the languages of a suite, each paired with the source; items are paired by their ids."""
-    if not suite.shape.analysed:
+    if not suite.shape.analysed_as:
         raise UserError(
             f"{suite.name} has rows of kind {suite.kind}", "suites of retrieval or of texts with a class"
         )
@@ -107,12 +107,12 @@ def _read_texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Aligne
     num = 0
     source_texts = (
         {r.id: r.fields["text"] for r in load(suite, cfg.source, "test", data)}
-        if suite.shape.analysed == "classes"
+        if suite.shape.analysed_as == "classes"
         else {}
     )
     for lang in langs:
         rows = load(suite, lang, "test", data)
-        if suite.shape.analysed == "pairs":
+        if suite.shape.analysed_as == "pairs":
             if untuned.sides(suite, lang)[1] != cfg.source:
                 continue
             rows = _spread_rows(rows, cfg.rows)
@@ -299,10 +299,10 @@ def _best_layer_value(rows: Sequence[Row], lang: str, measure: str) -> float | N
     return max((r[5] for r in rows if (r[0], r[3], r[4]) == (SYSTEMS[0], lang, measure)), default=None)
 
 
-def _correlation_with_best(rows: Sequence[Row], lang: str, measure: str, by: str) -> float | None:
-    """Return a measure of the model at the layer and suite where ``by`` is highest."""
+def _correlation_with_best(rows: Sequence[Row], lang: str, measure: str, best_by: str) -> float | None:
+    """Return a measure of the model at the layer and suite where ``best_by`` is highest."""
     model_rows = [r for r in rows if (r[0], r[3]) == (SYSTEMS[0], lang)]
-    places = [(r[5], r[1], r[2]) for r in model_rows if r[4] == by]
+    places = [(r[5], r[1], r[2]) for r in model_rows if r[4] == best_by]
     values = [r[5] for r in model_rows if places and (r[1], r[2], r[4]) == (*max(places)[1:], measure)]
     return values[0] if values else None
 
@@ -354,13 +354,13 @@ def _explain_scores(
         langs = [lang for lang, values in features.items() if None not in values]
         if len(langs) < 6:
             continue
-        wanted = np.array([np.mean(by_lang[lang]) for lang in langs])
-        said = measures.held_out_predictions(
-            np.array([features[lang] for lang in langs], dtype=np.float64), wanted
+        measures_used = np.array([np.mean(by_lang[lang]) for lang in langs])
+        sentence = measures.held_out_predictions(
+            np.array([features[lang] for lang in langs], dtype=np.float64), measures_used
         )
-        plain = (wanted.sum() - wanted) / (len(wanted) - 1)
-        errors = [float(np.abs(guess - wanted).mean()) for guess in (said, plain)]
-        left = float(((said - wanted) ** 2).sum() / (((plain - wanted) ** 2).sum() or 1.0))
+        plain = (measures_used.sum() - measures_used) / (len(measures_used) - 1)
+        errors = [float(np.abs(guess - measures_used).mean()) for guess in (sentence, plain)]
+        left = float(((sentence - measures_used) ** 2).sum() / (((plain - measures_used) ** 2).sum() or 1.0))
         table.append((suite, metric, len(langs), *errors, 1 - left))
     columns = (
         ("suite", ""), ("metric", ""), ("languages", "d"), ("error", ".2f"), ("error of the mean", ".2f"),

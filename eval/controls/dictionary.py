@@ -74,7 +74,7 @@ class Dictionaries:
             for lang, words in counts.items()
         }
 
-    def translated(self, text: str, lang: str) -> str:
+    def translate_text(self, text: str, lang: str) -> str:
         """Return ``text`` with each known word of ``lang`` replaced; capitals and marks stay where they are."""
         entries = self._entries.get(lang)
         if not entries or lang == self._source:
@@ -132,17 +132,19 @@ class DictionaryControl(NgramControl):
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
         """Return the n-gram vectors of the translated texts."""
-        translated = [self._dictionaries.translated(text, lang) for text in texts]
+        translated = [self._dictionaries.translate_text(text, lang) for text in texts]
         return super().embed(translated, lang, layer, pooling)
 
     def _row(self, row: Example, lang: str) -> Example:
-        return replace(row, fields={name: self._field(value, lang) for name, value in row.fields.items()})
+        return replace(
+            row, fields={name: self._translated_field(value, lang) for name, value in row.fields.items()}
+        )
 
-    def _field(self, value: Any, lang: str) -> Any:
+    def _translated_field(self, value: Any, lang: str) -> Any:
         if isinstance(value, str):
-            return self._dictionaries.translated(value, lang)
+            return self._dictionaries.translate_text(value, lang)
         if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
-            return tuple(self._dictionaries.translated(part, lang) for part in value)
+            return tuple(self._dictionaries.translate_text(part, lang) for part in value)
         return value
 
 

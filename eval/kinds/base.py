@@ -96,7 +96,7 @@ class Kind:
         is_slow: metrics align texts, a hundred times the cost of counting: their row statistics are cached.
         with_intervals: section of a report that shows the interval of every score, or "".
         texts: fields to translate if labels survive translation.
-        analysed: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
+        analysed_as: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
     """
 
     name: ClassVar[str]
@@ -114,7 +114,7 @@ class Kind:
     is_slow: ClassVar[bool] = False
     with_intervals: ClassVar[str] = ""
     texts: ClassVar[tuple[str, ...]] = ()
-    analysed: ClassVar[Analysed] = ""
+    analysed_as: ClassVar[Analysed] = ""
 
     # Rows.
 
@@ -215,9 +215,9 @@ class Kind:
         """Return the label that the control ``majority`` counts; kinds without this method have no such control."""
         raise NotImplementedError(self.name)
 
-    def majority_answer(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the answer of the control ``majority``."""
-        return learned
+        return majority_label
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return what the control ``ngram`` learns of a row: features and class name, or None; tags, or None.

@@ -20,7 +20,7 @@ class Classify(Kind):
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     task = "classify"
     closed = True
-    analysed: ClassVar[Analysed] = "classes"
+    analysed_as: ClassVar[Analysed] = "classes"
     texts: ClassVar[tuple[str, ...]] = ("text",)
 
     def label_mismatch(self, row: Example) -> tuple[str, str] | None:

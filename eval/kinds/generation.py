@@ -28,7 +28,7 @@ class Generation(Kind):
         """Return None: this kind has no most frequent answer."""
         return None
 
-    def majority_answer(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Answer with the text of the source: the control copies."""
         return row.fields["text"]
 

@@ -52,9 +52,9 @@ class IntentSlots(Tag):
         tag = most_frequent(tag for row in train for tag in row.label[1])
         return most_frequent(row.label[0] for row in train), tag
 
-    def majority_answer(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Answer with the most frequent intent, and the most frequent tag for every word."""
-        return [learned[0], [learned[1]] * len(row.fields["tokens"])]
+        return [majority_label[0], [majority_label[1]] * len(row.fields["tokens"])]
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return the n-grams of the utterance with its intent, and the tags."""

@@ -35,7 +35,7 @@ class MinimalPair(Kind):
         """Return the sentence that the model prefers."""
         return str(row.fields["choices"][answer])
 
-    def majority_answer(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the place of the shorter sentence, in characters."""
         right, wrong = map(len, row.fields["choices"])
         return int(right >= wrong)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Distance = Literal["cosine", "margin", "csls"]
 
-NEIGHBOURS: dict[str, int] = {"cosine": 0, "margin": 4, "csls": 10}
+NUM_NEIGHBOURS: dict[str, int] = {"cosine": 0, "margin": 4, "csls": 10}
 BLOCK_ROWS = 1024
 BLOCK_SCORES = 2**27
 
@@ -83,12 +83,12 @@ def ranked(
 
 def _score_blocks(src: Vectors, tgt: Vectors, distance: Distance) -> Iterator[Vectors]:
     """Yield the scores of some rows of ``src`` with all of ``tgt``, float32 (block, num_tgt), in order."""
-    if distance not in NEIGHBOURS:
-        raise unknown("distance", distance, NEIGHBOURS)
+    if distance not in NUM_NEIGHBOURS:
+        raise unknown("distance", distance, NUM_NEIGHBOURS)
     a, b = normalise(src), normalise(tgt)
     src_means, tgt_means = (
-        mean_of_nearest(a, b, NEIGHBOURS[distance]),
-        mean_of_nearest(b, a, NEIGHBOURS[distance]),
+        mean_of_nearest(a, b, NUM_NEIGHBOURS[distance]),
+        mean_of_nearest(b, a, NUM_NEIGHBOURS[distance]),
     )
     size = block_rows(len(b))
     for start in range(0, len(a), size):

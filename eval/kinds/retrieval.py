@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
 
-CANDIDATES = 30
+NUM_CANDIDATES = 30
 """Nearest rows among which words decide, if they are compared."""
 
 
@@ -21,7 +21,7 @@ class Retrieval(Kind):
     answer = "the number of a row"
     metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
     with_intervals = "retrieval"
-    analysed = "pairs"
+    analysed_as = "pairs"
     compares_words = True
 
     def is_label(self, row: Example) -> bool:
@@ -53,7 +53,7 @@ class Retrieval(Kind):
         if question.match is None:
             indices: list[int] = nearest_neighbours.nearest_rows(a, b, question.distance).tolist()
             return indices
-        near, scores = nearest_neighbours.ranked(a, b, question.distance, CANDIDATES)
+        near, scores = nearest_neighbours.ranked(a, b, question.distance, NUM_CANDIDATES)
         best = (scores + question.match(texts[0], texts[1], near)).argmax(1)
         return [int(row[place]) for row, place in zip(near, best, strict=True)]
 

@@ -40,9 +40,9 @@ class Span(Kind):
             _answer_position(row.fields["context"], *row.label[0]) for row in train if row.label
         )
 
-    def majority_answer(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the words at the most frequent position."""
-        return _words_at(row.fields["context"], learned)
+        return _words_at(row.fields["context"], majority_label)
 
 
 def _answer_position(context: str, answer: str, start: int) -> tuple[int, int]:

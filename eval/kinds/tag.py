@@ -51,9 +51,9 @@ class Tag(Kind):
         """Return the most frequent tag of the training rows."""
         return most_frequent(tag for row in train for tag in row.label)
 
-    def majority_answer(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the tag for every word."""
-        return [learned] * len(row.fields["tokens"])
+        return [majority_label] * len(row.fields["tokens"])
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return the tags of a row for the control ``ngram``."""

@@ -72,7 +72,7 @@ def run(cfg: ContaminationConfig) -> Answer:
     files = predictions.files(cfg.run)
     origins = [predictions.read_origin(path) for path in files]
     tests = sorted({(o.suite, o.lang, o.split) for o in origins})
-    exposures = check(tests, corpus_texts(cfg.corpus), data)
+    exposures = find_exposed(tests, corpus_texts(cfg.corpus), data)
     side_table = [["suite", "lang", "side", "rows", "exposed"]]
     for (suite, lang, _), exposure in exposures.items():
         shown = {**exposure.sides, "any": exposure.rows, "translation": exposure.translated}
@@ -141,16 +141,16 @@ def scores_on_clean(path: Path, exposed: set[str], data: Path) -> tuple[Score, S
     return predictions.score_file(path, data, main)[0], clean[0] if clean else None
 
 
-def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test, Exposure]:
+def find_exposed(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test, Exposure]:
     """Look for the rows of tests in the texts of a corpus, in one pass over it.
 
     Of suites whose rows are translations of each other the other available languages are searched too.
     """
-    parallel = {name for name, _, _ in tests if suites()[name].is_parallel}
+    parallel_suites = {name for name, _, _ in tests if suites()[name].is_parallel}
     splits = {split for _, _, split in tests}
     parallel_tests = [
         test
-        for test in tests_in(sorted(parallel), splits, data)
+        for test in tests_in(sorted(parallel_suites), splits, data)
         if (test[0], test[2]) in {(t[0], t[2]) for t in tests}
     ]
     index = Leaks.of(entries(dict.fromkeys([*tests, *parallel_tests]), data))
@@ -166,7 +166,7 @@ def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test,
         exposures[test] = Exposure(
             len(rows), {side: hits.get(" ".join([*test, side]), set()) for side in sides}
         )
-        if test[0] in parallel:
+        if test[0] in parallel_suites:
             exposures[test].translated = _exposed_in_other_langs(test, hits) & {row.id for row in rows}
     return exposures
 
@@ -174,12 +174,12 @@ def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test,
 def _exposed_in_other_langs(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
     """Return ids that were exposed in another language of a suite and split."""
     parts = [(group.split(" "), ids) for group, ids in hits.items()]
-    others = [
+    other_tests = [
         ids
         for (suite, lang, split, _), ids in parts
         if (suite, split) == (test[0], test[2]) and lang != test[1]
     ]
-    return set().union(*others)
+    return set().union(*other_tests)
 
 
 def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:

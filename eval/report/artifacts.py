@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float64
 
-LOG = "log.jsonl"
+LOG_FILE = "log.jsonl"
 TEXT_STAGES = ("finetune mt", "umt", "finetune generate")
 """Stages that keep the texts they wrote for their test sets, and the plain references' places."""
 _MAX_LEVELS_UP = 3
@@ -50,7 +50,6 @@ class Run:
         name: unique within the report.
         folder: folder that the user named.
         artifacts: its published directories and their ancestors, each after its inputs.
-        own_folders: how many of ``artifacts`` are in the folder itself.
         missing_inputs: those that are not there any more.
         scores: scores of its evaluations, and of the texts that it wrote.
         logs: name of a training -> its log, event by event.
@@ -109,7 +108,7 @@ def open_run(path: Path, name: str) -> Run:
         raise UserError(f"no run at {path}", "a folder that xling has written, or a scores.json")
     own_folders = [p.parent for p in sorted(path.rglob(FILE_NAME)) if not _is_hidden(p.relative_to(path))]
     own_folders = [p for p in own_folders if manifest.read(p).stage != "report"]
-    logs = sorted(p for p in path.rglob(f"*.partial/{LOG}") if not _is_hidden(p.relative_to(path)))
+    logs = sorted(p for p in path.rglob(f"*.partial/{LOG_FILE}") if not _is_hidden(p.relative_to(path)))
     loose_score_files = [
         p for p in sorted(path.rglob("scores.json")) if p.parent not in own_folders and _is_scores(p)
     ]
@@ -125,7 +124,7 @@ def open_run(path: Path, name: str) -> Run:
             scores += text_scores(item, label(item.path, path))
     logs_by_name = {label(p.parent, path): read_log(p) for p in logs}
     logs_by_name |= {
-        label(m.path, path): read_log(m.path / LOG) for m in artifact if (m.path / LOG).is_file()
+        label(m.path, path): read_log(m.path / LOG_FILE) for m in artifact if (m.path / LOG_FILE).is_file()
     }
     return Run(name, path, tuple(artifact), tuple(missing_inputs), tuple(scores), logs_by_name, averages)
 
@@ -219,12 +218,12 @@ def _references_and_texts(artifact: Artifact, lang: str) -> tuple[list[Example],
     """Return references and texts, or None if they no longer exist."""
     place = artifact.manifest.config["test"].get(lang)
     names = [place] if isinstance(place, str) else list(place or [])
-    output = artifact.path / f"test.{lang}.txt"
-    if not names or not output.is_file() or not all(Path(name).is_file() for name in names):
+    output_path = artifact.path / f"test.{lang}.txt"
+    if not names or not output_path.is_file() or not all(Path(name).is_file() for name in names):
         return None
     texts = [_lines(Path(name)) for name in names]
     references = [row.partition("\t")[2] for row in texts[0]] if len(texts) == 1 else texts[1]
-    answers = _lines(output)
+    answers = _lines(output_path)
     if len(answers) != len(references):
         return None
     return [Example(str(i), {}, text) for i, text in enumerate(references)], answers
@@ -240,7 +239,9 @@ def text_scores(artifact: Artifact, name: str) -> list[Score]:
     for item in written_texts(artifact):
         low, high = None, None
         if item.stats is not None:
-            low, high = statistics.interval(item.stats, METRICS["bleu"], f"{artifact.stage}/{item.lang}/bleu")
+            low, high = statistics.score_interval(
+                item.stats, METRICS["bleu"], f"{artifact.stage}/{item.lang}/bleu"
+            )
         scores.append(
             Score(
                 suite=artifact.stage,
@@ -285,7 +286,7 @@ def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 def interval_of_averages(runs: Sequence[Run]) -> score_table.AverageInterval:
     """Return the recorded intervals of averages in the runs, under the names of `merged_scores`."""
     names = system_names(runs)
-    recorded = {
+    averages_of_columns = {
         (score_table.column_of(replace(average, system=name)), average.langs, average.is_gap): average
         for run in runs
         for average in run.averages
@@ -295,7 +296,7 @@ def interval_of_averages(runs: Sequence[Run]) -> score_table.AverageInterval:
     def interval_of(
         column: score_table.Column, langs: Sequence[str], is_gap: bool
     ) -> tuple[float, float] | None:
-        average = recorded.get((column, tuple(langs), is_gap))
+        average = averages_of_columns.get((column, tuple(langs), is_gap))
         return (average.low, average.high) if average else None
 
     return interval_of

@@ -58,11 +58,11 @@ Row = tuple[str, ...]
 
 def _wrong_rows(a: Scored, b: Scored) -> dict[str, list[Row]]:
     """Group rows by kind of mistake, without those that both systems got right."""
-    shape, by_kind = suites()[a.origin.suite].shape, defaultdict(list)
+    suite_kind, by_kind = suites()[a.origin.suite].shape, defaultdict(list)
     if [row.id for row in a.rows] != [row.id for row in b.rows]:
         return {}
     best_score = a.metric.reduce(
-        a.metric.stats(a.rows, [shape.right_answer(row) for row in a.rows], a.origin.lang).sum(axis=0)
+        a.metric.stats(a.rows, [suite_kind.right_answer(row) for row in a.rows], a.origin.lang).sum(axis=0)
     )
     sign = 1 if a.metric.higher_is_better else -1
     for number, row in enumerate(a.rows):
@@ -73,10 +73,10 @@ def _wrong_rows(a: Scored, b: Scored) -> dict[str, list[Row]]:
             KINDS[0] if first_score > second_score else KINDS[1] if second_score > first_score else KINDS[2]
         )
         texts = (
-            shape.source_of(row),
+            suite_kind.source_of(row),
             *(
-                shape.answer_text(x, row, a.rows)
-                for x in (shape.right_answer(row), a.answers[number], b.answers[number])
+                suite_kind.answer_text(x, row, a.rows)
+                for x in (suite_kind.right_answer(row), a.answers[number], b.answers[number])
             ),
         )
         by_kind[kind].append((a.origin.lang, row.id, *map(_shorten, texts), kind))
@@ -92,10 +92,10 @@ def _interleave(wrong_rows: dict[str, dict[str, list[Row]]], max_rows: int) -> l
     return sorted(taken_rows, key=lambda row: (row[0], KINDS.index(row[-1])))
 
 
-def _take_row(queue: Iterator[Row], chosen: list[Row]) -> bool:
-    row = next(queue, None)
+def _take_row(rows_left: Iterator[Row], taken_rows: list[Row]) -> bool:
+    row = next(rows_left, None)
     if row is not None:
-        chosen.append(row)
+        taken_rows.append(row)
     return row is not None
 
 

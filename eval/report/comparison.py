@@ -1,8 +1,8 @@
 """Pairwise comparison of systems on the same rows, each with the first: differences, intervals and significance.
 
 A system is a column of the tables: the predictions of one name in one run, or the texts that a translation
-model wrote. The test is that of `xling.eval.scores.statistics.compare`. P-values of averages are adjusted for their
-number (Holm 1979).
+model wrote. The test is that of `xling.eval.scores.statistics.compare_systems`. P-values of averages are
+adjusted for their number (Holm 1979).
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def _compare_pair(baseline: System, system: System, with_languages: bool = True)
 
     def test(lang: str, test_keys: Sequence[Key]) -> Test:
         name = f"{suite}/{baseline.name}/{system.name}/{lang}"
-        result = statistics.compare([pairs[key] for key in test_keys], metric, name)
+        result = statistics.compare_systems([pairs[key] for key in test_keys], metric, name)
         means = [sum(scores[key][side] for key in test_keys) / len(test_keys) for side in (0, 1)]
         test_langs = averaged if lang == AVERAGE else (lang,)
         return Test(

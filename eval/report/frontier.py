@@ -16,7 +16,7 @@ from xling.eval.scores.score_file import Score
 from xling.pages.figure import COLOURS, MARKERS, drawn
 from xling.pages.tabular import Table
 
-STAGE, FILE = "measure", "measured.json"
+STAGE, MEASUREMENTS_FILE = "measure", "measured.json"
 MEASURES = {"megabytes": "MB", "ms": "ms a text, one core"}
 Point = Mapping[str, Any]
 
@@ -30,10 +30,10 @@ def section(runs: Sequence[Run], scores: Sequence[Score]) -> Section:
         "marks are on the Pareto front.",
     )
     measurements = [
-        json.loads((item.path / FILE).read_text(encoding="utf-8"))
+        json.loads((item.path / MEASUREMENTS_FILE).read_text(encoding="utf-8"))
         for run in runs
         for item in run.artifacts
-        if item.stage == STAGE and (item.path / FILE).is_file()
+        if item.stage == STAGE and (item.path / MEASUREMENTS_FILE).is_file()
     ]
     for measured in measurements[:1]:
         for suite in dict.fromkeys(score.suite for score in scores):

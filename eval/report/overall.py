@@ -10,8 +10,8 @@ from xling.eval.tables import score_table
 from xling.eval.tables.score_table import AverageInterval, Column
 from xling.pages.tabular import Table
 
-LEVEL = 0.05
-FIRST, BETTER, WORSE, ALIKE = "(a)", "better", "worse", "alike"
+SIGNIFICANCE_LEVEL = 0.05
+REFERENCE_MARK, BETTER, WORSE, ALIKE = "(a)", "better", "worse", "alike"
 
 
 def overall(
@@ -63,19 +63,19 @@ def overall(
 
     rows = tuple((system, *(cell(suite, system) for suite in suites)) for system in systems)
     heads = (("system", ""), *((f"{suite} ({main[suite]})", "") for suite in suites))
-    return Table("overall", "Overall", heads, rows, _notes(rows))
+    return Table("overall", "Overall", heads, rows, _table_notes(rows))
 
 
 def _compare_with_reference(column: Column, test: Test | None, references: set[tuple[str, str]]) -> str:
     """Describe in one word how a column compares with the reference system."""
     if test is None or test.p_holm is None:
-        return FIRST if (column.suite, column.system) in references else ""
-    if test.p_holm > LEVEL:
+        return REFERENCE_MARK if (column.suite, column.system) in references else ""
+    if test.p_holm > SIGNIFICANCE_LEVEL:
         return ALIKE
     return BETTER if test.comparison.difference > 0 else WORSE
 
 
-def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
+def _table_notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
     text = " ".join(cell for row in rows for cell in row[1:] if cell)
     notes = ["Means over the languages of the published suite other than the source, with 95 % intervals."]
     if " rank " in text:
@@ -83,7 +83,7 @@ def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
             "rank: systems of one rank are not told apart from the best of them; the best of each rank is worse than "
             "the best of the rank before (p at most 0.05, shared out among the tests of a suite)."
         )
-    if FIRST in text:
+    if REFERENCE_MARK in text:
         notes.append(
             "better, worse, alike: than the system marked (a) in the same column; alike where p, adjusted for the "
             "number of averages compared (Holm), is above 0.05."

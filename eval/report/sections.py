@@ -198,15 +198,17 @@ def _loss_charts(title: str, events: Sequence[Event], split: str) -> Iterator[st
     """Yield one chart per objective, lines by language; then one for each other measurement."""
     split_name = {TRAIN: "training", VALID: "validation"}[split]
     families = _values_by_chart(events, split)
-    for family, series in families.items():
-        if not any(len(points) > 1 for points in series.values()):
+    for chart_name, lines in families.items():
+        if not any(len(points) > 1 for points in lines.values()):
             continue
-        is_loss = family.startswith("loss")
+        is_loss = chart_name.startswith("loss")
         chart_title = (
-            f"{split_name} loss of {family[5:] or 'all objectives'}" if is_loss else f"{split_name}: {family}"
+            f"{split_name} loss of {chart_name[5:] or 'all objectives'}"
+            if is_loss
+            else f"{split_name}: {chart_name}"
         )
-        label = "loss in nats" if is_loss else family
-        yield from figure.curves(series, f"{title}, {chart_title}", label)
+        label = "loss in nats" if is_loss else chart_name
+        yield from figure.curves(lines, f"{title}, {chart_title}", label)
 
 
 def _values_by_chart(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
@@ -218,8 +220,8 @@ def _values_by_chart(events: Sequence[Event], split: str) -> dict[str, dict[str,
         for key, value in event.items():
             place = _chart_and_line(key)
             if place and isinstance(value, (int, float)) and value == value:
-                family, line = place
-                charts.setdefault(family, {}).setdefault(line, []).append((event["update"], value))
+                chart_name, line = place
+                charts.setdefault(chart_name, {}).setdefault(line, []).append((event["update"], value))
     if len(charts) > 1:  # with one objective the sum equals that objective
         charts.pop("loss", None)
     return charts
@@ -248,18 +250,23 @@ def _runs_compared(runs: Sequence[Run]) -> list[str]:
     charts: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in runs:
         for name, events in run.logs.items():
-            for family, series in _values_by_chart(events, VALID).items():
+            for chart_name, lines in _values_by_chart(events, VALID).items():
                 line = run.name if len(run.logs) == 1 else f"{run.name} {name}"
-                if "all" in series:
-                    charts.setdefault(family, {})[line] = series["all"]
+                if "all" in lines:
+                    charts.setdefault(chart_name, {})[line] = lines["all"]
     return [
         picture
-        for family, series in charts.items()
-        if len(series) > 1
+        for chart_name, lines in charts.items()
+        if len(lines) > 1
         for picture in figure.curves(
-            series,
-            f"validation {'loss of ' + (family[5:] or 'all objectives') if family.startswith('loss') else family}",
-            "loss in nats" if family.startswith("loss") else family,
+            lines,
+            "validation "
+            + (
+                f"loss of {chart_name[5:] or 'all objectives'}"
+                if chart_name.startswith("loss")
+                else chart_name
+            ),
+            "loss in nats" if chart_name.startswith("loss") else chart_name,
         )
     ]
 
@@ -268,18 +275,18 @@ def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
     """Yield objective, language, updates, last training loss, last and first validation loss, perplexity."""
     training_charts, validation_charts = _values_by_chart(events, TRAIN), _values_by_chart(events, VALID)
     last_event = next((e for e in reversed(events) if e["split"] == VALID), {})
-    for family in {**training_charts, **validation_charts}:
-        if not family.startswith("loss"):
+    for chart_name in {**training_charts, **validation_charts}:
+        if not chart_name.startswith("loss"):
             continue
-        lines = {**training_charts.get(family, {}), **validation_charts.get(family, {})}
+        lines = {**training_charts.get(chart_name, {}), **validation_charts.get(chart_name, {})}
         for line in sorted(lines, key=lambda name: (name != "all", name)):
             training_points, validation_points = (
-                training_charts.get(family, {}).get(line, []),
-                validation_charts.get(family, {}).get(line, []),
+                training_charts.get(chart_name, {}).get(line, []),
+                validation_charts.get(chart_name, {}).get(line, []),
             )
-            key = f"ppl{family[4:]}" + (f"/{line}" if line != "all" else "")
+            key = f"ppl{chart_name[4:]}" + (f"/{line}" if line != "all" else "")
             yield (
-                family[5:] or "all",
+                chart_name[5:] or "all",
                 line,
                 int((validation_points or training_points)[-1][0]),
                 training_points[-1][1] if training_points else None,
@@ -295,10 +302,10 @@ def corpus(runs: Sequence[Run]) -> Section:
     cleaning_rows: dict[tuple[Cell, ...], None] = {}
     sampling_rows: list[tuple[Cell, ...]] = []
     for run in runs:
-        for item in run.artifacts:
-            if row := _cleaning_row(item):
+        for artifact in run.artifacts:
+            if row := _cleaning_row(artifact):
                 cleaning_rows[row] = None
-            for sampling_name, unit, amounts in _sampling_amounts(item):
+            for sampling_name, unit, amounts in _sampling_amounts(artifact):
                 before = {name: float(there) for name, (there, _) in amounts.items()}
                 after = {name: float(drawn) for name, (_, drawn) in amounts.items()}
                 title = f"{run.name}: {sampling_name}" if len(runs) > 1 else sampling_name
@@ -322,43 +329,43 @@ def corpus(runs: Sequence[Run]) -> Section:
     return section
 
 
-def _cleaning_row(item: Artifact) -> tuple[Cell, ...] | None:
+def _cleaning_row(artifact: Artifact) -> tuple[Cell, ...] | None:
     """Return one row about a corpus from its statistics, or None for other directories."""
-    path = item.path / "stats.json"
-    if item.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
+    path = artifact.path / "stats.json"
+    if artifact.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
         return None
     stats = json.loads(path.read_text(encoding="utf-8"))
-    seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
+    num_seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
     kept_percent = 100 * chars["corpus"] / max(1, chars["read"])
     name, unit = stats.get("pair") or stats["lang"], stats.get("unit", "documents")
     return (
         name,
-        str(item.path),
+        str(artifact.path),
         unit,
-        seen["read"],
-        seen["corpus"],
+        num_seen["read"],
+        num_seen["corpus"],
         chars["read"],
         chars["corpus"],
         kept_percent,
     )
 
 
-def _sampling_amounts(item: Artifact) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:
+def _sampling_amounts(artifact: Artifact) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:
     """Name, unit and language -> (there, drawn) of every sampling that a directory records."""
-    counts = item.manifest.counts
-    if item.stage == "corpus sample":
+    counts = artifact.manifest.counts
+    if artifact.stage == "corpus sample":
         amounts = {
-            x: (c["there"], c["characters"])
-            for x, c in counts.items()
+            lang: (c["there"], c["characters"])
+            for lang, c in counts.items()
             if isinstance(c, dict) and "there" in c
         }
         if amounts:
-            yield item.path.name, "characters", amounts
-    if item.stage == "vocab" and counts.get("chars"):
+            yield artifact.path.name, "characters", amounts
+    if artifact.stage == "vocab" and counts.get("chars"):
         total = sum(counts["chars"].values())
         yield (
-            item.path.name, "characters",
-            {x: (n, round(total * counts["shares"][x])) for x, n in counts["chars"].items()},
+            artifact.path.name, "characters",
+            {lang: (n, round(total * counts["shares"][lang])) for lang, n in counts["chars"].items()},
         )  # fmt: skip
     mixture: Mapping[str, Any] = counts.get("mixture", {})
     by_objective: dict[str, dict[str, tuple[int, int]]] = {}
@@ -366,7 +373,7 @@ def _sampling_amounts(item: Artifact) -> Iterator[tuple[str, str, Mapping[str, t
         objective, _, name = key.rpartition(" ")
         by_objective.setdefault(objective, {})[name] = (there, drawn)
     for objective, amounts in by_objective.items():
-        yield f"{item.path.name} {objective}".strip(), "tokens", amounts
+        yield f"{artifact.path.name} {objective}".strip(), "tokens", amounts
 
 
 def _sampling_rows(
@@ -382,21 +389,21 @@ def _sampling_rows(
     ]  # fmt: skip
 
 
-def reproduction(runs: Sequence[Run]) -> Section:
+def commands_to_reproduce(runs: Sequence[Run]) -> Section:
     """Return the commands that reproduce the runs, in order, from their manifests, with their durations."""
     section = Section("How to make it again", "Commands from the manifests, each after what it needs.")
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
         lines = []
-        for item in run.artifacts:
-            settings, stage = item.manifest.config, item.stage
-            if by := item.manifest.counts.get("made_by"):
+        for artifact in run.artifacts:
+            settings, stage = artifact.manifest.config, artifact.stage
+            if by := artifact.manifest.counts.get("made_by"):
                 settings, stage = by["settings"], by["stage"]
-            lines.append(shlex.join(command_line.words_of(stage, settings, str(item.path))))
-            facts = item.manifest
+            lines.append(shlex.join(command_line.words_of(stage, settings, str(artifact.path))))
+            facts = artifact.manifest
             rows.append(
                 (
-                    run.name, str(item.path), stage, facts.seconds, facts.peak_memory_mb,
+                    run.name, str(artifact.path), stage, facts.seconds, facts.peak_memory_mb,
                     facts.code_version, facts.digest()[:16],
                 )
             )  # fmt: skip

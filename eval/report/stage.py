@@ -69,7 +69,7 @@ class Report:
     Attributes:
         title: heading.
         note: a sentence under it.
-        leads: warnings.
+        warnings: warnings.
         overall: every system on every suite; None without scores.
         findings: the result in sentences, most important first.
         tables: score tables, one per suite.
@@ -80,7 +80,7 @@ class Report:
 
     title: str
     note: str
-    leads: list[str]
+    warnings: list[str]
     overall: tabular.Table | None
     findings: list[str]
     tables: list[ScoreTable]
@@ -122,7 +122,7 @@ def _inputs(run: Run) -> list[Path]:
     """Return the inputs of a run's report, with text under a separate name so that nothing counts twice."""
     if run.folder.is_file():
         return [run.folder]
-    return [item.path for item in run.artifacts] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
+    return [item.path for item in run.artifacts] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG_FILE}"))
 
 
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
@@ -157,12 +157,12 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         why.section(runs),
         sections.training(runs),
         sections.corpus(runs),
-        sections.reproduction(runs),
+        sections.commands_to_reproduce(runs),
     ]
     return Report(
         title=cfg.title,
         note=cfg.note,
-        leads=[*warnings, *notes],
+        warnings=[*warnings, *notes],
         overall=overall(scores, interval_of, tests, ranks.groups(systems)) if scores else None,
         findings=summary(scores),
         tables=score_tables,
@@ -198,12 +198,12 @@ def markdown(report: Report) -> str:
     texts = [
         f"# {report.title}",
         report.note,
-        *report.leads,
+        *report.warnings,
         overall_table,
         "\n".join(f"- {f}" for f in report.findings),
     ]
     parts = [tabular.without_html(text) for text in texts]
-    parts += [render.markdown(table).rstrip() for table in report.tables]
+    parts += [render.markdown_table(table).rstrip() for table in report.tables]
     for section in report.sections:
         texts = [f"## {section.title}", section.lead]
         texts += [f"#{tabular.markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
@@ -220,7 +220,7 @@ def latex(report: Report) -> str:
     """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
     every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
     first = [tabular.latex(report.overall)] if report.overall else []
-    return "\n".join([*first, *map(render.latex, report.tables), *map(tabular.latex, every_table)])
+    return "\n".join([*first, *map(render.latex_table, report.tables), *map(tabular.latex, every_table)])
 
 
 def html_page(report: Report, csv_names: Iterable[str]) -> str:
@@ -231,7 +231,7 @@ def html_page(report: Report, csv_names: Iterable[str]) -> str:
     body = [
         f"<h1>{html.escape(report.title)}</h1>",
         f"<p>{html.escape(report.note)}</p>" if report.note else "",
-        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in report.leads),
+        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in report.warnings),
         _overall_html(report.overall) if report.overall else "",
         _list_html(report.findings[:NUM_SHOWN_FINDINGS]),
         _details_html(f"{number_of(len(other_findings), 'more finding')}", _list_html(other_findings))

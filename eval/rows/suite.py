@@ -140,7 +140,7 @@ class Suite:
     @property
     def has_one_class(self) -> bool:
         """Whether the rows are single texts with a class."""
-        return self.shape.analysed == "classes" and tuple(self.shape.texts) == ("text",)
+        return self.shape.analysed_as == "classes" and tuple(self.shape.texts) == ("text",)
 
     @property
     def task(self) -> str:

@@ -162,7 +162,7 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
         a, b = (main_score(path, data) for path in (old_files[name], new_files[name]))
         main = a.metric.name
         pair = PairedStatistics(a.origin.lang, a.stats, b.stats, a.ids, a.blocks, a.origin.seed)
-        test = statistics.compare([pair], a.metric, str(name))
+        test = statistics.compare_systems([pair], a.metric, str(name))
         yield FileDiff(str(name.with_suffix("")), main, a.value, b.value, test, list(_changes(a, b)))
 
 
@@ -230,8 +230,8 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
     """
     keys = ["suite", "lang", "key", "id"]
     older = baseline.drop("block", strict=False)  # baselines of before 2026-11 have none
-    joined = older.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
-    unmatched = joined.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
+    joined_rows = older.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
+    unmatched = joined_rows.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
     if len(unmatched):
         first = unmatched.row(0, named=True)
         where = "the run" if first["stats"] is None else "the baseline"
@@ -242,7 +242,7 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
             "record it again with write=true",
         )
     pairs: dict[str, list[PairedStatistics]] = {}
-    for (suite, lang, key), part in joined.group_by(["suite", "lang", "key"], maintain_order=True):
+    for (suite, lang, key), part in joined_rows.group_by(["suite", "lang", "key"], maintain_order=True):
         before, after = (_stats_matrix(part[name]) for name in ("stats", "stats_now"))
         blocks = part["block"].to_list()
         *_, split, seed = str(key).split(".")
@@ -251,7 +251,9 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
             PairedStatistics(str(lang), before, after, items, blocks, int(seed.removeprefix("seed")))
         )
     return {
-        suite: statistics.compare(parts, METRICS[suites()[suite].metric], f"gate/{suite}", GATE_RESAMPLES)
+        suite: statistics.compare_systems(
+            parts, METRICS[suites()[suite].metric], f"gate/{suite}", GATE_RESAMPLES
+        )
         for suite, parts in pairs.items()
     }
 

@@ -333,7 +333,7 @@ def _score(scored: Scored, data: Path) -> Score:
     suite = suites()[origin.suite]
     digest = data_digest(suite, origin.lang, origin.split, data)
     name = f"{suite.name}/{origin.lang}/{metric.name}"
-    low, high = statistics.interval(scored.stats, metric, name, scored.blocks)
+    low, high = statistics.score_interval(scored.stats, metric, name, scored.blocks)
     return Score(
         suite=origin.suite,
         lang=origin.lang,

@@ -17,7 +17,7 @@ AVERAGE = "average"
 """Language code of the average that a published table prints."""
 PUBLISHED = "published"
 """``select`` of a published score."""
-UNEXPOSED = ", unexposed rows"
+UNEXPOSED_SUFFIX = ", unexposed rows"
 """End of the name of a system that is scored on the rows that are not in a corpus."""
 CONTROLS = ("random", "majority", "ngram", "dictionary")
 """Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label,

@@ -2,7 +2,7 @@
 
 Rows are not independent: most suites ask the same items in every language, every seed answers the same items,
 and the questions of one passage or the sentences of one document depend on each other. The sampling unit is
-therefore a cluster of rows (`clusters_of`): an item in all languages and seeds, with the rows of its passage.
+therefore a cluster of rows (`assign_clusters`): an item in all languages and seeds, with the rows of its passage.
 Seeds are a second random factor. The spread of the seeds' means that items do not explain is added to every
 interval and to the null distribution, with one degree of freedom less than seeds.
 
@@ -39,8 +39,8 @@ VALUES_AT_ONCE = 1 << 22
 """Numbers that one block of resamples holds."""
 COST_OF_DISTINCT = 20
 """What a distinct cluster costs in a multinomial draw, in clusters drawn one by one (measured)."""
-LEVEL = 0.95
-EQUAL = 1e-6
+CONFIDENCE_LEVEL = 0.95
+TIE_TOLERANCE = 1e-6
 """A sum in another order differs in its last bits: equal is within a millionth of a point."""
 
 Clusters = npt.NDArray[np.int64]
@@ -117,7 +117,7 @@ class Comparison:
     seeds: int
 
 
-def clusters_of(parts: Sequence[RowStatistics]) -> tuple[list[Int64[np.ndarray, " _"]], int]:
+def assign_clusters(parts: Sequence[RowStatistics]) -> tuple[list[Int64[np.ndarray, " _"]], int]:
     """Return the cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
 
     Rows with one id belong together in every language and seed; so do the rows of one language that share a block,
@@ -153,7 +153,7 @@ def clusters_of(parts: Sequence[RowStatistics]) -> tuple[list[Int64[np.ndarray, 
     return np.split(places.astype(np.int64), ends[:-1]), len(names)
 
 
-def interval(
+def score_interval(
     stats: Float64[np.ndarray, "rows stats"],
     metric: Metric,
     key: str,
@@ -170,15 +170,17 @@ def interval(
         num_resamples: number of resamples.
     """
     part = RowStatistics("", stats, blocks=blocks)
-    (cluster_of_row,), count = clusters_of([part])
+    (cluster_of_row,), count = assign_clusters([part])
     if metric.share is not None:
-        return wilson(*_sum_by_cluster(np.stack(metric.share(stats), axis=1), cluster_of_row, count).T)
+        return wilson_interval(
+            *_sum_by_cluster(np.stack(metric.share(stats), axis=1), cluster_of_row, count).T
+        )
     draws = _resampled_scores([part], metric, key, num_resamples)[0][:, 0]
     return _percentile_interval(draws, float(metric.reduce(stats.sum(axis=0))), count)
 
 
-def wilson(
-    top: Float64[np.ndarray, " clusters"], bottom: Float64[np.ndarray, " clusters"]
+def wilson_interval(
+    num_right: Float64[np.ndarray, " clusters"], num_rows: Float64[np.ndarray, " clusters"]
 ) -> tuple[float, float]:
     """Return Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
 
@@ -186,17 +188,17 @@ def wilson(
     their number where they are all alike.
 
     Args:
-        top: float64 (num_clusters,).
-        bottom: float64 (num_clusters,).
+        num_right: float64 (num_clusters,).
+        num_rows: float64 (num_clusters,).
     """
-    total = float(bottom.sum())
+    total = float(num_rows.sum())
     if not total:
         return 0.0, 0.0
-    share = min(1.0, max(0.0, float(top.sum()) / total))
-    variance = float(((top - share * bottom) ** 2).sum()) / total**2
-    counted = int((bottom > 0).sum())
+    share = min(1.0, max(0.0, float(num_right.sum()) / total))
+    variance = float(((num_right - share * num_rows) ** 2).sum()) / total**2
+    counted = int((num_rows > 0).sum())
     trials = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else float(counted)
-    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE_LEVEL / 2)
     middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
     return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
@@ -223,17 +225,17 @@ def average_interval(
     part_weights = np.asarray(weights or [1 / len(parts)] * len(parts), dtype=np.float64)
     scores, count = _resampled_scores(parts, metric, key, num_resamples)
     observed = np.array([float(metric.reduce(part.stats.sum(axis=0))) for part in parts])
-    is_alike = float(np.ptp(observed)) < EQUAL and float(np.ptp(scores)) < EQUAL
+    is_alike = float(np.ptp(observed)) < TIE_TOLERANCE and float(np.ptp(scores)) < TIE_TOLERANCE
     if metric.share is not None and not weights and is_alike:
-        cluster_of_row, count = clusters_of(parts)
+        cluster_of_row, count = assign_clusters(parts)
         sums = [np.stack(metric.share(part.stats), axis=1) for part in parts]
         counts = [_sum_by_cluster(each, c, count) for each, c in zip(sums, cluster_of_row, strict=True)]
-        return wilson(*np.sum(counts, axis=0).T)
+        return wilson_interval(*np.sum(counts, axis=0).T)
     draws = scores @ part_weights + _seed_noise(scores, observed, part_weights, [p.seed for p in parts], key)
     return _percentile_interval(draws, float(observed @ part_weights), count)
 
 
-def compare(
+def compare_systems(
     pairs: Sequence[PairedStatistics],
     metric: Metric,
     key: str = "compare",
@@ -246,7 +248,7 @@ def compare(
     """
     sign = 1.0 if metric.higher_is_better else -1.0
     systems = [side for pair in pairs for side in pair.sides()]
-    cluster_of_row, count = clusters_of(systems[::2])
+    cluster_of_row, count = assign_clusters(systems[::2])
     sums = [metric.reduce(side.stats.sum(axis=0)) for side in systems]
     observed = sign * (np.array(sums[1::2], dtype=np.float64) - np.array(sums[::2], dtype=np.float64))
     seeds = [pair.seed for pair in pairs]
@@ -259,8 +261,8 @@ def compare(
     noise = _seed_noise(draws, observed, weights, seeds, key)
     low, high = _percentile_interval(draws @ weights + noise, difference, count)
     randomised = sign * _randomised_differences(matrices, metric, key, num_resamples) + noise
-    num_as_low = int((randomised <= difference + EQUAL).sum())
-    num_as_extreme = int((np.abs(randomised) >= abs(difference) - EQUAL).sum())
+    num_as_low = int((randomised <= difference + TIE_TOLERANCE).sum())
+    num_as_extreme = int((np.abs(randomised) >= abs(difference) - TIE_TOLERANCE).sum())
     return Comparison(
         difference=difference,
         low=low,
@@ -343,7 +345,9 @@ def _seed_noise(
 def _percentile_interval(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
     """Return the percentiles of resamples, widened as Student's t is for few clusters."""
     # One more draw is equally likely in each of the n + 1 gaps; numpy's own percentiles of 400 cover 94.5 %.
-    low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], method="weibull")
+    low, high = np.percentile(
+        draws, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)], method="weibull"
+    )
     widening = (
         _student_quantile(count - 1) / _student_quantile(1 << 30) * math.sqrt(count / (count - 1))
         if count > 1
@@ -354,7 +358,7 @@ def _percentile_interval(draws: npt.NDArray[np.float64], observed: float, count:
 
 def _student_quantile(degrees_of_freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t (Cornish and Fisher; 0.3 % error from three degrees on)."""
-    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE_LEVEL / 2)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
@@ -374,7 +378,7 @@ def _resampled_scores(
     parts: Sequence[RowStatistics], metric: Metric, key: str, num_resamples: int
 ) -> tuple[Array, int]:
     """Return scores of resamples, (num_resamples, num_parts), and the number of clusters."""
-    cluster_of_row, count = clusters_of(parts)
+    cluster_of_row, count = assign_clusters(parts)
     matrices = [_sum_by_cluster(part.stats, c, count) for part, c in zip(parts, cluster_of_row, strict=True)]
     blocks = [
         np.stack([metric.reduce(sums) for sums in block], axis=1)
@@ -431,7 +435,7 @@ def variance_components(
     Without a second language or seed their parts are in the others.
     """
     systems = [side for pair in pairs for side in pair.sides()]
-    cluster_of_row, count = clusters_of(systems[::2])
+    cluster_of_row, count = assign_clusters(systems[::2])
     matrices = [
         _sum_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, cluster_of_row, strict=True)
     ]

@@ -22,7 +22,7 @@ from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, data_digest, data_folder, suites
 from xling.eval.scores import predictions, score_file, statistics
 from xling.eval.scores.predictions import Origin
-from xling.eval.scores.score_file import UNEXPOSED, Average, Score
+from xling.eval.scores.score_file import UNEXPOSED_SUFFIX, Average, Score
 from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
 from xling.eval.tables.groups import GROUPS, group_notes
@@ -183,7 +183,7 @@ def on_unexposed(
                 fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
             )
         for score, part in predictions.read_row_statistics(path, data, partial(_is_unexposed, exposed[test])):
-            name = f"{score.system}{UNEXPOSED}"
+            name = f"{score.system}{UNEXPOSED_SUFFIX}"
             scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
     return scores
 

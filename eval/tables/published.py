@@ -22,9 +22,9 @@ from xling.eval.rows.suite import Suite, load, suites
 from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, Score
 
 PUBLISHED_FILE = Path(str(files("xling.eval.tables") / "published.yaml"))
-TOLERANCE = 0.01
+AVERAGE_TOLERANCE = 0.01
 """Share by which numbers of training rows may differ: corpora are cleaned a little."""
-ROUNDING = 0.1 + 1e-6
+ROUNDING_ERROR = 0.1 + 1e-6
 """Half a unit of the last printed digit, for the average and once more for its parts."""
 
 
@@ -80,7 +80,7 @@ def read_published(path: Path = PUBLISHED_FILE) -> tuple[Published, ...]:
     )
 
 
-def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -> str:
+def check_average(values: Mapping[str, float], languages: Iterable[str] | None = None) -> str:
     """Return what is wrong with the arithmetic of a row, or "".
 
     Args:
@@ -95,7 +95,7 @@ def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -
     if gone := [x for x in langs if x not in values]:
         return f"average over {' '.join(gone)}, which have no score"
     mean = statistics.fmean(values[x] for x in langs)
-    if abs(mean - values[AVERAGE]) > ROUNDING:
+    if abs(mean - values[AVERAGE]) > ROUNDING_ERROR:
         return f"average {values[AVERAGE]} printed, {mean:.2f} computed from {len(langs)} languages"
     return ""
 
@@ -164,7 +164,9 @@ def reasons_not_comparable(row: Published, scores: Sequence[Score], data: Path |
             reasons.append("the source does not say how many rows it was trained on")
         elif None in counts:
             reasons.append(f"trained on {row.train_rows:,} rows, of ours it is not recorded")
-        elif other := [n for n in counts if n and abs(n - row.train_rows) > TOLERANCE * row.train_rows]:
+        elif other := [
+            n for n in counts if n and abs(n - row.train_rows) > AVERAGE_TOLERANCE * row.train_rows
+        ]:
             reasons.append(
                 f"trained on {row.train_rows:,} rows, ours on {' and '.join(f'{n:,}' for n in sorted(other))}"
             )
@@ -242,7 +244,7 @@ def _read_entry(path: Path, position: int, entry: Any) -> list[Published]:
             )
     rows = []
     for system, values in entry["systems"].items():
-        if problem := audit(values):
+        if problem := check_average(values):
             raise UserError(
                 f"{entry_name}, {system}: {problem}",
                 fix="compare with the paper; mistakes are ours or theirs",

@@ -53,7 +53,7 @@ def _column_heads(table: ScoreTable) -> list[str]:
 
 
 @FORMATS.register("md")
-def markdown(table: ScoreTable) -> str:
+def markdown_table(table: ScoreTable) -> str:
     """Return a GitHub table with aligned columns; summary rows in bold."""
     rows = [["", *_column_heads(table)]]
     for line in table.lines:
@@ -86,7 +86,7 @@ def as_json(table: ScoreTable) -> str:
 
 
 @FORMATS.register("tex")
-def latex(table: ScoreTable) -> str:
+def latex_table(table: ScoreTable) -> str:
     """Return a table with the rules of the LaTeX package booktabs."""
     column_spec = "l" + "".join("r" * width for _, width in table.groups)
     heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" for name, width in table.groups)

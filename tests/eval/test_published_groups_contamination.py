@@ -33,7 +33,7 @@ from xling.eval.tables.groups import GROUPS, group_notes, group_scores
 from xling.eval.tables.publish import RescoreConfig, TableConfig
 from xling.eval.tables.published import (
     PUBLISHED_FILE,
-    audit,
+    check_average,
     published_scores,
     read_published,
     reasons_not_comparable,
@@ -62,9 +62,11 @@ def test_every_published_number_is_cited_and_of_a_known_suite() -> None:
 
 
 def test_the_audit_finds_wrong_arithmetic(tmp_path: Path) -> None:
-    assert audit({"average": 75.0, "en": 80.0, "de": 70.1}) == ""
-    assert "75.0 printed, 76.00 computed from 2" in audit({"average": 75.0, "en": 80.0, "de": 72.0})
-    assert "average over de, which have no score" in audit({"average": 75.0, "en": 80.0}, ["en", "de"])
+    assert check_average({"average": 75.0, "en": 80.0, "de": 70.1}) == ""
+    assert "75.0 printed, 76.00 computed from 2" in check_average({"average": 75.0, "en": 80.0, "de": 72.0})
+    assert "average over de, which have no score" in check_average(
+        {"average": 75.0, "en": 80.0}, ["en", "de"]
+    )
     document = yaml.safe_load(PUBLISHED_FILE.read_text())
     row = next(e for e in document if e["metric"] == "mlqa_f1" and "XLM-R large" in e["systems"])
     row["systems"]["XLM-R large"]["hi"] = 62.9  # as the ERNIE repository prints it
@@ -257,7 +259,7 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     known = {"toy_xnli": replace(suites()["toy_xnli"], is_parallel=True)}
     for module in (exposure, row_index):
         monkeypatch.setattr(module, "suites", lambda: known)
-    found = exposure.check(
+    found = exposure.find_exposed(
         [("toy_xnli", "en", "test"), ("toy_xnli", "de", "test")],
         exposure.corpus_texts([corpus]),
         cfg.data,

@@ -210,7 +210,11 @@ def _told(system: str, measure: str, layer: int, rows: np.ndarray) -> Measured:
     """The share of two columns, with Wilson's interval over the rows."""
     top, bottom = rows.T
     return Measured(
-        system, measure, layer, 100 * top.sum() / max(bottom.sum(), 1), *statistics.wilson(top, bottom)
+        system,
+        measure,
+        layer,
+        100 * top.sum() / max(bottom.sum(), 1),
+        *statistics.wilson_interval(top, bottom),
     )
 
 
@@ -227,7 +231,7 @@ def _transferred(cfg: PairConfig, text: AlteredConfig, suite: Suite, data: Path)
     metric = METRICS[suite.metric]
     for lang, rows in tests.items():
         value, result = evaluate(metric, rows, model.predict(tuned, suite, rows, lang), lang)
-        low, high = statistics.interval(result, metric, f"{suite.name} {lang}")
+        low, high = statistics.score_interval(result, metric, f"{suite.name} {lang}")
         yield Measured("pretrained", f"{suite.name} {lang}", -1, value, low, high)
 
 

@@ -181,7 +181,7 @@ def test_scores_file_round_trip_and_mistakes(tmp_path: Path) -> None:
 
 
 def test_latex_has_no_raw_signs() -> None:
-    text = render.latex(table())
+    text = render.latex_table(table())
     assert r"XLM\_R \& co" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     rows = [row for row in text.splitlines() if row.endswith(r" \\") and "multicolumn" not in row]
