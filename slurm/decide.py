@@ -10,7 +10,7 @@ from xling.core import signals
 from xling.core.output import lease
 from xling.slurm.element import job_id
 from xling.slurm.record import Event, Part, Step
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 SILENT_S = 120.0
 """A job that Slurm shows as running has ended if its part began, has no lease, and left no sign for so long.
@@ -115,12 +115,13 @@ def indices_of_this_job(step: Step, entry: Event) -> list[int]:
     return list(entry["indices"][start : start + parts_per_job])
 
 
-def job_ids_of(step: Step, entry: Event, master: str) -> list[str]:
+def job_ids_of(step: Step, entry: Event, array_id: str) -> list[str]:
     """Return the job of each part of a submission, or the job itself for one that is not an array."""
     indices, parts_per_job = entry.get("indices", [0]), step.plan.resources.tasks_per_job
     size = step.plan.resources.num_jobs(len(indices))
     return [
-        f"{master}_{position // parts_per_job}" if size > 1 else master for position in range(len(indices))
+        f"{array_id}_{position // parts_per_job}" if size > 1 else array_id
+        for position in range(len(indices))
     ]
 
 
@@ -135,7 +136,7 @@ def has_done_its_parts(step: Step, job: str) -> bool:
     )
 
 
-def jobs_for_next_parts(step: Step, num_parts: int, view: View) -> list[str]:
+def jobs_for_next_parts(step: Step, num_parts: int, view: QueueView) -> list[str]:
     """Return the jobs that can run the next parts at once: this job and the jobs that stay.
 
     The list is empty unless each job gets at most ``inline_parts`` parts, or ``array_parallelism`` jobs stay.

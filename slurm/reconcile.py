@@ -39,7 +39,7 @@ from xling.slurm.decide import (
 from xling.slurm.element import job_id
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Part, Run, Step
-from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, View, ask_about
+from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, QueueView, ask_about
 
 FILE_SYSTEM_DELAY_S = 30.0
 UNSURE_S = 20.0
@@ -139,28 +139,28 @@ def reconcile(run: Run, wait_s: float = 0.0, raise_refusals: bool = False, ended
         ).reconcile_all_steps()
 
 
-def ask_slurm(run: Run) -> View:
+def ask_slurm(run: Run) -> QueueView:
     """Ask Slurm about the jobs of a run; a run without jobs asks nothing.
 
     Raises:
         NoAnswerError: it does not answer, or another cluster does.
     """
     if not any(step.jobs() for step in run.steps.values()):
-        return View()
+        return QueueView()
     view = view_of(run)
     if not view.answers:
         raise NoAnswerError(f"Slurm does not answer: {view.failure}")
     return view
 
 
-def view_of(run: Run) -> View:
+def view_of(run: Run) -> QueueView:
     """Ask Slurm about the jobs of a run; an answer from another cluster counts as no answer."""
     view = ask_about(job for step in run.steps.values() for entry in step.jobs() for job in entry["jobs"])
     if view.answers and run.slurm and view.cluster and view.cluster != run.slurm:
         why = (
             f"{run.name} is on cluster {run.slurm}, this shell speaks to {view.cluster}; fix: set SLURM_CONF"
         )
-        return View(False, why)
+        return QueueView(False, why)
     return view
 
 
@@ -169,7 +169,7 @@ class _Reconciler:
     """One reconciliation under the lease of the run."""
 
     run: Run
-    view: View
+    view: QueueView
     waits_for_records: bool
     raise_refusals: bool
     ended_step: str = ""
@@ -266,7 +266,7 @@ class _Reconciler:
         key = step.record_intent(kind, **fields)
         try:
             size = step.plan.resources.num_jobs(len(parts)) if parts else 1
-            master = queue.submit(queue.jobs_of(step, kind, key, dependency, parts, exclude), size)
+            array_id = queue.submit(queue.jobs_of(step, kind, key, dependency, parts, exclude), size)
         except TransientError as error:
             if error.unsure:
                 step.mark_unsure(key)
@@ -276,7 +276,7 @@ class _Reconciler:
         except UserError as error:
             step.mark_void(key, str(error))
             raise
-        ids = job_ids_of(step, fields, master)
+        ids = job_ids_of(step, fields, array_id)
         step.mark_accepted(key, ids)
         return ids
 
@@ -302,8 +302,8 @@ class _Reconciler:
             return
         active_jobs = self._active_jobs(step, "array")
         if not all(has_done_its_parts(step, job) for job in reversed(active_jobs)):
-            masters = dict.fromkeys(job.partition("_")[0] for job in active_jobs)
-            self._ensure_collector(step, "afterany:" + ":".join(masters))
+            array_ids = dict.fromkeys(job.partition("_")[0] for job in active_jobs)
+            self._ensure_collector(step, "afterany:" + ":".join(array_ids))
             return
         try:
             if self._record_lost_parts(step):
@@ -363,13 +363,13 @@ class _Reconciler:
             masters_of = dict.fromkeys(job.partition("_")[0] for job in jobs)
             self._ensure_collector(step, "afterany:" + ":".join(masters_of))
         elif parts:
-            masters: list[str] = []
+            array_ids: list[str] = []
             resources = step.plan.resources
             for start in range(0, len(parts), size := resources.max_array_size * resources.tasks_per_job):
                 chunk = parts[start : start + size]
-                ids = self._submit(step, "array", f"afterany:{masters[-1]}" if masters else "", chunk)
-                masters.append(ids[0].partition("_")[0])
-            self._ensure_collector(step, "afterany:" + masters[-1])
+                ids = self._submit(step, "array", f"afterany:{array_ids[-1]}" if array_ids else "", chunk)
+                array_ids.append(ids[0].partition("_")[0])
+            self._ensure_collector(step, "afterany:" + array_ids[-1])
         elif failed:
             reasons = "; ".join(f"{p}: {reason_of(p)}" for p in failed[:20])
             self._end_step(step, "failed", f"{len(failed)} part(s) failed: {reasons}")
@@ -394,7 +394,7 @@ class _Reconciler:
 
     def _end_step(self, step: Step, state: str, reason: str = "") -> None:
         step.end(state, reason)
-        unpin(step)
+        release_leases(step)
         self._cancel_leftover_jobs(step)
 
     def _cancel_leftover_jobs(self, step: Step) -> None:
@@ -416,7 +416,7 @@ class _Reconciler:
         for step in self.run.steps.values():
             if not step.outcome() and not remaining_jobs and not self.in_flight:
                 step.end("cancelled", "by the user")
-                unpin(step)
+                release_leases(step)
         self.in_flight |= bool(remaining_jobs)
 
 
@@ -444,7 +444,7 @@ def submit_first_jobs(run: Run) -> None:
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
-def pin(step: Step) -> None:
+def hold_leases(step: Step) -> None:
     """Hold the leases on a step's outputs until it has ended.
 
     Raises:
@@ -457,8 +457,8 @@ def pin(step: Step) -> None:
             lease.pin(output, purpose, step.path / "outcome.json")
 
 
-def unpin(step: Step) -> None:
-    """Release the leases of `pin`."""
+def release_leases(step: Step) -> None:
+    """Release the leases of `hold_leases`."""
     for output in step.outputs():
         lease.unpin(output, step.path / "outcome.json")
 
@@ -493,7 +493,7 @@ def cancel_run(run: Run) -> tuple[list[str], str]:
         time.sleep(0.5)
 
 
-def active_jobs(run: Run, view: View) -> list[str]:
+def active_jobs(run: Run, view: QueueView) -> list[str]:
     """Return the waiting or running jobs of a run."""
     active = [
         job

@@ -80,12 +80,12 @@ class Part:
         name = f"{self.phase}.{self.index}.rank{rank}.heartbeat.json"
         return self.heartbeat_path.with_name(name) if rank else self.heartbeat_path
 
-    def heartbeats(self, mark: str = "") -> list[signals.Heartbeat]:
-        """Return the heartbeats of all processes of one start, by rank; ``mark`` names it, default: the newest."""
+    def heartbeats(self, job_mark: str = "") -> list[signals.Heartbeat]:
+        """Return the heartbeats of all processes of one start, by rank; ``job_mark`` names it, default: the newest."""
         ranks = range(self.step.plan.resources.num_tasks)
         beats = [beat for rank in ranks if (beat := signals.read(self.heartbeat_of(rank)))]
-        mark = mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
-        return [beat for beat in beats if beat.job == mark]
+        job_mark = job_mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
+        return [beat for beat in beats if beat.job == job_mark]
 
     def __str__(self) -> str:
         return f"{self.step.name} {self.phase}[{self.index}]"
@@ -94,9 +94,9 @@ class Part:
         """Return all recorded events, oldest first."""
         return [event for event in read_lines(self.events_path) if isinstance(event.get("event"), str)]
 
-    def append(self, event: str, **facts: Any) -> None:
+    def append(self, event: str, **fields: Any) -> None:
         """Append an event to the record."""
-        append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **facts})
+        append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **fields})
 
     def last_event(self) -> Event:
         """Return the newest event, {} before the part has started."""
@@ -183,10 +183,10 @@ class Step:
         """The submissions of parts: ``phase``, ``indices``, ``jobs`` (one id per index), ``saved``, ``round``."""
         return [entry for entry in self.jobs() if entry["kind"] == "array" and not entry.get("void")]
 
-    def record_intent(self, kind: str, **facts: Any) -> str:
+    def record_intent(self, kind: str, **fields: Any) -> str:
         """Record a submission that is about to be made; return its key."""
         key = secrets.token_hex(4)
-        self._write(kind, [], key=key, **facts)
+        self._write(kind, [], key=key, **fields)
         return key
 
     def mark_accepted(self, key: str, jobs: Sequence[str]) -> None:
@@ -201,12 +201,12 @@ class Step:
         """Record that Slurm never received a submission, or rejected it."""
         self._write("void", [], key=key, reason=reason)
 
-    def record_submission(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
+    def record_submission(self, kind: str, jobs: Sequence[str], **fields: Any) -> None:
         """Record a submission that needs no ids of Slurm, or whose ids are known."""
-        self._write(kind, jobs, **facts)
+        self._write(kind, jobs, **fields)
 
-    def _write(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
-        line = {"kind": kind, "jobs": list(jobs), "time": round(time.time(), 1), **facts}
+    def _write(self, kind: str, jobs: Sequence[str], **fields: Any) -> None:
+        line = {"kind": kind, "jobs": list(jobs), "time": round(time.time(), 1), **fields}
         append_line(self.path / "jobs.jsonl", line)
 
     def job_name(self, entry: Event) -> str:
@@ -230,8 +230,8 @@ class Step:
 
     def end(self, state: str, reason: str = "") -> None:
         """Record the state in which a step ended, with its reason."""
-        facts = {"state": state, "reason": reason, "time": round(time.time(), 1)}
-        write_private(self.path / "outcome.json", json.dumps(facts, ensure_ascii=False) + "\n")
+        fields = {"state": state, "reason": reason, "time": round(time.time(), 1)}
+        write_private(self.path / "outcome.json", json.dumps(fields, ensure_ascii=False) + "\n")
 
 
 class Run:
@@ -295,14 +295,14 @@ class Run:
         for step in self.steps.values():
             (step.path / "parts").mkdir(parents=True)
             step.log.mkdir()
-        facts = {
+        fields = {
             "cluster": self.cluster,
             "created": self.created,
             "directory": self.directory,
             "slurm": self.slurm,
             "steps": {name: asdict(step.plan) for name, step in self.steps.items()},
         }
-        write_private(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        write_private(self.path / "run.json", json.dumps(fields, indent=1, ensure_ascii=False) + "\n")
 
     def check_owner(self) -> None:
         """Check that nobody else could have written the record: a job runs what it names.
@@ -330,7 +330,7 @@ def open_run(path: Path) -> Run:
         UserError: there is none, or it is damaged.
     """
     try:
-        facts = json.loads((path / "run.json").read_bytes())
+        fields = json.loads((path / "run.json").read_bytes())
         steps = {
             name: StepPlan(
                 Stage(**plan["stage"]),
@@ -339,16 +339,16 @@ def open_run(path: Path) -> Run:
                 config.from_dict(Resources, plan["resources"]),
                 config.from_dict(Resources, plan[COLLECTOR]),
             )
-            for name, plan in facts["steps"].items()
+            for name, plan in fields["steps"].items()
         }
         check_names(*steps)
         run = Run(
             path,
-            str(facts["cluster"]),
+            str(fields["cluster"]),
             steps,
-            float(facts["created"]),
-            str(facts["directory"]),
-            str(facts.get("slurm", "")),
+            float(fields["created"]),
+            str(fields["directory"]),
+            str(fields.get("slurm", "")),
         )
         if not steps or any(name not in steps for step in steps.values() for name in step.after):
             raise ValueError("a step is missing")

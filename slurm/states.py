@@ -64,7 +64,7 @@ class JobState:
 
 
 @dataclass(frozen=True)
-class View:
+class QueueView:
     """Snapshot of Slurm's answers at one moment.
 
     Attributes:
@@ -94,20 +94,20 @@ class View:
         return sorted(identity for identity, job in self.jobs.items() if job.name == name)
 
 
-def ask_about(ids: Iterable[str] = ()) -> View:
+def ask_about(ids: Iterable[str] = ()) -> QueueView:
     """Ask Slurm once for all jobs of this user, and the accounting for ``ids``."""
     wanted = sorted(set(ids))
-    masters = sorted({job.partition("_")[0] for job in wanted if job != "-"})
+    array_ids = sorted({job.partition("_")[0] for job in wanted if job != "-"})
     queued_states, failure = _from_squeue()
     remembered, failure = _from_scontrol() if queued_states is not None else (None, failure)
-    other_states = (remembered or {}) | (_from_sacct(masters) if masters else {})
+    other_states = (remembered or {}) | (_from_sacct(array_ids) if array_ids else {})
     if queued_states is None or remembered is None:
-        return View(False, failure, "", other_states)
+        return QueueView(False, failure, "", other_states)
     # A job that is being cleared away has its exit code with the controller only.
     other_states |= {
         k: v for k, v in queued_states.items() if k not in other_states or v.state != "COMPLETING"
     }
-    return View(True, "", cluster_name(), other_states)
+    return QueueView(True, "", cluster_name(), other_states)
 
 
 def job_states(ids: Iterable[str]) -> dict[str, JobState]:
@@ -153,10 +153,10 @@ def parse_squeue(text: str) -> dict[str, JobState]:
         fields = line.split("|", 8)
         if len(fields) < 9:
             continue
-        job, master, elements, state, reason, node, left, ran, name = fields
+        job, array_id, elements, state, reason, node, left, ran, name = fields
         reason = "" if reason == "None" else reason
         told = JobState(state, reason, node, _seconds(left), name, _seconds(ran))
-        for each in _expand_job_ids(job if elements == "N/A" else f"{master}_[{elements}]"):
+        for each in _expand_job_ids(job if elements == "N/A" else f"{array_id}_[{elements}]"):
             states[each] = told
     return states
 
@@ -165,25 +165,25 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
     """Return states from ``scontrol -o show job``."""
     states = {}
     for line in text.splitlines():
-        facts = dict(re.findall(r"(\w+)=(\S*)", line))
-        if "JobId" not in facts:
+        values = dict(re.findall(r"(\w+)=(\S*)", line))
+        if "JobId" not in values:
             continue
-        job = facts["JobId"]
-        if "ArrayTaskId" in facts:
-            job = f"{facts['ArrayJobId']}_[{facts['ArrayTaskId']}]"
-        state = facts.get("JobState", UNKNOWN)
-        waits = facts.get("Reason", "None") if state in ACTIVE - {"COMPLETING"} else "None"
-        reason = _exit_reason(facts.get("ExitCode", "0:0")) if waits == "None" else waits
-        node = facts.get("NodeList", "").replace("(null)", "")
+        job = values["JobId"]
+        if "ArrayTaskId" in values:
+            job = f"{values['ArrayJobId']}_[{values['ArrayTaskId']}]"
+        state = values.get("JobState", UNKNOWN)
+        waits = values.get("Reason", "None") if state in ACTIVE - {"COMPLETING"} else "None"
+        reason = _exit_reason(values.get("ExitCode", "0:0")) if waits == "None" else waits
+        node = values.get("NodeList", "").replace("(null)", "")
         for each in _expand_job_ids(job):
-            ran = _seconds(facts.get("RunTime", ""))
-            states[each] = JobState(state, reason, node, name=facts.get("JobName", ""), ran_s=ran)
+            ran = _seconds(values.get("RunTime", ""))
+            states[each] = JobState(state, reason, node, name=values.get("JobName", ""), ran_s=ran)
     return states
 
 
-def _from_sacct(masters: list[str]) -> dict[str, JobState]:
+def _from_sacct(array_ids: list[str]) -> dict[str, JobState]:
     columns = "JobID,State,ExitCode,NodeList,JobName"
-    command = ["sacct", "-n", "-X", "-P", "-o", columns, "-j", ",".join(masters)]
+    command = ["sacct", "-n", "-X", "-P", "-o", columns, "-j", ",".join(array_ids)]
     return parse_sacct(run_for_output(command)[0] or "")
 
 

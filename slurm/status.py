@@ -14,7 +14,7 @@ from xling.core.output.answer import Answer, tell
 from xling.slurm import decide
 from xling.slurm.reconcile import KINDS, view_of
 from xling.slurm.record import Event, Part, Run, Step
-from xling.slurm.states import NO_ANSWER, JobState, View
+from xling.slurm.states import NO_ANSWER, JobState, QueueView
 
 SILENT_AFTER_S = 600
 LATE_AFTER_S = 5.0
@@ -52,7 +52,7 @@ def runs_table(runs: Sequence[Run]) -> Answer:
     rows = [["run", "submitted", "state", "steps", "now"]]
     for run in runs:
         try:
-            view = view_of(run) if run.cluster == "slurm" else View()
+            view = view_of(run) if run.cluster == "slurm" else QueueView()
             steps = [step_status(step, view) for step in run.steps.values()]
         except UserError as error:
             tell(f"xling: {run.name}: {error}")
@@ -66,7 +66,7 @@ def runs_table(runs: Sequence[Run]) -> Answer:
 
 def run_status(run: Run) -> Answer:
     """Return one line per step, and below it one per part with problems."""
-    view = view_of(run) if run.cluster == "slurm" else View()
+    view = view_of(run) if run.cluster == "slurm" else QueueView()
     statuses = [step_status(step, view) for step in run.steps.values()]
     rows = [["step", "stage", "state", "parts", "progress", "tokens/s", "left", "reason"]]
     rows += [
@@ -85,7 +85,7 @@ def run_status(run: Run) -> Answer:
     return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in problems]})
 
 
-def step_status(step: Step, view: View) -> StepStatus:
+def step_status(step: Step, view: QueueView) -> StepStatus:
     """Return the state of one step from its record and from what Slurm says about its jobs."""
     stage, outcome = step.plan.stage.name, step.outcome()
     newest = decide.newest_parts(step)
@@ -128,7 +128,7 @@ def step_status(step: Step, view: View) -> StepStatus:
     return _status_between_phases(step, view, parts)
 
 
-def _status_between_phases(step: Step, view: View, parts: str) -> StepStatus:
+def _status_between_phases(step: Step, view: QueueView, parts: str) -> StepStatus:
     """Return the state of a step without waiting or running parts."""
     stage = step.plan.stage.name
     if step.run.is_cancelled:
@@ -160,7 +160,7 @@ def _part_state(part: Part, state: JobState, entry: Event) -> str:
     return "ended" if last == "start" and state.state != NO_ANSWER else last
 
 
-def _problems_of_parts(step: Step, view: View) -> list[str]:
+def _problems_of_parts(step: Step, view: QueueView) -> list[str]:
     """Return the problems of parts that are not done, except those that run again."""
     lines = []
     states = {str(part): view.state(j, step.job_name(entry)) for part, entry, j in decide.newest_parts(step)}

@@ -12,7 +12,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import entry, queue, reconcile, stay
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 
 @pytest.fixture
@@ -113,5 +113,5 @@ def test_jobs_put_back_or_aside(
     done: list[str] = []
     monkeypatch.setattr(queue, "run_succeeds", lambda *words: done.append(" ".join(words)))
     monkeypatch.setattr(queue, "cancel", lambda ids: done.append(" ".join(("cancel", *ids))))
-    reconcile._Reconciler(step.run, View(jobs=jobs), False, False).act()
+    reconcile._Reconciler(step.run, QueueView(jobs=jobs), False, False).act()
     assert done == wanted

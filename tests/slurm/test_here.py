@@ -25,7 +25,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import commands, decide, launch, reconcile, status
 from xling.slurm.element import _record_start
 from xling.slurm.record import Part, Run, Step, open_run
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 from xling.slurm.sweep import expand
 
 
@@ -107,7 +107,7 @@ def test_a_part_that_runs_again_is_not_in_trouble(work: Path, monkeypatch: pytes
     part = run.steps["count"].part("run", 0)
     part.append("lost", reason="the job left no result: NODE_FAIL", counts=False, saved=0)
     states = {"11": JobState("NODE_FAIL", "", "n1")}
-    monkeypatch.setattr(status, "view_of", lambda run: View(jobs=states))
+    monkeypatch.setattr(status, "view_of", lambda run: QueueView(jobs=states))
     assert "parts in trouble" in status.run_status(run) and "NODE_FAIL" in status.run_status(run)
     states["11"] = JobState("RUNNING", "", "n2")
     assert "trouble" not in status.run_status(run)
@@ -129,10 +129,10 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     assert list((work / "runs/jobs").iterdir()) == [] and not list(work.glob(".*.lease"))
     step = planned(work).steps["count"]
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0)
-    reconcile._Reconciler(step.run, View(), False, False)._continue_step(step)
+    reconcile._Reconciler(step.run, QueueView(), False, False)._continue_step(step)
     said = f"cannot go on: {wanted}; fix: change the slurm.* setting that it names"
     assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", said)
-    assert status.step_status(step, View()).state == "FAILED"
+    assert status.step_status(step, QueueView()).state == "FAILED"
 
 
 def test_a_part_that_always_fails_is_named(work: Path) -> None:
@@ -356,7 +356,7 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
     run = planned(work)
     part = run.steps["count"].part("run", 0)
     running = JobState("RUNNING", "", "n1", 500)
-    monkeypatch.setattr(status, "view_of", lambda run: View(jobs={"11": running}))
+    monkeypatch.setattr(status, "view_of", lambda run: QueueView(jobs={"11": running}))
     beat = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
     part.heartbeat_path.write_text(json.dumps(to_dict(beat)))
     head, line = status.run_status(run).splitlines()[-2:]

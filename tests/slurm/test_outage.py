@@ -12,7 +12,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import entry, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
-from xling.slurm.states import View
+from xling.slurm.states import QueueView
 from xling.slurm.stay import AvailableJob
 
 HOUR_S = 3600.0
@@ -59,9 +59,11 @@ def step(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Step:
     step.mark_accepted(step.record_intent("array", phase="run", indices=[0]), ["2"])
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0, key=step.arrays()[0]["key"])
 
-    def view(run: Run) -> View:
+    def view(run: Run) -> QueueView:
         clock.sleep(ANSWER_S)
-        return View() if clock.passed() > HOUR_S else View(False, "Unable to contact slurm controller")
+        return (
+            QueueView() if clock.passed() > HOUR_S else QueueView(False, "Unable to contact slurm controller")
+        )
 
     monkeypatch.setattr(reconcile, "view_of", view)
     return step

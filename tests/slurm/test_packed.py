@@ -15,7 +15,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import decide, launch, queue, reconcile, status
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 
 def packed(folder: Path, num_parts: int, each: int, longest: int = 1000) -> Step:
@@ -61,7 +61,7 @@ def test_arrays_no_longer_than_the_site_takes(tmp_path: Path, monkeypatch: pytes
         return str(50 + len(sizes))
 
     monkeypatch.setattr(queue, "submit", submit)
-    reconcile._Reconciler(step.run, View(), False, False)._advance(step)
+    reconcile._Reconciler(step.run, QueueView(), False, False)._advance(step)
     assert sizes == [4, 3, 1]  # 12 parts, 8 parts, the collector
     assert [len(array["indices"]) for array in step.arrays()] == [12, 8]
     assert step.arrays()[1]["jobs"] == [*["52_0"] * 3, *["52_1"] * 3, *["52_2"] * 2]
@@ -77,9 +77,9 @@ def test_a_part_that_did_not_begin_is_waiting_and_its_job_is_not_held_against_it
     step.part("clean", 0).append("done", key=key)
     step.part("clean", 1).append("start", saved=0, key=key)
     name = step.job_name(step.arrays()[0])
-    running = View(jobs={"9": JobState("RUNNING", name=name)})
+    running = QueueView(jobs={"9": JobState("RUNNING", name=name)})
     assert status.step_status(step, running).parts == "clean 1/3, 1 running, 1 waiting"
-    ended = View(jobs={"9": JobState("OUT_OF_MEMORY", name=name)})
+    ended = QueueView(jobs={"9": JobState("OUT_OF_MEMORY", name=name)})
     assert reconcile._Reconciler(step.run, ended, False, False)._settle(step)
     assert [step.part("clean", n).last_event().get("counts") for n in (1, 2)] == [True, False]
 

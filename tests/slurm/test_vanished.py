@@ -23,7 +23,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import decide, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Part, Run, StepPlan
-from xling.slurm.states import JobState, View, job_states
+from xling.slurm.states import JobState, QueueView, job_states
 
 LONG = decide.SILENT_S + 60
 
@@ -111,7 +111,7 @@ def test_a_vanished_job_is_cancelled_and_its_part_goes_on(
     monkeypatch.setattr(queue, "run_command", lambda *words: calls.append(" ".join(words)) or "")
     monkeypatch.setattr(queue, "submit", lambda jobs, size=1: calls.append("submit") or "9")
     names = {e["jobs"][0]: step.job_name(e) for e in step.jobs()}
-    view = View(jobs={
+    view = QueueView(jobs={
         "5": JobState("PENDING", "JobHeldUser", name=names["5"]),
         "7": JobState("RUNNING", name=names["7"], ran_s=int(2 * LONG)),
         "8": JobState("PENDING", "Dependency", name=names["8"]),
@@ -144,7 +144,7 @@ def test_a_job_that_waits_for_a_lost_one_is_submitted_later(
         "7": JobState("RUNNING", name=names["7"]),
     }
     with pytest.raises(queue.TransientError, match="dependency problem") as failed:
-        reconcile._Reconciler(step.run, View(jobs=jobs), False, False).reconcile_all_steps()
+        reconcile._Reconciler(step.run, QueueView(jobs=jobs), False, False).reconcile_all_steps()
     assert not failed.value.unsure
     assert step.jobs()[-1]["kind"] == "collect" and step.jobs()[-1]["void"] and not step.outcome()
 

@@ -21,7 +21,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import decide, element, launch, queue, reconcile, status, watch
 from xling.slurm.jobs import Resources, Site
 from xling.slurm.record import Part, Run, Step, StepPlan
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 MARK = "7.0"
 WAITING = [
@@ -197,7 +197,7 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
 
 def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
     entry = step.jobs()[0]
-    view = View(jobs={"7": JobState("RUNNING", name=step.job_name(entry))})
+    view = QueueView(jobs={"7": JobState("RUNNING", name=step.job_name(entry))})
     part.append("start", saved=0, job="7", node="n1")
     write(part, 0, own_s=0.21, rate=2.5, tokens_per_s=300.0)
     write(part, 1, own_s=0.44)
@@ -250,7 +250,7 @@ def test_where_the_cluster_is_too_small_no_node_is_left_out(
         return "9"
 
     monkeypatch.setattr(queue, "submit", submit)
-    reconciler = reconcile._Reconciler(step.run, View(), False, False)
+    reconciler = reconcile._Reconciler(step.run, QueueView(), False, False)
     assert reconciler._submit(step, "array", parts=[part]) == ["9"]
     assert submitted == [True, False]
     assert [bool(entry.get("void")) for entry in step.jobs()] == [False, True, False]
