@@ -29,7 +29,7 @@ from xling.eval.rows.suite import suites
 from xling.eval.run.evaluation import run
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions, statistics
-from xling.eval.scores.predictions import Scored
+from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.statistics import PairedStatistics, RowStatistics
 
 MAX_ITEMS, RESAMPLES = 300, 400
@@ -111,7 +111,7 @@ def recorded(suite: str) -> list[PairedStatistics]:
     ]
 
 
-def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[Scored]:
+def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[ScoredPredictions]:
     """Return the rows of one system in every language, by the suite's main metric."""
     run(replace(EvalConfig((case.suite,), out, data, langs=case.langs), **settings))
     metric = [suites()[case.suite].metric]

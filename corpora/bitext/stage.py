@@ -21,7 +21,7 @@ from xling.text.encoders import Encoder, encoder_of
 from xling.text.files import corpus_reader
 
 STAGE_NAME = "corpus bitext"
-PAIRS, DOCUMENTS = "pairs.tsv", "documents.tsv"
+PAIRS_FILE, DOCUMENTS_FILE = "pairs.tsv", "documents.tsv"
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,8 @@ def _write(folder: Path, cfg: BitextConfig, aligned_documents: Sequence[_Aligned
     """Both tables; returns what to count."""
     num_kept = num_below = 0
     with (
-        (folder / PAIRS).open("w", encoding="utf-8") as pairs,
-        (folder / DOCUMENTS).open("w", encoding="utf-8") as table,
+        (folder / PAIRS_FILE).open("w", encoding="utf-8") as pairs,
+        (folder / DOCUMENTS_FILE).open("w", encoding="utf-8") as table,
     ):
         pairs.write("\t".join([*cfg.langs, "score", "doc", "src_sentences", "tgt_sentences"]) + "\n")
         table.write("src\ttgt\tpaired_by\tsrc_sentences\ttgt_sentences\tpairs\n")

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 _NUM_CLASSES = 16
 # Width of a character in letters of an alphabet, and words in it where no space divides them.
 _UNITS_OF_CLASSES = np.array([0.0, 2, 2, 2, 2, 5, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0])  # halves
-_STOPS = frozenset(".!?…。！？؟।॥։።፧၊။។៕؛᙮᠃᠉⸮")
-_COMMAS = frozenset(",;:、，；：،،፣፤")
-_BARS = frozenset("|»«›‹•·●■▪►▶▼▲→←↑↓/\\>＞<＜~*+=_#│┃※◆◇○★☆")
+_STOP_MARKS = frozenset(".!?…。！？؟।॥։።፧၊။។៕؛᙮᠃᠉⸮")
+_COMMA_MARKS = frozenset(",;:、，；：،،፣፤")
+_BAR_MARKS = frozenset("|»«›‹•·●■▪►▶▼▲→←↑↓/\\>＞<＜~*+=_#│┃※◆◇○★☆")
 _CLOSINGS = frozenset("\"'”’»」』）)]】》〉")
 _THAI_RANGES = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
 _WIDE_RANGES = (
@@ -63,7 +63,12 @@ _LONG_LINE_UNITS, _SENTENCE_UNITS = (
 _WINDOWS = (2, 6, 20)
 _OFFSETS = (-3, -2, -1, 1, 2, 3)
 
-_NUM_OWN, _NUM_AROUND, _NUM_SMOOTH, _NUM_PLACES = 18, 4 * len(_OFFSETS), 5 * len(_WINDOWS), 12
+_NUM_OWN_FEATURES, _NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES, _NUM_POSITION_FEATURES = (
+    18,
+    4 * len(_OFFSETS),
+    5 * len(_WINDOWS),
+    12,
+)
 _LINES_PER_GROUP = 2048  # more do not fit into the cache of a core
 
 Ints = NDArray[np.int64]
@@ -94,10 +99,10 @@ def _classes() -> NDArray[np.uint8]:
         part = table[first : last + 1]
         part[part == _LETTER_CLASS] = _THAI_CLASS
     for chars, kind in (
-        (_COMMAS, _COMMA_CLASS),
-        (_BARS, _BAR_CLASS),
+        (_COMMA_MARKS, _COMMA_CLASS),
+        (_BAR_MARKS, _BAR_CLASS),
         (_CLOSINGS, _CLOSING_CLASS),
-        (_STOPS, _STOP_CLASS),
+        (_STOP_MARKS, _STOP_CLASS),
     ):
         table[[ord(char) for char in chars]] = kind
     table[0x0A], table[0x09] = _BREAK_CLASS, _SPACE_CLASS
@@ -188,9 +193,14 @@ def _all_features(pages: Sequence[str]) -> Floats:
     """Return the features of all lines, ``(num_features, num_lines)``."""
     lines = _count_characters(pages)
     units = _UNITS_OF_CLASSES @ lines.counts
-    columns = np.empty((_NUM_OWN + _NUM_AROUND + _NUM_SMOOTH + _NUM_PLACES, lines.num_lines))
+    columns = np.empty(
+        (
+            _NUM_OWN_FEATURES + _NUM_NEIGHBOUR_FEATURES + _NUM_WINDOW_FEATURES + _NUM_POSITION_FEATURES,
+            lines.num_lines,
+        )
+    )
     own_rows, neighbour_rows, window_rows, position_rows = np.split(
-        columns, np.cumsum([_NUM_OWN, _NUM_AROUND, _NUM_SMOOTH])
+        columns, np.cumsum([_NUM_OWN_FEATURES, _NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES])
     )
     _own_features(own_rows, lines, units)
     size, ended = own_rows[0], own_rows[8]
@@ -365,14 +375,19 @@ def load(path: Path) -> LineModel:
     """
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            inner, outer = file["inner"] / float(_WEIGHT_STEP), file["outer"] / float(_WEIGHT_STEP)
-        if inner.shape[0] != len(features(["x"])[0]) + 1 or outer.shape != (inner.shape[1] + 1,):
-            raise ValueError(f"shapes {inner.shape} and {outer.shape}")
+            hidden_weights, output_weights = (
+                file["inner"] / float(_WEIGHT_STEP),
+                file["outer"] / float(_WEIGHT_STEP),
+            )
+        if hidden_weights.shape[0] != len(features(["x"])[0]) + 1 or output_weights.shape != (
+            hidden_weights.shape[1] + 1,
+        ):
+            raise ValueError(f"shapes {hidden_weights.shape} and {output_weights.shape}")
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(
             f"{path} is not a model of lines: {error}", "a file that xling corpus lines-train made"
         ) from None
-    return LineModel(inner, outer)
+    return LineModel(hidden_weights, output_weights)
 
 
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
@@ -423,12 +438,17 @@ def train(
         _fit(line_features, targets, weights / weights.mean(), [seed, net], num_hidden, epochs)
         for net in range(num_nets)
     ]
-    inner = np.concatenate([inner for inner, _ in networks], axis=1)
-    outer = (
-        np.concatenate([*(outer[:-1] for _, outer in networks), [sum(outer[-1] for _, outer in networks)]])
+    hidden_weights = np.concatenate([hidden_weights for hidden_weights, _ in networks], axis=1)
+    output_weights = (
+        np.concatenate(
+            [
+                *(output_weights[:-1] for _, output_weights in networks),
+                [sum(output_weights[-1] for _, output_weights in networks)],
+            ]
+        )
         / num_nets
     )
-    return LineModel(_round_weights(inner), _round_weights(outer))
+    return LineModel(_round_weights(hidden_weights), _round_weights(output_weights))
 
 
 def _round_weights(weights: Floats) -> Floats:
@@ -441,9 +461,9 @@ def _fit(
     """Return the inner and outer weights of one network."""
     random = np.random.default_rng(seed)
     inputs = np.concatenate([line_features, np.ones((len(line_features), 1))], axis=1)
-    inner = random.normal(0, 0.15, (inputs.shape[1], num_hidden))
-    outer = random.normal(0, 0.3, num_hidden + 1)
-    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in (inner, outer)]
+    hidden_weights = random.normal(0, 0.15, (inputs.shape[1], num_hidden))
+    output_weights = random.normal(0, 0.3, num_hidden + 1)
+    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in (hidden_weights, output_weights)]
     batch, decay, step = 128, 3e-4, 0
     num_steps = epochs * -(-len(inputs) // batch)
     for _ in range(epochs):
@@ -451,15 +471,20 @@ def _fit(
         for at in range(0, len(inputs), batch):
             rows = order[at : at + batch]
             x, step = inputs[rows], step + 1
-            hidden = np.maximum(0, x @ inner)
-            share = 1 / (1 + np.exp(-np.clip(hidden @ outer[:-1] + outer[-1], -30, 30)))
+            hidden = np.maximum(0, x @ hidden_weights)
+            share = 1 / (1 + np.exp(-np.clip(hidden @ output_weights[:-1] + output_weights[-1], -30, 30)))
             wrong = weights[rows] * (share - targets[rows]) / len(rows)
-            back = np.outer(wrong, outer[:-1]) * (hidden > 0)
-            slopes = (x.T @ back + decay * inner, np.append(hidden.T @ wrong, wrong.sum()) + decay * outer)
+            back = np.outer(wrong, output_weights[:-1]) * (hidden > 0)
+            slopes = (
+                x.T @ back + decay * hidden_weights,
+                np.append(hidden.T @ wrong, wrong.sum()) + decay * output_weights,
+            )
             rate = 0.01 * (1 - step / (num_steps + 1))
-            for weight, slope, (mean, square) in zip((inner, outer), slopes, moments, strict=True):
+            for weight, slope, (mean, square) in zip(
+                (hidden_weights, output_weights), slopes, moments, strict=True
+            ):
                 mean += 0.1 * (slope - mean)
                 square += 0.01 * (slope**2 - square)
                 fresh = (1 - 0.9**step, 1 - 0.99**step)
                 weight -= rate * (mean / fresh[0]) / (np.sqrt(square / fresh[1]) + 1e-8)
-    return inner, outer
+    return hidden_weights, output_weights

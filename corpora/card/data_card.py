@@ -24,7 +24,7 @@ from xling.pages import charts, page, tabular
 from xling.pages.tabular import Table
 from xling.text.document import Ledger
 
-HTML, MARKDOWN = "card.html", "card.md"
+HTML_FILE, MARKDOWN_FILE = "card.html", "card.md"
 _CORPUS = "corpus"
 _SAMPLE_CHARS = 400
 _SAMPLE_LINES = 8
@@ -215,9 +215,9 @@ def _value_at(sorted_values: list[int], num: int) -> str:
 def write(folder: Path, stats: dict[str, Any]) -> None:
     """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
     card = CardData(stats)
-    (folder / MARKDOWN).write_text(_markdown(card), encoding="utf-8")
+    (folder / MARKDOWN_FILE).write_text(_markdown(card), encoding="utf-8")
     text = page.document(f"Corpus card: {card.title}", "\n".join(_html_page(card)), narrow=True)
-    (folder / HTML).write_text(text, encoding="utf-8")
+    (folder / HTML_FILE).write_text(text, encoding="utf-8")
 
 
 _SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]

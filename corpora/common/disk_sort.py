@@ -186,15 +186,15 @@ def _run_large_star(both_directions: Sorter, to_smaller: Sorter) -> tuple[int, i
 
 def _neighbour_groups(edges: Sorter) -> Iterator[tuple[Values, Values, Values]]:
     """Yield nodes, a neighbour of each, and the first neighbour of the node, in blocks in the order of the nodes."""
-    last_node, last_first = -1, 0
+    last_node, last_neighbour = -1, 0
     for block in edges.blocks():
         node, neighbours = split_halves(block)
         is_start = np.concatenate([[int(node[0]) != last_node], node[1:] != node[:-1]])
         starts = np.maximum.accumulate(np.where(is_start, np.arange(len(node)), 0))
         first = neighbours[starts]
         if not is_start[0]:
-            first[node == node[0]] = last_first
-        last_node, last_first = int(node[-1]), int(first[-1])
+            first[node == node[0]] = last_neighbour
+        last_node, last_neighbour = int(node[-1]), int(first[-1])
         yield node, neighbours, first
 
 

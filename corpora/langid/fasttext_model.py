@@ -185,12 +185,12 @@ def load(path: Path) -> FastTextModel | None:
             return None
         if shortest < 2 or longest < shortest or not num_hashes:
             return None
-        size, num_words, num_labels, _, num_kept = struct.unpack("<8x3i2q", file.read(36))
+        num_entries, num_words, num_labels, _, num_kept = struct.unpack("<8x3i2q", file.read(36))
         if num_kept <= 0:  # only a pruned table is small enough to unpack
             return None
         reader = _Reader(file.read())
     names, counts = list[bytes](), list[int]()
-    for _ in range(size):
+    for _ in range(num_entries):
         names.append(reader.name())
         counts.append(reader.values("qb")[0])
     pairs = reader.array("<i4", 2 * num_kept).reshape(-1, 2)

@@ -32,7 +32,7 @@ def normalise(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "row
     return np.ascontiguousarray(scaled / np.maximum(norms, 1e-9), dtype=np.float32)
 
 
-class Rows:
+class VectorRows:
     """Rows of length 1, read as float32.
 
     Args:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.mining.rows import Ids, Rows, Vectors
+from xling.corpora.mining.rows import Ids, VectorRows, Vectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
@@ -54,15 +54,15 @@ def nearest(
     Returns:
         cosines and key numbers, (num_queries, k), best first.
     """
-    k, among = min(k, len(keys)), Rows([keys])
-    pieces = [exact_nearest(piece, among, k, block) for _, piece in Rows([queries]).blocks(block)]
+    k, among = min(k, len(keys)), VectorRows([keys])
+    pieces = [exact_nearest(piece, among, k, block) for _, piece in VectorRows([queries]).blocks(block)]
     if not pieces:
         return np.zeros((0, k), np.float32), np.zeros((0, k), np.int64)
     return np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])
 
 
 def exact_nearest(
-    queries: Float32[np.ndarray, "queries dim"], keys: Rows, k: int, block: int, device: str = "cpu"
+    queries: Float32[np.ndarray, "queries dim"], keys: VectorRows, k: int, block: int, device: str = "cpu"
 ) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
     """Return the k best of all keys for each query, best first; only one block of keys is in memory."""
     import faiss
@@ -106,7 +106,7 @@ def check_device(device: str) -> None:
         )
 
 
-def train_index(sides: Sequence[Rows], device: str = "cpu") -> Any:
+def train_index(sides: Sequence[VectorRows], device: str = "cpu") -> Any:
     """Return an empty index that is trained on a sample of both sides: rotation, cells and codes.
 
     Memory: 64 vectors of at most 256 dimensions a cell; there are 2 sqrt(rows of the larger side) cells.
@@ -143,7 +143,7 @@ def _code_shape(dim: int, device: str) -> tuple[int, int, str]:
     return num_codes, reduced // num_codes * num_codes, f"PQ{num_codes}" + "x4fs" * (device == "cpu")
 
 
-def _sample(sides: Sequence[Rows], count: int) -> Iterable[Vectors]:
+def _sample(sides: Sequence[VectorRows], count: int) -> Iterable[Vectors]:
     """Yield about ``count`` rows, in proportion to the sides, one of each stretch of equal length."""
     total = sum(map(len, sides))
     for number, rows in enumerate(sides):
@@ -154,7 +154,7 @@ def _sample(sides: Sequence[Rows], count: int) -> Iterable[Vectors]:
             yield rows.take(numbers[start : start + _ROWS_AT_ONCE])
 
 
-def add_codes(trained: Path, rows: Rows, target: Path) -> None:
+def add_codes(trained: Path, rows: VectorRows, target: Path) -> None:
     """Write the trained index with the codes of some rows, numbered from 0."""
     import faiss
 
@@ -207,7 +207,7 @@ def _move_whole_blocks(cells: Any, source_cells: Any, first_id: int) -> None:
         source_cells.resize(cell, 0)
 
 
-class Index:
+class SearchIndex:
     """The codes of all shards of one side, in memory: 4 bits for each of at most 64 codes and 8 bytes a vector.
 
     Args:
@@ -219,7 +219,12 @@ class Index:
     """
 
     def __init__(
-        self, shards: Sequence[Path], keys: Rows, num_candidates: int, probes: int = 0, device: str = "cpu"
+        self,
+        shards: Sequence[Path],
+        keys: VectorRows,
+        num_candidates: int,
+        probes: int = 0,
+        device: str = "cpu",
     ) -> None:
         import faiss
 

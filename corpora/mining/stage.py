@@ -33,14 +33,14 @@ from xling.core.output.answer import Answer
 from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
 from xling.corpora.mining import margin, rows, search, sentences
-from xling.corpora.mining.rows import Rows
+from xling.corpora.mining.rows import VectorRows
 from xling.corpora.mining.sentences import Sentences
 from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import encoder_of
 
 STAGE_NAME = "mine"
-PAIRS = "pairs.tsv"
-_VECTORS, _TRAINED_INDEX, _CODES, _COSINES, _IDS, _MEANS = (
+PAIRS_FILE = "pairs.tsv"
+_VECTORS_FILE, _TRAINED_FILE, _CODES_FILE, _COSINES_FILE, _IDS_FILE, _MEANS_FILE = (
     "vectors.npy", "trained.faiss", "codes.faiss", "cosines.npy", "ids.npy", "means.npy",
 )  # fmt: skip
 _SENTENCES_AT_ONCE = 16_384
@@ -167,7 +167,7 @@ def phases(cfg: MineConfig) -> Sequence[Phase]:
     sides = [Sentences(cfg.workspace().part("read", side)) for side in (0, 1)]
     if not all(side.folder.is_dir() for side in sides):
         return (Phase("read", 2),)
-    plan = Plan(cfg, len(sides[0]), len(sides[1]))
+    plan = MiningPlan(cfg, len(sides[0]), len(sides[1]))
     return (
         Phase("read", 2),
         *([Phase("vectors", plan.num_shards)] if plan.num_shards else []),
@@ -192,7 +192,7 @@ def check_inputs(cfg: MineConfig) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MiningPlan:
     """How many shards the sides have and how each is searched.
 
     Attributes:
@@ -237,9 +237,9 @@ class Plan:
         """Whether there is an index to train."""
         return bool(self.num_shards) and (self.is_coded(0) or self.is_coded(1))
 
-    def vectors(self, parts: Sequence[int]) -> Rows:
+    def vectors(self, parts: Sequence[int]) -> VectorRows:
         """Return the vectors of some parts."""
-        return Rows([self.cfg.workspace().part("vectors", part) / _VECTORS for part in parts])
+        return VectorRows([self.cfg.workspace().part("vectors", part) / _VECTORS_FILE for part in parts])
 
 
 def run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
@@ -273,7 +273,7 @@ def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
         if cfg.is_published():  # by another process
             return None
         raise UserError(f"no sentences for {cfg.directory}", fix="run the phase read first")
-    plan = Plan(cfg, len(Sentences(folders[0])), len(Sentences(folders[1])))
+    plan = MiningPlan(cfg, len(Sentences(folders[0])), len(Sentences(folders[1])))
     if phase == "publish":
         return _publish(plan)
     {"vectors": _write_vectors, "train": _train_index, "index": _index, "search": _search_part}[phase](
@@ -297,13 +297,13 @@ def _read_side(cfg: MineConfig, side: int) -> None:
                 )
 
 
-def _write_vectors(plan: Plan, index: int) -> None:
+def _write_vectors(plan: MiningPlan, index: int) -> None:
     cfg = plan.cfg
     side, start, stop = plan.span(index)
     texts = Sentences(cfg.workspace().part("read", side))
     with cfg.workspace().making("vectors", index) as folder:
         if cfg.vector_files:
-            rows.write_given_rows(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS)
+            rows.write_given_rows(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS_FILE)
         else:
             encoder = encoder_of(cfg.checkpoint)
             pieces = (
@@ -313,10 +313,10 @@ def _write_vectors(plan: Plan, index: int) -> None:
                 )
                 for at in range(start, stop, _SENTENCES_AT_ONCE)
             )  # fmt: skip
-            rows.write_embedded_rows(pieces, stop - start, folder / _VECTORS)
+            rows.write_embedded_rows(pieces, stop - start, folder / _VECTORS_FILE)
 
 
-def _train_index(plan: Plan, index: int) -> None:
+def _train_index(plan: MiningPlan, index: int) -> None:
     import faiss
 
     with (
@@ -324,20 +324,20 @@ def _train_index(plan: Plan, index: int) -> None:
         search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         sides = [plan.vectors(plan.shards(side)) for side in (0, 1)]
-        faiss.write_index(search.train_index(sides, plan.cfg.device), str(folder / _TRAINED_INDEX))
+        faiss.write_index(search.train_index(sides, plan.cfg.device), str(folder / _TRAINED_FILE))
 
 
-def _index(plan: Plan, index: int) -> None:
+def _index(plan: MiningPlan, index: int) -> None:
     with (
         plan.cfg.workspace().making("index", index) as folder,
         search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         if plan.is_coded(plan.span(index)[0]):
-            trained = plan.cfg.workspace().part("train", 0) / _TRAINED_INDEX
-            search.add_codes(trained, plan.vectors([index]), folder / _CODES)
+            trained = plan.cfg.workspace().part("train", 0) / _TRAINED_FILE
+            search.add_codes(trained, plan.vectors([index]), folder / _CODES_FILE)
 
 
-def _search_part(plan: Plan, index: int) -> None:
+def _search_part(plan: MiningPlan, index: int) -> None:
     """Find the neighbours of one shard among the sentences of the other side."""
     cfg, (side, *_) = plan.cfg, plan.span(index)
     other_shards = plan.shards(1 - side)
@@ -345,8 +345,8 @@ def _search_part(plan: Plan, index: int) -> None:
     k = min(cfg.neighbours, len(keys))
     index_path = None
     if plan.is_coded(1 - side):
-        codes = [cfg.workspace().part("index", part) / _CODES for part in other_shards]
-        index_path = search.Index(codes, keys, cfg.candidates, cfg.probes, cfg.device)
+        codes = [cfg.workspace().part("index", part) / _CODES_FILE for part in other_shards]
+        index_path = search.SearchIndex(codes, keys, cfg.candidates, cfg.probes, cfg.device)
     cosines, ids = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     with (
         cfg.workspace().making("search", index) as folder,
@@ -360,17 +360,17 @@ def _search_part(plan: Plan, index: int) -> None:
             else:
                 cosines[at], ids[at] = search.exact_nearest(block, keys, k, cfg.block, cfg.device)
             progress.update(len(block))
-        np.save(folder / _COSINES, cosines)
-        np.save(folder / _IDS, ids)
-        np.save(folder / _MEANS, margin.mean_cosine(cosines, ids))
+        np.save(folder / _COSINES_FILE, cosines)
+        np.save(folder / _IDS_FILE, ids)
+        np.save(folder / _MEANS_FILE, margin.mean_cosine(cosines, ids))
 
 
-def _publish(plan: Plan) -> Answer:
+def _publish(plan: MiningPlan) -> Answer:
     cfg, out = plan.cfg, plan.cfg.directory
     texts = [Sentences(cfg.workspace().part("read", side)) for side in (0, 1)]
     chosen_pairs = _chosen_pairs(plan)
     with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.inputs) as artifact:
-        with (artifact.path / PAIRS).open("w", encoding="utf-8") as file:
+        with (artifact.path / PAIRS_FILE).open("w", encoding="utf-8") as file:
             for start in range(0, len(chosen_pairs.src), _SENTENCES_AT_ONCE):
                 src, tgt, scores = (field[start : start + _SENTENCES_AT_ONCE] for field in chosen_pairs)
                 for score, left, right in zip(scores, texts[0].take(src), texts[1].take(tgt), strict=True):
@@ -390,7 +390,7 @@ def _publish(plan: Plan) -> Answer:
     return _make_answer(out)
 
 
-def _chosen_pairs(plan: Plan) -> margin.Pairs:
+def _chosen_pairs(plan: MiningPlan) -> margin.Pairs:
     """Return the pairs, from the neighbours of all shards."""
     cfg = plan.cfg
     search_folders = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
@@ -401,13 +401,13 @@ def _chosen_pairs(plan: Plan) -> margin.Pairs:
     if not plan.num_shards:
         nothing = np.zeros(0, np.int64)
         return margin.Pairs(nothing, nothing, np.zeros(0, np.float32))
-    means = [np.concatenate([np.load(part / _MEANS) for part in side]) for side in search_folders]
+    means = [np.concatenate([np.load(part / _MEANS_FILE) for part in side]) for side in search_folders]
     sides = []
     for side in (0, 1):
         pieces = []
         for part, number in zip(search_folders[side], plan.shards(side), strict=True):
             _, start, stop = plan.span(number)
-            cosines, ids = np.load(part / _COSINES), np.load(part / _IDS)
+            cosines, ids = np.load(part / _COSINES_FILE), np.load(part / _IDS_FILE)
             pieces.append(margin.best(cosines, ids, means[side][start:stop], means[1 - side], cfg.margin))
         sides.append(margin.BestNeighbours(*(np.concatenate(field) for field in zip(*pieces, strict=True))))
     return margin.choose_pairs(sides[0], sides[1], cfg.retrieval, cfg.threshold)

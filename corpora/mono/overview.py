@@ -85,7 +85,7 @@ def summary(out: Path) -> Answer:
         f"{row['kept_characters']:,} of {row['found_characters']:,} characters"
         for row in rows
     ]
-    text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / data_card.HTML}"])
+    text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / data_card.HTML_FILE}"])
     return Answer(text, {"out": str(out.parent), "languages": rows})
 
 
@@ -139,7 +139,7 @@ def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
     for row in rows:
         name = html.escape(row["name"])
         shown = shown.replace(
-            f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML}">{name}</a></th>', 1
+            f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML_FILE}">{name}</a></th>', 1
         )
     return shown
 
@@ -189,11 +189,11 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
     lines = {row["lang"]: _line(root, row["lang"]) for row in rows if row["kept_documents"]}
     body = _body(rows, routed, lines, lead, data_card.as_html(losses))
     text = page.document("Corpora of one crawl", "\n".join(body), narrow=True)
-    (folder / data_card.HTML).write_text(text, encoding="utf-8")
+    (folder / data_card.HTML_FILE).write_text(text, encoding="utf-8")
     shown = data_card.as_markdown(data_card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
     marked = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *shown]
     marked += ["", _TEXTS["lost"], "", *data_card.as_markdown(losses), ""]
-    (folder / data_card.MARKDOWN).write_text("\n".join(marked), encoding="utf-8")
+    (folder / data_card.MARKDOWN_FILE).write_text("\n".join(marked), encoding="utf-8")
 
 
 def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:

@@ -125,13 +125,13 @@ def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: 
         config.from_dict(PAIR_FILTERS[name], settings.get(name, {}), f"settings.{name}") for name in names
     ]
     corpus = [item for item in enabled if isinstance(item, CorpusFilter)]
-    batch = [item for item in enabled if not isinstance(item, CorpusFilter)]
-    if enabled != [*batch, *corpus]:
+    batch_filters = [item for item in enabled if not isinstance(item, CorpusFilter)]
+    if enabled != [*batch_filters, *corpus]:
         behind = ", ".join(item.name for item in corpus)
         raise UserError(
             f"filters {','.join(names)}", f"filters of the whole corpus ({behind}) last", "reorder them"
         )
-    return Chain(tuple(batch), tuple(corpus), context)
+    return Chain(tuple(batch_filters), tuple(corpus), context)
 
 
 def add_reason(pairs: pl.DataFrame, stage: str, reason: pl.Series | str) -> pl.DataFrame:

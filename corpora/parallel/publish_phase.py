@@ -262,7 +262,7 @@ def summary(out: Path) -> Answer:
     share = 100 * seen[CORPUS] / max(1, seen[READ_STAGE])
     text = (
         f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ_STAGE]:,} pairs ({share:.1f} %) in {out}\n"
-        f"  data card: {out / data_card.HTML}"
+        f"  data card: {out / data_card.HTML_FILE}"
     )
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})

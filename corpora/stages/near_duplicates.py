@@ -67,7 +67,7 @@ _BATCH_DOCS, _RUN_DOCS = 500, 400_000
 _BATCH_SHINGLES = 8_000_000  # 64 MB
 _BLOCK_PAIRS, _FILE_BLOCK = 1 << 20, 1 << 14
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
-HASHES, POSITIONS = "hashes.u64", "positions.u32"
+HASHES_FILE, POSITIONS_FILE = "hashes.u64", "positions.u32"
 # Bytes of memory while pairs are looked for, for each document of a range; and for each pair while they are joined.
 BYTES_PER_HASH, _BYTES_PER_PAIR = 60, 64
 
@@ -125,7 +125,7 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
     temporary = out.with_name(out.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    numbered_docs, number, runs_written = enumerate(docs), 0, list[Path]()
+    numbered_docs, num_numbered, runs_written = enumerate(docs), 0, list[Path]()
     while chunk := _next_sketches(numbered_docs, cfg):
         bands, positions = [np.zeros((0, cfg.bands), dtype=np.uint64)], list[int]()
         num_docs = 0
@@ -133,14 +133,14 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
             sketched = [(i, hashes) for i, hashes in chunk if len(hashes)]
             bands.append(_band_hashes([hashes for _, hashes in sketched], cfg))
             positions += [i for i, _ in sketched]
-            number, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
+            num_numbered, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
             chunk = _next_sketches(numbered_docs, cfg) if num_docs < _RUN_DOCS else []
         runs_written.append(temporary / f"{len(runs_written)}")
         _write_run(np.concatenate(bands), np.array(positions, dtype="<u4"), runs_written[-1], num_ranges)
-    _join_runs(runs_written, temporary, cfg.bands * num_ranges, number)
+    _join_runs(runs_written, temporary, cfg.bands * num_ranges, num_numbered)
     shutil.rmtree(out, ignore_errors=True)
     temporary.rename(out)
-    return number
+    return num_numbered
 
 
 def _next_sketches(numbered_docs: Iterator[tuple[int, Document]], cfg: NearDedup) -> list[tuple[int, Hashes]]:
@@ -177,8 +177,8 @@ def _write_run(bands: Hashes, positions: NDArray[np.uint32], out: Path, num_rang
         docs.append(positions[order])
         lengths += np.diff([0, *np.searchsorted(hashes[-1], edges), len(order)]).tolist()
     out.mkdir()
-    write_slices(out / HASHES, np.concatenate(hashes), np.cumsum(lengths))
-    (out / POSITIONS).write_bytes(np.concatenate(docs).data)
+    write_slices(out / HASHES_FILE, np.concatenate(hashes), np.cumsum(lengths))
+    (out / POSITIONS_FILE).write_bytes(np.concatenate(docs).data)
 
 
 def _join_runs(run_folders: list[Path], out: Path, num_slices: int, num_docs: int) -> None:
@@ -187,17 +187,17 @@ def _join_runs(run_folders: list[Path], out: Path, num_slices: int, num_docs: in
     def blocks(
         docs: BinaryIO,
     ) -> Iterator[tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " slices"]]]:
-        for number in range(num_slices):
-            parts = [_read_band_slice(folder, number) for folder in run_folders]
+        for slice_number in range(num_slices):
+            parts = [_read_band_slice(folder, slice_number) for folder in run_folders]
             hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
             order = np.argsort(hashes, kind="stable")
             nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
             docs.write(nodes[order].astype("<u4").data)
-            yield hashes[order], np.bincount([number] * len(order), minlength=num_slices + 1)
+            yield hashes[order], np.bincount([slice_number] * len(order), minlength=num_slices + 1)
         yield np.array([num_docs], dtype=np.uint64), np.bincount([num_slices])
 
-    with (out / POSITIONS).open("wb") as docs:
-        write_slices_in_blocks(out / HASHES, blocks(docs), num_slices + 1)
+    with (out / POSITIONS_FILE).open("wb") as docs:
+        write_slices_in_blocks(out / HASHES_FILE, blocks(docs), num_slices + 1)
     for folder in run_folders:
         shutil.rmtree(folder)
 
@@ -208,7 +208,7 @@ def first_documents(sketches: Sequence[Path]) -> list[int]:
     Raises:
         UserError: more than 4 billion documents.
     """
-    nums = (int(read_slice(sketch / HASHES, -1)[0]) for sketch in sketches)
+    nums = (int(read_slice(sketch / HASHES_FILE, -1)[0]) for sketch in sketches)
     first_numbers = [0, *itertools.accumulate(nums)]
     if first_numbers[-1] >> 32:
         raise UserError(
@@ -242,10 +242,10 @@ def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends
     return len(pairs)
 
 
-def _band_pairs(sketches: Sequence[Path], first_numbers: Sequence[int], number: int) -> Hashes:
+def _band_pairs(sketches: Sequence[Path], first_numbers: Sequence[int], slice_number: int) -> Hashes:
     """Return the pairs of one slice, ascending; ``first_numbers`` as `first_documents` returns."""
     parts = [
-        _read_band_slice(sketch, number, first)
+        _read_band_slice(sketch, slice_number, first)
         for sketch, first in zip(sketches, first_numbers[:-1], strict=True)
     ]
     hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
@@ -259,10 +259,13 @@ def _band_pairs(sketches: Sequence[Path], first_numbers: Sequence[int], number: 
     return pairs
 
 
-def _read_band_slice(sketch: Path, number: int, first: int = 0) -> tuple[Hashes, Hashes]:
+def _read_band_slice(sketch: Path, slice_number: int, first: int = 0) -> tuple[Hashes, Hashes]:
     """Return the hashes of a slice of a sketch, and their documents, counted from ``first``."""
-    hashes, start = read_slice(sketch / HASHES, number), slice_start(sketch / HASHES, number)
-    places = np.fromfile(sketch / POSITIONS, dtype="<u4", count=len(hashes), offset=4 * start)
+    hashes, start = (
+        read_slice(sketch / HASHES_FILE, slice_number),
+        slice_start(sketch / HASHES_FILE, slice_number),
+    )
+    places = np.fromfile(sketch / POSITIONS_FILE, dtype="<u4", count=len(hashes), offset=4 * start)
     return hashes, places.astype(np.uint64) + np.uint64(first)
 
 
@@ -418,11 +421,11 @@ def drop_near_duplicates(
     """
     values = read_slice(choice, shard)
     sizes = dict(zip((values & LOW_MASK).tolist(), (values >> HALF_BITS).tolist(), strict=True))
-    yield from _Drop(sizes)(docs, ledger)
+    yield from _DropNearDuplicates(sizes)(docs, ledger)
 
 
 @dataclass
-class _Drop(Stage):
+class _DropNearDuplicates(Stage):
     """Drop documents of one shard, in its order, and store how many documents each kept one represents.
 
     Args:

@@ -163,11 +163,13 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
     return int(is_repeated.sum()), new[~is_known]
 
 
-def _keys_in_range(shard_dir: Path, number: int, num_ranges: int) -> Keys:
+def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int) -> Keys:
     """Return the keys of one range of a shard, each once, in sorted runs."""
     path = shard_dir / BOUNDS_FILE
     num_runs = path.stat().st_size // (_KEY_BYTES * (num_ranges + 1))
-    bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * number).astype(np.int64)
+    bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * range_number).astype(
+        np.int64
+    )
     pairs = bounds.reshape(2, num_runs).T.tolist()
     with (shard_dir / RANGES_FILE).open("rb") as handle:
         runs = []
@@ -177,16 +179,16 @@ def _keys_in_range(shard_dir: Path, number: int, num_ranges: int) -> Keys:
     return np.concatenate(runs)
 
 
-def find_duplicates(shard_dirs: Sequence[Path], number: int, num_ranges: int, out: Path) -> int:
+def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: int, out: Path) -> int:
     """Write the keys of one range that an earlier shard has, by shard; return their number.
 
     Args:
         shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
-        number: which range.
+        range_number: which range.
         num_ranges: as given to `hash_shard`.
         out: file of `xling.corpora.common.slices`. Memory is four times the keys of the range.
     """
-    parts = [_keys_in_range(folder, number, num_ranges) for folder in shard_dirs]
+    parts = [_keys_in_range(folder, range_number, num_ranges) for folder in shard_dirs]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
     keys = np.concatenate(parts)
     del parts
@@ -222,13 +224,13 @@ def drop_duplicates(
     Raises:
         UserError: the documents are not those that were hashed.
     """
-    stage = _Drop(shard_dir, read_slices(duplicates, shard))
+    stage = _DropParagraphs(shard_dir, read_slices(duplicates, shard))
     yield from stage(docs, ledger)
     if stage.number != stage.num_docs:
         raise stage.changed_error()
 
 
-class _Drop(Stage):
+class _DropParagraphs(Stage):
     """Cuts the lost paragraphs out of the documents of one shard, which come in the order of their keys.
 
     Args:

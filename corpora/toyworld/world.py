@@ -95,7 +95,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Cast:
+class DocumentEntities:
     """The people, organisations and places that recur in a document."""
 
     people: Sequence[Person] = ()
@@ -106,34 +106,34 @@ class Cast:
 class Sampler:
     """Draws meanings from one stream, preferring the names of a cast."""
 
-    def __init__(self, draw: Draw, names: Names, cast: Cast | None = None) -> None:
-        self.draw, self.names, self.cast = draw, names, cast or Cast()
+    def __init__(self, draw: Draw, names: Names, entities: DocumentEntities | None = None) -> None:
+        self.draw, self.names, self.entities = draw, names, entities or DocumentEntities()
 
     def person(self, other_than: Entity | None = None) -> Person:
         """Return a person whose shown name shares no part with ``other_than``."""
         draw = self.draw
         while True:
-            if self.cast.people and draw.chance(70):
-                person = draw.choice(self.cast.people)
+            if self.entities.people and draw.chance(70):
+                person = draw.choice(self.entities.people)
             else:
                 person = Person(self.names.draw(draw, "first"), self.names.draw(draw, "last"))
             taken = {other_than.first, other_than.last} if isinstance(other_than, Person) else set()
             if not taken & {person.first, person.last} and person.first != person.last:
                 show = draw.below(10)
-                return replace(person, show="full" if show < 5 else "last" if show < 8 else "first")
+                return replace(person, shown_as="full" if show < 5 else "last" if show < 8 else "first")
 
     def place(self, other_than: str = "", group: str = "place") -> str:
         """Draw the identifier of a place."""
         while True:
-            use_cast = group == "place" and self.cast.places and self.draw.chance(60)
-            place = self.draw.choice(self.cast.places) if use_cast else self.names.draw(self.draw, group)
+            use_cast = group == "place" and self.entities.places and self.draw.chance(60)
+            place = self.draw.choice(self.entities.places) if use_cast else self.names.draw(self.draw, group)
             if place != other_than:
                 return place
 
     def org(self, kinds: Sequence[str] = ("brand", "brand", "brand", "bank", "university")) -> Org:
         """Return an organisation of one of ``kinds``."""
         draw = self.draw
-        fitting = [org for org in self.cast.orgs if org.kind in kinds]
+        fitting = [org for org in self.entities.orgs if org.kind in kinds]
         if fitting and draw.chance(60):
             return draw.choice(fitting)
         kind = draw.choice(kinds)
@@ -161,7 +161,7 @@ class Sampler:
 
     def things(self, noun: str, count: int) -> Things:
         """Return ``count`` things with or without an adjective."""
-        # Hypernyms stay bare: "a big device" is said of nothing in particular.
+        # Hypernyms stay bare: "a big device" is reported of nothing in particular.
         bare = not ADJECTIVES[noun] or noun == WORLD["noun"][noun]["group"]
         adjective = "" if bare or self.draw.chance(60) else self.draw.choice(ADJECTIVES[noun])
         return Things(noun, count, adjective, 1 < count <= 5 and self.draw.chance(25))
@@ -170,14 +170,14 @@ class Sampler:
         """Draw any clause; one in ten is reported speech."""
         draw = self.draw
         if allow_said and draw.chance(10):
-            said = replace(self.meaning(allow_said=False), front=False)
-            return Meaning("say", self.person(other_than=said.agent), said=said)
+            reported = replace(self.meaning(allow_said=False), time_first=False)
+            return Meaning("say", self.person(other_than=reported.agent), reported=reported)
         kind = draw.choice(_KIND_TABLE)
         negated = draw.chance(15)
         if kind == "event":
             return self.event(negated)
-        meaning = self._special(kind, negated)
-        return replace(meaning, front=True) if meaning.time and draw.chance(25) else meaning
+        meaning = self._special_event(kind, negated)
+        return replace(meaning, time_first=True) if meaning.time and draw.chance(25) else meaning
 
     def event(self, negated: bool) -> Meaning:
         """Draw a clause in which somebody does something to some things."""
@@ -192,9 +192,9 @@ class Sampler:
         place = self.place() if draw.chance(55) else ""
         time = self.time() if draw.chance(45) else ""
         front = bool(time) and draw.chance(30)
-        return Meaning(verb, agent, things, place=place, time=time, negated=negated, front=front)
+        return Meaning(verb, agent, things, place=place, time=time, negated=negated, time_first=front)
 
-    def _special(self, kind: str, negated: bool) -> Meaning:
+    def _special_event(self, kind: str, negated: bool) -> Meaning:
         draw = self.draw
         person = self.person()
         time = self.time() if draw.chance(50) else ""
@@ -244,15 +244,15 @@ class Sampler:
 def draw_document(draw: Draw) -> list[Meaning]:
     """Draw four to eight clauses about the same few people, organisations and places.
 
-    A quarter of the clauses after the first say again, in fewer words, what was said before: the text then
+    A quarter of the clauses after the first say again, in fewer words, what was reported before: the text then
     rewards a model for looking back, as coherent text does.
     """
     names = Names("all")
     plain = Sampler(draw, names)
     people = [plain.person()]
     people.append(plain.person(other_than=people[0]))
-    cast = Cast(people, [plain.org(), plain.org(("team",))], [plain.place(), plain.place()])
-    sampler = Sampler(draw, names, cast)
+    entities = DocumentEntities(people, [plain.org(), plain.org(("team",))], [plain.place(), plain.place()])
+    sampler = Sampler(draw, names, entities)
     clauses: list[Meaning] = []
     for _ in range(4 + draw.below(5)):
         earlier = draw.choice(clauses) if clauses and draw.chance(25) else None
@@ -263,8 +263,8 @@ def draw_document(draw: Draw) -> list[Meaning]:
 
 def _shortened(m: Meaning, draw: Draw) -> Meaning | None:
     """Return ``m`` with less detail, or None if there is nothing to leave out."""
-    if m.said:
-        return m.said
+    if m.reported:
+        return m.reported
     if m.negated or not (m.time or m.things):
         return None
     things = m.things
@@ -274,4 +274,4 @@ def _shortened(m: Meaning, draw: Draw) -> Meaning | None:
         hypernym = WORLD["noun"][things.noun]["hypernym"]
         things = Things(hypernym) if hypernym else things
     keep_place = m.source or m.verb in ("born", "rain", "snow") or draw.chance(50)
-    return replace(m, things=things, time="", front=False, place=m.place if keep_place else "")
+    return replace(m, things=things, time="", time_first=False, place=m.place if keep_place else "")

@@ -179,7 +179,7 @@ class Lexicon:
 
     Attributes:
         links: (source word, target word) -> expected links forward and backward.
-        ends: uint64 (num_links, 2), source word and target word of each link.
+        link_words: uint64 (num_links, 2), source word and target word of each link.
         src: source word -> times, expected links to it.
         tgt: the same of target words.
         src_runs: two source words behind each other -> times.
@@ -188,7 +188,7 @@ class Lexicon:
     """
 
     links: Counts
-    ends: UInt64[np.ndarray, "links 2"]
+    link_words: UInt64[np.ndarray, "links 2"]
     src: Counts
     tgt: Counts
     src_runs: Counts
@@ -197,7 +197,7 @@ class Lexicon:
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the lexicon as numpy arrays by name, as they are stored."""
-        stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes), "ends": self.ends}
+        stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes), "ends": self.link_words}
         for name in _COUNTS:
             counts: Counts = getattr(self, name)
             stored[f"{name}.keys"], stored[f"{name}.values"] = counts.keys, counts.values.astype(np.float32)
@@ -213,7 +213,7 @@ class Lexicon:
             for name in _COUNTS
         }
         src, tgt = arrays["sizes"].tolist()
-        return Lexicon(**counts, ends=arrays["ends"].astype(np.uint64), sizes=(src, tgt))
+        return Lexicon(**counts, link_words=arrays["ends"].astype(np.uint64), sizes=(src, tgt))
 
 
 _COUNTS = ("links", "src", "tgt", "src_runs", "tgt_runs")
@@ -234,10 +234,10 @@ def train(src: TextWords, tgt: TextWords) -> Lexicon:
     is_frequent = counts.max(axis=1, initial=0) >= _MIN_EXPECTED_COUNT
     some_cell = np.zeros(len(keys), np.int64)
     some_cell[numbers] = np.arange(len(numbers))
-    ends = np.stack([src.ids[table.src[some_cell]], tgt.ids[table.tgt[some_cell]]], axis=1)
+    link_words = np.stack([src.ids[table.src[some_cell]], tgt.ids[table.tgt[some_cell]]], axis=1)
     return Lexicon(
         Counts(keys[is_frequent], counts[is_frequent]),
-        ends[is_frequent],
+        link_words[is_frequent],
         count_keys(
             src.ids, np.ones(len(src.ids)), np.bincount(table.src, forward, len(src.ids)).astype(np.float64)
         ),

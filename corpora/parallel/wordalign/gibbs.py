@@ -150,7 +150,7 @@ def draw_links(
     fertility_weights: Float32[np.ndarray, "batch src fertilities"],
     jump_table: Float32[np.ndarray, " src+1 src+1"],
     random_numbers: Float32[np.ndarray, "tgt batch"],
-    total: Float32[np.ndarray, "tgt batch src"] | None,
+    probability_sums: Float32[np.ndarray, "tgt batch src"] | None,
 ) -> None:
     """Draw the links of a batch from left to right, in place.
 
@@ -162,7 +162,7 @@ def draw_links(
         fertility_weights: (B, I, max + 1), fertility weights.
         jump_table: (I + 1, I + 1), jump weights from position -1, 0, ... to 0, ..., I - 1 and "no next word".
         random_numbers: (J, B), numbers in [0, 1).
-        total: (J, B, I), where probabilities are added, or None.
+        probability_sums: (J, B, I), where probabilities are added, or None.
     """
     num_tgt, num_rows, num_src = word_weights.shape
     rows = np.arange(num_rows)
@@ -182,8 +182,8 @@ def draw_links(
         total_weight = cumulated[:, -1] + null_weights[j] * jump_table[previous, next_position[j]]
         drawn = (cumulated <= (random_numbers[j] * total_weight)[:, None]).sum(axis=1)
         drawn[drawn == num_src] = -1
-        if total is not None:
-            total[j] += weight / total_weight[:, None]
+        if probability_sums is not None:
+            probability_sums[j] += weight / total_weight[:, None]
         src_positions[j] = drawn
         fertility[rows, drawn] += 1
         previous = np.where(drawn >= 0, drawn + 1, previous)

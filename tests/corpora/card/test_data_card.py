@@ -23,7 +23,7 @@ def stats() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [data_card.MARKDOWN, data_card.HTML])
+@pytest.mark.parametrize("name", [data_card.MARKDOWN_FILE, data_card.HTML_FILE])
 def test_golden_card(tmp_path: Path, stats: dict[str, Any], name: str) -> None:
     data_card.write(tmp_path, stats)
     assert (tmp_path / name).read_text(encoding="utf-8") == (GOLDEN / name).read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def test_golden_card(tmp_path: Path, stats: dict[str, Any], name: str) -> None:
 
 def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path, stats: dict[str, Any]) -> None:
     data_card.write(tmp_path, stats)
-    page = (tmp_path / data_card.HTML).read_text(encoding="utf-8")
+    page = (tmp_path / data_card.HTML_FILE).read_text(encoding="utf-8")
     assert not re.findall(r"""(?:src|href)\s*=|@import|url\((?!#)""", page)
 
 
@@ -39,13 +39,13 @@ def test_markup_in_texts_is_shown_not_run(tmp_path: Path, stats: dict[str, Any])
     stats["counters"]["samples"] = [[1, "a<b>", "<script>alert(1)</script> & *x* | y"]]
     stats["ledger"]["samples"]["langid\tother_language"] = [["i", "</blockquote><img src=x>"]]
     data_card.write(tmp_path, stats)
-    page = (tmp_path / data_card.HTML).read_text(encoding="utf-8")
+    page = (tmp_path / data_card.HTML_FILE).read_text(encoding="utf-8")
     assert "<script>" not in page
     assert "<img" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; *x* | y" in page
-    assert "\\<script\\>alert(1)\\</script\\> & \\*x\\* \\| y" in (tmp_path / data_card.MARKDOWN).read_text(
-        encoding="utf-8"
-    )
+    assert "\\<script\\>alert(1)\\</script\\> & \\*x\\* \\| y" in (
+        tmp_path / data_card.MARKDOWN_FILE
+    ).read_text(encoding="utf-8")
 
 
 def test_the_funnel_ends_at_the_corpus(stats: dict[str, Any]) -> None:
@@ -135,8 +135,8 @@ def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict
         ["min_ended", "0.25", "90.0 %", "0.1", "0.1", "0.9", "0.9"],
     ]
     data_card.write(tmp_path, stats)
-    assert "What another limit would keep" in (tmp_path / data_card.HTML).read_text(encoding="utf-8")
-    assert "| min_mean_word" in (tmp_path / data_card.MARKDOWN).read_text(encoding="utf-8").replace(
+    assert "What another limit would keep" in (tmp_path / data_card.HTML_FILE).read_text(encoding="utf-8")
+    assert "| min_mean_word" in (tmp_path / data_card.MARKDOWN_FILE).read_text(encoding="utf-8").replace(
         "\\_", "_"
     )
 

@@ -13,7 +13,7 @@ from tests.corpora.mining.planted import planted
 from xling.core.errors import UserError
 from xling.corpora.mining import margin, search
 from xling.corpora.mining.margin import Pairs, f1_at_best_threshold, mine
-from xling.corpora.mining.rows import Rows, normalise
+from xling.corpora.mining.rows import VectorRows, normalise
 from xling.corpora.mining.search import nearest
 from xling.corpora.mining.sentences import first_occurrences
 
@@ -67,12 +67,14 @@ def test_retrievals_use_each_sentence_as_they_say(retrieval):
 def indexed(tmp_path, keys, other, shards=3, **how):
     """The index of some keys, coded in shards, as the stage does it."""
     device = how.get("device", "cpu")
-    faiss.write_index(search.train_index([Rows([keys]), Rows([other])], device), str(tmp_path / "trained"))
+    faiss.write_index(
+        search.train_index([VectorRows([keys]), VectorRows([other])], device), str(tmp_path / "trained")
+    )
     files = []
     for number, part in enumerate(np.array_split(keys, shards)):
         files.append(tmp_path / f"codes{number}")
-        search.add_codes(tmp_path / "trained", Rows([part]), files[-1])
-    return search.Index(files, Rows(np.array_split(keys, 2)), **{"num_candidates": 32} | how)
+        search.add_codes(tmp_path / "trained", VectorRows([part]), files[-1])
+    return search.SearchIndex(files, VectorRows(np.array_split(keys, 2)), **{"num_candidates": 32} | how)
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -102,7 +104,7 @@ def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
 def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_path):
     """faiss wrote past the end of such cells: shards of a million ended in an abort, or in wrong codes."""
     keys = normalise(np.random.default_rng(1).standard_normal((1200, 32)))
-    trained = search.train_index([Rows([keys[:40]]), Rows([keys[:30]])])  # one cell
+    trained = search.train_index([VectorRows([keys[:40]]), VectorRows([keys[:30]])])  # one cell
     faiss.write_index(trained, str(tmp_path / "trained"))
     lists = faiss.downcast_InvertedLists(faiss.extract_index_ivf(trained).invlists)
     block = lists.block_size  # 512, the bytes of 32 codes of 16 bytes
@@ -110,7 +112,7 @@ def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_p
         files = []
         for number, (start, end) in enumerate(itertools.pairwise(ends)):
             files.append(tmp_path / f"{name}{number}")
-            search.add_codes(tmp_path / "trained", Rows([keys[start:end]]), files[-1])
+            search.add_codes(tmp_path / "trained", VectorRows([keys[start:end]]), files[-1])
         index = search.merged(files)
         found = index.search(keys[:100], 5)
         if name == "whole":
@@ -159,7 +161,9 @@ def test_a_gpu_gets_codes_of_8_bits_and_a_machine_without_one_is_told(tmp_path, 
     search.check_device("gpu")
     src, tgt, _ = planted(200, 600, dim=8)
     wanted, _ = nearest(src, tgt, 4)
-    np.testing.assert_allclose(search.exact_nearest(src, Rows([tgt]), 4, 1000, "gpu")[0], wanted, atol=1e-6)
+    np.testing.assert_allclose(
+        search.exact_nearest(src, VectorRows([tgt]), 4, 1000, "gpu")[0], wanted, atol=1e-6
+    )
     index = indexed(tmp_path, tgt, src, device="gpu")
     with search.thread_pool(0, "gpu") as pool:
         cosines, _ = index.nearest(src, 4, pool)
@@ -232,7 +236,7 @@ def test_rows_are_the_same_in_one_file_or_many(tmp_path, shards):
     for number, part in enumerate(np.array_split(whole, shards)):
         files.append(tmp_path / f"{number}.npy")
         np.save(files[-1], part)
-    rows = Rows(files)
+    rows = VectorRows(files)
     assert (len(rows), rows.dim) == whole.shape
     for start, block in rows.blocks(10):
         np.testing.assert_array_equal(block, whole[start : start + 10])
