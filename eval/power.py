@@ -14,7 +14,7 @@ from xling.eval.report.overall import number_of
 from xling.eval.rows.suite import data_folder, suites
 from xling.eval.scores import predictions, statistics
 from xling.eval.scores.compare import main_score
-from xling.eval.scores.predictions import Origin, Scored
+from xling.eval.scores.predictions import Origin, ScoredPredictions
 from xling.eval.scores.statistics import PairedStatistics, VarianceComponents
 from xling.pages import tabular
 
@@ -113,7 +113,7 @@ def _pairs(cfg: PowerConfig, data: Path) -> list[PairedStatistics]:
     ]
 
 
-def _scored(folder: Path, system: str, suite: str, data: Path) -> dict[tuple[str, ...], Scored]:
+def _scored(folder: Path, system: str, suite: str, data: Path) -> dict[tuple[str, ...], ScoredPredictions]:
     scored = {}
     for path in predictions.files(folder):
         origin = predictions.read_origin(path)

@@ -16,7 +16,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output.answer import Answer
 from xling.core.output.manifest import write_atomic
-from xling.eval.leaks.row_index import Test, entries, tests_in
+from xling.eval.leaks.row_index import TestSet, entries, tests_in
 from xling.eval.rows.suite import data_folder, load, suites
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import Score
@@ -115,7 +115,7 @@ def _exposure_data(exposure: Exposure) -> dict[str, Any]:
     }
 
 
-def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
+def read_exposure(path: Path) -> dict[TestSet, frozenset[str]]:
     """Read the exposed rows written by `run`: (suite, language, split) -> ids.
 
     Raises:
@@ -141,7 +141,7 @@ def scores_on_clean(path: Path, exposed: set[str], data: Path) -> tuple[Score, S
     return predictions.score_file(path, data, main)[0], clean[0] if clean else None
 
 
-def find_exposed(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test, Exposure]:
+def find_exposed(tests: Sequence[TestSet], texts: Iterable[str], data: Path) -> dict[TestSet, Exposure]:
     """Look for the rows of tests in the texts of a corpus, in one pass over it.
 
     Of suites whose rows are translations of each other the other available languages are searched too.
@@ -159,7 +159,7 @@ def find_exposed(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dic
         for row in index.find(text).tolist():
             for group, name in index.entries(row):
                 hits.setdefault(group, set()).add(name)
-    exposures: dict[Test, Exposure] = {}
+    exposures: dict[TestSet, Exposure] = {}
     for test in tests:
         rows = load(suites()[test[0]], test[1], test[2], data)
         sides = dict.fromkeys(side for row in rows for side in suites()[test[0]].shape.passages(row))
@@ -171,7 +171,7 @@ def find_exposed(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dic
     return exposures
 
 
-def _exposed_in_other_langs(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
+def _exposed_in_other_langs(test: TestSet, hits: Mapping[str, set[str]]) -> set[str]:
     """Return ids that were exposed in another language of a suite and split."""
     parts = [(group.split(" "), ids) for group, ids in hits.items()]
     other_tests = [

@@ -12,7 +12,7 @@ from xling.core.output.answer import Answer
 from xling.eval.rows.suite import data_folder, languages_at, load, suites
 from xling.text.leaks import FILE, Entry, Leaks
 
-Test = tuple[str, str, str]
+TestSet = tuple[str, str, str]
 """Suite, language or pair, split."""
 
 
@@ -62,7 +62,7 @@ def run(cfg: LeaksConfig) -> Answer:
     )
 
 
-def tests_in(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Test]:
+def tests_in(names: Iterable[str], splits: Iterable[str], data: Path) -> list[TestSet]:
     """Return every language and split of suites whose rows are available; a ``test`` split means all test sets."""
     wanted_splits = set(splits)
     tests = []
@@ -74,7 +74,7 @@ def tests_in(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Te
     return tests
 
 
-def entries(tests: Iterable[Test], data: Path) -> Iterator[Entry]:
+def entries(tests: Iterable[TestSet], data: Path) -> Iterator[Entry]:
     """Yield every passage of every row; the group is suite, language, split and side, with spaces between."""
     for name, lang, split in tests:
         suite = suites()[name]

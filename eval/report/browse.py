@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from xling.eval.report.comparison import System
 from xling.eval.report.sections import Section
 from xling.eval.rows.suite import suites
-from xling.eval.scores.predictions import Scored
+from xling.eval.scores.predictions import ScoredPredictions
 from xling.pages.tabular import Table
 
 MAX_CHARS = 240
@@ -56,7 +56,7 @@ def rows(systems: Sequence[System], max_rows: int) -> Section:
 Row = tuple[str, ...]
 
 
-def _wrong_rows(a: Scored, b: Scored) -> dict[str, list[Row]]:
+def _wrong_rows(a: ScoredPredictions, b: ScoredPredictions) -> dict[str, list[Row]]:
     """Group rows by kind of mistake, without those that both systems got right."""
     suite_kind, by_kind = suites()[a.origin.suite].shape, defaultdict(list)
     if [row.id for row in a.rows] != [row.id for row in b.rows]:

@@ -21,7 +21,7 @@ from xling.eval.report import artifacts
 from xling.eval.report.artifacts import Artifact, Run
 from xling.eval.rows.suite import data_folder
 from xling.eval.scores import compare, predictions, statistics
-from xling.eval.scores.predictions import Scored
+from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.scores.statistics import Comparison, PairedStatistics
 from xling.eval.tables.averaged import averaged_in_publication
@@ -59,7 +59,7 @@ class System:
     suite: str
     answers: Mapping[Key, Callable[[], SystemAnswers]]
     control: bool = False
-    scored: Mapping[Key, Callable[[], Scored]] = field(default_factory=dict)
+    scored: Mapping[Key, Callable[[], ScoredPredictions]] = field(default_factory=dict)
     """The same with rows and answers, if predictions are available."""
 
 
@@ -97,7 +97,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
     for run in runs:
         data_folders = _data_of_files(run, data)
         answers_of_systems: dict[tuple[str, str], dict[Key, Callable[[], SystemAnswers]]] = {}
-        scored_of_systems: dict[tuple[str, str], dict[Key, Callable[[], Scored]]] = {}
+        scored_of_systems: dict[tuple[str, str], dict[Key, Callable[[], ScoredPredictions]]] = {}
         rows_of_keys: dict[Key, list[tuple[str, str]]] = {}
         for path, suite_folder in sorted(data_folders.items()):
             origin = predictions.read_origin(path)
@@ -157,7 +157,7 @@ def data_folder_of(run: Run) -> Path | None:
 
 
 def _read_answers(
-    read_scored: Callable[[], Scored], rows_of_keys: dict[Key, list[tuple[str, str]]]
+    read_scored: Callable[[], ScoredPredictions], rows_of_keys: dict[Key, list[tuple[str, str]]]
 ) -> SystemAnswers:
     """Return answers; systems with the same rows share one list of them, kept in ``rows_of_keys``."""
     scored = read_scored()

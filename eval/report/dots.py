@@ -7,7 +7,7 @@ from typing import Any
 
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import score_table
-from xling.eval.tables.score_table import Values
+from xling.eval.tables.score_table import ScoresBySeed
 from xling.pages.figure import COLOURS, MARKERS, MAX_LINES, ROW_IN, drawn
 
 
@@ -62,6 +62,6 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
     return drawn(draw, f"{suite}, {main.metric} by language; bars: 95 % intervals", high)
 
 
-def _mean(values: Values, lang: str) -> float:
+def _mean(values: ScoresBySeed, lang: str) -> float:
     mean = score_table.mean_over_seeds(list(values[lang].values())).value if lang in values else None
     return float("nan") if mean is None else mean

@@ -18,7 +18,7 @@ from xling.pages.tabular import Table
 
 STAGE, MEASUREMENTS_FILE = "measure", "measured.json"
 MEASURES = {"megabytes": "MB", "ms": "ms a text, one core"}
-Point = Mapping[str, Any]
+MeasuredModel = Mapping[str, Any]
 
 
 def section(runs: Sequence[Run], scores: Sequence[Score]) -> Section:
@@ -44,9 +44,9 @@ def section(runs: Sequence[Run], scores: Sequence[Score]) -> Section:
     return size
 
 
-def _points(models: Sequence[Point], scores: Sequence[Score]) -> list[Point]:
+def _points(models: Sequence[MeasuredModel], scores: Sequence[Score]) -> list[MeasuredModel]:
     """Return the models that have scores by the suite's main metric, with the means of value, low and high."""
-    points: list[Point] = []
+    points: list[MeasuredModel] = []
     for model in models:
         model_scores = [s for s in scores if s.system == model["name"] and s.metric == scores[0].metric]
         if not model_scores:
@@ -68,13 +68,13 @@ def _points(models: Sequence[Point], scores: Sequence[Score]) -> list[Point]:
     return points
 
 
-def on_front(points: Sequence[Point], measure: str) -> list[bool]:
+def on_front(points: Sequence[MeasuredModel], measure: str) -> list[bool]:
     """Tell whether each point is on the Pareto front of high ``score`` and low ``measure``."""
     pairs = [(point["score"], -point[measure]) for point in points]
     return [not any(o != p and o[0] >= p[0] and o[1] >= p[1] for o in pairs) for p in pairs]
 
 
-def _table(suite: str, points: Sequence[Point], max_loss: float) -> Table:
+def _table(suite: str, points: Sequence[MeasuredModel], max_loss: float) -> Table:
     columns = (
         ("model", ""), ("layers", "d"), ("pieces", ",d"), ("MB", ".2f"), ("ms", ".2f"), ("5 %", ".2f"), ("95 %", ".2f"),
         (points[0]["metric"], ".1f"), ("low", ".1f"), ("high", ".1f"), ("seeds", "d"), ("against the first", "+.1f"),
@@ -102,7 +102,7 @@ def _table(suite: str, points: Sequence[Point], max_loss: float) -> Table:
     return Table(f"size_{suite}", f"{suite}: size and latency", columns, rows, (note,))
 
 
-def _plot(suite: str, points: Sequence[Point], measure: str) -> str:
+def _plot(suite: str, points: Sequence[MeasuredModel], measure: str) -> str:
     """Draw score against a measure, a mark for each model; a line joins the front."""
     front = on_front(points, measure)
 

@@ -14,10 +14,10 @@ def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
     """Return (suite, system) -> rank of its group, from 1.
 
     Systems are sorted by their averages. The best opens the first group. Each further system is tested
-    against the system that opened the last group. If p is at most `SIGNIFICANCE_LEVEL`,
-    divided by the number of tests of the suite, it opens the next group. So systems of one group are not distinguishable from its first, and
-    each group's first is significantly worse than that of the group before. A suite with systems that were
-    scored on other rows, or with fewer than two, has no ranks.
+    against the system that opened the last group. If p is at most `SIGNIFICANCE_LEVEL`, divided by the
+    number of tests of the suite, it opens the next group. So systems of one group are not distinguishable
+    from its first, and each group's first is significantly worse than that of the group before. A suite with
+    systems that were scored on other rows, or with fewer than two, has no ranks.
 
     Args:
         systems: systems with their answers, including controls.

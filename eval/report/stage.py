@@ -26,7 +26,7 @@ from xling.eval.report.sections import Section
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import render, score_table
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
-from xling.eval.tables.score_table import Column, ScoreTable, Values
+from xling.eval.tables.score_table import Column, ScoresBySeed, ScoreTable
 from xling.pages import figure, page, script, tabular
 
 STAGE = "report"
@@ -180,7 +180,12 @@ def files(report: Report) -> dict[str, str]:
     """Return the report's files: file name -> content."""
     tables = _csv_files(report)
     page = html_page(report, tables)
-    return {"report.html": page, "report.md": markdown(report), "report.tex": latex(report), **tables}
+    return {
+        "report.html": page,
+        "report.md": markdown_report(report),
+        "report.tex": latex_report(report),
+        **tables,
+    }
 
 
 def _csv_files(report: Report) -> dict[str, str]:
@@ -192,7 +197,7 @@ def _csv_files(report: Report) -> dict[str, str]:
     return content_of
 
 
-def markdown(report: Report) -> str:
+def markdown_report(report: Report) -> str:
     """Return the report as Markdown, without pictures."""
     overall_table = tabular.markdown(report.overall).rstrip() if report.overall else ""
     texts = [
@@ -216,7 +221,7 @@ def markdown(report: Report) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def latex(report: Report) -> str:
+def latex_report(report: Report) -> str:
     """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
     every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
     first = [tabular.latex(report.overall)] if report.overall else []
@@ -376,7 +381,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
     return sort_findings(sentences)
 
 
-def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:
+def _complete_mean(values: ScoresBySeed, langs: Sequence[str]) -> float | None:
     cell = score_table.average(
         values, Column("", "", "", "", "", ""), langs, score_table.MissingScores(allowed=False)
     )

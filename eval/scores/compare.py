@@ -18,7 +18,7 @@ from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array
 from xling.eval.rows.suite import data_folder, suites
 from xling.eval.scores import predictions, statistics
-from xling.eval.scores.predictions import Scored
+from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.statistics import Comparison, PairedStatistics
 
 BASELINE_FORMAT = "xling-baseline 1"
@@ -166,7 +166,7 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
         yield FileDiff(str(name.with_suffix("")), main, a.value, b.value, test, list(_changes(a, b)))
 
 
-def main_score(path: Path, data: Path) -> Scored:
+def main_score(path: Path, data: Path) -> ScoredPredictions:
     """Score a file of predictions by the main metric of its suite."""
     (result,) = predictions.evaluate_file(path, data, [suites()[predictions.read_origin(path).suite].metric])
     return result
@@ -307,7 +307,7 @@ def _read_baseline(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path)
 
 
-def _changes(a: Scored, b: Scored) -> Iterator[Change]:
+def _changes(a: ScoredPredictions, b: ScoredPredictions) -> Iterator[Change]:
     scores = [s.metric.reduce(s.stats) for s in (a, b)]
     for i, row in enumerate(a.rows):
         if a.answers[i] != b.answers[i]:

@@ -215,7 +215,7 @@ def check_answers(
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredPredictions:
     """Predictions with their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
 
     origin: Origin
@@ -243,15 +243,15 @@ class Scored:
 
 
 def evaluate_file(
-    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
-) -> Iterator[Scored]:
+    path: Path, data: Path, metrics: Sequence[str] = (), keep_row: Callable[[Example], bool] | None = None
+) -> Iterator[ScoredPredictions]:
     """Evaluate a file of predictions against the suite's rows, metric by metric, without a model.
 
     Args:
         path: file written by `write`.
         data: folder of the suites.
         metrics: names of metrics; default: all of the suite.
-        keep: which rows to score; all by default. Nothing is yielded when none is left.
+        keep_row: which rows to score; all by default. Nothing is yielded when none is left.
     """
     origin = read_origin(path)
     suite = suites()[origin.suite]
@@ -259,18 +259,18 @@ def evaluate_file(
     _check_gold(path, origin, suite, data)
     answers = read(path, rows)
     check_answers(path, suite, rows, answers, partial(_training_rows, suite, origin.lang, data))
-    if keep is not None:
-        chosen = [i for i, row in enumerate(rows) if keep(row)]
+    if keep_row is not None:
+        chosen = [i for i, row in enumerate(rows) if keep_row(row)]
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
     for name in (metrics or suite.metrics) if rows else ():
         metric = METRICS[name]
-        if suite.shape.is_slow and keep is None:
+        if suite.shape.is_slow and keep_row is None:
             digest = data_digest(suite, origin.lang, origin.split, data)
             rowstats = _cached_stats(path, digest, metric, rows, answers, origin.lang)
             value = float(metric.reduce(rowstats.sum(axis=0)))
         else:
             value, rowstats = evaluate(metric, rows, answers, origin.lang)
-        yield Scored(origin, metric, rows, answers, value, rowstats)
+        yield ScoredPredictions(origin, metric, rows, answers, value, rowstats)
 
 
 def _training_rows(suite: Suite, lang: str, data: Path) -> list[Example]:
@@ -315,20 +315,22 @@ def _cached_stats(
 
 
 def score_file(
-    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
+    path: Path, data: Path, metrics: Sequence[str] = (), keep_row: Callable[[Example], bool] | None = None
 ) -> list[Score]:
     """Return the scores of `evaluate_file` with their intervals and signatures."""
-    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
+    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep_row)]
 
 
 def read_row_statistics(
-    path: Path, data: Path, keep: Callable[[Example], bool] | None = None
+    path: Path, data: Path, keep_row: Callable[[Example], bool] | None = None
 ) -> list[tuple[Score, RowStatistics]]:
     """Return the scores of `score_file`, each with the row statistics needed for averages."""
-    return [(_score(scored, data), scored.row_statistics) for scored in evaluate_file(path, data, (), keep)]
+    return [
+        (_score(scored, data), scored.row_statistics) for scored in evaluate_file(path, data, (), keep_row)
+    ]
 
 
-def _score(scored: Scored, data: Path) -> Score:
+def _score(scored: ScoredPredictions, data: Path) -> Score:
     origin, metric = scored.origin, scored.metric
     suite = suites()[origin.suite]
     digest = data_digest(suite, origin.lang, origin.split, data)

@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import Score
-from xling.eval.tables.score_table import Column, Values, by_column
+from xling.eval.tables.score_table import Column, ScoresBySeed, by_column
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def group_notes(group: Group, scores: Sequence[Score], allow_missing: bool = Fal
 
 
 def _over_languages(
-    table: Mapping[Column, Values], suite: str, metric: str, system: str
+    table: Mapping[Column, ScoresBySeed], suite: str, metric: str, system: str
 ) -> tuple[float | None, list[str]]:
     """Return the mean over the published languages that have a score, and those without one."""
     suite_langs = suites()[suite].languages

@@ -16,7 +16,7 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.settings.config import to_dict
 from xling.eval.leaks.exposure import read_exposure
-from xling.eval.leaks.row_index import Test
+from xling.eval.leaks.row_index import TestSet
 from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, data_digest, data_folder, suites
@@ -166,7 +166,7 @@ def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list
 
 
 def on_unexposed(
-    files: Sequence[Path], exposed: Mapping[Test, frozenset[str]], data: Path
+    files: Sequence[Path], exposed: Mapping[TestSet, frozenset[str]], data: Path
 ) -> list[tuple[Score, RowStatistics]]:
     """Score files on the rows that are not in a corpus, with each system renamed accordingly.
 

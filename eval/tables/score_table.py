@@ -106,7 +106,7 @@ _NOTES_OF_SYSTEMS = (
     ),
 )
 
-Values = dict[str, dict[int, float]]
+ScoresBySeed = dict[str, dict[int, float]]
 """lang -> seed -> score."""
 
 
@@ -188,7 +188,7 @@ def language_table(
 
 
 def _summary_lines(
-    table: Mapping[Column, Values],
+    table: Mapping[Column, ScoresBySeed],
     columns: Sequence[Column],
     langs_of: Mapping[Column, list[str]],
     groups: Mapping[str, Mapping[str, str]],
@@ -215,13 +215,13 @@ def _summary_lines(
     return [line for line in lines if any(cell.value is not None for cell in line.cells)]
 
 
-def _printed_average(values: Values) -> Cell:
+def _printed_average(values: ScoresBySeed) -> Cell:
     published = values.get(AVERAGE, {})
     return Cell(statistics.fmean(published.values()) if published else None)
 
 
 def _correlations(
-    table: Mapping[Column, Values], columns: Sequence[Column], corpus_sizes: Mapping[str, float]
+    table: Mapping[Column, ScoresBySeed], columns: Sequence[Column], corpus_sizes: Mapping[str, float]
 ) -> list[str]:
     """Return Spearman's rank correlation of score and corpus size over the languages other than the source."""
     notes = []
@@ -254,13 +254,13 @@ def groups_of_languages(scores: Iterable[Score], kinds: Sequence[str]) -> dict[s
     }
 
 
-def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
+def by_column(scores: Iterable[Score]) -> dict[Column, ScoresBySeed]:
     """Return scores as column -> language -> seed -> value.
 
     Raises:
         UserError: one measurement is there twice with different values.
     """
-    table: dict[Column, Values] = defaultdict(lambda: defaultdict(dict))
+    table: dict[Column, ScoresBySeed] = defaultdict(lambda: defaultdict(dict))
     for s in scores:
         seeds = table[column_of(s)][s.lang]
         if seeds.setdefault(s.seed, s.value) != s.value:
@@ -273,7 +273,7 @@ def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
     return {column: dict(values) for column, values in table.items()}
 
 
-def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
+def sorted_columns(table: Mapping[Column, ScoresBySeed]) -> list[Column]:
     """Order the columns by suite as given, systems before their controls."""
     suites = list(dict.fromkeys(c.suite for c in table))
     metrics = list(dict.fromkeys(c.metric for c in table))
@@ -286,7 +286,7 @@ def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
     return sorted(table, key=sort_key)
 
 
-def languages_of(table: Mapping[Column, Values], suite: str) -> list[str]:
+def languages_of(table: Mapping[Column, ScoresBySeed], suite: str) -> list[str]:
     """Return every language of a suite in any column: each column needs all of them for an average."""
     columns = [c for c in table if c.suite == suite]
     measured = [c for c in columns if c.select != PUBLISHED] or columns
@@ -299,7 +299,7 @@ def _no_interval(column: Column, langs: Sequence[str], is_gap: bool) -> None:
     return None
 
 
-def averaged_languages(table: Mapping[Column, Values], column: Column) -> list[str]:
+def averaged_languages(table: Mapping[Column, ScoresBySeed], column: Column) -> list[str]:
     """Return the languages of a column's averages; see `published_of`."""
     return averaged_in_publication(column.suite, languages_of(table, column.suite), column.metric)
 
@@ -309,7 +309,7 @@ def without_source(column: Column, langs: Sequence[str]) -> list[str]:
     return [lang for lang in langs if not languages.is_same(lang, column.source)]
 
 
-def _language_notes(table: Mapping[Column, Values]) -> list[str]:
+def _language_notes(table: Mapping[Column, ScoresBySeed]) -> list[str]:
     """Return which languages are shown but in no average, and why."""
     notes = [
         note_on_languages(suite, languages_of(table, suite))
@@ -321,7 +321,7 @@ def _language_notes(table: Mapping[Column, Values]) -> list[str]:
 
 
 def average(
-    values: Values,
+    values: ScoresBySeed,
     column: Column,
     langs: Sequence[str],
     missing_scores: MissingScores,
@@ -337,7 +337,7 @@ def average(
 
 
 def transfer_gap(
-    values: Values,
+    values: ScoresBySeed,
     column: Column,
     langs: Sequence[str],
     missing_scores: MissingScores,
@@ -379,7 +379,7 @@ def _members_of_group(
 
 
 def _complete_languages(
-    values: Values, column: Column, langs: Sequence[str], missing_scores: MissingScores
+    values: ScoresBySeed, column: Column, langs: Sequence[str], missing_scores: MissingScores
 ) -> tuple[list[str], list[int]]:
     """Return the languages and seeds that an average may use; empty if a gap is not allowed."""
     seeds = sorted({seed for lang in langs for seed in values.get(lang, {})})
@@ -400,16 +400,16 @@ def _complete_languages(
 
 
 def _lang_cell(
-    values: Values,
+    values: ScoresBySeed,
     column: Column,
     lang: str,
-    expected: Sequence[str],
+    expected_langs: Sequence[str],
     intervals: Mapping[tuple[Column, str], tuple[float, float]],
     missing_scores: MissingScores,
 ) -> Cell:
     if lang not in values:
         is_noted = column.select == PUBLISHED or lang in missing_scores.langs[_unique_title(column)]
-        if lang in expected and not is_noted:
+        if lang in expected_langs and not is_noted:
             missing_scores.langs[_unique_title(column)].append(lang)
         return Cell(None)
     cell = mean_over_seeds(list(values[lang].values()))
