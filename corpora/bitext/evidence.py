@@ -111,7 +111,7 @@ def translation_probabilities(
         return scipy.sparse.csr_matrix(shape, dtype=np.float32)
     s, t, row = (np.concatenate([cell[k] for cell in cells]).astype(np.int64) for k in range(3))
     word_pairs, pair_index = np.unique(s * shape[1] + t, return_inverse=True)
-    source, target_slot = word_pairs // shape[1], row * shape[1] + t
+    source_word, target_slot = word_pairs // shape[1], row * shape[1] + t
     _, target_slot = np.unique(target_slot, return_inverse=True)
     # A word that comes from none of the others of its pair has a share of its own, as NULL has in the model.
     probabilities = expected = np.full(len(word_pairs), 1.0)
@@ -119,12 +119,12 @@ def translation_probabilities(
         value = probabilities[pair_index]
         total = np.bincount(target_slot, value) + value.mean()
         expected = np.bincount(pair_index, value / total[target_slot], minlength=len(word_pairs))
-        norm = np.bincount(source, expected, minlength=shape[0])
-        probabilities = expected / (norm[source] + 1.0)
+        norm = np.bincount(source_word, expected, minlength=shape[0])
+        probabilities = expected / (norm[source_word] + 1.0)
     # A pair of words that one pair of sentences shows would only confirm that pair.
     sure = (probabilities >= _MIN_PROBABILITY) & (expected >= _MIN_EXPECTED)
     return scipy.sparse.csr_matrix(
-        (probabilities[sure].astype(np.float32), (source[sure], word_pairs[sure] % shape[1])), shape
+        (probabilities[sure].astype(np.float32), (source_word[sure], word_pairs[sure] % shape[1])), shape
     )
 
 

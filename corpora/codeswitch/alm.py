@@ -57,7 +57,7 @@ class AlmSettings:
                 raise UserError(f"alm.{name}={value}", "0 to 1")
 
 
-_MADE_UP_WITHIN = 50.0
+_CATCH_UP_WORDS = 50.0
 """Missing words at which the share that is tried is twice the one asked for."""
 
 WordsBetween = Callable[[int, int], str]
@@ -123,7 +123,7 @@ class ReplacementRate:
         """The settings for the next sentence."""
         if self._settings.rate is None:
             return self._settings
-        share = self._settings.rate * (1 + min(max(self._num_owed / _MADE_UP_WITHIN, -1.0), 1.0))
+        share = self._settings.rate * (1 + min(max(self._num_owed / _CATCH_UP_WORDS, -1.0), 1.0))
         return replace(self._settings, rate=min(share, 1.0))
 
     def add(self, num_words: int, num_replaced: int) -> None:

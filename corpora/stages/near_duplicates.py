@@ -409,17 +409,17 @@ def _batches(pairs: Iterable[tuple[int, int]], sizes: dict[int, int]) -> Iterato
 
 
 def drop_near_duplicates(
-    docs: Iterable[Document], shard: int, choice: Path, ledger: Ledger
+    docs: Iterable[Document], shard: int, dropped_file: Path, ledger: Ledger
 ) -> Iterator[Document]:
     """Yield the documents of a shard that `choose_dropped` keeps.
 
     Args:
         docs: the documents that `sketch_shard` saw, in the same order.
         shard: their position among the shards.
-        choice: what `choose_dropped` wrote.
+        dropped_file: what `choose_dropped` wrote.
         ledger: gets the others as ``near_duplicate``.
     """
-    values = read_slice(choice, shard)
+    values = read_slice(dropped_file, shard)
     sizes = dict(zip((values & LOW_MASK).tolist(), (values >> HALF_BITS).tolist(), strict=True))
     yield from _DropNearDuplicates(sizes)(docs, ledger)
 

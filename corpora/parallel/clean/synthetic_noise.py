@@ -76,14 +76,14 @@ def _other_row(row: int, clean: CleanPairs, random: np.random.Generator) -> int:
 
 
 @KINDS.register("misaligned")
-def _misaligned(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _misalign(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     """The target of a neighbour, as when a line is lost."""
     step = int(random.choice([-2, -1, 1, 2]))
     return clean.pairs[row][0], clean.pairs[(row + step) % len(clean.pairs)][1]
 
 
 @KINDS.register("random")
-def _random(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _random_target(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     """The target of any pair of similar length."""
     src, tgt = clean.pairs[row]
     others = [_other_row(row, clean, random) for _ in range(50)]
@@ -92,17 +92,17 @@ def _random(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | 
 
 
 @KINDS.register("swapped")
-def _swapped(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _swap_sides(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     return clean.pairs[row][1], clean.pairs[row][0]
 
 
 @KINDS.register("copied")
-def _copied(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _copy_source(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     return clean.pairs[row][0], clean.pairs[row][0]
 
 
 @KINDS.register("half untranslated")
-def _half_untranslated(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _leave_half_untranslated(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     """The target's second half in the source language."""
     src, tgt = clean.pairs[row]
     left, right = pieces(tgt), pieces(src)
@@ -112,44 +112,44 @@ def _half_untranslated(row: int, clean: CleanPairs, random: np.random.Generator)
 
 
 @KINDS.register("wrong language")
-def _wrong_language(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _replace_by_other_language(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     if not clean.other_texts:
         return None
     return clean.pairs[row][0], clean.other_texts[int(random.integers(len(clean.other_texts)))]
 
 
 @KINDS.register("close language")
-def _close_language(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _replace_by_close_language(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     if not clean.close_texts:
         return None
     return clean.pairs[row][0], clean.close_texts[int(random.integers(len(clean.close_texts)))]
 
 
 @KINDS.register("extra sentence")
-def _extra_sentence(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _add_sentence(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     src, tgt = clean.pairs[row]
     return src, f"{tgt} {clean.pairs[_other_row(row, clean, random)][1]}"
 
 
 @KINDS.register("missing sentence")
-def _missing_sentence(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
+def _remove_sentence(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     """A source of two sentences for a target of one."""
     src, tgt = clean.pairs[row]
     return f"{src} {clean.pairs[_other_row(row, clean, random)][0]}", tgt
 
 
-def _half(text: str, random: np.random.Generator) -> str:
+def _cut_in_half(text: str, random: np.random.Generator) -> str:
     parts = pieces(text)
     return "".join(parts[: len(parts) // 2]).strip() if len(parts) > 3 else text
 
 
-def _shuffled(text: str, random: np.random.Generator) -> str:
+def _shuffle_words(text: str, random: np.random.Generator) -> str:
     parts = [part.strip() for part in pieces(text)]
     joint = " " if unspaced_share(text) < 0.5 else ""
     return joint.join(parts[i] for i in random.permutation(len(parts))) if len(parts) > 3 else text
 
 
-def _gibberish(text: str, random: np.random.Generator) -> str:
+def _replace_by_gibberish(text: str, random: np.random.Generator) -> str:
     """Every letter replaced by another letter of the same text."""
     letters = [char for char in text if char.isalpha()]
     return "".join(letters[int(random.integers(len(letters)))] if char.isalpha() else char for char in text)
@@ -163,7 +163,7 @@ def _question_marks(text: str, random: np.random.Generator) -> str:
     return re.sub(r"[\u0300-\u036f]", "", lost)
 
 
-def _one_digit(text: str, random: np.random.Generator) -> str:
+def _change_digit(text: str, random: np.random.Generator) -> str:
     digits = [match.start() for match in re.finditer(r"[0-9]", text)]
     if not digits:
         return text
@@ -172,13 +172,13 @@ def _one_digit(text: str, random: np.random.Generator) -> str:
     return f"{text[:place]}{digit or 1 if text[place] != '1' else digit or 2}{text[place + 1 :]}"
 
 
-def _other_numbers(text: str, random: np.random.Generator) -> str:
+def _change_numbers(text: str, random: np.random.Generator) -> str:
     return re.sub(
         r"[0-9]+", lambda m: str(int(random.integers(1, 9))) + str(int(random.integers(10, 999))), text
     )
 
 
-def _extra_word(text: str, random: np.random.Generator) -> str:
+def _add_word(text: str, random: np.random.Generator) -> str:
     parts = pieces(text)
     extra = parts[int(random.integers(len(parts)))].strip()
     place = int(random.integers(1, len(parts) + 1))
@@ -189,9 +189,9 @@ def _extra_word(text: str, random: np.random.Generator) -> str:
 
 
 _register_on_target("empty", lambda text, random: "")
-_register_on_target("half target", _half)
-_register_on_target("shuffled", _shuffled)
-_register_on_target("gibberish", _gibberish)
+_register_on_target("half target", _cut_in_half)
+_register_on_target("shuffled", _shuffle_words)
+_register_on_target("gibberish", _replace_by_gibberish)
 _register_on_target("repeated", lambda text, random: " ".join(["".join(pieces(text)[:3]).strip()] * 5))
 _register_on_target("letter-spaced", lambda text, random: " ".join(text.replace(" ", "  ")))
 _register_on_target("control characters", _insert_characters(0.1, ["\x07", "\x1b", "\x8f", "\x00"]))
@@ -205,8 +205,8 @@ _register_on_target("bbcode", lambda text, random: f"[b]{text}[/b] [url=x]link[/
 _register_on_target("css", lambda text, random: f".main {{ color: #fff; margin: 0 }} {text}")
 _register_on_target("script", lambda text, random: f"function go() {{ return x; }} {text}")
 _register_on_target("punctuation", lambda text, random: text + " !!! ??? ... --- ***")
-_register_on_target("one digit", _one_digit)
-_register_on_target("other numbers", _other_numbers)
+_register_on_target("one digit", _change_digit)
+_register_on_target("other numbers", _change_numbers)
 _register_on_target("address", lambda text, random: f"{text} www.example.org")
 
 
@@ -219,7 +219,7 @@ def _duplicate(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair
 def _near_duplicate(row: int, clean: CleanPairs, random: np.random.Generator) -> Pair | None:
     """A word more on the target side."""
     src, tgt = clean.pairs[row]
-    return (src, _extra_word(tgt, random)) if len(units(tgt)) > 3 else None
+    return (src, _add_word(tgt, random)) if len(units(tgt)) > 3 else None
 
 
 def is_restored(pair: Pair, clean: Pair) -> bool:
