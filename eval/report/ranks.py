@@ -10,7 +10,7 @@ from xling.eval.report.comparison import System
 SIGNIFICANCE_LEVEL = 0.05
 
 
-def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
+def rank_groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
     """Return (suite, system) -> rank of its group, from 1.
 
     Systems are sorted by their averages. The best opens the first group. Each further system is tested

@@ -163,7 +163,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         title=cfg.title,
         note=cfg.note,
         warnings=[*warnings, *notes],
-        overall=overall(scores, interval_of, tests, ranks.groups(systems)) if scores else None,
+        overall=overall(scores, interval_of, tests, ranks.rank_groups(systems)) if scores else None,
         findings=summary(scores),
         tables=score_tables,
         pictures=[

@@ -47,10 +47,10 @@ def page(runs: tuple[tuple[str, ...], Path], tmp_path_factory: pytest.TempPathFa
 
 
 def test_systems_of_one_rank_are_not_told_apart(runs: tuple[tuple[str, ...], Path]) -> None:
-    found = ranks.groups(comparison.systems_of(open_runs(runs[0]), runs[1]))
+    found = ranks.rank_groups(comparison.systems_of(open_runs(runs[0]), runs[1]))
     assert found == {("toy_xnli", "two"): 1, ("toy_xnli", "three"): 2, ("toy_xnli", "one"): 2}
     alone = comparison.systems_of(open_runs(runs[0][:1]), runs[1])
-    assert ranks.groups(alone) == {}
+    assert ranks.rank_groups(alone) == {}
 
 
 def test_evaluations_of_one_run_are_read_on_their_own_data(world: Path, tmp_path: Path) -> None:
