@@ -1,1 +1,1 @@
-"""What tells a good sentence pair from a bad one: lexicon, features, classifier, synthetic noise."""
+"""Cleaning of sentence pairs: features of pairs, classifiers, synthetic noise, near-duplicates and written form."""
