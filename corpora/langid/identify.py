@@ -25,7 +25,7 @@ from xling.core.errors import UserError
 from xling.corpora.langid import fasttext_model, ngrams
 
 MAX_CHARS = 400
-SURE_SCORE = 0.8  # from this fastText score on, a long text needs no second opinion
+SURE_SCORE = 0.8  # from this fastText score on, no other model is asked about a long text
 _LONG_CHARS = 200  # in shorter texts fastText is wrong too often even if it is sure
 # Chosen among some 50 settings on half of the lines that `benchmarks.langid` scores.
 _FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (

@@ -54,7 +54,7 @@ class ArrayIdentifier(LanguageIdentifier):
             dict(zip(values[order].tolist(), counts[order].tolist(), strict=True)), self._table
         )
 
-    def rank(self, text: str, max_langs: int) -> list[tuple[str, float]]:
+    def best(self, text: str, max_langs: int) -> list[tuple[str, float]]:
         """Return the first ``max_langs`` labels of `rank` with their scores."""
         scores = self._decide(text)
         ranked = dict[str, float]()

@@ -184,17 +184,17 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
     assert {row["system"] for row in rows} == {"pretrained", "random"}
     layers = {row["layer"] for row in rows}
     assert layers == set(range(len(layers))) and len(layers) > 1
-    assert {row["measure"] for row in rows} > set(run.BY_LAYER)
+    assert {row["measure"] for row in rows} > set(run.MEASURES_BY_LAYER)
     assert all(0 <= row["percent"] <= 100 for row in rows)
     assert "What explains zero-shot scores" in said and "| sib200 | accuracy |" in said
     text = (cfg.out / "analysis.html").read_text()
-    assert text.count("<figure") == len(run.BY_LAYER) and "http://" not in text
+    assert text.count("<figure") == len(run.MEASURES_BY_LAYER) and "http://" not in text
     languages = (cfg.out / "languages.csv").read_text().splitlines()
     assert languages[0].endswith("calibration error")
     assert all(line.rpartition(",")[2] for line in languages[1:] if not line.startswith("en,"))
     report = stage.run(ReportConfig((str(cfg.out),), tmp_path / "report"))
     page = (tmp_path / "report/report.html").read_text()
-    assert "Why does it transfer?" in page and page.count("<figure") >= len(run.BY_LAYER)
+    assert "Why does it transfer?" in page and page.count("<figure") >= len(run.MEASURES_BY_LAYER)
     assert "What explains zero-shot scores" in (tmp_path / "report/report.md").read_text() and report
     assert list((tmp_path / "report").glob("analysis_*_languages.csv"))
     broken = tmp_path / "broken"

@@ -40,7 +40,7 @@ def test_a_job_waits_for_the_controller_alone(
         called.append(run.name)
         if left:
             raise left.pop()
-        return reconcile.Result(inline=((step.part("run", 0), "0123"),))
+        return reconcile.Result(inline_parts=((step.part("run", 0), "0123"),))
 
     monkeypatch.setattr(reconcile, "reconcile", answer)
     monkeypatch.setattr(entry, "END_PAUSE_S", 0.0)
@@ -113,5 +113,5 @@ def test_jobs_put_back_or_aside(
     done: list[str] = []
     monkeypatch.setattr(queue, "run_succeeds", lambda *words: done.append(" ".join(words)))
     monkeypatch.setattr(queue, "cancel", lambda ids: done.append(" ".join(("cancel", *ids))))
-    reconcile._Reconciler(step.run, QueueView(jobs=jobs), False, False).act()
+    reconcile._Reconciler(step.run, QueueView(jobs=jobs), False, False).reconcile_all_steps()
     assert done == wanted

@@ -61,7 +61,7 @@ def test_arrays_no_longer_than_the_site_takes(tmp_path: Path, monkeypatch: pytes
         return str(50 + len(sizes))
 
     monkeypatch.setattr(queue, "submit", submit)
-    reconcile._Reconciler(step.run, QueueView(), False, False)._advance(step)
+    reconcile._Reconciler(step.run, QueueView(), False, False)._submit_next_parts(step)
     assert sizes == [4, 3, 1]  # 12 parts, 8 parts, the collector
     assert [len(array["indices"]) for array in step.arrays()] == [12, 8]
     assert step.arrays()[1]["jobs"] == [*["52_0"] * 3, *["52_1"] * 3, *["52_2"] * 2]
@@ -80,7 +80,7 @@ def test_a_part_that_did_not_begin_is_waiting_and_its_job_is_not_held_against_it
     running = QueueView(jobs={"9": JobState("RUNNING", name=name)})
     assert status.step_status(step, running).parts == "clean 1/3, 1 running, 1 waiting"
     ended = QueueView(jobs={"9": JobState("OUT_OF_MEMORY", name=name)})
-    assert reconcile._Reconciler(step.run, ended, False, False)._settle(step)
+    assert reconcile._Reconciler(step.run, ended, False, False)._record_lost_parts(step)
     assert [step.part("clean", n).last_event().get("counts") for n in (1, 2)] == [True, False]
 
 

@@ -81,20 +81,20 @@ def write_stack(part: Part, rank: int, frames: list[str]) -> None:
 def test_a_heartbeat_that_does_not_change_is_late(part: Part) -> None:
     """By the clock of the watcher, whatever time the node wrote."""
     watcher = watch.Watcher(part)
-    assert watcher.look(0.0) == []
+    assert watcher.late_processes(0.0) == []
     write(part, 0, time=time.time() + 900)
     write(part, 1, due=40.0, time=time.time() - 900)
-    assert watcher.look(100.0) == []
-    assert watcher.look(122.0) == []
-    assert watcher.look(124.0) == [], "the other one may become late, too"
-    assert [beat.rank for beat in watcher.look(130.0)] == [0]
+    assert watcher.late_processes(100.0) == []
+    assert watcher.late_processes(122.0) == []
+    assert watcher.late_processes(124.0) == [], "the other one may become late, too"
+    assert [beat.rank for beat in watcher.late_processes(130.0)] == [0]
     write(part, 0, done=41)
-    assert watcher.look(131.0) == []
-    assert [beat.rank for beat in watcher.look(150.0)] == [1]
-    assert [beat.rank for beat in watcher.look(155.0)] == [0, 1]
+    assert watcher.late_processes(131.0) == []
+    assert [beat.rank for beat in watcher.late_processes(150.0)] == [1]
+    assert [beat.rank for beat in watcher.late_processes(155.0)] == [0, 1]
     write(part, 0, due=0.0, done=42)  # it has left the loop of updates
     write(part, 1, mark="7.1")
-    assert [beat.rank for beat in watcher.look(1e6)] == [1]
+    assert [beat.rank for beat in watcher.late_processes(1e6)] == [1]
 
 
 def test_a_process_that_never_reported_is_late(
@@ -115,10 +115,10 @@ def test_a_process_that_never_reported_is_late(
     watcher.expect_all(began)
     write_stack(part, 1, WORKING)
     write(part, 0, due=1800.0)
-    assert watcher.look(began + 50) == watcher.look(began + 64) == []
-    late = watcher.look(began + 90)
+    assert watcher.late_processes(began + 50) == watcher.late_processes(began + 64) == []
+    late = watcher.late_processes(began + 90)
     assert [beat.rank for beat in late] == [1]
-    watcher.end(late)
+    watcher.end_hanging(late)
     assert part.last_event()["reason"] == (
         "rank 1 on n2 (of 2, 1 are late) hangs after 0 updates during the start: no heartbeat for 90 s, due after"
         " 60 s; stack: it did not answer"
@@ -128,15 +128,15 @@ def test_a_process_that_never_reported_is_late(
     part.step.plan = replace(part.step.plan, resources=Resources(tasks_per_node=2, hang_slack_s=5))
     calm = watch.Watcher(part, "k")
     calm.expect_all(0.0)
-    assert calm.seen == {}, "where the site sets no limit"
+    assert calm.last_beats == {}, "where the site sets no limit"
 
 
 def test_heartbeats_of_an_earlier_start_do_not_count(part: Part) -> None:
     for rank in (0, 1):
         write(part, rank, mark="6.0")
     watcher = watch.Watcher(part)
-    watcher.look(0.0)
-    assert watcher.look(1e6) == []
+    watcher.late_processes(0.0)
+    assert watcher.late_processes(1e6) == []
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_the_one_that_the_others_wait_for(
         if stack:
             write_stack(part, rank, stack)
             assert watcher.frames(signals.Heartbeat(rank=rank)) == stack
-    watcher.look(0.0)
-    assert [beat.rank for beat in watcher.hanging(watcher.look(99.0))] == guilty
+    watcher.late_processes(0.0)
+    assert [beat.rank for beat in watcher.hanging(watcher.late_processes(99.0))] == guilty
 
 
 def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
@@ -180,8 +180,8 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
     os.mkfifo(part.heartbeat_path.with_name(part.heartbeat_path.name + ".ask0.pipe"))  # nobody reads it
     monkeypatch.setattr(watch, "RECORDERS_S", 0.0)
     watcher = watch.Watcher(part, "k")
-    watcher.look(time.monotonic() - 40)
-    watcher.end(watcher.look(time.monotonic()))
+    watcher.late_processes(time.monotonic() - 40)
+    watcher.end_hanging(watcher.late_processes(time.monotonic()))
     assert called == ["scancel --signal=CONT 7.0", *["scancel --signal=KILL 7.0"] * 2]
     event = part.last_event()
     assert event["reason"] == (

@@ -1,4 +1,4 @@
-"""Traits of a sentence pair beside tables: how much is covered, in which order, how long it is, how it is written."""
+"""Features of a sentence pair beside tables: how much is covered, in which order, how long it is, how it is written."""
 
 from __future__ import annotations
 

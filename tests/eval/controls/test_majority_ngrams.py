@@ -173,10 +173,10 @@ def test_a_dictionary_translates_rows_word_by_word(tmp_path: Path) -> None:
     (tmp_path / "fr-en.txt").write_text("chien dog\nchien hound\nl'eau water\nnoir black\n", encoding="utf-8")
     (tmp_path / "zh-en.txt").write_text("黑 black\n黑狗 blackdog\n狗 dog\n", encoding="utf-8")
     words = Dictionaries(tmp_path, "en")
-    assert words.translated("Le Chien noir (CHIEN), l’eau!", "fr") == "Le Dog black (DOG), water!"
-    assert words.translated("Chien", "en") == words.translated("Chien", "de") == "Chien"
-    assert words.translated("黑狗，大狗 A", "zh") == "blackdog ， 大 dog A"
-    assert words.translated("", "fr") == ""
+    assert words.translate_text("Le Chien noir (CHIEN), l’eau!", "fr") == "Le Dog black (DOG), water!"
+    assert words.translate_text("Chien", "en") == words.translate_text("Chien", "de") == "Chien"
+    assert words.translate_text("黑狗，大狗 A", "zh") == "blackdog ， 大 dog A"
+    assert words.translate_text("", "fr") == ""
 
 
 def write_links(folder: Path, *pairs: tuple[str, str, str]) -> Path:
@@ -195,7 +195,7 @@ def test_linked_words_are_a_dictionary_of_the_most_frequent_translations(tmp_pat
         tmp_path / "links", ("sw", "dogs bark", "mbwa hubweka"), ("sw", "the dogs", "hao Mbwa"), ("sw", "a", "mbwa"),
         ("ha", "cat", "mbwa"),
     )  # fmt: skip
-    assert Dictionaries(folder, "en").translated("Mbwa hubweka paka.", "sw") == "Dogs bark paka."
+    assert Dictionaries(folder, "en").translate_text("Mbwa hubweka paka.", "sw") == "Dogs bark paka."
 
 
 def test_the_control_dictionary_answers_in_words_it_learned_in_english(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_keys_of_one_slot_are_all_found():
     """Of two keys in one slot one was lost: one word in ten of a small corpus was taken for unseen."""
     keys = np.random.default_rng(1).integers(1, 1 << 63, 20_000).astype(np.uint64)
     counts = lexical.Counts(keys[:10_000], np.arange(1.0, 10_001.0)[:, None])
-    assert counts.of(keys)[:, 0].tolist() == [*range(1, 10_001), *[0] * 10_000]
+    assert counts.lookup(keys)[:, 0].tolist() == [*range(1, 10_001), *[0] * 10_000]
 
 
 WORDS = st.lists(st.sampled_from(["ein", "Haus", "alt", "im", "im", "Wald", "茶"]), min_size=1, max_size=8)
