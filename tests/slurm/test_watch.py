@@ -109,7 +109,7 @@ def test_a_process_that_never_reported_is_late(
 
     asked = Resources(nodes=2, hang_slack_s=5, hang_start_s=60)
     part.step.plan = replace(part.step.plan, resources=asked)
-    monkeypatch.setattr(watch, "output", answer)
+    monkeypatch.setattr(watch, "run_for_output", answer)
     monkeypatch.setattr(watch, "CONTINUED_S", 0.1)
     watcher, began = watch.Watcher(part, "k"), time.monotonic() - 90
     watcher.expect_all(began)
@@ -172,7 +172,7 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
             write_stack(part, 1, WORKING)
         return None if called.count("scancel --signal=KILL 7.0") == 1 else "", ""
 
-    monkeypatch.setattr(watch, "output", answer)
+    monkeypatch.setattr(watch, "run_for_output", answer)
     monkeypatch.setattr(watch, "RETRY_S", 0.0)
     for rank in (0, 1):
         write(part, rank, doing="validation" if rank else "")
