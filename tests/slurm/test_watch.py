@@ -346,7 +346,7 @@ def test_a_process_stopped_before_the_rendezvous_is_found(cluster: Path, on_clus
 
 def test_the_watcher_of_a_job_ends_with_its_batch_script(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[float] = []
-    monkeypatch.setattr(watch.Watcher, "look", lambda self, now: looked.append(now))
+    monkeypatch.setattr(watch.Watcher, "late_processes", lambda self, now: looked.append(now))
     monkeypatch.setattr(watch.time, "sleep", lambda seconds: None)
     parents = iter([5, 5, 5, 1])
     monkeypatch.setattr(watch.os, "getppid", lambda: next(parents))
