@@ -33,7 +33,7 @@ from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
 from xling.corpora.builtin import boilerplate
 from xling.corpora.fit.boilerplate import Page, fit, score
-from xling.corpora.sources.source import join_paragraphs
+from xling.corpora.sources.source import paragraphs
 
 PARTS, EPOCHS, SEED = 5, 12, 0
 MAX_BYTES, MAX_LINES = 3_000_000, 3000
@@ -70,7 +70,7 @@ def judged(kind: str, site: str, html: str, texts: list[str], person: str | None
     """Yield a page for each of its texts."""
     main = extract_plain_text(html, main_content=True, alt_texts=False, list_bullets=False)
     article = import_module("trafilatura").extract(html, include_comments=False) or ""
-    for text in map(join_paragraphs, texts):
+    for text in map(paragraphs, texts):
         if text and text.count("\n") < MAX_LINES:
             marked = None if person is None else boilerplate.labels(text, person)
             yield Judged(

@@ -307,7 +307,7 @@ def _position_features(
 
 
 def _round_in_place(values: Floats) -> None:
-    """Round to multiples of ``1 / _STEP`` and cut at `_MAX_FEATURE`, in place."""
+    """Round to multiples of ``1 / _FEATURE_STEP`` and cut at `_MAX_FEATURE`, in place."""
     values *= _FEATURE_STEP
     np.rint(values, out=values)
     values /= _FEATURE_STEP

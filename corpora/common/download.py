@@ -247,7 +247,7 @@ def _request(
     """Make one request and append the missing bytes to ``handle``.
 
     Raises:
-        _FailedError: the server asks to come back, or the body is not whole.
+        _DownloadFailedError: the server asks to come back, or the body is not whole.
         UserError: the server says that there is no such file, or it has another length than it must have.
     """
     num_present = handle.seek(0, os.SEEK_END)

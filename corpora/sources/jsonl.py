@@ -12,9 +12,9 @@ from xling.corpora.sources.source import (
     LocalFiles,
     Shard,
     SourceExample,
-    admit_document,
+    admit,
     declared_lang,
-    join_paragraphs,
+    paragraphs,
 )
 from xling.text.document import Document, Ledger, storable
 from xling.text.files.compressed import lines
@@ -60,11 +60,11 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | Non
         _count_refused(name, source, "no text field", ledger)
         return None
     doc = Document(
-        name, join_paragraphs(text), _first_field(row, _URL_FIELDS), source, _first_field(row, _DATE_FIELDS)
+        name, paragraphs(text), _first_field(row, _URL_FIELDS), source, _first_field(row, _DATE_FIELDS)
     )
     if declared := declared_lang(_first_field(row, _LANG_FIELDS)):
         doc.meta["declared_lang"] = declared
-    return admit_document(doc, ledger)
+    return admit(doc, ledger)
 
 
 def _count_refused(name: str, source: str, reason: str, ledger: Ledger) -> None:

@@ -295,7 +295,7 @@ _EXTRA_SPACE = re.compile(r"\n(?:\s|(?<=\s\n))")
 _LINE_ENDS = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of `str.splitlines`, beside \n
 
 
-def join_paragraphs(text: str) -> str:
+def paragraphs(text: str) -> str:
     """Normalise ``text`` to the form of `Document.text`: one stripped paragraph per line, no empty lines."""
     text = text.strip()
     if any(end in text for end in _LINE_ENDS):
@@ -316,7 +316,7 @@ def declared_lang(code: str, scheme: str = "") -> str:
         return ""
 
 
-def decode_utf8(data: bytes, ledger: Ledger) -> str:
+def decode(data: bytes, ledger: Ledger) -> str:
     """Decode ``data`` as UTF-8; invalid bytes become U+FFFD and are counted."""
     try:
         return data.decode("utf-8")
@@ -325,7 +325,7 @@ def decode_utf8(data: bytes, ledger: Ledger) -> str:
         return data.decode("utf-8", "replace")
 
 
-def admit_document(doc: Document, ledger: Ledger, reason: str = "") -> Document | None:
+def admit(doc: Document, ledger: Ledger, reason: str = "") -> Document | None:
     """Count ``doc`` as read; None, and a drop, when it is empty or not text, or for ``reason``.
 
     A text of which more than one character in twenty could not be decoded was in another charset.

@@ -10,9 +10,9 @@ from xling.corpora.sources.source import (
     LocalFiles,
     Shard,
     SourceExample,
-    admit_document,
-    decode_utf8,
-    join_paragraphs,
+    admit,
+    decode,
+    paragraphs,
 )
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import lines
@@ -67,6 +67,6 @@ def _blocks(rows: Iterator[bytes], max_bytes: int, ledger: Ledger) -> Iterator[l
 def documents_of_blocks(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield a document for each block of lines that holds text."""
     for number, block in enumerate(blocks):
-        text = join_paragraphs(decode_utf8(b"\n".join(block), ledger).removeprefix("\ufeff"))
-        if doc := admit_document(Document(f"{shard.name}/{number}", text, source=shard.source), ledger):
+        text = paragraphs(decode(b"\n".join(block), ledger).removeprefix("\ufeff"))
+        if doc := admit(Document(f"{shard.name}/{number}", text, source=shard.source), ledger):
             yield doc

@@ -11,8 +11,8 @@ from xling.corpora.sources.source import (
     Shard,
     Source,
     SourceExample,
-    admit_document,
-    join_paragraphs,
+    admit,
+    paragraphs,
 )
 from xling.corpora.toyworld import LANGS, mono
 from xling.text.document import Document, Ledger
@@ -41,7 +41,7 @@ class Toyworld(Source):
     def example(cls) -> SourceExample:
         """Return an example of two documents."""
         texts = mono("sw", 2, Context("sw").seed)
-        return SourceExample("2", tuple(map(join_paragraphs, texts)))
+        return SourceExample("2", tuple(map(paragraphs, texts)))
 
     def shards(self) -> list[Shard]:
         """Return one shard."""
@@ -50,6 +50,6 @@ class Toyworld(Source):
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents; each depends on its number and the seed alone."""
         for number, text in enumerate(mono(self.context.lang, self._num_docs, self.context.seed)):
-            doc = Document(f"{shard.name}/{number}", join_paragraphs(text), source=shard.source)
-            if kept := admit_document(doc, ledger):
+            doc = Document(f"{shard.name}/{number}", paragraphs(text), source=shard.source)
+            if kept := admit(doc, ledger):
                 yield kept

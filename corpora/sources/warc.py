@@ -14,8 +14,8 @@ from xling.corpora.sources.source import (
     LocalFiles,
     Shard,
     SourceExample,
-    admit_document,
-    join_paragraphs,
+    admit,
+    paragraphs,
 )
 from xling.corpora.sources.webpage import REASONS, text_of
 from xling.corpora.sources.wet import LICENCE, record_of, target_uri
@@ -58,7 +58,7 @@ class Warc(LocalFiles):
                 date=record.headers.get("warc-date", ""),
             )
             doc.text, reason = self._page(record, ledger)
-            kept = admit_document(doc, ledger, reason)
+            kept = admit(doc, ledger, reason)
             ledger.account(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
             if kept:
                 yield kept
@@ -82,7 +82,7 @@ class Warc(LocalFiles):
             return "", "page over 16 MiB"
         html = _to_text(page, parameters, ledger)
         text, reason = text_of(html, self.context.extract == "main")
-        return join_paragraphs(text), reason
+        return paragraphs(text), reason
 
 
 def _split_http(block: bytes) -> tuple[dict[str, str], bytes]:

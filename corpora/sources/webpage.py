@@ -32,11 +32,11 @@ REASONS = {
     TOO_MUCH: f"extraction needs over {MAX_SECONDS} s or {_MAX_MEMORY >> 20} MiB",
 }
 _TAG = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))|<(/?)([a-zA-Z][a-zA-Z0-9]*)", re.DOTALL)
-_VOID_TAGS = (
+_UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
     "track|wbr"
 )
-_VOID_TAG_NAMES = frozenset(_VOID_TAGS.split("|"))
+_UNNESTED_TAG_NAMES = frozenset(_UNNESTED_TAGS.split("|"))
 _ANSWER_HEADER = struct.Struct(
     "<BQ"
 )  # main content or all, or whether the page was too deep; number of bytes that follow
@@ -81,7 +81,7 @@ def _nesting_depth(html: str) -> int:
     is_open: Counter[str] = Counter()
     for tag in _TAG.finditer(html):
         end, name = tag.group(1), (tag.group(2) or "").lower()
-        if not name or name in _VOID_TAG_NAMES:
+        if not name or name in _UNNESTED_TAG_NAMES:
             continue
         if not end:
             is_open[name] += 1
@@ -97,7 +97,11 @@ def _running_worker() -> subprocess.Popen[bytes]:
     """Return this process's helper process for reading pages; a forked process has its own."""
     pid = os.getpid()
     if pid not in _workers:
-        command = [sys.executable, "-c", f"from {__name__} import _serve; _serve({MAX_SECONDS})"]
+        command = [
+            sys.executable,
+            "-c",
+            f"from {__name__} import _serve_requests; _serve_requests({MAX_SECONDS})",
+        ]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         _workers[pid] = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment

@@ -11,10 +11,10 @@ from xling.corpora.sources.source import (
     LocalFiles,
     Shard,
     SourceExample,
-    admit_document,
+    admit,
     declared_lang,
-    decode_utf8,
-    join_paragraphs,
+    decode,
+    paragraphs,
 )
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import chunks
@@ -49,7 +49,7 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
             continue
         doc = Document(
             id=f"{shard.name}/{record.number}",
-            text=join_paragraphs(decode_utf8(record.body, ledger)),
+            text=paragraphs(decode(record.body, ledger)),
             url=target_uri(record),
             source=shard.source,
             date=record.headers.get("warc-date", ""),
@@ -58,7 +58,7 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
         code = record.headers.get("warc-identified-content-language", "").partition(",")[0]
         if code and (declared := declared_lang(code)):
             doc.meta["declared_lang"] = declared
-        kept = admit_document(doc, ledger, "" if record.complete else "truncated record")
+        kept = admit(doc, ledger, "" if record.complete else "truncated record")
         ledger.account(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
         if kept:
             yield kept

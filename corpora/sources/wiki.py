@@ -16,7 +16,7 @@ from xling.corpora.sources.source import (
     Shard,
     Source,
     SourceExample,
-    admit_document,
+    admit,
     declared_lang,
     is_url,
     local_shards,
@@ -96,7 +96,7 @@ class Wiki(Source):
                 ledger.drop(STAGE, reason, doc)
                 continue
             doc.text = clean(doc.text, dump.names)
-            if kept := admit_document(doc, ledger):
+            if kept := admit(doc, ledger):
                 yield kept
 
 

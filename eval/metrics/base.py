@@ -111,6 +111,6 @@ _SHARES: dict[Callable[[Array], Array], Callable[[Array], tuple[Array, Array]]] 
 }
 
 
-def add_count(values: Sequence[float]) -> Float64[np.ndarray, "rows 2"]:
+def with_count(values: Sequence[float]) -> Float64[np.ndarray, "rows 2"]:
     """Return row values as statistics (value, 1) for `mean`."""
     return np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.eval.metrics.base import METRICS, Array, Metric, add_count, f1, mean
+from xling.eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
 from xling.eval.rows.suite import Example
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def accuracy(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1) of predictions equal to the label."""
-    return add_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
+    return with_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
 def tag_accuracy(
@@ -118,7 +118,7 @@ def intent_accuracy(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1) of the intent, the first part of a prediction."""
-    return add_count([float(p[0] == e.label[0]) for e, p in zip(examples, predictions, strict=True)])
+    return with_count([float(p[0] == e.label[0]) for e, p in zip(examples, predictions, strict=True)])
 
 
 def slot_f1(
@@ -134,14 +134,14 @@ def fully_correct(
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1) of utterances whose intent and whole slot sequence are right."""
     pairs = zip(examples, predictions, strict=True)
-    return add_count([float((p[0], tuple(p[1])) == (e.label[0], tuple(e.label[1]))) for e, p in pairs])
+    return with_count([float((p[0], tuple(p[1])) == (e.label[0], tuple(e.label[1]))) for e, p in pairs])
 
 
 def precision_at_1(
     examples: Sequence[Example], predictions: Sequence[str], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1): the predicted translation is one of the accepted ones."""
-    return add_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
+    return with_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
 def mining_f1(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xling.core.errors import unknown
-from xling.eval.metrics.base import METRICS, Metric, add_count, mean
+from xling.eval.metrics.base import METRICS, Metric, mean, with_count
 from xling.eval.rows.suite import Example
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def best_over_answers(
     for example, prediction in zip(examples, predictions, strict=True):
         normalised = normalise(prediction, lang)
         values.append(max(score(normalised, normalise(answer, lang)) for answer, _ in example.label))
-    return add_count(values)
+    return with_count(values)
 
 
 def _add_metric(name: str, normalise: Normaliser, score: Callable[[str, str], float], rules: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.stages.langid import identify
-from xling.eval.metrics.base import METRICS, Array, Metric, add_count, mean
+from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
 from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
 from xling.eval.rows.suite import Example
 from xling.text.tokenizers.bleu_words import MECAB, bleu_tokeniser
@@ -161,7 +161,7 @@ def rouge_l(
 
     judge = RougeScorer(["rougeL"], tokenizer=UnicodeTokenizer())
     pairs = zip(examples, predictions, strict=True)
-    return add_count([judge.score(e.label, p)["rougeL"].fmeasure for e, p in pairs])
+    return with_count([judge.score(e.label, p)["rougeL"].fmeasure for e, p in pairs])
 
 
 class _NoSynonyms:
@@ -195,7 +195,7 @@ def meteor(
         single_meteor_score(words(e.label), words(p), stemmer=stemmer, wordnet=_NoSynonyms())
         for e, p in pairs
     ]
-    return add_count(values)
+    return with_count(values)
 
 
 def for_language(
@@ -206,7 +206,7 @@ def for_language(
     What is left to 100 is the off-target rate of zero-shot translation (Zhang et al. 2020).
     """
     wanted = languages.get(target_language(lang)).base
-    return add_count([float(identify(text)[0].partition("_")[0] == wanted) for text in predictions])
+    return with_count([float(identify(text)[0].partition("_")[0] == wanted) for text in predictions])
 
 
 def _language_signature(lang: str) -> str:

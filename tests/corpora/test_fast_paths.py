@@ -14,7 +14,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tests.corpora.langid.test_fasttext_model import texts
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.langid import identify, py3langid_model
-from xling.corpora.sources.source import join_paragraphs
+from xling.corpora.sources.source import paragraphs
 from xling.corpora.stages import filters, pii
 from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages.blocklist import _host
@@ -27,7 +27,7 @@ _LINES = st.lists(st.text("ab.é中 -/", max_size=130), max_size=30).map("\n".jo
 @given(st.text() | st.text("a \t\n\r\x0b\x1c\x85\u2028\u3000"))
 def test_paragraphs_are_the_stripped_lines(text: str) -> None:
     lines = [line.strip() for line in text.splitlines()]
-    assert join_paragraphs(text) == "\n".join(line for line in lines if line)
+    assert paragraphs(text) == "\n".join(line for line in lines if line)
 
 
 @given(_LINES)

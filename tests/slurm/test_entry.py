@@ -56,7 +56,9 @@ def test_after_half_of_its_time_limit_a_job_takes_no_further_parts(
 ) -> None:
     asked: list[object] = []
     monkeypatch.setattr(
-        reconcile, "reconcile", lambda run, **words: (asked.append(words["ended_step"]), reconcile.Result())[1]
+        reconcile,
+        "reconcile",
+        lambda run, **words: (asked.append(words["ended_step"]), reconcile.Result())[1],
     )
     entry._next_elements(step, {"indices": [0]}, stay.AvailableJob(step, time.time() - 60 * minutes))
     assert asked == [here]

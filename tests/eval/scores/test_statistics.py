@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import calibration
 from xling.eval.metrics import METRICS
-from xling.eval.metrics.base import add_count
+from xling.eval.metrics.base import with_count
 from xling.eval.rows.suite import suites
 from xling.eval.scores import statistics
 from xling.eval.scores.compare import FALSE_ALARMS
@@ -28,7 +28,7 @@ def paired_accuracy(
     """Two systems right on ``accuracy`` and ``accuracy - drop`` of the rows, differing on ``differ`` of them."""
     kinds = rng.choice(4, size=n, p=_shares(accuracy, drop, differ))
     a, b = np.isin(kinds, (0, 1)), np.isin(kinds, (0, 2))
-    return PairedStatistics("xx", add_count(a.astype(float)), add_count(b.astype(float)))
+    return PairedStatistics("xx", with_count(a.astype(float)), with_count(b.astype(float)))
 
 
 def _shares(accuracy: float, drop: float, differ: float) -> list[float]:
@@ -106,7 +106,7 @@ def test_clusters_join_items_over_languages_and_seeds_and_rows_of_one_block() ->
 
 def test_a_swap_is_of_a_whole_cluster() -> None:
     """Two languages with the same answers to six items: the differences are those of one language."""
-    a, b = add_count([1, 0, 0, 0, 0, 0]), add_count([1, 1, 1, 1, 1, 0])
+    a, b = with_count([1, 0, 0, 0, 0, 0]), with_count([1, 1, 1, 1, 1, 0])
     ids = [str(i) for i in range(6)]
     one = statistics.compare_systems([PairedStatistics("de", a, b, ids)], ACCURACY, "k", 20_000)
     two = statistics.compare_systems(
@@ -126,9 +126,9 @@ def test_a_swap_is_of_a_whole_cluster() -> None:
 def test_seeds_that_disagree_widen_the_interval() -> None:
     ids = [str(i) for i in range(400)]
     base = np.random.default_rng(4).random(400)
-    right = [add_count((base < share).astype(float)) for share in (0.60, 0.70, 0.80)]
-    alike = [PairedStatistics("de", add_count(base < 0.5), right[1], ids, seed=s) for s in (1, 2, 3)]
-    apart = [PairedStatistics("de", add_count(base < 0.5), r, ids, seed=s) for s, r in enumerate(right)]
+    right = [with_count((base < share).astype(float)) for share in (0.60, 0.70, 0.80)]
+    alike = [PairedStatistics("de", with_count(base < 0.5), right[1], ids, seed=s) for s in (1, 2, 3)]
+    apart = [PairedStatistics("de", with_count(base < 0.5), r, ids, seed=s) for s, r in enumerate(right)]
     narrow, wide = (statistics.compare_systems(pairs, ACCURACY, "k") for pairs in (alike, apart))
     assert narrow.difference == pytest.approx(wide.difference, abs=1)
     assert (narrow.seeds, wide.seeds) == (3, 3)
@@ -140,7 +140,7 @@ def test_seeds_that_disagree_widen_the_interval() -> None:
 
 @pytest.mark.parametrize(("right", "n"), [(204, 204), (0, 204), (99, 100), (1, 30)])
 def test_wilson_worked_by_its_formula(right: int, n: int) -> None:
-    rows = add_count([1.0] * right + [0.0] * (n - right))
+    rows = with_count([1.0] * right + [0.0] * (n - right))
     z, share = 1.959964, right / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
@@ -155,11 +155,11 @@ def test_an_average_that_is_right_or_wrong_everywhere_has_wilsons_interval_over_
     value: float,
 ) -> None:
     """Three languages of one set of rows say as much as one; three sets of rows as much as all of them."""
-    rows, ids = add_count([value] * 40), [str(i) for i in range(40)]
+    rows, ids = with_count([value] * 40), [str(i) for i in range(40)]
     same = [RowStatistics(lang, rows, ids) for lang in ("de", "fr", "sw")]
     other = [RowStatistics(lang, rows) for lang in ("de", "fr", "sw")]
     assert statistics.average_interval(same, ACCURACY, "k") == statistics.score_interval(rows, ACCURACY, "k")
-    pooled = statistics.score_interval(add_count([value] * 120), ACCURACY, "k")
+    pooled = statistics.score_interval(with_count([value] * 120), ACCURACY, "k")
     halves = [RowStatistics(part.lang, np.tile([1.0, 2.0], (40, 1)), ids) for part in same]
     low, high = statistics.average_interval(halves, ACCURACY, "k")
     assert (low, high) == pytest.approx(statistics.score_interval(halves[0].stats, ACCURACY, "k"))
@@ -175,8 +175,10 @@ def test_questions_of_one_passage_count_as_one() -> None:
     """Ten passages with ten questions each that are all right or all wrong say as much as ten rows."""
     values = [float(p % 2) for p in range(10) for _ in range(10)]
     blocks = [p for p in range(10) for _ in range(10)]
-    found = statistics.score_interval(add_count(values), ACCURACY, "k", blocks)
-    assert found == pytest.approx(statistics.score_interval(add_count(values[::10]), ACCURACY, "k"), abs=1e-9)
+    found = statistics.score_interval(with_count(values), ACCURACY, "k", blocks)
+    assert found == pytest.approx(
+        statistics.score_interval(with_count(values[::10]), ACCURACY, "k"), abs=1e-9
+    )
 
 
 def test_student_equals_scipy() -> None:
@@ -215,7 +217,9 @@ class World:
                 logits = self.hard + here + by_seed[:, s] + seeds[:, s, None]
                 a, b = (draw.random(shape) < 1 / (1 + np.exp(-logits))).astype(float)
                 ids = [str(i) for i in range(n)]
-                made.append(PairedStatistics(str(lang), add_count(a), add_count(b), ids, blocks.tolist(), s))
+                made.append(
+                    PairedStatistics(str(lang), with_count(a), with_count(b), ids, blocks.tolist(), s)
+                )
         return made
 
     def share_right(self, draws: int = 400_000) -> float:

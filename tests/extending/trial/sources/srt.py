@@ -9,9 +9,9 @@ from xling.corpora.sources.source import (
     LocalFiles,
     Shard,
     SourceExample,
-    admit_document,
-    decode_utf8,
-    join_paragraphs,
+    admit,
+    decode,
+    paragraphs,
 )
 from xling.text.document import Document, Ledger
 
@@ -32,9 +32,7 @@ class Srt(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the document of one file."""
-        lines = decode_utf8(self.context.local(shard).read_bytes(), ledger).splitlines()
+        lines = decode(self.context.local(shard).read_bytes(), ledger).splitlines()
         text = "\n".join(line for line in lines if not line.isdecimal() and " --> " not in line)
-        if doc := admit_document(
-            Document(f"{shard.name}/0", join_paragraphs(text), source=shard.source), ledger
-        ):
+        if doc := admit(Document(f"{shard.name}/0", paragraphs(text), source=shard.source), ledger):
             yield doc
