@@ -29,8 +29,8 @@ from xling.eval.rows.suite import suites
 from xling.eval.run.evaluation import run
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions, statistics
-from xling.eval.scores.predictions import Scored
-from xling.eval.scores.statistics import Answered, Paired
+from xling.eval.scores.predictions import ScoredPredictions
+from xling.eval.scores.statistics import PairedStatistics, RowStatistics
 
 MAX_ITEMS, RESAMPLES = 300, 400
 PLAIN_DRAWS = 100
@@ -84,9 +84,12 @@ def record(names: Sequence[str] = ()) -> int:
                 for name, settings in (("a", case.first), ("b", case.second))
             ]
         pairs = few(
-            [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(*systems, strict=True)]
+            [
+                PairedStatistics(x.origin.lang, x.stats, y.stats, x.ids, x.blocks)
+                for x, y in zip(*systems, strict=True)
+            ]
         )
-        own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
+        own, _ = statistics.assign_clusters([p.sides()[0] for p in pairs])
         for pair, clusters in zip(pairs, own, strict=True):
             parts = {"a": pair.a, "b": pair.b, "clusters": clusters}
             arrays |= {f"{case.suite}/{pair.lang}/{name}": part for name, part in parts.items()}
@@ -95,17 +98,20 @@ def record(names: Sequence[str] = ()) -> int:
     return 0
 
 
-def recorded(suite: str) -> list[Paired]:
+def recorded(suite: str) -> list[PairedStatistics]:
     """Return the row statistics of both systems of a case, a language each; rows of one cluster share an id."""
     arrays = np.load(RECORDED)
     langs = [
         name.split("/")[1] for name in arrays.files if name.startswith(f"{suite}/") and name.endswith("/a")
     ]
     parts = ((lang, *(arrays[f"{suite}/{lang}/{name}"] for name in ("a", "b", "clusters"))) for lang in langs)
-    return [Paired(lang, a, b, [str(c) for c in clusters], [None] * len(a)) for lang, a, b, clusters in parts]
+    return [
+        PairedStatistics(lang, a, b, [str(c) for c in clusters], [None] * len(a))
+        for lang, a, b, clusters in parts
+    ]
 
 
-def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[Scored]:
+def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[ScoredPredictions]:
     """Return the rows of one system in every language, by the suite's main metric."""
     run(replace(EvalConfig((case.suite,), out, data, langs=case.langs), **settings))
     metric = [suites()[case.suite].metric]
@@ -117,11 +123,11 @@ def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[
 
 
 def measured(
-    metric: Metric, pairs: Sequence[Paired], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
+    metric: Metric, pairs: Sequence[PairedStatistics], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
 ) -> dict[str, Any]:
     """Return rates with the statistics' clusters, and with rows drawn one by one in the first ``plain_draws``."""
-    own, count = statistics.clusters_of([p.sides()[0] for p in pairs])
-    truth = statistics.compare(pairs, metric, "truth", 10).difference
+    own, count = statistics.assign_clusters([p.sides()[0] for p in pairs])
+    truth = statistics.compare_systems(pairs, metric, "truth", 10).difference
     average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
     counts = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
     draw = rng("calibration", key)
@@ -137,9 +143,9 @@ def measured(
                 continue
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
             counter["alarms"] += (
-                statistics.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
+                statistics.compare_systems(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
             )
-            test = statistics.compare(tests[1], metric, f"c{number}", RESAMPLES)
+            test = statistics.compare_systems(tests[1], metric, f"c{number}", RESAMPLES)
             counter["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
             counter["average"] += low <= average <= high
@@ -148,25 +154,27 @@ def measured(
     return {"rows": sum(len(p.a) for p in pairs), "clusters": count, "draws": draws, "percent": shares}
 
 
-def averages(parts: Sequence[Answered], metric: Metric, key: str) -> tuple[float, float]:
+def averages(parts: Sequence[RowStatistics], metric: Metric, key: str) -> tuple[float, float]:
     """Return the interval of the average."""
     return statistics.average_interval(parts, metric, key, num_resamples=RESAMPLES)
 
 
-def few(pairs: Sequence[Paired]) -> list[Paired]:
+def few(pairs: Sequence[PairedStatistics]) -> list[PairedStatistics]:
     """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
-    own, _ = statistics.clusters_of([p.sides()[0] for p in pairs])
+    own, _ = statistics.assign_clusters([p.sides()[0] for p in pairs])
     last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
     return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
 
 
-def chosen(pair: Paired, rows: np.ndarray) -> Paired:
+def chosen(pair: PairedStatistics, rows: np.ndarray) -> PairedStatistics:
     """Return a pair with some of its rows."""
     ids, blocks = ([values[i] for i in rows] for values in (pair.ids, pair.blocks))
     return replace(pair, a=pair.a[rows], b=pair.b[rows], ids=ids, blocks=blocks)
 
 
-def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndarray) -> list[Paired]:
+def resampled(
+    pairs: Sequence[PairedStatistics], own: Sequence[np.ndarray], drawn: np.ndarray
+) -> list[PairedStatistics]:
     """Return the rows of drawn clusters; a cluster that is drawn twice counts as two."""
     parts = []
     for pair, clusters in zip(pairs, own, strict=True):
@@ -180,7 +188,7 @@ def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndar
     return parts
 
 
-def plain(pair: Paired) -> Paired:
+def plain(pair: PairedStatistics) -> PairedStatistics:
     """Return a pair of systems whose rows are independent."""
     return replace(pair, ids=(), blocks=())
 

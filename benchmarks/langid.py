@@ -118,7 +118,7 @@ def train(out: Path) -> None:
         texts.setdefault(lang, []).append(lines)
     start = time.process_time()
     model = ngrams.train({lang: in_turn(files) for lang, files in texts.items()}, 400_000)
-    model = ngrams.sharpened(model, {lang: fragments(files, 1500) for lang, files in texts.items()})
+    model = ngrams.sharpen(model, {lang: fragments(files, 1500) for lang, files in texts.items()})
     model.save(out)
     print(f"{len(model.langs)} languages, {len(model.gain):,} entries, {out.stat().st_size:,} bytes")
     print(f"{time.process_time() - start:.0f} s of CPU")

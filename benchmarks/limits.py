@@ -27,7 +27,7 @@ from unicodedata import normalize
 
 from benchmarks.langid import code_of
 from xling.core import languages
-from xling.corpora.builtin.limits import Limits, Row, limits_of, save
+from xling.corpora.builtin.limits import FittedLimits, Limits, limits_of, save
 from xling.corpora.fit import limits as fit_limits
 from xling.corpora.stages.filters import RULES
 from xling.text.files import corpus_reader
@@ -84,23 +84,25 @@ class Fitter:
         self._counts: dict[str, Counter[str]] = {}
         self._values: dict[tuple[str, ...], list[fit_limits.Values]] = {}
 
-    def row(self, lang: str, texts: Mapping[str, Sequence[str]], counts: Mapping[str, Counter[str]]) -> Row:
+    def row(
+        self, lang: str, texts: Mapping[str, Sequence[str]], counts: Mapping[str, Counter[str]]
+    ) -> FittedLimits:
         """Return the row of a language in the table, from its documents and the counts of their words by source."""
         sources = tuple(sorted(texts))
         limits, values = _measured(lang, texts, counts)
         if len(values) < LEAST:
-            return Row(len(values), sources, {}, ())
+            return FittedLimits(len(values), sources, {}, ())
         if sources not in self._values:
             theirs = {name: self.english[name] for name in sources}
             for name in theirs.keys() - self._counts.keys():
-                self._counts[name] = fit_limits.counted(theirs[name])
+                self._counts[name] = fit_limits.count_words(theirs[name])
             self._values[sources] = _measured("en", theirs, self._counts)[1]
         reasons = ALL_REASONS if len(values) >= MANY else FEW_REASONS
         fitted = fit_limits.fit(values, limits, DROP, self._values[sources], reasons)
         if len(sources) == 1 and lang != "en":
             fitted["min_stop_words"] = round(fitted["min_stop_words"] / ONE_SOURCE, 4)
         changed = {name: number for name, number in fitted.items() if _is_told(name, number)}
-        return Row(len(values), sources, changed, limits.stop_words)
+        return FittedLimits(len(values), sources, changed, limits.stop_words)
 
 
 def _is_told(name: str, number: float) -> bool:
@@ -116,12 +118,12 @@ def _measured(
 ) -> tuple[Limits, list[fit_limits.Values]]:
     """Return limits with the stop words of these sources, and the statistics of the texts."""
     general = limits_of(languages.get(lang), Limits(), {})
-    limits = general.changed({}, fit_limits.frequent(counts[name] for name in texts))
-    return limits, fit_limits.measured([text for docs in texts.values() for text in docs], limits)
+    limits = general.with_changes({}, fit_limits.most_frequent_words(counts[name] for name in texts))
+    return limits, fit_limits.measure_texts([text for docs in texts.values() for text in docs], limits)
 
 
 def _counts(texts: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
-    return {source: fit_limits.counted(docs) for source, docs in texts.items()}
+    return {source: fit_limits.count_words(docs) for source, docs in texts.items()}
 
 
 def train(out: Path, texts: Texts) -> None:
@@ -143,8 +145,8 @@ class Losses:
 
     def add(self, lang: str, texts: Sequence[str], limits: Limits) -> None:
         """Count what the rules drop of these texts."""
-        values = fit_limits.measured(texts, limits)
-        lost = fit_limits.losses(values, limits)
+        values = fit_limits.measure_texts(texts, limits)
+        lost = fit_limits.count_losses(values, limits)
         for reason in ALL_REASONS if len(values) >= LEAST else ():
             self.shares[reason][lang].append(lost[reason] / len(values))
 
@@ -171,12 +173,12 @@ def check(texts: Texts) -> None:
         counts = _counts(by_source)
         half = halves.row(lang, first, _counts(first))
         rest = [text for docs in by_source.values() for text in docs[1::2]]
-        losses["other half"].add(lang, rest, general.changed(half.limits, half.stop_words))
+        losses["other half"].add(lang, rest, general.with_changes(half.limits, half.stop_words))
         losses["default numbers"].add(lang, rest, replace(plain, stop_words=half.stop_words))
         for source, docs in by_source.items():
             one = whole.row(lang, {source: docs}, counts)
             others = [text for name, docs in by_source.items() if name != source for text in docs]
-            losses["other source"].add(lang, others, general.changed(one.limits, one.stop_words))
+            losses["other source"].add(lang, others, general.with_changes(one.limits, one.stop_words))
     print("| rule | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
     for reason in ALL_REASONS:
         print(f"| {reason} | " + " | ".join(losses[kind].percent(reason) for kind in kinds) + " |")

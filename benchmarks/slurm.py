@@ -71,7 +71,7 @@ def overhead(folder: Path, num_elements: int) -> None:
     began, ended = min(e[0]["time"] for e in events), max(e[-1]["time"] for e in events)
     began_collecting = time.time()
     launch.settle(step)
-    launch.decide(step)
+    launch.parts_to_submit(step)
     report("submit", 1000 * (submitted - start) / num_elements, "ms/element")
     report("collect", 1000 * (time.time() - began_collecting) / num_elements, "ms/element")
     report("run (16 slots)", (ended - began) / num_elements, "s/element")

@@ -76,15 +76,22 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     for lang in [*cfg.corpora, *(side for pair in (*cfg.pairs, *cfg.switched) for side in split_pair(pair))]:
         languages.get(lang)
     out, vocab_dir = Path(cfg.out), Path(cfg.vocab)
-    mono = {lang: corpus_reader.resolve_files(paths) for lang, paths in cfg.corpora.items()}
-    para = {
+    mono_files = {lang: corpus_reader.resolve_files(paths) for lang, paths in cfg.corpora.items()}
+    pair_files = {
         pair: _aligned_files(paths, [f"train.{side}" for side in split_pair(pair)])
         for pair, paths in cfg.pairs.items()
     }
-    mixed = {
+    switched_files = {
         pair: _aligned_files(paths, ["train.txt", "train.langs"]) for pair, paths in cfg.switched.items()
     }
-    inputs = [vocab_dir, *(p for files in [*mono.values(), *para.values(), *mixed.values()] for p in files)]
+    inputs = [
+        vocab_dir,
+        *(
+            p
+            for files in [*mono_files.values(), *pair_files.values(), *switched_files.values()]
+            for p in files
+        ),
+    ]
     if done := manifest.up_to_date(out, "binarize", cfg, inputs):
         return done
     processor = vocabulary.load_processor(vocab_dir)
@@ -95,9 +102,9 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
             publication.counts[lang] = _binarize_language(
                 cfg, processor, lang, paths, publication.path / lang
             )
-        for pair, files in para.items():
+        for pair, files in pair_files.items():
             publication.counts[pair] = _binarize_pair(cfg, processor, pair, files, publication.path / pair)
-        for pair, files in mixed.items():
+        for pair, files in switched_files.items():
             publication.counts[f"{pair}.switched"] = _binarize_switched(
                 cfg, processor, pair, files, publication.path / pair
             )
@@ -118,14 +125,14 @@ def _binarize_language(
     total = sum(1 for _ in corpus_reader.read_documents(paths))
     if total == 0:
         raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
-    chosen = _held_out(total, cfg, lang)
+    held_out = _held_out(total, cfg, lang)
     out.mkdir()
     size = processor.get_piece_size()
     boundary = np.array([EOS], dtype=np.int32)
     with Progress(f"binarize {lang}", total, "docs") as progress, ExitStack() as stack:
         writers = {s: stack.enter_context(ShardWriter(out / s, size)) for s in ("train", "valid")}
         for index, doc in enumerate(corpus_reader.read_documents(paths)):
-            writer = writers["valid" if index in chosen else "train"]
+            writer = writers["valid" if index in held_out else "train"]
             for item in encode_lines(processor, doc):
                 writer.add(item)
             writer.add(boundary)
@@ -142,25 +149,25 @@ def _binarize_pair(
             f"pair {pair}: {len(files)} files", f"two files, {sides[0]} first", f"pairs.{pair}=SRC,TGT"
         )
     total = sum(1 for _ in corpus_reader.read_lines(files[0]))
-    chosen = _held_out(total, cfg, pair)
+    held_out = _held_out(total, cfg, pair)
     out.mkdir()
     size = processor.get_piece_size()
-    num_empty = num_taken = 0
+    num_empty = num_held_out = 0
     with ExitStack() as stack:
         writers = {
             (split, side): stack.enter_context(ShardWriter(out / f"{split}.{pair}.{side}", size))
             for split in ("train", "valid")
             for side in sides
         }
-        for index, pair_of_lines in enumerate(_aligned(files)):
+        for index, pair_of_lines in enumerate(_aligned_lines(files)):
             if not all(line.strip() for line in pair_of_lines):
                 num_empty += 1
                 continue
-            split = "valid" if index in chosen else "train"
+            split = "valid" if index in held_out else "train"
             if split == "train":
-                if num_taken == cfg.max_pairs > 0:
+                if num_held_out == cfg.max_pairs > 0:
                     continue
-                num_taken += 1
+                num_held_out += 1
             for side, item in zip(sides, encode_lines(processor, list(pair_of_lines)), strict=True):
                 writers[split, side].add(item)
         counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}
@@ -178,28 +185,32 @@ def _binarize_switched(
         )
     sides = {lang: index for index, lang in enumerate(split_pair(pair))}
     total = sum(1 for _ in corpus_reader.read_lines(files[0]))
-    chosen = _held_out(total, cfg, f"{pair}.switched")
+    held_out = _held_out(total, cfg, f"{pair}.switched")
     out.mkdir(exist_ok=True)
     size = processor.get_piece_size()
     writers = {
         split: [ShardWriter(out / f"{split}.{pair}.{name}", size) for name in ("switched", "switched-sides")]
         for split in ("train", "valid")
     }
-    rows = _aligned(files) if len(files) == 2 else ((text, "") for text in corpus_reader.read_lines(files[0]))
+    rows = (
+        _aligned_lines(files)
+        if len(files) == 2
+        else ((text, "") for text in corpus_reader.read_lines(files[0]))
+    )
     for index, (text, langs) in enumerate(rows):
         if not text.strip():
             continue
         # Pieces never cross a space, so words encoded one by one give the pieces of the sentence.
         words = text.split() if langs else [text]
-        of_words = langs.split() or [split_pair(pair)[0]]
-        if len(words) != len(of_words) or not set(of_words) <= set(sides):
+        word_langs = langs.split() or [split_pair(pair)[0]]
+        if len(words) != len(word_langs) or not set(word_langs) <= set(sides):
             raise UserError(
-                f"{files[-1]} line {index + 1}: {len(of_words)} languages for {len(words)} words",
+                f"{files[-1]} line {index + 1}: {len(word_langs)} languages for {len(words)} words",
                 f"one of {', '.join(sides)} for each word",
             )
         items = [item[:-1] for item in encode_lines(processor, words)]
-        spread = np.repeat([sides[lang] for lang in of_words], [len(item) for item in items])
-        tokens, marks = writers["valid" if index in chosen else "train"]
+        spread = np.repeat([sides[lang] for lang in word_langs], [len(item) for item in items])
+        tokens, marks = writers["valid" if index in held_out else "train"]
         tokens.add(np.concatenate([*items, [EOS]]))
         marks.add(np.concatenate([spread, spread[-1:]]))
     for _, marks in writers.values():
@@ -207,7 +218,7 @@ def _binarize_switched(
     return {split: tokens.close() for split, (tokens, _) in writers.items()}
 
 
-def _aligned(files: list[Path]) -> Iterator[tuple[str, str]]:
+def _aligned_lines(files: list[Path]) -> Iterator[tuple[str, str]]:
     for number, (src, tgt) in enumerate(zip_longest(*(corpus_reader.read_lines(f) for f in files)), 1):
         if src is None or tgt is None:
             short = files[0] if src is None else files[1]

@@ -10,12 +10,12 @@ from statistics import NormalDist
 from xling.core.errors import UserError
 from xling.core.output.answer import Answer
 from xling.eval.metrics import METRICS
-from xling.eval.report.overall import counted
+from xling.eval.report.overall import number_of
 from xling.eval.rows.suite import data_folder, suites
 from xling.eval.scores import predictions, statistics
 from xling.eval.scores.compare import main_score
-from xling.eval.scores.predictions import Origin, Scored
-from xling.eval.scores.statistics import Paired, Spread
+from xling.eval.scores.predictions import Origin, ScoredPredictions
+from xling.eval.scores.statistics import PairedStatistics, VarianceComponents
 from xling.pages import tabular
 
 NUM_SEEDS = (1, 3, 5, 10)
@@ -61,7 +61,7 @@ def run(cfg: PowerConfig) -> Answer:
             "one run and two systems, or two runs and one or two systems",
         )
     metric = METRICS[suites()[cfg.suite].metric]
-    spread = statistics.spread_of(_pairs(cfg, data_folder(cfg.data)), metric, f"power/{cfg.suite}")
+    spread = statistics.variance_components(_pairs(cfg, data_folder(cfg.data)), metric, f"power/{cfg.suite}")
     units = NormalDist().inv_cdf(1 - cfg.alpha / 2) + NormalDist().inv_cdf(cfg.power)
     now = units * math.sqrt(spread.variance(spread.items, spread.langs, spread.seeds))
     rows = [
@@ -78,9 +78,9 @@ def run(cfg: PowerConfig) -> Answer:
         for r in rows
     ]
     lines = [
-        f"{cfg.suite} {metric.name}: {counted(spread.items, 'item')}, {counted(spread.langs, 'language')} and "
-        f"{counted(spread.seeds, 'seed')} find a difference of {now:.1f} points with {100 * cfg.power:.0f} % power at "
-        f"alpha {cfg.alpha:g}.",
+        f"{cfg.suite} {metric.name}: {number_of(spread.items, 'item')}, {number_of(spread.langs, 'language')} and "
+        f"{number_of(spread.seeds, 'seed')} find a difference of {now:.1f} points with {100 * cfg.power:.0f} % power "
+        f"at alpha {cfg.alpha:g}.",
         *([] if spread.seeds > 1 else ["One seed: what seeds add is unknown and left out."]),
         "",
         *tabular.markdown_grid(
@@ -90,14 +90,14 @@ def run(cfg: PowerConfig) -> Answer:
     return Answer("\n".join(lines), {"detectable": now, "spread": asdict(spread), "needed": rows})
 
 
-def items_needed(spread: Spread, langs: int, seeds: int, standard_error: float) -> int | None:
+def items_needed(spread: VarianceComponents, langs: int, seeds: int, standard_error: float) -> int | None:
     """Return the number of items at which the difference has this standard error; None if seeds alone exceed it."""
     left = standard_error**2 - spread.seed / seeds
     each = spread.variance(1, langs, seeds) - spread.seed / seeds
     return max(1, math.ceil(each / left)) if left > 0 else None
 
 
-def _pairs(cfg: PowerConfig, data: Path) -> list[Paired]:
+def _pairs(cfg: PowerConfig, data: Path) -> list[PairedStatistics]:
     first, second = (
         _scored(run_of, system, cfg.suite, data)
         for run_of, system in ((cfg.runs[0], cfg.systems[0]), (cfg.runs[-1], cfg.systems[-1]))
@@ -110,10 +110,12 @@ def _pairs(cfg: PowerConfig, data: Path) -> list[Paired]:
             "name others with systems=",
         )
     both = [(first[key], second[key]) for key in common]
-    return [Paired(a.origin.lang, a.stats, b.stats, a.ids, a.blocks, a.origin.seed) for a, b in both]
+    return [
+        PairedStatistics(a.origin.lang, a.stats, b.stats, a.ids, a.blocks, a.origin.seed) for a, b in both
+    ]
 
 
-def _scored(folder: Path, system: str, suite: str, data: Path) -> dict[tuple[str, ...], Scored]:
+def _scored(folder: Path, system: str, suite: str, data: Path) -> dict[tuple[str, ...], ScoredPredictions]:
     scored = {}
     for path in predictions.files(folder):
         origin = predictions.read_origin(path)

@@ -47,21 +47,21 @@ def main(argv: Sequence[str]) -> Answer:
     return ACTIONS[words[0]](folder, *words[1:])
 
 
-def show_status(folder: Path, name: str = "", *more: str) -> Answer:
+def show_status(folder: Path, name: str = "", *extra_words: str) -> Answer:
     """Return every run in ``folder``, or one with its steps."""
-    _no_more("status [RUN]", more)
+    _check_no_extra_words("status [RUN]", extra_words)
     if name:
         run = open_run(folder / name)
         with contextlib.suppress(queue.TransientError, UserError, OSError):
             reconcile.reconcile(run)
-        return status.of_run(run)
+        return status.run_status(run)
     runs = runs_in(folder)
-    return status.of_runs(runs) if runs else Answer(f"no runs in {folder}", [])
+    return status.runs_table(runs) if runs else Answer(f"no runs in {folder}", [])
 
 
-def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *more: str) -> Answer:
+def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *extra_words: str) -> Answer:
     """Return the record and the end of the log of one part."""
-    _no_more("logs RUN [STEP [INDEX]]", more, name)
+    _check_no_extra_words("logs RUN [STEP [INDEX]]", extra_words, name)
     run = open_run(folder / name)
     if step and step not in run.steps:
         raise unknown("step", step, run.steps)
@@ -77,50 +77,54 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
             fix=f"xling slurm status {name} lists the parts",
         )
     # What is in trouble is what the user wants to see; else the newest.
-    trouble = [item for item in parts if not item[1].is_done() and item[1].last().get("reason")]
-    chosen, part, identity = trouble[0] if trouble else parts[-1]
-    return _log_text(chosen, part, identity)
+    trouble = [item for item in parts if not item[1].is_done() and item[1].last_event().get("reason")]
+    chosen, part, job = trouble[0] if trouble else parts[-1]
+    return _log_text(chosen, part, job)
 
 
-def cancel(folder: Path, name: str = "", *more: str) -> Answer:
+def cancel(folder: Path, name: str = "", *extra_words: str) -> Answer:
     """Cancel a run."""
-    _no_more("cancel RUN", more, name)
-    ended, doubt = reconcile.stop(open_run(folder / name))
-    text = f"cancelled {name}: {len(ended)} job(s) ended; go on with: xling slurm requeue {name}"
-    if doubt:
+    _check_no_extra_words("cancel RUN", extra_words, name)
+    ended_jobs, warning = reconcile.cancel_run(open_run(folder / name))
+    text = f"cancelled {name}: {len(ended_jobs)} job(s) ended; go on with: xling slurm requeue {name}"
+    if warning:
         text = (
-            f"{name} is not certainly cancelled: {doubt}; nothing more of it is submitted; "
+            f"{name} is not certainly cancelled: {warning}; nothing more of it is submitted; "
             f"fix: xling slurm cancel {name} again"
         )
-    return Answer(text, {"run": name, "ended": list(ended), "doubt": doubt}, exit_code=1 if doubt else 0)
+    return Answer(
+        text, {"run": name, "ended": list(ended_jobs), "doubt": warning}, exit_code=1 if warning else 0
+    )
 
 
-def go_on(folder: Path, name: str = "", *more: str) -> Answer:
+def reconcile_runs(folder: Path, name: str = "", *extra_words: str) -> Answer:
     """Reconcile one run, or all that have not ended; an unreadable or unreachable one does not stop the others."""
-    _no_more("reconcile [RUN]", more)
+    _check_no_extra_words("reconcile [RUN]", extra_words)
     runs = [open_run(folder / name)] if name else runs_in(folder)
-    doubts = {}
+    warnings = {}
     for run in runs:
         ends = [float(step.outcome().get("time", time.time())) for step in run.steps.values()]
         if run.cluster != "slurm" or not (name or time.time() - max(ends) < RECENT_S):
             continue
         try:
             if reconcile.reconcile(run).in_flight:
-                doubts[run.name] = "a submission is in flight"
+                warnings[run.name] = "a submission is in flight"
         except (queue.TransientError, UserError, OSError) as error:
-            doubts[run.name] = str(error)
-    lines = [f"{run}: {why}" for run, why in doubts.items()]
-    text = "\n".join([f"reconciled {len(runs) - len(doubts)} run(s)", *lines])
-    return Answer(text, {"runs": [run.name for run in runs], "doubts": doubts}, exit_code=1 if doubts else 0)
+            warnings[run.name] = str(error)
+    lines = [f"{run}: {why}" for run, why in warnings.items()]
+    text = "\n".join([f"reconciled {len(runs) - len(warnings)} run(s)", *lines])
+    return Answer(
+        text, {"runs": [run.name for run in runs], "doubts": warnings}, exit_code=1 if warnings else 0
+    )
 
 
-def requeue(folder: Path, name: str = "", *more: str) -> Answer:
+def requeue(folder: Path, name: str = "", *extra_words: str) -> Answer:
     """Resume the steps of a run that have not succeeded; completed parts are kept.
 
     Raises:
         UserError: the run is still under way, or it has ended well.
     """
-    _no_more("requeue RUN", more, name)
+    _check_no_extra_words("requeue RUN", extra_words, name)
     run = open_run(folder / name)
     if not Path(run.directory).is_dir():
         raise UserError(
@@ -130,40 +134,40 @@ def requeue(folder: Path, name: str = "", *more: str) -> Answer:
     if not steps:
         raise UserError(f"{name} has ended well", fix="there is nothing to requeue")
     if run.cluster == "slurm":
-        _end_active(run, steps)
+        _cancel_leftover_jobs(run, steps)
     (run.path / "cancelled").unlink(missing_ok=True)
     for step in steps:
         for part, _ in status.submitted_parts(step):
             if not part.is_done():
                 part.append("reset")
-        step.submitted("reset", [])
+        step.record_submission("reset", [])
         (step.path / "outcome.json").unlink(missing_ok=True)
     if run.cluster != "slurm":
         with contextlib.chdir(run.directory):
             return launch.run_here(run)
     for step in steps:
-        reconcile.pin(step)
-    reconcile.start(run)
+        reconcile.hold_leases(step)
+    reconcile.submit_first_jobs(run)
     names = [step.name for step in steps]
     return Answer(f"requeued {', '.join(names)} of {name}", {"run": name, "requeued": names})
 
 
-def _end_active(run: Run, steps: Sequence[Step]) -> None:
+def _cancel_leftover_jobs(run: Run, steps: Sequence[Step]) -> None:
     """Cancel what an ended run left in the queue.
 
     Raises:
         UserError: the run is under way, or Slurm does not answer.
     """
     try:
-        active = reconcile.active_jobs(run, reconcile.ask(run))
+        active_jobs = reconcile.active_jobs(run, reconcile.ask_slurm(run))
     except queue.TransientError as error:
         raise UserError(str(error), fix="try again when Slurm answers") from None
-    if active and not all(step.outcome() for step in steps):
+    if active_jobs and not all(step.outcome() for step in steps):
         raise UserError(
-            f"{run.name} is under way: {len(active)} job(s) queued",
+            f"{run.name} is under way: {len(active_jobs)} job(s) queued",
             fix=f"xling slurm cancel {run.name} first",
         )
-    queue.cancel(active)
+    queue.cancel(active_jobs)
 
 
 ACTIONS: dict[str, Callable[..., Answer]] = {
@@ -171,31 +175,31 @@ ACTIONS: dict[str, Callable[..., Answer]] = {
     "logs": show_logs,
     "cancel": cancel,
     "requeue": requeue,
-    "reconcile": go_on,
+    "reconcile": reconcile_runs,
 }
 
 
-def _log_text(step: Step, part: Part, identity: str) -> Answer:
-    if identity == "-":  # no job of Slurm: submitit's files are named by the process
-        identity = next((e["job"] for e in reversed(part.events()) if e.get("job")), identity)
-    lines = [f"{part}, job {identity}"]
+def _log_text(step: Step, part: Part, job: str) -> Answer:
+    if job == "-":  # no job of Slurm: submitit's files are named by the process
+        job = next((e["job"] for e in reversed(part.events()) if e.get("job")), job)
+    lines = [f"{part}, job {job}"]
     for event in part.events():
-        facts = ", ".join(
+        details = ", ".join(
             f"{k} {v}" for k, v in event.items() if k not in ("event", "time") and v not in ("", None)
         )
-        lines.append(f"  {status.clock(event['time'])} {event['event']}{': ' + facts if facts else ''}")
+        lines.append(
+            f"  {status.time_of_day(event['time'])} {event['event']}{': ' + details if details else ''}"
+        )
     logs = {}
-    for path in sorted(step.log.glob(f"{identity}_*_log.*")):
+    for path in sorted(step.log.glob(f"{job}_*_log.*")):
         tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NUM_LOG_LINES:]
         logs[str(path)] = tail
         lines += ["", f"==> {path} <==", *tail]
-    return Answer(
-        "\n".join(lines), {"part": str(part), "job": identity, "events": part.events(), "logs": logs}
-    )
+    return Answer("\n".join(lines), {"part": str(part), "job": job, "events": part.events(), "logs": logs})
 
 
-def _no_more(usage: str, more: Sequence[str], name: str = "-") -> None:
-    if more or not name:
+def _check_no_extra_words(usage: str, extra_words: Sequence[str], name: str = "-") -> None:
+    if extra_words or not name:
         raise UserError(
             f"xling slurm {usage.split()[0]} was given too many words or no run", f"xling slurm {usage}"
         )

@@ -53,42 +53,44 @@ class Rendezvous:
         }
 
 
-def init_from_slurm(environ: Mapping[str, str] | None = None) -> Rendezvous | None:
+def init_from_slurm(environment: Mapping[str, str] | None = None) -> Rendezvous | None:
     """Return the rendezvous of this process, or None outside a Slurm step of several tasks.
 
     The port follows from the job id, so that jobs that share a node do not meet; ``MASTER_PORT`` overrides it.
     """
-    env = os.environ if environ is None else environ
-    world_size = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
-    if world_size < 2 or "SLURM_PROCID" not in env:
+    variables = os.environ if environment is None else environment
+    world_size = int(variables.get("SLURM_STEP_NUM_TASKS") or variables.get("SLURM_NTASKS") or 1)
+    if world_size < 2 or "SLURM_PROCID" not in variables:
         return None
-    job = int(env.get("SLURM_JOB_ID", "0")) * 7 + int(env.get("SLURM_RESTART_COUNT", "0"))
+    port_seed = int(variables.get("SLURM_JOB_ID", "0")) * 7 + int(variables.get("SLURM_RESTART_COUNT", "0"))
     return Rendezvous(
-        rank=int(env["SLURM_PROCID"]),
+        rank=int(variables["SLURM_PROCID"]),
         world_size=world_size,
-        local_rank=int(env.get("SLURM_LOCALID", "0")),
-        address=env.get("MASTER_ADDR") or _first_host(env),
-        port=int(env.get("MASTER_PORT") or _FIRST_PORT + job % _NUM_PORTS),
-        local_size=_on_each_node(env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_TASKS_PER_NODE", "")),
+        local_rank=int(variables.get("SLURM_LOCALID", "0")),
+        address=variables.get("MASTER_ADDR") or _first_host(variables),
+        port=int(variables.get("MASTER_PORT") or _FIRST_PORT + port_seed % _NUM_PORTS),
+        local_size=_tasks_on_each_node(
+            variables.get("SLURM_STEP_TASKS_PER_NODE") or variables.get("SLURM_TASKS_PER_NODE", "")
+        ),
     )
 
 
-def _on_each_node(tasks_per_node: str) -> int:
+def _tasks_on_each_node(tasks_per_node: str) -> int:
     """Return the number of tasks of each node from Slurm's list such as ``8(x64)``, 0 if the nodes differ."""
     alike = re.fullmatch(r"(\d+)(\(x\d+\))?", tasks_per_node)
     return int(alike[1]) if alike else 0
 
 
-def _first_host(env: Mapping[str, str]) -> str:
+def _first_host(environment: Mapping[str, str]) -> str:
     """Return the host of rank 0: the first node of the step if its name resolves, else srun's launch address."""
-    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
-    first = nodes
+    nodes = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
+    first_host = nodes
     if "[" in nodes or "," in nodes:
         command = ["scontrol", "show", "hostnames", nodes]
-        first = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+        first_host = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
     try:
-        socket.getaddrinfo(first, None)
-        return first
+        socket.getaddrinfo(first_host, None)
+        return first_host
     except OSError:
         # Node names need not be host names; the batch script with its srun runs on the first node.
-        return env.get("SLURM_LAUNCH_NODE_IPADDR") or "127.0.0.1"
+        return environment.get("SLURM_LAUNCH_NODE_IPADDR") or "127.0.0.1"

@@ -46,69 +46,77 @@ class Element:
 
     def __call__(self) -> None:
         """Run the part, and come back when it is preempted or reaches its time limit."""
-        began = time.time()
+        started_at = time.time()
         step = open_run(Path(self.run)).steps[self.step]
         part = step.part(self.phase, self.index)
-        leader = int(os.environ.get("SLURM_PROCID", "0")) == 0
+        is_leader = int(os.environ.get("SLURM_PROCID", "0")) == 0
         if part.is_done() or self._is_superseded(step):
             return
         signals.reset_process_state()
-        with _restored(signals.HEARTBEAT_VARIABLE, signals.SLACK_VARIABLE):
+        with _variables_restored(signals.HEARTBEAT_VARIABLE, signals.SLACK_VARIABLE):
             os.environ.pop(signals.HEARTBEAT_VARIABLE, None)
-            back = self._as_leader(step, part, began) if leader else self._as_follower(step, part)
-        if back:
-            _come_back()
+            should_requeue = (
+                self._run_as_leader(step, part, started_at)
+                if is_leader
+                else self._run_as_follower(step, part)
+            )
+        if should_requeue:
+            _requeue()
 
-    def _as_follower(self, step: Step, part: Part) -> bool:
+    def _run_as_follower(self, step: Step, part: Part) -> bool:
         """Run the part in a process that is not the first; return False, since the first one comes back."""
-        _set_up(step)
+        _set_variables(step)
         os.environ[signals.HEARTBEAT_VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
         signals.write_first_heartbeat(step.plan.resources.hang_start_s)
         with (
             signals.stoppable(step.plan.resources.signal_delay_s * 0.8),
             contextlib.suppress(signals.Stopped),
         ):
-            self._follow(step, part)
+            self._wait_for_leader(step, part)
         return False
 
-    def _as_leader(self, step: Step, part: Part, began: float) -> bool:
+    def _run_as_leader(self, step: Step, part: Part, started_at: float) -> bool:
         """Run the part in the first process; return whether the job should be requeued."""
-        _set_up(step)
-        with _owner(str(part.events_path)), lease.hold(part.lease, str(part), LEASE_WAIT_S):
+        _set_variables(step)
+        with _lease_owner(str(part.events_path)), lease.hold(part.lease, str(part), LEASE_WAIT_S):
             if part.is_done() or self._is_superseded(step):
                 return False
-            _start(part, self.key)
+            _record_start(part, self.key)
             os.environ[signals.HEARTBEAT_VARIABLE] = str(part.heartbeat_path)
             signals.write_first_heartbeat(step.plan.resources.hang_start_s)
-            return self._lead(step, part, began)
+            return self._run_and_record(step, part, started_at)
 
-    def _follow(self, step: Step, part: Part) -> None:
+    def _wait_for_leader(self, step: Step, part: Part) -> None:
         """Run the part in a process that is not the first; it only records that its node cannot be used."""
         try:
             _run(step, self.phase, self.index)
         except signals.BadNodeError as error:
             part.append(
-                "lost", reason=_one_line(error), saved=part.saved(), key=self.key, exclude=_nodes(error)
+                "lost",
+                reason=_one_line(error),
+                saved=part.num_saved(),
+                key=self.key,
+                exclude=_bad_nodes(error),
             )
             raise
 
-    def _lead(self, step: Step, part: Part, began: float) -> bool:
+    def _run_and_record(self, step: Step, part: Part, started_at: float) -> bool:
         """Run the part and record how it ended; return whether the job should be requeued."""
         try:
             with signals.stoppable(step.plan.resources.signal_delay_s * 0.8):
                 result = _run(step, self.phase, self.index)
         except signals.Stopped:
             reason = signals.stop_requested() or "the stage stopped by itself"
-            limit = time.time() >= _end_of(step, began) - LIMIT_SLACK_S
-            back = _may_come_back()
-            reason = reason if back else f"ended by Slurm (cancelled or requeued), after: {reason}"
-            part.append("stopped", reason=reason, saved=part.saved(), key=self.key, limit=limit)
-            return back
+            reached_limit = time.time() >= _signal_time(step, started_at) - LIMIT_SLACK_S
+            may_requeue = _may_requeue()
+            reason = reason if may_requeue else f"ended by Slurm (cancelled or requeued), after: {reason}"
+            part.append("stopped", reason=reason, saved=part.num_saved(), key=self.key, limit=reached_limit)
+            return may_requeue
         except BaseException as error:
             final = isinstance(error, UserError)
-            if part.last().get("event") != "lost":  # else the watcher has ended the other processes
-                facts = {"saved": part.saved(), "key": self.key, "exclude": _nodes(error)}
-                part.append("failed", reason=_one_line(error), final=final, **facts)
+            if part.last_event().get("event") != "lost":  # else the watcher has ended the other processes
+                fields = {"saved": part.num_saved(), "key": self.key, "exclude": _bad_nodes(error)}
+                part.append("failed", reason=_one_line(error), final=final, **fields)
             raise
         part.append("done", text=result[:1000] if isinstance(result, str) else "", key=self.key)
         return False
@@ -119,11 +127,11 @@ class Element:
             return False
         if step.run.is_cancelled:
             return True
-        mine = [e for e in step.arrays() if e["phase"] == self.phase and self.index in e["indices"]]
-        return not mine or mine[-1]["key"] != self.key
+        submissions = [e for e in step.arrays() if e["phase"] == self.phase and self.index in e["indices"]]
+        return not submissions or submissions[-1]["key"] != self.key
 
 
-def _set_up(step: Step) -> None:
+def _set_variables(step: Step) -> None:
     """Set the variables that stages read: rendezvous, threads, and how late a heartbeat may be."""
     if rendezvous := init_from_slurm():
         os.environ.update(rendezvous.environment())
@@ -132,30 +140,30 @@ def _set_up(step: Step) -> None:
 
 
 @contextmanager
-def _restored(*names: str) -> Iterator[None]:
+def _variables_restored(*names: str) -> Iterator[None]:
     """Give environment variables their old values after the block: the next work of this process is not this part."""
-    before = {name: os.environ.get(name) for name in names}
+    old_values = {name: os.environ.get(name) for name in names}
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in old_values.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
 
 
 @contextmanager
-def _owner(name: str) -> Iterator[None]:
+def _lease_owner(name: str) -> Iterator[None]:
     """Hold leases in the name of this part inside the block, so that its restart elsewhere takes them over."""
-    with _restored(lease.OWNER_VARIABLE):
+    with _variables_restored(lease.OWNER_VARIABLE):
         os.environ[lease.OWNER_VARIABLE] = name
         yield
 
 
-def _end_of(step: Step, began: float) -> float:
+def _signal_time(step: Step, started_at: float) -> float:
     """Return when Slurm will signal the time limit, in seconds since the epoch."""
     resources = step.plan.resources
-    end = float(os.environ.get("SLURM_JOB_END_TIME") or began + resources.timeout_min * 60)
+    end = float(os.environ.get("SLURM_JOB_END_TIME") or started_at + resources.timeout_min * 60)
     return end - resources.signal_delay_s
 
 
@@ -166,7 +174,7 @@ def _run(step: Step, phase: str, index: int) -> Any:
     return load(stage.run_part)(step.config(), phase, index)
 
 
-def _start(part: Part, key: str) -> None:
+def _record_start(part: Part, key: str) -> None:
     """Record the start of the part; after `MAX_STALLS` successive time limits without progress, give up.
 
     Preemption, the loss of a node and a requeue never count: they say nothing about the part.
@@ -174,7 +182,7 @@ def _start(part: Part, key: str) -> None:
     Raises:
         UserError: the part used up its time limit again and again without having saved anything new.
     """
-    saved, stalls = part.saved(), 0
+    saved, stalls = part.num_saved(), 0
     for event in reversed(part.events()):
         if event["event"] in ("failed", "reset") or int(event.get("saved", saved)) < saved:
             break  # what fails is counted by its attempts, and the user may ask for a new beginning
@@ -200,7 +208,7 @@ def job_id() -> str:
     return env.get("SUBMITIT_LOCAL_JOB_ID") or env.get("SLURM_JOB_ID", "")
 
 
-def _may_come_back() -> bool:
+def _may_requeue() -> bool:
     """Return whether this job may be requeued: not on a laptop, where the caller retries.
 
     A job that is being cancelled is left alone: requeueing would bring it back to life.
@@ -211,25 +219,25 @@ def _may_come_back() -> bool:
         signal.signal(number, signal.SIG_IGN)
     try:
         command = ["scontrol", "-o", "show", "job", job_id()]
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=SCONTROL_TIMEOUT_S)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=SCONTROL_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return "JobState=RUNNING" in shown.stdout
+    return "JobState=RUNNING" in answer.stdout
 
 
-def _come_back() -> None:
+def _requeue() -> None:
     """Requeue this job; Slurm then ends it here."""
     if job_id():
         # The signal that follows is Slurm's way to say yes; waiting for it longer would only cost KillWait.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
         with contextlib.suppress(subprocess.TimeoutExpired):
             command = ["scontrol", "requeue", job_id()]
-            done = subprocess.run(command, capture_output=True, timeout=SCONTROL_TIMEOUT_S)
-            if done.returncode == 0:
+            result = subprocess.run(command, capture_output=True, timeout=SCONTROL_TIMEOUT_S)
+            if result.returncode == 0:
                 time.sleep(60)
 
 
-def _nodes(error: BaseException) -> list[str]:
+def _bad_nodes(error: BaseException) -> list[str]:
     """Return the nodes that an error says not to use again."""
     return [signals.node_name()] if isinstance(error, signals.BadNodeError) and signals.node_name() else []
 

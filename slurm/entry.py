@@ -22,7 +22,7 @@ from xling.slurm import decide, reconcile
 from xling.slurm.element import Element
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Step, open_run
-from xling.slurm.stay import Stay, has_begun
+from xling.slurm.stay import AvailableJob, has_begun
 
 RECORD_DELAY_S = 60.0
 LEASE_WAIT_S = 5.0
@@ -40,38 +40,41 @@ def main(words: Sequence[str]) -> int:
     opened.check_owner()
     step = opened.steps[step_name]
     if kind == "part":
-        return _attempt(Element(run, step_name, phase=key, index=int(words[4])))
+        return _run_element(Element(run, step_name, phase=key, index=int(words[4])))
     if kind == "barrier":
         print(f"step {step.name} of {step.run.name} has ended well", flush=True)
         return 0
     if kind == "collect":
         reconcile.reconcile_patiently(step.run)
         return 0
-    entry = _entry(step, key)
-    indices = decide.indices_here(step, entry)
-    return _run([Element(run, step_name, entry["phase"], index, key) for index in indices], step, entry)
+    entry = _find_entry(step, key)
+    indices = decide.indices_of_this_job(step, entry)
+    return _run_elements(
+        [Element(run, step_name, entry["phase"], index, key) for index in indices], step, entry
+    )
 
 
-def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
+def _run_elements(elements: Sequence[Element], step: Step, entry: Event) -> int:
     """Run parts one after the other, then those that the reconciler assigns to this job; return the exit code."""
-    code, stay = 0, Stay(step, time.time())
-    while parts:
-        for part in parts:
-            if part.key != entry["key"] and stay.is_late():
-                return code
-            code = _attempt(part) or code
+    exit_code, available_job = 0, AvailableJob(step, time.time())
+    while elements:
+        for element in elements:
+            if element.key != entry["key"] and available_job.is_late():
+                return exit_code
+            exit_code = _run_element(element) or exit_code
             if signals.stop_requested():
-                return code
-        alone = int(os.environ.get("SLURM_NTASKS", "1")) == 1
+                return exit_code
+        is_single_task = int(os.environ.get("SLURM_NTASKS", "1")) == 1
         # A container has no commands of Slurm: the collector, which runs outside, goes on.
-        parts = _next(step, entry, stay) if alone and not code and not step.plan.resources.container else []
-    return code
+        may_go_on = is_single_task and not exit_code and not step.plan.resources.container
+        elements = _next_elements(step, entry, available_job) if may_go_on else []
+    return exit_code
 
 
-def _attempt(part: Element) -> int:
+def _run_element(element: Element) -> int:
     """Run a part; return the exit code of its error."""
     try:
-        part()
+        element()
     except Exception as error:
         if not isinstance(error, UserError):
             traceback.print_exc()
@@ -80,49 +83,53 @@ def _attempt(part: Element) -> int:
     return 0
 
 
-def _next(step: Step, entry: Event, stay: Stay) -> list[Element]:
+def _next_elements(step: Step, entry: Event, available_job: AvailableJob) -> list[Element]:
     """Return the parts that this job runs next; it calls the reconciler itself to reduce queueing.
 
     A controller that was killed may have lost the collector, so this job waits for one that is away.
     """
-    looks = len(entry["indices"]) <= MAX_LOOKERS or all(
-        p.is_done() for p, _, _ in reversed(decide.newest(step))
+    calls_reconciler = len(entry["indices"]) <= MAX_LOOKERS or all(
+        p.is_done() for p, _, _ in reversed(decide.newest_parts(step))
     )
     # First: another job may be the one that ends the phase.
-    stays = (looks or has_begun(step)) and stay.announce()
-    result = _reconciled(step, "" if stay.is_late() else step.name) if looks else reconcile.Result()
-    if result.crowded:
-        stay.make_room()
+    stays_available = (calls_reconciler or has_begun(step)) and available_job.announce()
+    result = (
+        _reconcile(step, "" if available_job.is_late() else step.name)
+        if calls_reconciler
+        else reconcile.Result()
+    )
+    if result.has_waiting_jobs:
+        available_job.withdraw_all()
     folder = str(step.run.path)
-    parts = [Element(folder, step.name, p.phase, p.index, key) for p, key in result.inline]
-    if stays and not parts:
-        return stay.wait()
-    stay.leave()
-    return parts
+    elements = [Element(folder, step.name, p.phase, p.index, key) for p, key in result.inline_parts]
+    if stays_available and not elements:
+        return available_job.wait()
+    available_job.withdraw()
+    return elements
 
 
-def _reconciled(step: Step, here: str) -> reconcile.Result:
+def _reconcile(step: Step, ended_step: str) -> reconcile.Result:
     """Call the reconciler; wait while the controller is away."""
     deadline = time.monotonic() + END_PATIENCE_S
     while True:
         try:
-            return reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=here)
+            return reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, ended_step=ended_step)
         except (TransientError, UserError, OSError) as error:
-            waits = time.monotonic() < deadline and _is_away(error, step)
+            waits = time.monotonic() < deadline and _is_controller_away(error, step)
             tell(f"xling: {error}; {'trying again' if waits else 'the collector goes on'}")
             if not waits:
                 return reconcile.Result()
             time.sleep(END_PAUSE_S)
 
 
-def _is_away(error: Exception, step: Step) -> bool:
+def _is_controller_away(error: Exception, step: Step) -> bool:
     """Return whether the controller does not answer, or another job is waiting for it with the lease."""
     if isinstance(error, lease.HeldError):
         return not reconcile.view_of(step.run).answers
     return isinstance(error, reconcile.NoAnswerError)
 
 
-def _entry(step: Step, key: str) -> Event:
+def _find_entry(step: Step, key: str) -> Event:
     """Return the submission with this key; a slow shared file system may show it late."""
     deadline = time.monotonic() + RECORD_DELAY_S
     while not (entries := [entry for entry in step.jobs() if entry["key"] == key]):

@@ -24,10 +24,10 @@ from xling.core.settings import config
 from xling.slurm.options import check_container, check_options
 
 SITE_VARIABLE = "XLING_SITE"
-COLLECT = "collect"
+COLLECTOR = "collect"
 MAX_NUMBER = 10_000_000
-_FROM_ZERO = ("gpus_per_node", "inline_parts", "stay_s", "hang_slack_s", "hang_start_s")
-_SAFE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
+_MAY_BE_ZERO = ("gpus_per_node", "inline_parts", "stay_s", "hang_slack_s", "hang_start_s")
+_SAFE_VALUE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class Resources:
             UserError: a number is out of range or a name could not stand in a batch script.
         """
         for item in fields(self):
-            value, least = getattr(self, item.name), 0 if item.name in _FROM_ZERO else 1
+            value, least = getattr(self, item.name), 0 if item.name in _MAY_BE_ZERO else 1
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
                 raise UserError(f"{item.name}={value}", f"a whole number from {least}")
-            if isinstance(value, str) and item.name != "container" and not _SAFE.fullmatch(value):
+            if isinstance(value, str) and item.name != "container" and not _SAFE_VALUE.fullmatch(value):
                 # A line break here would become a line of shell in the batch script.
                 raise UserError(
                     f"{item.name}={value!r}", "letters, digits and . , : ; = & | ( ) [ ] * + @ / -"
@@ -145,13 +145,13 @@ class Resources:
         return self.nodes * self.timeout_min / 60 * self.num_jobs(num_parts)
 
 
-_TRAINING = {
+_TRAINING_DEFAULTS = {
     "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 35,
     "hang_start_s": 600,
 }  # fmt: skip
 # What a stage asks for where the site says nothing: enough for the small recipes.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    COLLECT: {"mem_gb": 1.0, "timeout_min": 30},
+    COLLECTOR: {"mem_gb": 1.0, "timeout_min": 30},
     "toyworld": {"timeout_min": 15},
     "corpus mono": {"mem_gb": 8.0, "timeout_min": 240, "stay_s": 300},
     "corpus parallel": {"stay_s": 300},
@@ -159,9 +159,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
     "corpus nway": {"mem_gb": 16.0, "timeout_min": 120},
     "pretrain static": {"cpus_per_task": 2, "mem_gb": 16.0, "timeout_min": 24 * 60},
-    "pretrain": _TRAINING,
-    "finetune mt": _TRAINING,
-    "umt": _TRAINING,
+    "pretrain": _TRAINING_DEFAULTS,
+    "finetune mt": _TRAINING_DEFAULTS,
+    "umt": _TRAINING_DEFAULTS,
     "finetune": {
         "cpus_per_task": 4,
         "mem_gb": 32.0,
@@ -209,27 +209,28 @@ def read_site(path: str = "") -> Site:
     Raises:
         UserError: no such file, a key or a stage that does not exist, or a value of the wrong type.
     """
-    chosen = path or os.environ.get(SITE_VARIABLE, "")
-    if not chosen:
+    profile_path = path or os.environ.get(SITE_VARIABLE, "")
+    if not profile_path:
         return Site()
-    data = config.read_yaml(Path(chosen))
+    data = config.read_yaml(Path(profile_path))
     names = [f.name for f in fields(Site)]
     for key in data:
         if key not in names:
-            raise unknown(f"key in {chosen}:", key, names)
+            raise unknown(f"key in {profile_path}:", key, names)
     folder = Path(os.path.expandvars(data.get("folder", str(Site.folder)))).expanduser()
-    stages = _mapping(data, "stages", chosen)
+    stages = _read_mapping(data, "stages", profile_path)
     for stage in stages:
-        if stage not in STAGES and stage != COLLECT:
-            raise unknown(f"stage in {chosen}:", stage, [*STAGES, COLLECT])
-    site = Site(folder, _mapping(data, "default", chosen), {s: _mapping(stages, s, chosen) for s in stages})
-    for stage in (*stages, COLLECT):
+        if stage not in STAGES and stage != COLLECTOR:
+            raise unknown(f"stage in {profile_path}:", stage, [*STAGES, COLLECTOR])
+    default = _read_mapping(data, "default", profile_path)
+    site = Site(folder, default, {s: _read_mapping(stages, s, profile_path) for s in stages})
+    for stage in (*stages, COLLECTOR):
         site.resources(stage)
     return site
 
 
-def _mapping(data: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+def _read_mapping(data: Mapping[str, Any], key: str, profile_path: str) -> dict[str, Any]:
     value = data.get(key, {})
     if not isinstance(value, Mapping):
-        raise UserError(f"{where}: {key}={value!r}", "a mapping of settings")
+        raise UserError(f"{profile_path}: {key}={value!r}", "a mapping of settings")
     return dict(value)

@@ -32,13 +32,13 @@ from xling.core.output import lease
 from xling.core.output.answer import Answer
 from xling.core.settings.config import to_dict
 from xling.slurm import reconcile
-from xling.slurm.decide import array_facts, decide, reason_of
+from xling.slurm.decide import array_entry, parts_to_submit, reason_of
 from xling.slurm.element import Element
-from xling.slurm.jobs import COLLECT, Site, read_site
+from xling.slurm.jobs import COLLECTOR, Site, read_site
 from xling.slurm.options import snapshot
 from xling.slurm.record import Run, Step, StepPlan, check_names, new_name
 from xling.slurm.states import cluster_name
-from xling.slurm.sweep import check_places, distinct
+from xling.slurm.sweep import check_outputs, distinct
 
 CLUSTERS = ("local", "slurm", "debug", "plan")
 
@@ -69,7 +69,7 @@ def submit_sweep(
         raise UserError(
             f"a sweep over {name!r}", "stages of one part", "put each configuration into a pipeline"
         )
-    check_places(cfgs)
+    check_outputs(cfgs)
     return submit_stage(stage, cfgs, cluster, settings)
 
 
@@ -83,40 +83,50 @@ def submit_pipeline(
     Raises:
         UserError: a step of several parts has several settings, or two settings of a step write to the same place.
     """
-    site, given, run_name = _settings(settings)
-    every = [pipelines] if isinstance(pipelines, Pipeline) else pipelines
+    site, resource_settings, run_name = _split_settings(settings)
+    first_pipeline = [pipelines] if isinstance(pipelines, Pipeline) else pipelines
     plans = {}
-    for name, step in every[0].steps.items():
-        cfgs = distinct([each.settings(name) for each in every])
+    for name, step in first_pipeline[0].steps.items():
+        cfgs = distinct([each.settings(name) for each in first_pipeline])
         stage = STAGES[step.stage]
         if len(cfgs) > 1 and stage.phases:
             raise UserError(f"a sweep over {name} (xling {stage.name})", "steps of one part")
-        plans[name] = _plan(site, stage, cfgs, step.after, given)
-    return _launch(site, plans, cluster, run_name or new_name(site.folder, "pipeline"))
+        plans[name] = _step_plan(site, stage, cfgs, step.after, resource_settings)
+    return _start_run(site, plans, cluster, run_name or new_name(site.folder, "pipeline"))
 
 
 def submit_stage(
     stage: Stage, cfgs: Sequence[Any], cluster: str, settings: Mapping[str, str] | None = None
 ) -> Answer:
     """Submit a stage that need not be registered; see `submit`."""
-    site, given, run_name = _settings(settings)
-    plans = {stage.name.replace(" ", "-"): _plan(site, stage, cfgs, (), given)}
-    return _launch(site, plans, cluster, run_name or new_name(site.folder, stage.name))
+    site, resource_settings, run_name = _split_settings(settings)
+    plans = {stage.name.replace(" ", "-"): _step_plan(site, stage, cfgs, (), resource_settings)}
+    return _start_run(site, plans, cluster, run_name or new_name(site.folder, stage.name))
 
 
-def _settings(settings: Mapping[str, str] | None) -> tuple[Site, dict[str, str], str]:
-    given = dict(settings or {})
-    return read_site(given.pop("profile", "")), given, given.pop("run", "")
+def _split_settings(settings: Mapping[str, str] | None) -> tuple[Site, dict[str, str], str]:
+    resource_settings = dict(settings or {})
+    return (
+        read_site(resource_settings.pop("profile", "")),
+        resource_settings,
+        resource_settings.pop("run", ""),
+    )
 
 
-def _plan(
-    site: Site, stage: Stage, cfgs: Sequence[Any], after: tuple[str, ...], given: Mapping[str, str]
+def _step_plan(
+    site: Site,
+    stage: Stage,
+    cfgs: Sequence[Any],
+    steps_before: tuple[str, ...],
+    resource_settings: Mapping[str, str],
 ) -> StepPlan:
     configs = tuple(to_dict(cfg) for cfg in cfgs)
-    return StepPlan(stage, configs, after, site.resources(stage.name, given), site.resources(COLLECT))
+    return StepPlan(
+        stage, configs, steps_before, site.resources(stage.name, resource_settings), site.resources(COLLECTOR)
+    )
 
 
-def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> Answer:
+def _start_run(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> Answer:
     if cluster not in CLUSTERS:
         raise unknown("cluster", cluster, CLUSTERS)
     check_names(name)
@@ -135,14 +145,14 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
         except UserError:
             shutil.rmtree(run.path)
             raise
-    start(run)
+    start_run(run)
     barriers = {step.name: step.barrier() for step in run.steps.values()}
     told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
     text = f"submitted {name} (barriers: {told}); watch it with: xling slurm status {name}"
     return Answer(text, {"run": name, "cluster": cluster, "barriers": barriers})
 
 
-def start(run: Run) -> None:
+def start_run(run: Run) -> None:
     """Submit a new run; if Slurm rejects it, nothing is left behind.
 
     Raises:
@@ -150,19 +160,19 @@ def start(run: Run) -> None:
     """
     try:
         for step in run.steps.values():
-            reconcile.pin(step)
-        reconcile.start(run)
+            reconcile.hold_leases(step)
+        reconcile.submit_first_jobs(run)
     except (UserError, KeyboardInterrupt) as error:
         if any(entry["jobs"] or not entry.get("void") for s in run.steps.values() for entry in s.jobs()):
             if isinstance(error, (reconcile.NotSubmittedError, KeyboardInterrupt)):
                 raise  # the record is there, and the reconciler goes on
-            reconcile.stop(run)  # a graph of which a part was refused would wait for ever
+            reconcile.cancel_run(run)  # a graph of which a part was refused would wait for ever
             for step in run.steps.values():
                 step.end("failed", str(error))
-                reconcile.unpin(step)
+                reconcile.release_leases(step)
         else:
             for step in run.steps.values():
-                reconcile.unpin(step)
+                reconcile.release_leases(step)
             shutil.rmtree(run.path)
         raise
 
@@ -182,14 +192,14 @@ def run_here(run: Run) -> Answer:
 
 def _run_step(step: Step) -> None:
     while True:
-        parts, failed = decide(step)
+        parts, failed = parts_to_submit(step)
         if not parts:
             break
-        step.submitted("array", ["-"] * len(parts), **array_facts(parts, len(step.arrays())))
+        step.record_submission("array", ["-"] * len(parts), **array_entry(parts, len(step.arrays())))
         _run_parts(step, [Element(str(step.run.path), step.name, part.phase, part.index) for part in parts])
         for part in parts:
-            if part.last().get("event") in (None, "start", "reset"):
-                part.append("lost", reason="its process was killed", counts=True, saved=part.saved())
+            if part.last_event().get("event") in (None, "start", "reset"):
+                part.append("lost", reason="its process was killed", counts=True, saved=part.num_saved())
     if failed:
         text = "; ".join(f"{p}: {reason_of(p)}" for p in failed)
         step.end("failed", text)
@@ -207,7 +217,7 @@ def _run_parts(step: Step, elements: Sequence[Element]) -> None:
         return
     width = min(resources.array_parallelism, os.cpu_count() or 1)
     for first in range(0, len(elements), width):
-        processes = [_start_here(step, element) for element in elements[first : first + width]]
+        processes = [_start_process(step, element) for element in elements[first : first + width]]
         try:
             for process in processes:
                 process.wait()
@@ -217,13 +227,13 @@ def _run_parts(step: Step, elements: Sequence[Element]) -> None:
             raise
 
 
-def _start_here(step: Step, element: Element) -> subprocess.Popen[bytes]:
+def _start_process(step: Step, element: Element) -> subprocess.Popen[bytes]:
     """Start an element under submitit's controller, which knows time limits and logs; nothing is pickled."""
-    asked = step.plan.resources
+    resources = step.plan.resources
     words = ["part", element.run, element.step, element.phase, str(element.index)]
     process: subprocess.Popen[bytes] = start_controller(
         step.log, shlex.join([sys.executable, "-u", "-m", "xling.slurm.entry", *words]),
-        timeout_min=asked.timeout_min, signal_delay_s=asked.signal_delay_s,
-        cuda_devices=",".join(map(str, range(asked.gpus_per_node))),
+        timeout_min=resources.timeout_min, signal_delay_s=resources.signal_delay_s,
+        cuda_devices=",".join(map(str, range(resources.gpus_per_node))),
     )  # fmt: skip
     return process

@@ -15,7 +15,7 @@ from xling.core.errors import UserError
 RUNTIMES = ("apptainer", "pyxis")
 MAX_LENGTH = 1000
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_OURS = {
+_SET_BY_US = {
     "nodes": "nodes", "ntasks": "tasks_per_node", "ntasks-per-node": "tasks_per_node", "time": "timeout_min",
     "cpus-per-task": "cpus_per_task", "mem": "mem_gb", "mem-per-cpu": "mem_gb", "partition": "partition",
     "account": "account", "qos": "qos", "gres": "gres", "constraint": "constraint", "gpus": "gpus_per_node",
@@ -47,9 +47,10 @@ def check_options(setting: str, options: Mapping[str, str]) -> None:
                 f"{setting}.{name}: {name!r} is not an option",
                 "the long name of an option without its dashes, for example exclude",
             )
-        if name in _OURS:
+        if name in _SET_BY_US:
             raise UserError(
-                f"{setting}.{name}={value}: xling has a setting for --{name}", fix=f"use slurm.{_OURS[name]}="
+                f"{setting}.{name}={value}: xling has a setting for --{name}",
+                fix=f"use slurm.{_SET_BY_US[name]}=",
             )
         if name in _RESERVED:
             raise UserError(f"{setting}.{name}={value}: xling sets --{name} itself", fix="leave it out")
@@ -80,11 +81,11 @@ def sbatch_parameters(options: Mapping[str, str]) -> dict[str, str | bool]:
     return {name: value == "true" or value for name, value in options.items() if value != "false"}
 
 
-def excluding(given: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
+def with_excluded_nodes(options: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
     """Return options of sbatch that also exclude ``nodes``."""
     if not nodes:
-        return dict(given)
-    return {**given, "exclude": ",".join([*filter(None, [given.get("exclude")]), *nodes])}
+        return dict(options)
+    return {**options, "exclude": ",".join([*filter(None, [options.get("exclude")]), *nodes])}
 
 
 def srun_words(options: Mapping[str, str]) -> list[str]:
@@ -111,12 +112,12 @@ def container_words(
         records: folder of the run, mounted under its own path.
         gpus: whether the part has GPUs.
     """
-    binds = [*mounts, str(workdir), str(records)]
+    bind_mounts = [*mounts, str(workdir), str(records)]
     if runtime == "pyxis":
-        pairs = ",".join(bind if ":" in bind else f"{bind}:{bind}" for bind in binds)
+        pairs = ",".join(bind if ":" in bind else f"{bind}:{bind}" for bind in bind_mounts)
         return [f"--container-image={image}", f"--container-mounts={pairs}", f"--container-workdir={workdir}"]
     words = ["apptainer", "exec", *(["--nv"] if gpus else []), "--pwd", str(workdir)]
-    return [*words, *(word for bind in binds for word in ("--bind", bind)), image]
+    return [*words, *(word for bind in bind_mounts for word in ("--bind", bind)), image]
 
 
 def snapshot(target: Path) -> None:

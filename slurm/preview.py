@@ -17,19 +17,19 @@ KEY = "KEY"
 
 def describe(run: Run) -> Answer:
     """Describe the whole plan; the number of parts of a step may only be known when earlier steps have ended."""
-    known = {name: _phases(step) for name, step in run.steps.items()}
-    hours = sum(_node_hours(run.steps[name], phases) for name, phases in known.items())
+    phases_of_steps = {name: _phases(step) for name, step in run.steps.items()}
+    hours = sum(_node_hours(run.steps[name], phases) for name, phases in phases_of_steps.items())
     count = len(run.steps)
     lines = [f"run {run.name}: {count} step{'s' * (count > 1)}, at most {hours:,.1f} node-hours where known"]
-    lines += [_line(step, known[name]) for name, step in run.steps.items()]
+    lines += [_line(step, phases_of_steps[name]) for name, step in run.steps.items()]
     for name, step in run.steps.items():
-        lines += _scripts(step, known[name])
+        lines += _scripts(step, phases_of_steps[name])
     steps = [
         {
             "step": name,
             "stage": step.plan.stage.name,
             "after": list(step.plan.after),
-            "phases": {phase.name: phase.num_parts for phase in known[name]},
+            "phases": {phase.name: phase.num_parts for phase in phases_of_steps[name]},
             "resources": asdict(step.plan.resources),
         }
         for name, step in run.steps.items()
@@ -52,31 +52,31 @@ def _node_hours(step: Step, phases: Sequence[Phase]) -> float:
 
 
 def _line(step: Step, phases: Sequence[Phase]) -> str:
-    wanted = step.plan.resources
+    resources = step.plan.resources
     after = f", after {', '.join(step.plan.after)}" if step.plan.after else ""
     parts = (
         ", ".join(f"{phase.name}[{phase.num_parts or '?'}]" for phase in phases)
         or "parts known once it starts"
     )
-    gpus = f", {wanted.gpus_per_node} GPUs" if wanted.gpus_per_node else ""
-    each = (
-        f"{wanted.nodes} node{'s' * (wanted.nodes > 1)} x {wanted.tasks_per_node} task"
-        f"{'s' * (wanted.tasks_per_node > 1)} x {wanted.cpus_per_task} CPUs{gpus}, {wanted.mem_gb:g} GiB,"
-        f" {wanted.timeout_min} min"
+    gpus = f", {resources.gpus_per_node} GPUs" if resources.gpus_per_node else ""
+    per_part = (
+        f"{resources.nodes} node{'s' * (resources.nodes > 1)} x {resources.tasks_per_node} task"
+        f"{'s' * (resources.tasks_per_node > 1)} x {resources.cpus_per_task} CPUs{gpus}, {resources.mem_gb:g} GiB,"
+        f" {resources.timeout_min} min"
     )
-    if wanted.tasks_per_job > 1:
-        each += f" for {wanted.tasks_per_job} parts"
-    hours = f"{_node_hours(step, phases):,.1f}" if phases else f"{wanted.node_hours():,.1f} per part"
-    return f"  {step.name} (xling {step.plan.stage.name}{after}): {parts}; each {each}; node-hours <= {hours}"
+    if resources.tasks_per_job > 1:
+        per_part += f" for {resources.tasks_per_job} parts"
+    hours = f"{_node_hours(step, phases):,.1f}" if phases else f"{resources.node_hours():,.1f} per part"
+    return f"  {step.name} (xling {step.plan.stage.name}{after}): {parts}; each {per_part}; node-hours <= {hours}"
 
 
 def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
     """Return the batch scripts of a step: each phase, the collector and the barrier; job ids appear as <names>."""
     base = f"{step.run.name}.{step.name}"
     before = ":".join(f"<{name} barrier>" for name in step.plan.after)
-    lines = _titled(f"{base}.barrier", queue.jobs_of(step, "barrier", KEY))
+    lines = _titled_script(f"{base}.barrier", queue.jobs_of(step, "barrier", KEY))
     if before:
-        lines += _titled(
+        lines += _titled_script(
             f"{base}.collect (starts the step)", queue.jobs_of(step, "collect", KEY, f"afterok:{before}")
         )
     for phase in phases:
@@ -84,11 +84,11 @@ def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
             continue  # how many follows from the phase before
         parts = [step.part(phase.name, 0)]
         size = min(step.plan.resources.num_jobs(phase.num_parts), step.plan.resources.max_array_size)
-        lines += _titled(f"{base}.{phase.name}", queue.jobs_of(step, "array", KEY, parts=parts), size)
+        lines += _titled_script(f"{base}.{phase.name}", queue.jobs_of(step, "array", KEY, parts=parts), size)
         behind = queue.jobs_of(step, "collect", KEY, f"afterany:<{phase.name} array>")
-        lines += _titled(f"{base}.collect (behind {phase.name})", behind)
+        lines += _titled_script(f"{base}.collect (behind {phase.name})", behind)
     return lines
 
 
-def _titled(title: str, jobs: queue.Executor, num_elements: int = 1) -> list[str]:
-    return ["", f"==> {title} <==", queue.script(jobs, num_elements).rstrip()]
+def _titled_script(title: str, executor: queue.Executor, num_elements: int = 1) -> list[str]:
+    return ["", f"==> {title} <==", queue.script(executor, num_elements).rstrip()]

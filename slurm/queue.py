@@ -54,8 +54,8 @@ class TransientError(Exception):
         unsure: whether Slurm may have got the request all the same.
     """
 
-    def __init__(self, why: str, unsure: bool = True) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, unsure: bool = True) -> None:
+        super().__init__(reason)
         self.unsure = unsure
 
 
@@ -63,12 +63,12 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
     """submitit's executor; it can also write batch scripts where no Slurm is installed.
 
     Attributes:
-        words: arguments of `xling.slurm.entry`.
-        before: words before the Python that runs it, which start a container.
+        entry_arguments: arguments of `xling.slurm.entry`.
+        container_words: words before the Python that runs it, which start a container.
     """
 
-    words: Sequence[str] = ()
-    before: Sequence[str] = ()
+    entry_arguments: Sequence[str] = ()
+    container_words: Sequence[str] = ()
 
     @classmethod
     def affinity(cls) -> int:
@@ -77,11 +77,11 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
 
     @property
     def _submitit_command_str(self) -> str:
-        before = f"{shlex.join(self.before)} " if self.before else ""
-        return f"{before}{self.python} -u -m xling.slurm.entry {shlex.join(self.words)}"
+        before = f"{shlex.join(self.container_words)} " if self.container_words else ""
+        return f"{before}{self.python} -u -m xling.slurm.entry {shlex.join(self.entry_arguments)}"
 
 
-def executor(
+def make_executor(
     folder: Path,
     name: str,
     words: Sequence[str],
@@ -91,9 +91,9 @@ def executor(
     code: Path | None = None,
     watch: bool = False,
     exclude: Sequence[str] = (),
-    **more: Any,
+    **submitit_parameters: Any,
 ) -> Executor:
-    """Return an executor for jobs called ``name`` that run ``words``.
+    """Return an executor for jobs called ``name`` that run ``entry_arguments``.
 
     Args:
         folder: folder of their scripts and logs.
@@ -105,12 +105,12 @@ def executor(
         code: folder with the copy of the package that the jobs import; default: the installed one.
         watch: start the watcher beside the part.
         exclude: nodes on which the jobs must not run.
-        more: further parameters of submitit.
+        submitit_parameters: further parameters of submitit.
     """
-    parameters = _asked(resources, name) | more
+    parameters = _parameters_of(resources, name) | submitit_parameters
     parameters["additional_parameters"] = {
-        "requeue": True, **options.sbatch_parameters(options.excluding(resources.sbatch, exclude)),
-        **more.get("additional_parameters", {}),
+        "requeue": True, **options.sbatch_parameters(options.with_excluded_nodes(resources.sbatch, exclude)),
+        **submitit_parameters.get("additional_parameters", {}),
     }  # fmt: skip
     setup = [*resources.setup, *([options.snapshot_setup(code)] if code else [])]
     if watch:
@@ -120,17 +120,17 @@ def executor(
     if dependency:
         parameters["dependency"] = dependency
         parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
-    built = Executor(folder)
-    built.words = words
+    new_executor = Executor(folder)
+    new_executor.entry_arguments = words
     if container:
-        built.python, runs_it = resources.container_python, resources.container_runtime == "pyxis"
-        built.before = () if runs_it else container
-        parameters["srun_args"] += container if runs_it else []
-    built.update_parameters(**parameters)
-    return built
+        new_executor.python, is_pyxis = resources.container_python, resources.container_runtime == "pyxis"
+        new_executor.container_words = () if is_pyxis else container
+        parameters["srun_args"] += container if is_pyxis else []
+    new_executor.update_parameters(**parameters)
+    return new_executor
 
 
-def _asked(resources: Resources, name: str) -> dict[str, Any]:
+def _parameters_of(resources: Resources, name: str) -> dict[str, Any]:
     """Return what a job asks for as submitit's parameters."""
     parameters: dict[str, Any] = {
         "job_name": name,
@@ -153,18 +153,18 @@ def _asked(resources: Resources, name: str) -> dict[str, Any]:
     return parameters | {key: value for key in named if (value := getattr(resources, key))}
 
 
-def small(
+def small_job(
     folder: Path,
     name: str,
     words: Sequence[str],
     resources: Resources,
     dependency: str = "",
-    hold: bool = False,
+    is_held: bool = False,
     code: Path | None = None,
 ) -> Executor:
     """Return an executor for coordinating jobs: without srun, since they submit jobs themselves."""
-    additional = {"hold": True} if hold else {}
-    return executor(
+    additional_parameters = {"hold": True} if is_held else {}
+    return make_executor(
         folder,
         name,
         words,
@@ -172,7 +172,7 @@ def small(
         dependency,
         code=code,
         use_srun=False,
-        additional_parameters=additional,
+        additional_parameters=additional_parameters,
     )
 
 
@@ -185,20 +185,24 @@ def jobs_of(
     exclude: Sequence[str] = (),
 ) -> Executor:
     """Return the batch script of a submission that does not run on the nodes in ``exclude``."""
-    words = (kind, str(step.run.path), step.name, key)
+    entry_arguments = (kind, str(step.run.path), step.name, key)
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
-    asked = step.plan.resources
-    code = step.run.code if asked.snapshot else None
+    resources = step.plan.resources
+    code = step.run.code if resources.snapshot else None
     if kind != "array":
-        return small(step.log, name, words, step.plan.collect, dependency, kind == "barrier", code)
+        return small_job(
+            step.log, name, entry_arguments, step.plan.collect, dependency, kind == "barrier", code
+        )
     container: list[str] = []
-    if asked.container:
+    if resources.container:
         container = options.container_words(
-            asked.container_runtime, asked.container, asked.mounts, Path(step.run.directory), step.run.path,
-            asked.gpus_per_node > 0,
+            resources.container_runtime, resources.container, resources.mounts, Path(step.run.directory), step.run.path,
+            resources.gpus_per_node > 0,
         )  # fmt: skip
-    watch = asked.hang_slack_s > 0
-    return executor(step.log, name, words, asked, dependency, container, code, watch, exclude)
+    watch = resources.hang_slack_s > 0
+    return make_executor(
+        step.log, name, entry_arguments, resources, dependency, container, code, watch, exclude
+    )
 
 
 def submit(jobs: Executor, num_elements: int = 1) -> str:
@@ -210,14 +214,14 @@ def submit(jobs: Executor, num_elements: int = 1) -> str:
     """
     path = jobs.folder / f"{jobs.parameters['job_name']}.sh"
     write_atomic(path, script(jobs, num_elements))
-    text = call("sbatch", str(path))
+    text = run_command("sbatch", str(path))
     match = re.search(r"job (\d+)", text)
     if not match:
         raise TransientError(f"sbatch printed {text.strip()!r} and no job id")
     return match[1]
 
 
-def call(*command: str) -> str:
+def run_command(*command: str) -> str:
     """Run one of Slurm's commands and return its output.
 
     Raises:
@@ -230,7 +234,7 @@ def call(*command: str) -> str:
         )
     try:
         # `timeout` ends the command also when this process is killed meanwhile.
-        done = subprocess.run(
+        result = subprocess.run(
             ["timeout", f"{COMMAND_TIMEOUT_S:.0f}", *command],
             capture_output=True, text=True, errors="replace", timeout=COMMAND_TIMEOUT_S + 5, env=environment(),
         )  # fmt: skip
@@ -238,31 +242,31 @@ def call(*command: str) -> str:
         raise TransientError(f"{command[0]} did not answer within {COMMAND_TIMEOUT_S:.0f} s") from None
     except OSError as error:
         raise TransientError(f"{command[0]}: {error.strerror}") from None
-    if done.returncode == 0:
-        return done.stdout
-    why = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
-    if done.returncode == 124 or _TRANSIENT.search(why):
-        raise TransientError(f"{command[0]}: {why}", unsure=not _NEVER_SENT.search(why))
+    if result.returncode == 0:
+        return result.stdout
+    reason = " ".join((result.stderr or result.stdout).split()) or f"exit code {result.returncode}"
+    if result.returncode == 124 or _TRANSIENT.search(reason):
+        raise TransientError(f"{command[0]}: {reason}", unsure=not _NEVER_SENT.search(reason))
     raise UserError(
-        f"Slurm refused the command {command[0]}: {why}", fix="change the slurm.* setting that it names"
+        f"Slurm refused the command {command[0]}: {reason}", fix="change the slurm.* setting that it names"
     )
 
 
 def cancel(ids: Sequence[str]) -> None:
     """Ask Slurm to cancel jobs; ended ones are not an error, and success is not checked."""
     for first in range(0, len(ids), 500):
-        run_quietly("scancel", "--quiet", *ids[first : first + 500])
+        run_succeeds("scancel", "--quiet", *ids[first : first + 500])
 
 
-def run_quietly(*command: str) -> bool:
+def run_succeeds(*command: str) -> bool:
     """Run one of Slurm's commands; return whether it succeeded."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S, env=environment()
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return done.returncode == 0
+    return result.returncode == 0
 
 
 def script(jobs: Executor, num_elements: int = 1) -> str:

@@ -22,24 +22,24 @@ from xling.core.output.answer import tell
 from xling.core.output.records import DiskError
 from xling.slurm import queue
 from xling.slurm.decide import (
-    array_facts,
-    bad_nodes,
-    cause,
-    current,
-    decide,
-    has_done,
+    array_entry,
+    current_entries,
+    failed_step,
+    has_done_its_parts,
     has_ended,
     has_vanished,
-    helpers_for,
-    ids_of,
-    newest,
+    job_ids_of,
+    jobs_for_next_parts,
+    jobs_reported,
+    newest_parts,
+    nodes_to_exclude,
+    parts_to_submit,
     reason_of,
-    started_as,
 )
 from xling.slurm.element import job_id
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Part, Run, Step
-from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, View, look
+from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, QueueView, ask_about
 
 FILE_SYSTEM_DELAY_S = 30.0
 UNSURE_S = 20.0
@@ -73,7 +73,7 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
         patience_s = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE_S))
     pause, deadline = SHORTEST_PAUSE_S, time.monotonic() + patience_s
     # A controller that comes back ends this job within seconds if its time limit has passed meanwhile.
-    hurry = (
+    soon_over = (
         time.monotonic()
         + 60.0 * min(step.plan.collect.timeout_min for step in run.steps.values())
         - LONGEST_PAUSE_S
@@ -82,14 +82,14 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
         try:
             if not reconcile(run, wait_s=CANCEL_S).in_flight:
                 return
-            why: Exception = TransientError("a submission is in flight")
+            last_error: Exception = TransientError("a submission is in flight")
         except (TransientError, DiskError, lease.HeldError) as error:
-            why = error
+            last_error = error
             tell(f"xling: {run.name}: {error}; trying again")
         if time.monotonic() > deadline:
-            raise TransientError(str(why))
+            raise TransientError(str(last_error))
         time.sleep(pause)
-        pause = SHORTEST_PAUSE_S if time.monotonic() > hurry else min(2 * pause, LONGEST_PAUSE_S)
+        pause = SHORTEST_PAUSE_S if time.monotonic() > soon_over else min(2 * pause, LONGEST_PAUSE_S)
 
 
 @dataclass(frozen=True)
@@ -98,23 +98,23 @@ class Result:
 
     Attributes:
         in_flight: something is pending, and a further call is needed soon.
-        inline: parts that the calling job should run, with the key of their submission.
-        crowded: a job, of anybody whom Slurm shows, waits for resources.
+        inline_parts: parts that the calling job should run, with the key of their submission.
+        has_waiting_jobs: a job, of anybody whom Slurm shows, waits for resources.
     """
 
     in_flight: bool = False
-    inline: tuple[tuple[Part, str], ...] = ()
-    crowded: bool = False
+    inline_parts: tuple[tuple[Part, str], ...] = ()
+    has_waiting_jobs: bool = False
 
 
-def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "") -> Result:
+def reconcile(run: Run, wait_s: float = 0.0, raise_refusals: bool = False, ended_step: str = "") -> Result:
     """Perform all actions that are due now.
 
     Args:
         run: of Slurm; nothing happens for others.
-        here: the step of which this job has just ended a part: it may take on what comes next.
+        ended_step: the step of which this job has just ended a part: it may take on what comes next.
         wait_s: how long to wait for another reconciler, and for records that a slow file system shows late.
-        refuse: raise where Slurm refuses a submission, instead of ending its step.
+        raise_refusals: raise where Slurm refuses a submission, instead of ending its step.
 
     Raises:
         NoAnswerError: Slurm does not answer, or this shell speaks to another cluster.
@@ -134,33 +134,33 @@ def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "
         contextlib.chdir(run.directory),
         lease.hold(run.path / "reconcile", f"reconciling {run.name}", wait_s),
     ):
-        return _Reconciler(run, ask(run), wait_s > 0 and not here, refuse, here).act()
+        return _Reconciler(
+            run, ask_slurm(run), wait_s > 0 and not ended_step, raise_refusals, ended_step
+        ).reconcile_all_steps()
 
 
-def ask(run: Run) -> View:
+def ask_slurm(run: Run) -> QueueView:
     """Ask Slurm about the jobs of a run; a run without jobs asks nothing.
 
     Raises:
         NoAnswerError: it does not answer, or another cluster does.
     """
     if not any(step.jobs() for step in run.steps.values()):
-        return View()
+        return QueueView()
     view = view_of(run)
     if not view.answers:
-        raise NoAnswerError(f"Slurm does not answer: {view.why}")
+        raise NoAnswerError(f"Slurm does not answer: {view.failure}")
     return view
 
 
-def view_of(run: Run) -> View:
+def view_of(run: Run) -> QueueView:
     """Ask Slurm about the jobs of a run; an answer from another cluster counts as no answer."""
-    view = look(
-        identity for step in run.steps.values() for entry in step.jobs() for identity in entry["jobs"]
-    )
+    view = ask_about(job for step in run.steps.values() for entry in step.jobs() for job in entry["jobs"])
     if view.answers and run.slurm and view.cluster and view.cluster != run.slurm:
         why = (
             f"{run.name} is on cluster {run.slurm}, this shell speaks to {view.cluster}; fix: set SLURM_CONF"
         )
-        return View(False, why)
+        return QueueView(False, why)
     return view
 
 
@@ -169,22 +169,22 @@ class _Reconciler:
     """One reconciliation under the lease of the run."""
 
     run: Run
-    view: View
-    patient: bool
-    refuse: bool
-    here: str = ""
+    view: QueueView
+    waits_for_records: bool
+    raise_refusals: bool
+    ended_step: str = ""
     in_flight: bool = False
-    inline: list[tuple[Part, str]] = field(default_factory=list)
-    gone: set[str] = field(default_factory=set)  # ids cancelled in this pass: the view still shows them
+    inline_parts: list[tuple[Part, str]] = field(default_factory=list)
+    cancelled: set[str] = field(default_factory=set)  # ids cancelled in this pass: the view still shows them
 
-    def act(self) -> Result:
-        self._act()
+    def reconcile_all_steps(self) -> Result:
+        self._reconcile_steps()
         crowded = any(j.is_waiting and j.reason in WANTS_RESOURCES for j in self.view.jobs.values())
-        return Result(self.in_flight, tuple(self.inline), crowded)
+        return Result(self.in_flight, tuple(self.inline_parts), crowded)
 
-    def _act(self) -> None:
+    def _reconcile_steps(self) -> None:
         for step in self.run.steps.values():
-            self._adopt(step)
+            self._find_job_ids(step)
             self._end_vanished(step)
         if self.run.is_cancelled:
             self._cancel_all()
@@ -195,223 +195,232 @@ class _Reconciler:
                 self._ensure_barrier(step)
         for step in self.run.steps.values():
             if step.outcome():
-                self._tidy(step)
+                self._cancel_leftover_jobs(step)
             else:
-                self._go_on(step)
+                self._continue_step(step)
 
-    def state(self, step: Step, entry: Event, identity: str) -> JobState:
-        if identity in self.gone:
+    def state(self, step: Step, entry: Event, job: str) -> JobState:
+        if job in self.cancelled:
             return JobState("CANCELLED")
-        return self.view.state(identity, step.job_name(entry))
+        return self.view.state(job, step.job_name(entry))
 
-    def _active(self, step: Step, kind: str) -> list[str]:
+    def _active_jobs(self, step: Step, kind: str) -> list[str]:
         """Return the ids of waiting or running jobs of one kind, without this job."""
-        jobs = [(e, i) for e in current(step) if e["kind"] == kind for i in e["jobs"] if i != job_id()]
+        jobs = [
+            (e, i) for e in current_entries(step) if e["kind"] == kind for i in e["jobs"] if i != job_id()
+        ]
         return list(dict.fromkeys(i for e, i in jobs if self.state(step, e, i).is_active))
 
     def _end_vanished(self, step: Step) -> None:
         """Cancel jobs that only the controller takes for running, and record that their parts were lost."""
-        jobs = {identity: entry for entry in step.arrays() for identity in entry["jobs"]}
-        for identity, entry in jobs.items():
-            if not has_vanished(step, identity, self.state(step, entry, identity)):
+        jobs = {vanished: entry for entry in step.arrays() for vanished in entry["jobs"]}
+        for vanished, entry in jobs.items():
+            if not has_vanished(step, vanished, self.state(step, entry, vanished)):
                 continue
-            for part, newest_entry, job in newest(step):
-                if job == identity and not part.is_done() and not has_ended(part, newest_entry["key"]):
+            for part, newest_entry, job in newest_parts(step):
+                if job == vanished and not part.is_done() and not has_ended(part, newest_entry["key"]):
                     reason = "its process has ended, and Slurm has not noticed"
-                    facts = {"job": job, "key": newest_entry["key"], "saved": part.saved()}
-                    part.append("lost", reason=reason, counts=False, **facts)
-            queue.cancel([identity])
-            self.gone.add(identity)
+                    fields = {"job": job, "key": newest_entry["key"], "saved": part.num_saved()}
+                    part.append("lost", reason=reason, counts=False, **fields)
+            queue.cancel([vanished])
+            self.cancelled.add(vanished)
 
-    def _adopt(self, step: Step) -> None:
+    def _find_job_ids(self, step: Step) -> None:
         """Find the ids of submissions whose submitter did not record them."""
         for entry in step.jobs():
             if not entry["key"] or entry["jobs"]:
                 continue
             name = step.job_name(entry)
-            named = self.view.named(name) or started_as(step, entry)
-            if named and not entry.get("void"):
-                step.accepted(entry["key"], ids_of(step, entry, named[0].partition("_")[0]))
-            elif named:  # it came after all: its parts see that and do nothing
-                queue.cancel([i for i in named if self.view.state(i, name).is_active])
+            jobs_by_name = self.view.jobs_named(name) or jobs_reported(step, entry)
+            if jobs_by_name and not entry.get("void"):
+                step.mark_accepted(entry["key"], job_ids_of(step, entry, jobs_by_name[0].partition("_")[0]))
+            elif jobs_by_name:  # it came after all: its parts see that and do nothing
+                queue.cancel([i for i in jobs_by_name if self.view.state(i, name).is_active])
             elif not entry.get("void"):
-                sure = time.time() - entry["time"] > (UNSURE_S if entry.get("unsure") else IN_FLIGHT_S)
-                if sure:
-                    step.void(entry["key"], "Slurm never got it")
+                surely_lost = time.time() - entry["time"] > (UNSURE_S if entry.get("unsure") else IN_FLIGHT_S)
+                if surely_lost:
+                    step.mark_void(entry["key"], "Slurm never got it")
                 else:
                     self.in_flight = True
 
-    def _waits(self, step: Step, kind: str) -> bool:
+    def _is_in_flight(self, step: Step, kind: str) -> bool:
         """Return whether a submission of this kind is in flight."""
         return any(
-            e["kind"] == kind and e["key"] and not e["jobs"] and not e.get("void") for e in current(step)
+            e["kind"] == kind and e["key"] and not e["jobs"] and not e.get("void")
+            for e in current_entries(step)
         )
 
     def _submit(self, step: Step, kind: str, dependency: str = "", parts: Sequence[Part] = ()) -> list[str]:
         """Record the submission, make it, and record its ids."""
-        facts = array_facts(parts, len(step.arrays())) if parts else {}
-        exclude = bad_nodes(parts)
+        fields = array_entry(parts, len(step.arrays())) if parts else {}
+        exclude = nodes_to_exclude(parts)
         if exclude:
             with contextlib.suppress(UserError):
-                return self._submit_once(step, kind, facts, dependency, parts, exclude)
+                return self._submit_once(step, kind, fields, dependency, parts, exclude)
             # Refused: without these nodes the cluster is too small.
-        return self._submit_once(step, kind, facts, dependency, parts)
+        return self._submit_once(step, kind, fields, dependency, parts)
 
     def _submit_once(
-        self, step: Step, kind: str, facts: Event, dependency: str, parts: Sequence[Part], exclude: Sequence[str] = ()
+        self, step: Step, kind: str, fields: Event, dependency: str, parts: Sequence[Part], exclude: Sequence[str] = ()
     ) -> list[str]:  # fmt: skip
-        key = step.intend(kind, **facts)
+        key = step.record_intent(kind, **fields)
         try:
             size = step.plan.resources.num_jobs(len(parts)) if parts else 1
-            master = queue.submit(queue.jobs_of(step, kind, key, dependency, parts, exclude), size)
+            array_id = queue.submit(queue.jobs_of(step, kind, key, dependency, parts, exclude), size)
         except TransientError as error:
             if error.unsure:
-                step.unsure(key)
+                step.mark_unsure(key)
             else:
-                step.void(key, str(error))
+                step.mark_void(key, str(error))
             raise
         except UserError as error:
-            step.void(key, str(error))
+            step.mark_void(key, str(error))
             raise
-        ids = ids_of(step, facts, master)
-        step.accepted(key, ids)
+        ids = job_ids_of(step, fields, array_id)
+        step.mark_accepted(key, ids)
         return ids
 
     def _ensure_barrier(self, step: Step) -> None:
-        if not self._active(step, "barrier") and not self._waits(step, "barrier"):
+        if not self._active_jobs(step, "barrier") and not self._is_in_flight(step, "barrier"):
             self._submit(step, "barrier")
 
     def _ensure_collector(self, step: Step, dependency: str) -> None:
-        if not self._active(step, "collect") and not self._waits(step, "collect"):
+        if not self._active_jobs(step, "collect") and not self._is_in_flight(step, "collect"):
             self._submit(step, "collect", dependency)
 
-    def _go_on(self, step: Step) -> None:
+    def _continue_step(self, step: Step) -> None:
         """Perform the next action for a step that has not ended."""
-        before = [self.run.steps[name] for name in step.plan.after]
-        if failed := [b for b in before if b.outcome().get("state") not in (None, "done")]:
-            self._end(step, "failed", f"not started: step {cause(failed[0])} failed")
+        preceding_steps = [self.run.steps[name] for name in step.plan.after]
+        if failed := [b for b in preceding_steps if b.outcome().get("state") not in (None, "done")]:
+            self._end_step(step, "failed", f"not started: step {failed_step(failed[0])} failed")
             return
-        if waiting := [b for b in before if not b.outcome()]:
+        if waiting := [b for b in preceding_steps if not b.outcome()]:
             if all(b.barrier() for b in waiting):
                 self._ensure_collector(step, "afterok:" + ":".join(b.barrier() for b in waiting))
             return
-        if self._waits(step, "array"):
+        if self._is_in_flight(step, "array"):
             return
-        live = self._active(step, "array")
-        if not all(has_done(step, identity) for identity in reversed(live)):
-            masters = dict.fromkeys(identity.partition("_")[0] for identity in live)
-            self._ensure_collector(step, "afterany:" + ":".join(masters))
+        active_jobs = self._active_jobs(step, "array")
+        if not all(has_done_its_parts(step, job) for job in reversed(active_jobs)):
+            array_ids = dict.fromkeys(job.partition("_")[0] for job in active_jobs)
+            self._ensure_collector(step, "afterany:" + ":".join(array_ids))
             return
         try:
-            if self._settle(step):
-                self._advance(step)
+            if self._record_lost_parts(step):
+                self._submit_next_parts(step)
         except (TransientError, DiskError):
             raise
         except Exception as error:
-            if self.refuse:
+            if self.raise_refusals:
                 raise
             text = " ".join(str(error).split())
             kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-            self._end(step, "failed", f"cannot go on: {kind}{text}")
+            self._end_step(step, "failed", f"cannot go on: {kind}{text}")
 
-    def _settle(self, step: Step) -> bool:
+    def _record_lost_parts(self, step: Step) -> bool:
         """Record the job's outcome for parts that ended without a record; return False if records may be late.
 
         A part whose job has COMPLETED has written its record; a slow shared file system may show it late.
         """
         deadline = time.monotonic() + FILE_SYSTEM_DELAY_S
-        for part, entry, identity in newest(step):
+        for part, entry, job in newest_parts(step):
             if part.is_done() or has_ended(part, entry["key"]):
                 continue
-            state = self.state(step, entry, identity)
+            state = self.state(step, entry, job)
             if state.state == UNKNOWN and lease.holder_of(part.lease, str(part.events_path)):
                 self.in_flight = True  # the controller lost its state, and the part runs on
                 return False
             while state.state == "COMPLETED" and not part.is_done() and time.monotonic() < deadline:
-                if not self.patient:
+                if not self.waits_for_records:
                     self.in_flight = True
                     return False
                 time.sleep(1)
             if not part.is_done() and not has_ended(part, entry["key"]):
                 reason = ", ".join(filter(None, [f"the job left no result: {state.state}", state.reason]))
-                facts = {"job": identity, "key": entry["key"], "node": state.node, "saved": part.saved()}
-                began = any(event.get("key") == entry["key"] for event in part.events())
+                fields = {"job": job, "key": entry["key"], "node": state.node, "saved": part.num_saved()}
+                has_started = any(event.get("key") == entry["key"] for event in part.events())
                 may_wait = entry.get("inline") or step.plan.resources.tasks_per_job > 1
-                is_ours = began or not (may_wait or state.state == UNKNOWN)
+                is_ours = has_started or not (may_wait or state.state == UNKNOWN)
                 counts = is_ours and state.state not in NOT_THE_JOBS_FAULT
-                part.append("lost", reason=reason, counts=counts, **facts)
+                part.append("lost", reason=reason, counts=counts, **fields)
         return True
 
-    def _advance(self, step: Step) -> None:
+    def _submit_next_parts(self, step: Step) -> None:
         """Submit the next parts of a step without queued or running parts, or end the step."""
-        parts, failed = decide(step)
-        if parts and self.here == step.name and (helpers := helpers_for(step, len(parts), self.view)):
-            facts = array_facts(parts, len(step.arrays())) | {"name": os.environ.get("SLURM_JOB_NAME", "")}
-            jobs = [helpers[place % len(helpers)] for place in range(len(parts))]
-            key = step.intend("array", inline=True, **facts)
-            step.accepted(key, jobs)
-            self.inline = [(part, key) for part, job in zip(parts, jobs, strict=True) if job == job_id()]
+        parts, failed = parts_to_submit(step)
+        if (
+            parts
+            and self.ended_step == step.name
+            and (helpers := jobs_for_next_parts(step, len(parts), self.view))
+        ):
+            fields = array_entry(parts, len(step.arrays())) | {"name": os.environ.get("SLURM_JOB_NAME", "")}
+            jobs = [helpers[position % len(helpers)] for position in range(len(parts))]
+            key = step.record_intent("array", inline=True, **fields)
+            step.mark_accepted(key, jobs)
+            self.inline_parts = [
+                (part, key) for part, job in zip(parts, jobs, strict=True) if job == job_id()
+            ]
             masters_of = dict.fromkeys(job.partition("_")[0] for job in jobs)
             self._ensure_collector(step, "afterany:" + ":".join(masters_of))
         elif parts:
-            masters: list[str] = []
-            asked = step.plan.resources
-            for first in range(0, len(parts), size := asked.max_array_size * asked.tasks_per_job):
-                chunk = parts[first : first + size]
-                ids = self._submit(step, "array", f"afterany:{masters[-1]}" if masters else "", chunk)
-                masters.append(ids[0].partition("_")[0])
-            self._ensure_collector(step, "afterany:" + masters[-1])
+            array_ids: list[str] = []
+            resources = step.plan.resources
+            for start in range(0, len(parts), size := resources.max_array_size * resources.tasks_per_job):
+                chunk = parts[start : start + size]
+                ids = self._submit(step, "array", f"afterany:{array_ids[-1]}" if array_ids else "", chunk)
+                array_ids.append(ids[0].partition("_")[0])
+            self._ensure_collector(step, "afterany:" + array_ids[-1])
         elif failed:
             reasons = "; ".join(f"{p}: {reason_of(p)}" for p in failed[:20])
-            self._end(step, "failed", f"{len(failed)} part(s) failed: {reasons}")
+            self._end_step(step, "failed", f"{len(failed)} part(s) failed: {reasons}")
         else:
-            self._release(step)  # before the outcome: whoever finds none does both again
-            self._end(step, "done")
+            self._release_barrier(step)  # before the outcome: whoever finds none does both again
+            self._end_step(step, "done")
 
     def _release_put_aside(self) -> None:
         """Release jobs that Slurm holds because a node could not start them."""
         for step in self.run.steps.values():
-            for identity in (i for kind in ("array", "collect") for i in self._active(step, kind)):
-                if self.view.jobs[identity].is_put_aside:
-                    queue.run_quietly("scontrol", "release", identity)
+            for job in (i for kind in ("array", "collect") for i in self._active_jobs(step, kind)):
+                if self.view.jobs[job].is_put_aside:
+                    queue.run_succeeds("scontrol", "release", job)
 
-    def _release(self, step: Step) -> None:
-        for identity in self._active(step, "barrier")[-1:]:
-            shown = self.view.jobs.get(identity)
-            held = shown is None or shown.reason.startswith("JobHeld") or shown.is_put_aside
-            if identity not in self.gone and held:
-                queue.call("scontrol", "release", identity)
-                self.gone.add(identity)
+    def _release_barrier(self, step: Step) -> None:
+        for job in self._active_jobs(step, "barrier")[-1:]:
+            job_state = self.view.jobs.get(job)
+            held = job_state is None or job_state.reason.startswith("JobHeld") or job_state.is_put_aside
+            if job not in self.cancelled and held:
+                queue.run_command("scontrol", "release", job)
+                self.cancelled.add(job)
 
-    def _end(self, step: Step, state: str, reason: str = "") -> None:
+    def _end_step(self, step: Step, state: str, reason: str = "") -> None:
         step.end(state, reason)
-        unpin(step)
-        self._tidy(step)
+        release_leases(step)
+        self._cancel_leftover_jobs(step)
 
-    def _tidy(self, step: Step) -> None:
+    def _cancel_leftover_jobs(self, step: Step) -> None:
         """Cancel the queued jobs of a step that has ended."""
-        barriers = self._active(step, "barrier")
+        barriers = self._active_jobs(step, "barrier")
         if step.outcome()["state"] == "done":
-            self._release(step)  # again, where the controller has forgotten it
+            self._release_barrier(step)  # again, where the controller has forgotten it
             barriers = barriers[:-1]
-        left = [*barriers, *self._active(step, "collect")]
+        remaining_jobs = [*barriers, *self._active_jobs(step, "collect")]
         # A controller that was killed puts jobs back into the queue whose part has ended.
-        left += [i for i in self._active(step, "array") if self.view.jobs[i].is_waiting]
-        if left:
-            queue.cancel(left)
-            self.gone |= set(left)
+        remaining_jobs += [i for i in self._active_jobs(step, "array") if self.view.jobs[i].is_waiting]
+        if remaining_jobs:
+            queue.cancel(remaining_jobs)
+            self.cancelled |= set(remaining_jobs)
 
     def _cancel_all(self) -> None:
-        left = [i for s in self.run.steps.values() for k in KINDS for i in self._active(s, k)]
-        queue.cancel(left)
+        remaining_jobs = [i for s in self.run.steps.values() for k in KINDS for i in self._active_jobs(s, k)]
+        queue.cancel(remaining_jobs)
         for step in self.run.steps.values():
-            if not step.outcome() and not left and not self.in_flight:
+            if not step.outcome() and not remaining_jobs and not self.in_flight:
                 step.end("cancelled", "by the user")
-                unpin(step)
-        self.in_flight |= bool(left)
+                release_leases(step)
+        self.in_flight |= bool(remaining_jobs)
 
 
-def start(run: Run) -> None:
+def submit_first_jobs(run: Run) -> None:
     """Submit the first jobs of a new or resumed run, waiting for a short absence of Slurm.
 
     Raises:
@@ -420,41 +429,41 @@ def start(run: Run) -> None:
     pause, deadline = 0.5, time.monotonic() + float(os.environ.get(PATIENCE_VARIABLE, START_PATIENCE_S))
     while True:
         try:
-            if not reconcile(run, wait_s=CANCEL_S, refuse=True).in_flight:
+            if not reconcile(run, wait_s=CANCEL_S, raise_refusals=True).in_flight:
                 return
-            why = "a submission is in flight"
+            problem = "a submission is in flight"
         except TransientError as error:
-            why = str(error)
+            problem = str(error)
         if time.monotonic() > deadline:
             raise NotSubmittedError(
-                f"{run.name} is not completely submitted: {why}",
+                f"{run.name} is not completely submitted: {problem}",
                 fix=f"later: xling slurm reconcile {run.name}",
             )
-        tell(f"xling: {why}; trying again")
+        tell(f"xling: {problem}; trying again")
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
-def pin(step: Step) -> None:
+def hold_leases(step: Step) -> None:
     """Hold the leases on a step's outputs until it has ended.
 
     Raises:
         HeldError: somebody else writes there.
     """
-    for out in step.outputs():
-        what = f"step {step.name} of run {step.run.name}; see: xling slurm status {step.run.name}"
-        holder = lease.holder_of(out)
+    for output in step.outputs():
+        purpose = f"step {step.name} of run {step.run.name}; see: xling slurm status {step.run.name}"
+        holder = lease.holder_of(output)
         if not holder or not holder.until or Path(holder.until).parent.parent != step.run.path:
-            lease.pin(out, what, step.path / "outcome.json")
+            lease.pin(output, purpose, step.path / "outcome.json")
 
 
-def unpin(step: Step) -> None:
-    """Release the leases of `pin`."""
-    for out in step.outputs():
-        lease.unpin(out, step.path / "outcome.json")
+def release_leases(step: Step) -> None:
+    """Release the leases of `hold_leases`."""
+    for output in step.outputs():
+        lease.unpin(output, step.path / "outcome.json")
 
 
-def stop(run: Run) -> tuple[list[str], str]:
+def cancel_run(run: Run) -> tuple[list[str], str]:
     """Cancel a run: submit nothing more and cancel its queued jobs.
 
     Returns:
@@ -466,31 +475,31 @@ def stop(run: Run) -> tuple[list[str], str]:
             if not step.outcome():
                 step.end("cancelled", "by the user")
         return [], ""
-    ended: list[str] = []
+    ended_jobs: list[str] = []
     deadline = time.monotonic() + CANCEL_S
     while True:
         try:
-            before = active_jobs(run, ask(run))
-            ended += [identity for identity in before if identity not in ended]
+            preceding_steps = active_jobs(run, ask_slurm(run))
+            ended_jobs += [job for job in preceding_steps if job not in ended_jobs]
             if not reconcile(run, wait_s=max(1.0, deadline - time.monotonic())).in_flight:
-                return ended, ""
-            why = f"{len(before)} job(s) have not ended yet"
+                return ended_jobs, ""
+            problem = f"{len(preceding_steps)} job(s) have not ended yet"
         except (TransientError, lease.HeldError, DiskError) as error:
-            why = str(error)
+            problem = str(error)
             if isinstance(error, NoAnswerError):
-                return ended, why
+                return ended_jobs, problem
         if time.monotonic() > deadline:
-            return ended, why
+            return ended_jobs, problem
         time.sleep(0.5)
 
 
-def active_jobs(run: Run, view: View) -> list[str]:
+def active_jobs(run: Run, view: QueueView) -> list[str]:
     """Return the waiting or running jobs of a run."""
     active = [
-        identity
+        job
         for step in run.steps.values()
         for entry in step.jobs()
-        for identity in entry["jobs"]
-        if view.state(identity, step.job_name(entry)).is_active
+        for job in entry["jobs"]
+        if view.state(job, step.job_name(entry)).is_active
     ]
     return list(dict.fromkeys(active))

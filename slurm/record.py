@@ -39,7 +39,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.output.answer import tell
 from xling.core.output.records import append_line, read_lines, read_object, write_private
 from xling.core.settings import config
-from xling.slurm.jobs import COLLECT, Resources
+from xling.slurm.jobs import COLLECTOR, Resources
 
 Event = dict[str, Any]
 SWEEP_PHASE = "sweep"
@@ -80,12 +80,12 @@ class Part:
         name = f"{self.phase}.{self.index}.rank{rank}.heartbeat.json"
         return self.heartbeat_path.with_name(name) if rank else self.heartbeat_path
 
-    def heartbeats(self, mark: str = "") -> list[signals.Heartbeat]:
-        """Return the heartbeats of all processes of one start, by rank; ``mark`` names it, default: the newest."""
+    def heartbeats(self, job_mark: str = "") -> list[signals.Heartbeat]:
+        """Return the heartbeats of all processes of one start, by rank; ``job_mark`` names it, default: the newest."""
         ranks = range(self.step.plan.resources.num_tasks)
         beats = [beat for rank in ranks if (beat := signals.read_heartbeat(self.heartbeat_of(rank)))]
-        mark = mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
-        return [beat for beat in beats if beat.job == mark]
+        job_mark = job_mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
+        return [beat for beat in beats if beat.job == job_mark]
 
     def __str__(self) -> str:
         return f"{self.step.name} {self.phase}[{self.index}]"
@@ -94,11 +94,11 @@ class Part:
         """Return all recorded events, oldest first."""
         return [event for event in read_lines(self.events_path) if isinstance(event.get("event"), str)]
 
-    def append(self, event: str, **facts: Any) -> None:
+    def append(self, event: str, **fields: Any) -> None:
         """Append an event to the record."""
-        append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **facts})
+        append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **fields})
 
-    def last(self) -> Event:
+    def last_event(self) -> Event:
         """Return the newest event, {} before the part has started."""
         events = self.events()
         return events[-1] if events else {}
@@ -107,7 +107,7 @@ class Part:
         """Return whether the part has succeeded."""
         return any(event["event"] == "done" for event in self.events())
 
-    def saved(self) -> int:
+    def num_saved(self) -> int:
         """Return the units of work that a restart does not repeat."""
         heartbeat = signals.read_heartbeat(self.heartbeat_path)
         return heartbeat.saved if heartbeat else 0
@@ -183,30 +183,30 @@ class Step:
         """The submissions of parts: ``phase``, ``indices``, ``jobs`` (one id per index), ``saved``, ``round``."""
         return [entry for entry in self.jobs() if entry["kind"] == "array" and not entry.get("void")]
 
-    def intend(self, kind: str, **facts: Any) -> str:
+    def record_intent(self, kind: str, **fields: Any) -> str:
         """Record a submission that is about to be made; return its key."""
         key = secrets.token_hex(4)
-        self._write(kind, [], key=key, **facts)
+        self._write(kind, [], key=key, **fields)
         return key
 
-    def accepted(self, key: str, jobs: Sequence[str]) -> None:
+    def mark_accepted(self, key: str, jobs: Sequence[str]) -> None:
         """Record the ids that Slurm gave to a submission."""
         self._write("accepted", jobs, key=key)
 
-    def unsure(self, key: str) -> None:
+    def mark_unsure(self, key: str) -> None:
         """Record that Slurm gave no answer to a submission and may have accepted it."""
         self._write("unsure", [], key=key)
 
-    def void(self, key: str, reason: str) -> None:
+    def mark_void(self, key: str, reason: str) -> None:
         """Record that Slurm never received a submission, or rejected it."""
         self._write("void", [], key=key, reason=reason)
 
-    def submitted(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
+    def record_submission(self, kind: str, jobs: Sequence[str], **fields: Any) -> None:
         """Record a submission that needs no ids of Slurm, or whose ids are known."""
-        self._write(kind, jobs, **facts)
+        self._write(kind, jobs, **fields)
 
-    def _write(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
-        line = {"kind": kind, "jobs": list(jobs), "time": round(time.time(), 1), **facts}
+    def _write(self, kind: str, jobs: Sequence[str], **fields: Any) -> None:
+        line = {"kind": kind, "jobs": list(jobs), "time": round(time.time(), 1), **fields}
         append_line(self.path / "jobs.jsonl", line)
 
     def job_name(self, entry: Event) -> str:
@@ -230,8 +230,8 @@ class Step:
 
     def end(self, state: str, reason: str = "") -> None:
         """Record the state in which a step ended, with its reason."""
-        facts = {"state": state, "reason": reason, "time": round(time.time(), 1)}
-        write_private(self.path / "outcome.json", json.dumps(facts, ensure_ascii=False) + "\n")
+        fields = {"state": state, "reason": reason, "time": round(time.time(), 1)}
+        write_private(self.path / "outcome.json", json.dumps(fields, ensure_ascii=False) + "\n")
 
 
 class Run:
@@ -266,7 +266,7 @@ class Run:
         """Whether the user has cancelled it."""
         return (self.path / "cancelled").exists()
 
-    def after(self, name: str) -> list[Step]:
+    def steps_after(self, name: str) -> list[Step]:
         """Return the steps that depend on ``name``, directly or indirectly."""
         waiting: list[Step] = []
         reached = {name}
@@ -295,14 +295,14 @@ class Run:
         for step in self.steps.values():
             (step.path / "parts").mkdir(parents=True)
             step.log.mkdir()
-        facts = {
+        fields = {
             "cluster": self.cluster,
             "created": self.created,
             "directory": self.directory,
             "slurm": self.slurm,
             "steps": {name: asdict(step.plan) for name, step in self.steps.items()},
         }
-        write_private(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        write_private(self.path / "run.json", json.dumps(fields, indent=1, ensure_ascii=False) + "\n")
 
     def check_owner(self) -> None:
         """Check that nobody else could have written the record: a job runs what it names.
@@ -311,12 +311,12 @@ class Run:
             UserError: others may write to the record or to its folder, or it belongs to somebody else.
         """
         for path in (self.path, self.path / "run.json"):
-            seen = path.stat()
-            if seen.st_uid not in (0, os.geteuid()):
+            path_status = path.stat()
+            if path_status.st_uid not in (0, os.geteuid()):
                 raise UserError(
                     f"{path} belongs to another user, and its run would be run as you", fix="submit your own"
                 )
-            if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            if path_status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise UserError(
                     f"others may write to {path}, and jobs run what it names",
                     fix=f"read it, then: chmod -R go-w '{self.path}'",
@@ -330,25 +330,25 @@ def open_run(path: Path) -> Run:
         UserError: there is none, or it is damaged.
     """
     try:
-        facts = json.loads((path / "run.json").read_bytes())
+        fields = json.loads((path / "run.json").read_bytes())
         steps = {
             name: StepPlan(
                 Stage(**plan["stage"]),
                 tuple(plan["configs"]),
                 tuple(plan["after"]),
                 config.from_dict(Resources, plan["resources"]),
-                config.from_dict(Resources, plan[COLLECT]),
+                config.from_dict(Resources, plan[COLLECTOR]),
             )
-            for name, plan in facts["steps"].items()
+            for name, plan in fields["steps"].items()
         }
         check_names(*steps)
         run = Run(
             path,
-            str(facts["cluster"]),
+            str(fields["cluster"]),
             steps,
-            float(facts["created"]),
-            str(facts["directory"]),
-            str(facts.get("slurm", "")),
+            float(fields["created"]),
+            str(fields["directory"]),
+            str(fields.get("slurm", "")),
         )
         if not steps or any(name not in steps for step in steps.values() for name in step.after):
             raise ValueError("a step is missing")
@@ -396,12 +396,12 @@ def job_name(run: str, step: str, word: str, key: str) -> str:
     return f"{run}.{step}.{word}.{key}"
 
 
-def _is_array(line: Event) -> bool:
-    indices, jobs = line.get("indices"), line.get("jobs")
+def _is_array(entry: Event) -> bool:
+    indices, jobs = entry.get("indices"), entry.get("jobs")
     return (
-        isinstance(line.get("phase"), str)
+        isinstance(entry.get("phase"), str)
         and isinstance(indices, list)
         and all(isinstance(index, int) for index in indices)
         and (not jobs or len(jobs) == len(indices))
-        and isinstance(line.get("saved", {}), dict)
+        and isinstance(entry.get("saved", {}), dict)
     )

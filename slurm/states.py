@@ -64,48 +64,50 @@ class JobState:
 
 
 @dataclass(frozen=True)
-class View:
+class QueueView:
     """Snapshot of Slurm's answers at one moment.
 
     Attributes:
         answers: whether the controller answered; else only states of ended jobs from the accounting are
             known.
-        why: why it did not.
+        failure: why it did not.
         cluster: name of the cluster that answered, "" when unknown.
         jobs: state by job id, as far as Slurm knows it.
     """
 
     answers: bool = True
-    why: str = ""
+    failure: str = ""
     cluster: str = ""
     jobs: Mapping[str, JobState] = field(default_factory=dict)
 
-    def state(self, identity: str, name: str = "") -> JobState:
+    def state(self, job_id: str, name: str = "") -> JobState:
         """Return the state of our job; a job with another name is not ours, so Slurm has forgotten ours."""
-        job = self.jobs.get(identity)
+        job = self.jobs.get(job_id)
         if job is not None and name and job.name and job.name != name:
             job = None
         if job is not None and (self.answers or not job.is_active):
             return job
-        return JobState() if self.answers else JobState(NO_ANSWER, self.why)
+        return JobState() if self.answers else JobState(NO_ANSWER, self.failure)
 
-    def named(self, name: str) -> list[str]:
+    def jobs_named(self, name: str) -> list[str]:
         """Return the ids of the jobs called ``name``, including array elements."""
         return sorted(identity for identity, job in self.jobs.items() if job.name == name)
 
 
-def look(ids: Iterable[str] = ()) -> View:
+def ask_about(ids: Iterable[str] = ()) -> QueueView:
     """Ask Slurm once for all jobs of this user, and the accounting for ``ids``."""
     wanted = sorted(set(ids))
-    masters = sorted({identity.partition("_")[0] for identity in wanted if identity != "-"})
-    queued, why = _from_squeue()
-    remembered, why = _from_scontrol() if queued is not None else (None, why)
-    known = (remembered or {}) | (_from_sacct(masters) if masters else {})
-    if queued is None or remembered is None:
-        return View(False, why, "", known)
+    array_ids = sorted({job.partition("_")[0] for job in wanted if job != "-"})
+    queued_states, failure = _from_squeue()
+    remembered, failure = _from_scontrol() if queued_states is not None else (None, failure)
+    other_states = (remembered or {}) | (_from_sacct(array_ids) if array_ids else {})
+    if queued_states is None or remembered is None:
+        return QueueView(False, failure, "", other_states)
     # A job that is being cleared away has its exit code with the controller only.
-    known |= {k: v for k, v in queued.items() if k not in known or v.state != "COMPLETING"}
-    return View(True, "", cluster_name(), known)
+    other_states |= {
+        k: v for k, v in queued_states.items() if k not in other_states or v.state != "COMPLETING"
+    }
+    return QueueView(True, "", cluster_name(), other_states)
 
 
 def job_states(ids: Iterable[str]) -> dict[str, JobState]:
@@ -113,20 +115,20 @@ def job_states(ids: Iterable[str]) -> dict[str, JobState]:
     wanted = sorted(set(ids))
     if not wanted:
         return {}
-    view = look(wanted)
-    return {identity: view.state(identity) for identity in wanted}
+    view = ask_about(wanted)
+    return {job: view.state(job) for job in wanted}
 
 
 def cluster_name() -> str:
     """Name of the cluster whose controller answers, "" where none does."""
-    shown = output(["scontrol", "show", "config"])[0] or ""
+    shown = run_for_output(["scontrol", "show", "config"])[0] or ""
     match = re.search(r"^ClusterName\s*=\s*(\S+)", shown, re.MULTILINE)
     return match[1] if match else ""
 
 
 def has_accounting() -> bool:
     """Return whether sacct answers here."""
-    return output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
+    return run_for_output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
 
 
 def parse_sacct(text: str) -> dict[str, JobState]:
@@ -136,10 +138,10 @@ def parse_sacct(text: str) -> dict[str, JobState]:
         fields = line.split("|", 4)
         if len(fields) < 4:
             continue
-        identity, state, code, node = fields[:4]
+        job, state, code, node = fields[:4]
         word = state.split()[0] if state else UNKNOWN  # "CANCELLED by 1000"
         node = "" if node.startswith("None") else node
-        for each in _expand(identity):
+        for each in _expand_job_ids(job):
             states[each] = JobState(word, _exit_reason(code), node, name="".join(fields[4:]))
     return states
 
@@ -151,10 +153,10 @@ def parse_squeue(text: str) -> dict[str, JobState]:
         fields = line.split("|", 8)
         if len(fields) < 9:
             continue
-        identity, master, elements, state, reason, node, left, ran, name = fields
+        job, array_id, elements, state, reason, node, left, ran, name = fields
         reason = "" if reason == "None" else reason
         told = JobState(state, reason, node, _seconds(left), name, _seconds(ran))
-        for each in _expand(identity if elements == "N/A" else f"{master}_[{elements}]"):
+        for each in _expand_job_ids(job if elements == "N/A" else f"{array_id}_[{elements}]"):
             states[each] = told
     return states
 
@@ -163,62 +165,64 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
     """Return states from ``scontrol -o show job``."""
     states = {}
     for line in text.splitlines():
-        facts = dict(re.findall(r"(\w+)=(\S*)", line))
-        if "JobId" not in facts:
+        values = dict(re.findall(r"(\w+)=(\S*)", line))
+        if "JobId" not in values:
             continue
-        identity = facts["JobId"]
-        if "ArrayTaskId" in facts:
-            identity = f"{facts['ArrayJobId']}_[{facts['ArrayTaskId']}]"
-        state = facts.get("JobState", UNKNOWN)
-        waits = facts.get("Reason", "None") if state in ACTIVE - {"COMPLETING"} else "None"
-        reason = _exit_reason(facts.get("ExitCode", "0:0")) if waits == "None" else waits
-        node = facts.get("NodeList", "").replace("(null)", "")
-        for each in _expand(identity):
-            ran = _seconds(facts.get("RunTime", ""))
-            states[each] = JobState(state, reason, node, name=facts.get("JobName", ""), ran_s=ran)
+        job = values["JobId"]
+        if "ArrayTaskId" in values:
+            job = f"{values['ArrayJobId']}_[{values['ArrayTaskId']}]"
+        state = values.get("JobState", UNKNOWN)
+        waits = values.get("Reason", "None") if state in ACTIVE - {"COMPLETING"} else "None"
+        reason = _exit_reason(values.get("ExitCode", "0:0")) if waits == "None" else waits
+        node = values.get("NodeList", "").replace("(null)", "")
+        for each in _expand_job_ids(job):
+            ran = _seconds(values.get("RunTime", ""))
+            states[each] = JobState(state, reason, node, name=values.get("JobName", ""), ran_s=ran)
     return states
 
 
-def _from_sacct(masters: list[str]) -> dict[str, JobState]:
+def _from_sacct(array_ids: list[str]) -> dict[str, JobState]:
     columns = "JobID,State,ExitCode,NodeList,JobName"
-    command = ["sacct", "-n", "-X", "-P", "-o", columns, "-j", ",".join(masters)]
-    return parse_sacct(output(command)[0] or "")
+    command = ["sacct", "-n", "-X", "-P", "-o", columns, "-j", ",".join(array_ids)]
+    return parse_sacct(run_for_output(command)[0] or "")
 
 
 def _from_squeue() -> tuple[dict[str, JobState] | None, str]:
     """Return the jobs in the queue; None and the reason if Slurm does not answer."""
     # The reason for waiting and the time left are nowhere else.
     command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L|%M|%j"]
-    text, why = output(command)
-    return (None, why) if text is None else (parse_squeue(text), "")
+    text, failure = run_for_output(command)
+    return (None, failure) if text is None else (parse_squeue(text), "")
 
 
 def _from_scontrol() -> tuple[dict[str, JobState] | None, str]:
     """Return the jobs that the controller remembers; None and the reason if it does not answer."""
-    text, why = output(["scontrol", "-o", "show", "job"])
-    return (None, why) if text is None else (parse_scontrol(text), "")
+    text, failure = run_for_output(["scontrol", "-o", "show", "job"])
+    return (None, failure) if text is None else (parse_scontrol(text), "")
 
 
-def output(command: list[str]) -> tuple[str | None, str]:
+def run_for_output(command: list[str]) -> tuple[str | None, str]:
     """Return a command's output; None and the reason if it failed or does not exist."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace")
+        result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace")
     except FileNotFoundError:
         return None, f"no {command[0]} is here"
     except OSError as error:
         return None, f"{command[0]}: {error.strerror}"
     except subprocess.TimeoutExpired:
         return None, f"{command[0]} did not answer within {TIMEOUT_S:.0f} s"
-    if done.returncode:
-        return None, " ".join(done.stderr.split()) or f"{command[0]} ended with exit code {done.returncode}"
-    return done.stdout, ""
+    if result.returncode:
+        return None, " ".join(
+            result.stderr.split()
+        ) or f"{command[0]} ended with exit code {result.returncode}"
+    return result.stdout, ""
 
 
-def _expand(identity: str) -> Iterator[str]:
+def _expand_job_ids(job: str) -> Iterator[str]:
     """Expand ``12_[0-2,5%4]`` to ``12_0 12_1 12_2 12_5``; yield any other id unchanged."""
-    match = re.fullmatch(r"(\d+)_\[?([\d,-]+)(?::\d+)?(?:%\d+)?\]?", identity)
+    match = re.fullmatch(r"(\d+)_\[?([\d,-]+)(?::\d+)?(?:%\d+)?\]?", job)
     if not match:
-        yield identity
+        yield job
         return
     for piece in match[2].split(","):
         first, _, last = piece.partition("-")
@@ -243,9 +247,9 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _seconds(clock: str) -> int:
+def _seconds(time_text: str) -> int:
     """Convert ``1-02:03:04`` to seconds; -1 for UNLIMITED, N/A and the like."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", clock)
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", time_text)
     if not match:
         return -1
     days, hours, minutes, seconds = (int(group or 0) for group in match.groups())

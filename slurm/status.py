@@ -14,7 +14,7 @@ from xling.core.output.answer import Answer, tell
 from xling.slurm import decide
 from xling.slurm.reconcile import KINDS, view_of
 from xling.slurm.record import Event, Part, Run, Step
-from xling.slurm.states import NO_ANSWER, JobState, View
+from xling.slurm.states import NO_ANSWER, JobState, QueueView
 
 SILENT_AFTER_S = 600
 LATE_AFTER_S = 5.0
@@ -44,51 +44,51 @@ def submitted_parts(step: Step) -> list[tuple[Part, str]]:
     for entry in step.arrays():
         if entry["jobs"]:
             newest |= {(entry["phase"], i): j for j, i in zip(entry["jobs"], entry["indices"], strict=True)}
-    return [(step.part(phase, index), identity) for (phase, index), identity in newest.items()]
+    return [(step.part(phase, index), job) for (phase, index), job in newest.items()]
 
 
-def of_runs(runs: Sequence[Run]) -> Answer:
+def runs_table(runs: Sequence[Run]) -> Answer:
     """Return one line per run."""
     rows = [["run", "submitted", "state", "steps", "now"]]
     for run in runs:
         try:
-            view = view_of(run) if run.cluster == "slurm" else View()
-            steps = [of_step(step, view) for step in run.steps.values()]
+            view = view_of(run) if run.cluster == "slurm" else QueueView()
+            steps = [step_status(step, view) for step in run.steps.values()]
         except UserError as error:
             tell(f"xling: {run.name}: {error}")
             continue
         done = sum(step.state == "DONE" for step in steps)
         now = next((s for s in steps if s.state not in ("DONE", "WAITING")), steps[-1])
         text = " ".join(filter(None, [now.step, now.progress or now.parts, now.reason]))
-        rows.append([run.name, clock(run.created), now.state, f"{done}/{len(steps)}", text[:100]])
+        rows.append([run.name, time_of_day(run.created), now.state, f"{done}/{len(steps)}", text[:100]])
     return Answer(table(rows), [dict(zip(rows[0], row, strict=True)) for row in rows[1:]])
 
 
-def of_run(run: Run) -> Answer:
+def run_status(run: Run) -> Answer:
     """Return one line per step, and below it one per part with problems."""
-    view = view_of(run) if run.cluster == "slurm" else View()
-    statuses = [of_step(step, view) for step in run.steps.values()]
+    view = view_of(run) if run.cluster == "slurm" else QueueView()
+    statuses = [step_status(step, view) for step in run.steps.values()]
     rows = [["step", "stage", "state", "parts", "progress", "tokens/s", "left", "reason"]]
     rows += [
         [s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in statuses
     ]
     lines = [
-        f"{run.name} on {run.cluster}, submitted {clock(run.created)}, records in {run.path}",
+        f"{run.name} on {run.cluster}, submitted {time_of_day(run.created)}, records in {run.path}",
         table(rows),
     ]
-    troubles = [text for step in run.steps.values() for text in _troubles(step, view)]
-    if troubles:
-        lines += ["", "parts in trouble:", *troubles[:_MAX_TROUBLES]]
-    if len(troubles) > _MAX_TROUBLES:
-        lines.append(f"  ... and {len(troubles) - _MAX_TROUBLES} more")
+    problems = [text for step in run.steps.values() for text in _problems_of_parts(step, view)]
+    if problems:
+        lines += ["", "parts in trouble:", *problems[:_MAX_TROUBLES]]
+    if len(problems) > _MAX_TROUBLES:
+        lines.append(f"  ... and {len(problems) - _MAX_TROUBLES} more")
     facts = {"run": run.name, "cluster": run.cluster, "steps": [asdict(step) for step in statuses]}
-    return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in troubles]})
+    return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in problems]})
 
 
-def of_step(step: Step, view: View) -> StepStatus:
+def step_status(step: Step, view: QueueView) -> StepStatus:
     """Return the state of one step from its record and from what Slurm says about its jobs."""
     stage, outcome = step.plan.stage.name, step.outcome()
-    newest = decide.newest(step)
+    newest = decide.newest_parts(step)
     counted = Counter(
         _part_state(part, view.state(j, step.job_name(entry)), entry) for part, entry, j in newest
     )
@@ -100,38 +100,47 @@ def of_step(step: Step, view: View) -> StepStatus:
         return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
     states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
     running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
-    beats = [beat for part in running if (beat := signals.read_heartbeat(part.heartbeat_path))]
-    late = [text for part in running for text in _late(part)]
-    shown = (_progress(beats), "" if late else _speed(beats), "" if late else _left(beats))
+    heartbeats = [heartbeat for part in running if (heartbeat := signals.read_heartbeat(part.heartbeat_path))]
+    late = [text for part in running for text in _late_processes(part)]
+    progress_columns = (
+        _progress(heartbeats),
+        "" if late else _tokens_per_s(heartbeats),
+        "" if late else _time_left(heartbeats),
+    )
     if step.run.cluster == "slurm" and not view.answers:
         return StepStatus(
-            step.name, stage, NO_ANSWER, parts, *shown, reason=f"Slurm does not answer: {view.why}"
+            step.name,
+            stage,
+            NO_ANSWER,
+            parts,
+            *progress_columns,
+            reason=f"Slurm does not answer: {view.failure}",
         )
     if late:
-        return StepStatus(step.name, stage, "HUNG", parts, *shown, reason="; ".join(late))
+        return StepStatus(step.name, stage, "HUNG", parts, *progress_columns, reason="; ".join(late))
     if running or (step.run.cluster != "slurm" and newest):
-        slow = [text for part in running for text in _slow(part.heartbeats())]
-        reason = "; ".join(filter(None, [_silence(beats), *slow]))
-        return StepStatus(step.name, stage, "RUNNING", parts, *shown, reason=reason)
+        slow = [text for part in running for text in _slow_processes(part.heartbeats())]
+        reason = "; ".join(filter(None, [_time_since_heartbeat(heartbeats), *slow]))
+        return StepStatus(step.name, stage, "RUNNING", parts, *progress_columns, reason=reason)
     waiting = next((state for _, state in states if state.is_active), None)
     if waiting:
-        return StepStatus(step.name, stage, waiting.state, parts, *shown, reason=waiting.reason)
-    return _between(step, view, parts)
+        return StepStatus(step.name, stage, waiting.state, parts, *progress_columns, reason=waiting.reason)
+    return _status_between_phases(step, view, parts)
 
 
-def _between(step: Step, view: View, parts: str) -> StepStatus:
+def _status_between_phases(step: Step, view: QueueView, parts: str) -> StepStatus:
     """Return the state of a step without waiting or running parts."""
     stage = step.plan.stage.name
     if step.run.is_cancelled:
         return StepStatus(step.name, stage, "CANCELLING", parts)
     if any(not step.run.steps[name].outcome() for name in step.plan.after):
         return StepStatus(step.name, stage, "WAITING", reason=f"after {', '.join(step.plan.after)}")
-    entries = [entry for entry in decide.current(step) if entry["kind"] == "collect"]
+    entries = [entry for entry in decide.current_entries(step) if entry["kind"] == "collect"]
     collectors = [view.state(j, step.job_name(entry)) for entry in entries for j in entry["jobs"]]
     collector = next((state for state in reversed(collectors) if state.is_active), None)
     if collector:
         return StepStatus(step.name, stage, "COLLECTING", parts, reason=collector.reason)
-    if any(not entry["jobs"] for entry in decide.current(step) if entry["kind"] in KINDS):
+    if any(not entry["jobs"] for entry in decide.current_entries(step) if entry["kind"] in KINDS):
         return StepStatus(
             step.name, stage, "SUBMITTING", parts, reason="Slurm has not confirmed a submission yet"
         )
@@ -143,72 +152,81 @@ def _part_state(part: Part, state: JobState, entry: Event) -> str:
     if part.is_done():
         return "done"
     if state.state == "RUNNING" and part.step.plan.resources.tasks_per_job > 1:
-        began = any(event.get("key") == entry["key"] for event in part.events())
-        return "running" if began else "waiting"
+        started_at = any(event.get("key") == entry["key"] for event in part.events())
+        return "running" if started_at else "waiting"
     if state.is_active:
         return state.state.lower()
-    last = str(part.last().get("event", "unknown"))
+    last = str(part.last_event().get("event", "unknown"))
     return "ended" if last == "start" and state.state != NO_ANSWER else last
 
 
-def _troubles(step: Step, view: View) -> list[str]:
+def _problems_of_parts(step: Step, view: QueueView) -> list[str]:
     """Return the problems of parts that are not done, except those that run again."""
     lines = []
-    states = {str(part): view.state(j, step.job_name(entry)) for part, entry, j in decide.newest(step)}
-    for part, identity in submitted_parts(step):
+    states = {str(part): view.state(j, step.job_name(entry)) for part, entry, j in decide.newest_parts(step)}
+    for part, job in submitted_parts(step):
         events = part.events()
         bad = [e for e in events if e["event"] in ("failed", "lost", "stopped")]
         if not bad or part.is_done() or states.get(str(part), JobState()).is_active:
             continue
         starts, reason = sum(e["event"] == "start" for e in events), bad[-1].get("reason", "")
-        lines.append(f"  {part}: {bad[-1]['event']}, started {starts} times, job {identity}: {reason}")
+        lines.append(f"  {part}: {bad[-1]['event']}, started {starts} times, job {job}: {reason}")
     return lines
 
 
-def _progress(beats: Sequence[signals.Heartbeat]) -> str:
-    if not beats:
+def _progress(heartbeats: Sequence[signals.Heartbeat]) -> str:
+    if not heartbeats:
         return ""
-    done, total = sum(b.done for b in beats), sum(b.total for b in beats)
-    of = f"/{total:,} ({100 * done / total:.0f} %)" if total else ""
-    return f"{done:,}{of} {beats[0].unit} {beats[0].note if len(beats) == 1 else ''}".strip()
+    done, total = sum(b.done for b in heartbeats), sum(b.total for b in heartbeats)
+    of_total = f"/{total:,} ({100 * done / total:.0f} %)" if total else ""
+    return f"{done:,}{of_total} {heartbeats[0].unit} {heartbeats[0].note if len(heartbeats) == 1 else ''}".strip()
 
 
-def _speed(beats: Sequence[signals.Heartbeat]) -> str:
-    speed = sum(b.tokens_per_s for b in beats)
+def _tokens_per_s(heartbeats: Sequence[signals.Heartbeat]) -> str:
+    speed = sum(b.tokens_per_s for b in heartbeats)
     return f"{speed:,.0f}" if speed else ""
 
 
-def _left(beats: Sequence[signals.Heartbeat]) -> str:
-    seconds = [(b.total - b.done) / b.rate for b in beats if b.total and b.rate]
+def _time_left(heartbeats: Sequence[signals.Heartbeat]) -> str:
+    seconds = [(b.total - b.done) / b.rate for b in heartbeats if b.total and b.rate]
     return duration(max(seconds)) if seconds else ""
 
 
-def _late(part: Part) -> list[str]:
+def _late_processes(part: Part) -> list[str]:
     """Return which processes of a running part are late with a heartbeat, and by how much."""
-    began = next((float(e["time"]) for e in reversed(part.events()) if e["event"] == "start"), 0.0)
+    started_at = next((float(e["time"]) for e in reversed(part.events()) if e["event"] == "start"), 0.0)
     now = time.time()
-    late = [beat for beat in part.heartbeats() if beat.time >= began and beat.late_s(now) > LATE_AFTER_S]
+    late = [
+        heartbeat
+        for heartbeat in part.heartbeats()
+        if heartbeat.time >= started_at and heartbeat.late_s(now) > LATE_AFTER_S
+    ]
     return [
-        f"rank {beat.rank} on {beat.node or 'this machine'} makes no progress: its heartbeat is"
-        f" {duration(beat.late_s(now))} late"
-        for beat in late
+        f"rank {heartbeat.rank} on {heartbeat.node or 'this machine'} makes no progress: its heartbeat is"
+        f" {duration(heartbeat.late_s(now))} late"
+        for heartbeat in late
     ]
 
 
-def _slow(beats: Sequence[signals.Heartbeat]) -> list[str]:
+def _slow_processes(heartbeats: Sequence[signals.Heartbeat]) -> list[str]:
     """Return the processes that the others of a part wait for: their own work in an update takes longer."""
     texts = []
-    timed = [beat for beat in beats if beat.own_s]
-    for beat in timed if len(timed) > 1 else ():
-        others = median(other.own_s for other in timed if other is not beat)
-        if beat.own_s > SLOW_RATIO * others and beat.own_s - others > SLOW_LEAST_S:
-            where = f"rank {beat.rank} on {beat.node or 'this machine'}"
-            texts.append(f"slow: {where}, {beat.own_s:.2f} s of its own an update, the others {others:.2f} s")
+    timed = [heartbeat for heartbeat in heartbeats if heartbeat.own_s]
+    for heartbeat in timed if len(timed) > 1 else ():
+        median_of_others = median(other.own_s for other in timed if other is not heartbeat)
+        if (
+            heartbeat.own_s > SLOW_RATIO * median_of_others
+            and heartbeat.own_s - median_of_others > SLOW_LEAST_S
+        ):
+            process = f"rank {heartbeat.rank} on {heartbeat.node or 'this machine'}"
+            texts.append(
+                f"slow: {process}, {heartbeat.own_s:.2f} s of its own an update, the others {median_of_others:.2f} s"
+            )
     return texts
 
 
-def _silence(beats: Sequence[signals.Heartbeat]) -> str:
-    silent = time.time() - min((b.time for b in beats), default=time.time())
+def _time_since_heartbeat(heartbeats: Sequence[signals.Heartbeat]) -> str:
+    silent = time.time() - min((b.time for b in heartbeats), default=time.time())
     return f"no sign of life for {duration(silent)}" if silent > SILENT_AFTER_S else ""
 
 
@@ -218,7 +236,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def clock(seconds: float) -> str:
+def time_of_day(seconds: float) -> str:
     """Format local time to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 

@@ -11,14 +11,16 @@ from xling.core.errors import UserError
 PREFIX = "sweep."
 
 
-def expand(words: Sequence[str], usual: Mapping[str, Sequence[str]] | None = None) -> list[list[str]]:
+def expand(
+    words: Sequence[str], default_values: Mapping[str, Sequence[str]] | None = None
+) -> list[list[str]]:
     """Return the arguments of every configuration of a sweep, the last axis fastest.
 
     ``{key}`` in another word is replaced by the value of the axis ``key``.
 
     Args:
         words: of a command.
-        usual: axes that hold where the words name neither the axis nor the key itself.
+        default_values: axes that hold where the words name neither the axis nor the key itself.
 
     Raises:
         UserError: an axis has no value or stands twice.
@@ -33,36 +35,36 @@ def expand(words: Sequence[str], usual: Mapping[str, Sequence[str]] | None = Non
                     "sweep.KEY=VALUE,VALUE,... once for each key",
                 )
             axes[key] = text.split(",")
-    others = [word for word in words if not word.startswith(PREFIX)]
-    given = {*axes, *(word.partition("=")[0] for word in others)}
-    axes = {key: [*values] for key, values in (usual or {}).items() if key not in given} | axes
+    fixed_words = [word for word in words if not word.startswith(PREFIX)]
+    given = {*axes, *(word.partition("=")[0] for word in fixed_words)}
+    axes = {key: [*values] for key, values in (default_values or {}).items() if key not in given} | axes
     configurations = []
     for values in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, values, strict=True))
-        filled = []
-        for word in others:
-            for key, value in chosen.items():
+        axis_values = dict(zip(axes, values, strict=True))
+        filled_words = []
+        for word in fixed_words:
+            for key, value in axis_values.items():
                 word = word.replace("{" + key + "}", value)
-            filled.append(word)
-        configurations.append([*filled, *(f"{key}={value}" for key, value in chosen.items())])
+            filled_words.append(word)
+        configurations.append([*filled_words, *(f"{key}={value}" for key, value in axis_values.items())])
     return configurations
 
 
 def distinct(cfgs: Sequence[Any]) -> list[Any]:
-    """Settings without those that stand there already, in order, as `check_places` allows them.
+    """Settings without those that stand there already, in order, as `check_outputs` allows them.
 
     Raises:
         UserError: two that differ write to the same place.
     """
-    kept: list[Any] = []
+    distinct_cfgs: list[Any] = []
     for cfg in cfgs:
-        if cfg not in kept:
-            kept.append(cfg)
-    check_places(kept)
-    return kept
+        if cfg not in distinct_cfgs:
+            distinct_cfgs.append(cfg)
+    check_outputs(distinct_cfgs)
+    return distinct_cfgs
 
 
-def check_places(cfgs: Sequence[Any]) -> None:
+def check_outputs(cfgs: Sequence[Any]) -> None:
     """Refuse settings of one stage that write to the same place.
 
     Raises:

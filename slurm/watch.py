@@ -20,9 +20,9 @@ from pathlib import Path
 
 from xling.core import signals, stacks
 from xling.core.output.answer import tell
-from xling.slurm.decide import indices_here
+from xling.slurm.decide import indices_of_this_job
 from xling.slurm.record import Part, open_run
-from xling.slurm.states import output
+from xling.slurm.states import run_for_output
 
 POLL_S = 2.0
 SETTLE_S = signals.SECONDS_BETWEEN_BEATS + 1.0
@@ -44,87 +44,97 @@ class Watcher:
     Attributes:
         part: the part that this job runs.
         key: key of its submission.
-        seen: rank -> its last heartbeat and when it was first seen, in seconds of this process's clock.
-        continued: ranks that were stopped, and continued so that they write their stack.
+        last_beats: rank -> its last heartbeat and when it was first seen, in seconds of this process's clock.
+        continued_ranks: ranks that were stopped, and continued so that they write their stack.
     """
 
     part: Part
     key: str = ""
-    seen: dict[int, tuple[signals.Heartbeat, float]] = field(default_factory=dict)
-    continued: set[int] = field(default_factory=set)
+    last_beats: dict[int, tuple[signals.Heartbeat, float]] = field(default_factory=dict)
+    continued_ranks: set[int] = field(default_factory=set)
 
     def expect_all(self, now: float) -> None:
         """Take all processes for started at ``now``: one may hang before its first heartbeat."""
-        asked = self.part.step.plan.resources
-        names = (output(["scontrol", "show", "hostnames"])[0] or "").split()
-        placed = len(names) == asked.nodes and "distribution" not in asked.srun
-        for rank in range(asked.num_tasks if asked.hang_start_s else 0):
-            node = names[rank // asked.tasks_per_node] if placed else ""
-            beat = signals.Heartbeat(rank=rank, node=node, due_s=asked.hang_start_s, doing=signals.STARTING)
-            self.seen[rank] = (beat, now)
+        resources = self.part.step.plan.resources
+        names = (run_for_output(["scontrol", "show", "hostnames"])[0] or "").split()
+        placed = len(names) == resources.nodes and "distribution" not in resources.srun
+        for rank in range(resources.num_tasks if resources.hang_start_s else 0):
+            node = names[rank // resources.tasks_per_node] if placed else ""
+            heartbeat = signals.Heartbeat(
+                rank=rank, node=node, due_s=resources.hang_start_s, doing=signals.STARTING
+            )
+            self.last_beats[rank] = (heartbeat, now)
 
-    def look(self, now: float) -> list[signals.Heartbeat]:
+    def late_processes(self, now: float) -> list[signals.Heartbeat]:
         """Return the last heartbeats of the processes that are late at ``now``, [] while it is not clear which are."""
-        for beat in self.part.heartbeats(signals.job_and_restart()):
-            if self.seen.get(beat.rank, (None, 0.0))[0] != beat:
-                self.seen[beat.rank] = (beat, now)
-        over = {r: now - since - b.due_s - STACK_S for r, (b, since) in self.seen.items() if b.due_s}
-        late = [self.seen[rank][0] for rank, seconds in over.items() if seconds > 0]
+        for heartbeat in self.part.heartbeats(signals.job_and_restart()):
+            if self.last_beats.get(heartbeat.rank, (None, 0.0))[0] != heartbeat:
+                self.last_beats[heartbeat.rank] = (heartbeat, now)
+        seconds_late = {
+            r: now - since - b.due_s - STACK_S for r, (b, since) in self.last_beats.items() if b.due_s
+        }
+        late = [self.last_beats[rank][0] for rank, seconds in seconds_late.items() if seconds > 0]
         # Processes write at different times: those that wait for each other become late one after the other.
-        return late if len(late) == len(over) or max(over.values()) > SETTLE_S else []
+        return late if len(late) == len(seconds_late) or max(seconds_late.values()) > SETTLE_S else []
 
-    def guilty(self, late: Sequence[signals.Heartbeat]) -> list[signals.Heartbeat]:
+    def hanging(self, late: Sequence[signals.Heartbeat]) -> list[signals.Heartbeat]:
         """Return the late processes that the others wait for: the stopped ones, else those outside of a collective."""
-        stopped = [beat for beat in late if not self.frames(beat)]
+        stopped = [heartbeat for heartbeat in late if not self.frames(heartbeat)]
         if stopped:
             return stopped
         others = [b for b in late if not any(f.startswith(_COLLECTIVES) for f in self.frames(b)[:4])]
-        behind = [b for b in late if b.done == min(beat.done for beat in late)]
+        behind = [b for b in late if b.done == min(heartbeat.done for heartbeat in late)]
         return others or behind
 
-    def frames(self, beat: signals.Heartbeat) -> list[str]:
+    def frames(self, heartbeat: signals.Heartbeat) -> list[str]:
         """Return the stack of a process, innermost frame first; [] while it has not written one."""
-        path = self.part.heartbeat_of(beat.rank)
-        if beat.doing == signals.STARTING and not beat.time:
+        path = self.part.heartbeat_of(heartbeat.rank)
+        if heartbeat.doing == signals.STARTING and not heartbeat.time:
             return []  # it never wrote: a stack that is there is from an earlier start
         # A process that was continued may have gone on since it wrote.
-        earlier = stacks.read_frames(path, stacks.EARLIER_SUFFIX) if beat.rank in self.continued else []
+        earlier = (
+            stacks.read_frames(path, stacks.EARLIER_SUFFIX) if heartbeat.rank in self.continued_ranks else []
+        )
         return stacks.read_frames(path) or earlier
 
-    def end(self, late: Sequence[signals.Heartbeat]) -> None:
+    def end_hanging(self, late: Sequence[signals.Heartbeat]) -> None:
         """Record which processes hang and where, and end the step of the job."""
         step = f"{os.environ['SLURM_JOB_ID']}.0"
-        guilty = self.guilty(late)
-        self.ask_recorders()
-        if any(not self.frames(beat) for beat in guilty):
-            self.go_on(guilty, step)
+        hanging = self.hanging(late)
+        self.ask_flight_recorders()
+        if any(not self.frames(heartbeat) for heartbeat in hanging):
+            self.continue_stopped(hanging, step)
             deadline = time.monotonic() + CONTINUED_S
-            while time.monotonic() < deadline and any(not self.frames(beat) for beat in guilty):
+            while time.monotonic() < deadline and any(not self.frames(heartbeat) for heartbeat in hanging):
                 time.sleep(0.1)
-        reason = "; ".join(self.describe(beat, late) for beat in guilty)
-        nodes = sorted({beat.node for beat in guilty if beat.node})
-        saved, own = self.part.saved(), os.environ["SLURM_JOB_ID"]
+        reason = "; ".join(self.describe(heartbeat, late) for heartbeat in hanging)
+        nodes = sorted({heartbeat.node for heartbeat in hanging if heartbeat.node})
+        saved, own = self.part.num_saved(), os.environ["SLURM_JOB_ID"]
         facts = {"key": self.key, "saved": saved, "job": own, "exclude": nodes, "counts": True}
         self.part.append("lost", reason=reason, **facts)
         tell(f"xling: {self.part}: {reason}; the step is ended")
         # The script ends with the step, and this process with the script.
-        while output(["scancel", "--signal=KILL", step])[0] is None:
+        while run_for_output(["scancel", "--signal=KILL", step])[0] is None:
             time.sleep(RETRY_S)
 
-    def go_on(self, stopped: Sequence[signals.Heartbeat], step: str) -> None:
+    def continue_stopped(self, stopped: Sequence[signals.Heartbeat], step: str) -> None:
         """Continue processes that may be stopped: those of this node directly, all others through Slurm."""
-        for beat in stopped:
-            stale = self.part.heartbeat_of(beat.rank)
+        for heartbeat in stopped:
+            stale = self.part.heartbeat_of(heartbeat.rank)
             stale.with_name(stale.name + stacks.EARLIER_SUFFIX).unlink(missing_ok=True)
-            self.continued.add(beat.rank)
-            if beat.pid and beat.node == signals.node_name():
+            self.continued_ranks.add(heartbeat.rank)
+            if heartbeat.pid and heartbeat.node == signals.node_name():
                 with contextlib.suppress(OSError):
-                    os.kill(beat.pid, signal.SIGCONT)
-        output(["scancel", "--signal=CONT", step])
+                    os.kill(heartbeat.pid, signal.SIGCONT)
+        run_for_output(["scancel", "--signal=CONT", step])
 
-    def ask_recorders(self) -> None:
+    def ask_flight_recorders(self) -> None:
         """Ask NCCL's flight recorders of the processes on this node to write the last calls; without GPUs, nothing."""
-        pipes = [p for rank in self.seen for p in _beside(self.part.heartbeat_of(rank), f"*.ask{rank}.pipe")]
+        pipes = [
+            p
+            for rank in self.last_beats
+            for p in _files_beside(self.part.heartbeat_of(rank), f"*.ask{rank}.pipe")
+        ]
         for pipe in pipes:
             with contextlib.suppress(OSError):  # of another node, or of an earlier start: nobody reads it
                 descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
@@ -133,20 +143,20 @@ class Watcher:
         if pipes:
             time.sleep(RECORDERS_S)
 
-    def describe(self, beat: signals.Heartbeat, late: Sequence[signals.Heartbeat]) -> str:
+    def describe(self, heartbeat: signals.Heartbeat, late: Sequence[signals.Heartbeat]) -> str:
         """Return what a process was doing when it stopped to report, with its stack."""
-        silent = time.monotonic() - self.seen[beat.rank][1]
-        where = " in ".join(self.frames(beat)[:MAX_FRAMES]) or "it did not answer"
-        of = f" (of {len(self.seen)}, {len(late)} are late)" if len(self.seen) > 1 else ""
-        during = f" during {beat.doing}" if beat.doing else ""
-        on = f" on {beat.node}" if beat.node else ""
+        silent_s = time.monotonic() - self.last_beats[heartbeat.rank][1]
+        stack = " in ".join(self.frames(heartbeat)[:MAX_FRAMES]) or "it did not answer"
+        of_all = f" (of {len(self.last_beats)}, {len(late)} are late)" if len(self.last_beats) > 1 else ""
+        during = f" during {heartbeat.doing}" if heartbeat.doing else ""
+        on_node = f" on {heartbeat.node}" if heartbeat.node else ""
         return (
-            f"rank {beat.rank}{on}{of} hangs after {beat.done:,} {beat.unit or 'updates'}{during}: no heartbeat for"
-            f" {silent:.0f} s, due after {beat.due_s:.0f} s; stack: {where}"
+            f"rank {heartbeat.rank}{on_node}{of_all} hangs after {heartbeat.done:,} {heartbeat.unit or 'updates'}"
+            f"{during}: no heartbeat for {silent_s:.0f} s, due after {heartbeat.due_s:.0f} s; stack: {stack}"
         )
 
 
-def _beside(heartbeat: Path, pattern: str) -> list[Path]:
+def _files_beside(heartbeat: Path, pattern: str) -> list[Path]:
     return sorted(heartbeat.parent.glob(heartbeat.name + pattern.removeprefix("*")))
 
 
@@ -157,14 +167,14 @@ def main(words: Sequence[str]) -> int:
     entries = [entry for entry in step.arrays() if entry["key"] == key]
     if not entries:
         return 0  # the job itself reports it
-    parts = [step.part(entries[0]["phase"], index) for index in indices_here(step, entries[0])]
+    parts = [step.part(entries[0]["phase"], index) for index in indices_of_this_job(step, entries[0])]
     watchers, parent = [Watcher(part, key) for part in parts], os.getppid()
     if len(parts) == 1:  # of several, each starts when the one before it has ended
         watchers[0].expect_all(time.monotonic())
     while os.getppid() == parent:
         for watcher in watchers:
-            if late := watcher.look(time.monotonic()):
-                watcher.end(late)
+            if late := watcher.late_processes(time.monotonic()):
+                watcher.end_hanging(late)
                 return 1
         time.sleep(POLL_S)
     return 0

@@ -202,8 +202,8 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "matched": lambda: heads.match_features(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
     "unmatched": lambda: heads.unmatched_features(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
     "best_rows": lambda: nearest_neighbours.best_rows(a_matrix(4, DIM), a_matrix(3, DIM), "margin"),
-    "centred": lambda: nearest_neighbours.centred(a_matrix(4, DIM)),
-    "normalised": lambda: nearest_neighbours.normalised(a_matrix(4, DIM)),
+    "centre": lambda: nearest_neighbours.centre(a_matrix(4, DIM)),
+    "normalise": lambda: nearest_neighbours.normalise(a_matrix(4, DIM)),
     "mean_of_nearest": lambda: nearest_neighbours.mean_of_nearest(a_matrix(4, DIM), a_matrix(3, DIM), 2),
     "mean": lambda: metrics.mean(np.ones((4, 2))),
     "f1": lambda: metrics.f1(np.ones((4, 3))),
@@ -217,7 +217,7 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "is_member": lambda: paragraphs.is_member(a_key(3, 9, 4), a_key(1, 4)),
     "keys_of": lambda: paragraphs.keys_of("one\ntwo"),
     "grams": lambda: ngrams.grams("one two"),
-    "padded": lambda: model1.padded(ragged(2, 2), ragged(3, 1), np.arange(2)),
+    "pad_sentences": lambda: model1.pad_sentences(ragged(2, 2), ragged(3, 1), np.arange(2)),
     "optimizer": lambda: adamw.XlingAdamW(adamw.AdamWConfig(lr=[0.1]), [a_gradient()]).clip_grad_norm(1.0),
 }
 
@@ -230,8 +230,8 @@ def a_key(*numbers: int) -> Any:
     return np.array(numbers, dtype=np.uint64)
 
 
-def ragged(*lengths: int) -> model1.Ragged:
-    return model1.Ragged(np.ones(sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]), 2)
+def ragged(*lengths: int) -> model1.EncodedSentences:
+    return model1.EncodedSentences(np.ones(sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]), 2)
 
 
 def a_gradient() -> torch.nn.Parameter:
@@ -308,8 +308,8 @@ PLANTED = [
     (heads, "log_softmax_within", "total.log()[groups]", "total.log()[groups].unsqueeze(1)"),
     (nearest_neighbours, "best_rows", "block[np.arange(len(block)), best]", "block"),
     (nearest_neighbours, "best_rows", "return np.concatenate(rows), ", "return np.concatenate(scores), "),
-    (nearest_neighbours, "centred", "np.where(moved.any(axis=1, keepdims=True), moved, vectors)", "moved.T"),
-    (nearest_neighbours, "normalised", ", dtype=np.float32)", ", dtype=np.float64)"),
+    (nearest_neighbours, "centre", "np.where(moved.any(axis=1, keepdims=True), moved, vectors)", "moved.T"),
+    (nearest_neighbours, "normalise", ", dtype=np.float32)", ", dtype=np.float64)"),
     (nearest_neighbours, "mean_of_nearest", ".mean(axis=1)", ".mean(axis=0)"),
     (metrics, "mean", "sums[..., 0], sums[..., 1]", "sums[0], sums[1]"),
     (metrics, "with_count", "axis=1", "axis=0"),
@@ -322,7 +322,7 @@ PLANTED = [
     (paragraphs, "is_member", "sorted_keys[places] == keys", "sorted_keys == keys[:, None]"),
     (paragraphs, "keys_of", ".reshape(-1)", ".reshape(-1, 1)"),
     (ngrams, "grams", "order: hashes for", "order: hashes[:, None] for"),
-    (model1, "padded", "f.astype(np.int32)", "f.T.astype(np.int32)"),
+    (model1, "pad_sentences", "f.astype(np.int32)", "f.T.astype(np.int32)"),
     (adamw, "XlingAdamW.clip_grad_norm", "return told", "return told.expand(1)", "optimizer"),
 ]  # fmt: skip
 

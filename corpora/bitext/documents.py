@@ -24,18 +24,20 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 NAMES = ("url", "u", "id", "name", "doc")
-TEXTS = ("text", "content", "raw_content")
+TEXT_FIELDS = ("text", "content", "raw_content")
 MIN_MARGIN = 1.2
 """Cosine of two documents against the mean with their nearest ones, from which they are taken for translations."""
 
 _NEIGHBOURS = 4
-_ENDS = re.compile(r"(?P<hard>[。！？｡।॥។៕။။؟۔]+|[.!?…]+(?=[\"”’»)\]]*\s))(?P<close>[\"”’»」』）)\]]*)\s*")
+_SENTENCE_END = re.compile(
+    r"(?P<hard>[。！？｡।॥។៕။။؟۔]+|[.!?…]+(?=[\"”’»)\]]*\s))(?P<close>[\"”’»」』）)\]]*)\s*"
+)
 _SEPARATORS = re.compile(r"[/._\-?=&:#]+")
 _ABBREVIATION = re.compile(r"(\w+)\.\s+(\w)")
 
 
 @dataclass(frozen=True)
-class Text:
+class DocumentText:
     """A document to align: its name and its sentences.
 
     Attributes:
@@ -47,82 +49,88 @@ class Text:
     sentences: tuple[str, ...]
 
 
-def read(given: Sequence[str], split: bool) -> list[Text]:
+def read(paths: Sequence[str], split: bool) -> list[DocumentText]:
     """The documents of files, globs and folders.
 
     A text file is one document. JSON lines and Parquet hold one a row, in ``text``, with ``url`` or ``id``.
 
     Args:
-        given: as on the command line.
+        paths: as on the command line.
         split: cut lines into sentences; else a line is one.
 
     Raises:
         UserError: nothing is there, a file cannot be read, or a row has no text.
     """
-    gathered = [(name, lines) for path, root in _files(given) for name, lines in _documents(path, root)]
+    gathered = [(name, lines) for path, root in _files(paths) for name, lines in _documents(path, root)]
     short = _abbreviations(line for _, lines in gathered for line in lines) if split else frozenset()
     texts = []
     for name, lines in gathered:
         parts = (part for line in lines for part in (sentences(line, short) if split else [line]))
         if whole := tuple(" ".join(part.split()) for part in parts if part.strip()):
-            texts.append(Text(name, whole))
+            texts.append(DocumentText(name, whole))
     if not texts:
-        raise UserError(f"no text in {', '.join(given)}", "documents with text in them", "check the files")
+        raise UserError(f"no text in {', '.join(paths)}", "documents with text in them", "check the files")
     return texts
 
 
-def _files(given: Sequence[str]) -> Iterator[tuple[Path, Path]]:
+def _files(paths: Sequence[str]) -> Iterator[tuple[Path, Path]]:
     """Every file, and the folder below which its name counts."""
-    for one in given:
-        path = Path(one)
+    for folder_or_file in paths:
+        path = Path(folder_or_file)
         if path.is_dir() and not list(path.glob("shards/*.parquet")):
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
-            if not inside:
-                raise UserError(f"{one} is an empty folder", "a folder of documents", "check the path")
-            yield from ((file, path) for file in inside)
+            files_inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            if not files_inside:
+                raise UserError(
+                    f"{folder_or_file} is an empty folder", "a folder of documents", "check the path"
+                )
+            yield from ((file, path) for file in files_inside)
         else:
-            yield from ((file, file.parent) for file in corpus_reader.resolve_files([one]))
+            yield from ((file, file.parent) for file in corpus_reader.resolve_files([folder_or_file]))
 
 
 def _documents(path: Path, root: Path) -> Iterator[tuple[str, list[str]]]:
-    kinds = [suffix.lower() for suffix in path.suffixes]
+    suffixes = [suffix.lower() for suffix in path.suffixes]
     name = str(path.relative_to(root))
-    if ".jsonl" in kinds or ".json" in kinds:
+    if ".jsonl" in suffixes or ".json" in suffixes:
         for number, line in enumerate(corpus_reader.read_lines(path), 1):
             if line.strip():
-                yield _row(line, f"{path} line {number}", f"{name}/{number}")
-    elif kinds[-1:] == [".parquet"]:
-        yield from _parquet(path, name)
+                yield _read_record(line, f"{path} line {number}", f"{name}/{number}")
+    elif suffixes[-1:] == [".parquet"]:
+        yield from _read_parquet(path, name)
     else:
         yield name, list(corpus_reader.read_lines(path))
 
 
-def _row(line: str, where: str, name: str) -> tuple[str, list[str]]:
+def _read_record(line: str, where: str, name: str) -> tuple[str, list[str]]:
     try:
         row: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: {str(error)[:80]}", "a JSON object a line", "correct the line") from None
     text = (
-        next((row[key] for key in TEXTS if isinstance(row.get(key), str)), None)
+        next((row[key] for key in TEXT_FIELDS if isinstance(row.get(key), str)), None)
         if isinstance(row, dict)
         else None
     )
     if text is None:
-        raise UserError(f"{where} has none of {', '.join(TEXTS)}", 'lines such as {"url": ..., "text": ...}')
-    given = next((str(row[key]) for key in NAMES if row.get(key)), name)
-    return given, text.split("\n")
+        raise UserError(
+            f"{where} has none of {', '.join(TEXT_FIELDS)}", 'lines such as {"url": ..., "text": ...}'
+        )
+    paths = next((str(row[key]) for key in NAMES if row.get(key)), name)
+    return paths, text.split("\n")
 
 
-def _parquet(path: Path, name: str) -> Iterator[tuple[str, list[str]]]:
+def _read_parquet(path: Path, name: str) -> Iterator[tuple[str, list[str]]]:
     import polars as pl
 
     try:
         table = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
-    text = next((key for key in TEXTS if key in table.columns and table[key].dtype == pl.String), None)
+    text = next((key for key in TEXT_FIELDS if key in table.columns and table[key].dtype == pl.String), None)
     if text is None:
-        raise UserError(f"{path} has the columns {', '.join(table.columns)}", f"one of {', '.join(TEXTS)}")
+        raise UserError(
+            f"{path} has the columns {', '.join(table.columns)}", f"one of {', '.join(TEXT_FIELDS)}"
+        )
     names = [key for key in NAMES if key in table.columns]
     for number, row in enumerate(table.select([text, *names]).iter_rows(named=True)):
         yield (
@@ -138,17 +146,19 @@ def sentences(line: str, abbreviations: frozenset[str] = frozenset()) -> list[st
         line: a paragraph.
         abbreviations: words in lower case behind which a full stop ends nothing.
     """
-    gathered, start = [], 0
-    for match in _ENDS.finditer(line):
-        if match.end() == len(line) or (match["hard"] == "." and not _ends_here(line, match, abbreviations)):
+    sentences_found, start = [], 0
+    for match in _SENTENCE_END.finditer(line):
+        if match.end() == len(line) or (
+            match["hard"] == "." and not _is_sentence_end(line, match, abbreviations)
+        ):
             continue
-        gathered.append(line[start : match.end()].strip())
+        sentences_found.append(line[start : match.end()].strip())
         start = match.end()
-    gathered.append(line[start:].strip())
-    return [text for text in gathered if text]
+    sentences_found.append(line[start:].strip())
+    return [text for text in sentences_found if text]
 
 
-def _ends_here(line: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
+def _is_sentence_end(line: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
     """Whether a full stop ends a sentence: no initial, number or abbreviation before it, no small letter behind."""
     before = re.search(r"(\w+)$", line[: match.start()])
     word = before[1] if before else ""
@@ -158,31 +168,35 @@ def _ends_here(line: str, match: re.Match[str], abbreviations: frozenset[str]) -
 
 def _abbreviations(lines: Iterable[str]) -> frozenset[str]:
     """Words that have a full stop before a small letter at least as often as before another."""
-    small: Counter[str] = Counter()
+    lower_case_next: Counter[str] = Counter()
     other: Counter[str] = Counter()
     for line in lines:
         for word, follower in _ABBREVIATION.findall(line):
-            (small if follower.islower() else other)[word.lower()] += 1
-    return frozenset(word for word, count in small.items() if count >= other[word])
+            (lower_case_next if follower.islower() else other)[word.lower()] += 1
+    return frozenset(word for word, count in lower_case_next.items() if count >= other[word])
 
 
-def by_name(src: Sequence[Text], tgt: Sequence[Text], langs: tuple[str, str]) -> list[tuple[int, int]]:
+def pairs_by_name(
+    src: Sequence[DocumentText], tgt: Sequence[DocumentText], langs: tuple[str, str]
+) -> list[tuple[int, int]]:
     """Documents whose names differ in the language alone, by their numbers; names that are not unique pair nothing."""
-    sides = [_keys(side, lang) for side, lang in zip((src, tgt), langs, strict=True)]
+    sides = [_name_keys(side, lang) for side, lang in zip((src, tgt), langs, strict=True)]
     return [(i, sides[1][key]) for key, i in sides[0].items() if key in sides[1]]
 
 
-def _keys(texts: Sequence[Text], lang: str) -> dict[tuple[str, ...], int]:
-    known = {code.lower().replace("_", "-") for code in languages.spellings(lang)}
-    known |= {languages.get(lang).name.lower(), languages.get(lang).base}
-    gathered: dict[tuple[str, ...], list[int]] = {}
+def _name_keys(texts: Sequence[DocumentText], lang: str) -> dict[tuple[str, ...], int]:
+    spellings = {code.lower().replace("_", "-") for code in languages.spellings(lang)}
+    spellings |= {languages.get(lang).name.lower(), languages.get(lang).base}
+    texts_of_keys: dict[tuple[str, ...], list[int]] = {}
     for number, text in enumerate(texts):
         parts = _SEPARATORS.split(text.name.lower())
-        gathered.setdefault(tuple(part for part in parts if part and part not in known), []).append(number)
-    return {key: numbers[0] for key, numbers in gathered.items() if len(numbers) == 1}
+        texts_of_keys.setdefault(tuple(part for part in parts if part and part not in spellings), []).append(
+            number
+        )
+    return {key: numbers[0] for key, numbers in texts_of_keys.items() if len(numbers) == 1}
 
 
-def by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:
+def pairs_by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:
     """Documents that are each other's best by the margin of their vectors: (source, target, margin).
 
     Args:
@@ -195,8 +209,8 @@ def by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:
     cosines = np.asarray(cosines.toarray() if hasattr(cosines, "toarray") else cosines, dtype=np.float32)
     if cosines.shape == (1, 1):
         return [(0, 0, float(cosines[0, 0]))]
-    around = (_around(cosines)[:, None] + _around(cosines.T)[None]) / 2
-    margins = cosines / np.maximum(around, 1e-6)
+    neighbour_means = (_mean_of_nearest(cosines)[:, None] + _mean_of_nearest(cosines.T)[None]) / 2
+    margins = cosines / np.maximum(neighbour_means, 1e-6)
     forward, backward = margins.argmax(axis=1), margins.argmax(axis=0)
     return [
         (i, int(j), float(margins[i, j]))
@@ -205,7 +219,7 @@ def by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:
     ]
 
 
-def _around(cosines: Float32[np.ndarray, "rows columns"]) -> Float32[np.ndarray, " rows"]:
+def _mean_of_nearest(cosines: Float32[np.ndarray, "rows columns"]) -> Float32[np.ndarray, " rows"]:
     """Mean cosine of each row with its nearest neighbours."""
     count = min(_NEIGHBOURS, cosines.shape[1])
     return np.partition(cosines, -count, axis=1)[:, -count:].mean(axis=1)

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from xling.corpora.bitext.beads import Bead, Side, align, scale_of
+from xling.corpora.bitext.beads import Bead, DocumentSide, align, scale_of
 from xling.text.words.features import WINDOW_PREFIX, hash_features, split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
-COLUMNS = 1 << 18
+NUM_HASHES = 1 << 18
 """Columns of the hashed features."""
 ROUNDS = 4
 MAX_PAIRS = 6000
 """Sentence pairs from which a lexicon is learned."""
 
 _EM_ROUNDS, _MIN_PROBABILITY, _MIN_EXPECTED = 5, 0.02, 1.3
-_TRANSLATED = 1.5
+_TRANSLATION_WEIGHT = 1.5
 """Weight of the translated words beside the words in common."""
 
 Texts = Sequence[Sequence[str]]
@@ -38,13 +38,13 @@ Texts = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Words:
+class SentenceWords:
     """The words of sentences as counts.
 
     Attributes:
         counts: (sentences, words), sparse.
         weights: inverse document frequency of each word, float32 (words,).
-        hashes: (words, `COLUMNS`), the hashed features of each word, rows of length 1, sparse.
+        hashes: (words, `NUM_HASHES`), the hashed features of each word, rows of length 1, sparse.
     """
 
     counts: Any
@@ -52,23 +52,23 @@ class Words:
     hashes: Any
 
 
-def words_of(sentences: Sequence[str]) -> Words:
+def words_of(sentences: Sequence[str]) -> SentenceWords:
     """Count the words of sentences (windows of characters where there are no spaces)."""
     ids: dict[str, int] = {}
-    numbered = [[ids.setdefault(word, len(ids)) for word in _words(text)] for text in sentences]
-    ends = np.cumsum([0, *map(len, numbered)])
-    flat = np.array([i for row in numbered for i in row], dtype=np.int64)
+    word_ids = [[ids.setdefault(word, len(ids)) for word in _words(text)] for text in sentences]
+    ends = np.cumsum([0, *map(len, word_ids)])
+    flat = np.array([i for row in word_ids for i in row], dtype=np.int64)
     counts = scipy.sparse.csr_matrix(
-        (np.ones(len(flat), np.float32), flat, ends), shape=(len(numbered), max(len(ids), 1))
+        (np.ones(len(flat), np.float32), flat, ends), shape=(len(word_ids), max(len(ids), 1))
     )
     counts.sum_duplicates()
-    seen = np.bincount(counts.indices, minlength=counts.shape[1])
-    weights = np.log((len(numbered) + 1) / np.maximum(seen, 1)).astype(np.float32)
-    rows = [np.unique(hash_features(word) % COLUMNS) for word in ids] or [np.zeros(0, np.int64)]
+    document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
+    weights = np.log((len(word_ids) + 1) / np.maximum(document_counts, 1)).astype(np.float32)
+    rows = [np.unique(hash_features(word) % NUM_HASHES) for word in ids] or [np.zeros(0, np.int64)]
     starts = np.cumsum([0, *map(len, rows)])
     values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
-    hashes = scipy.sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
-    return Words(counts, weights, hashes)
+    hashes = scipy.sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), NUM_HASHES))
+    return SentenceWords(counts, weights, hashes)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -86,20 +86,22 @@ def unit(matrix: Any) -> Any:
     return (scipy.sparse.diags(1 / np.maximum(norms, 1e-9)) @ matrix).tocsr()
 
 
-def in_common(words: Words) -> Any:
+def shared_word_vectors(words: SentenceWords) -> Any:
     """Vectors of what sentences of two languages may share: names, numbers, loans; sparse (sentences, columns)."""
     return unit((words.counts.minimum(1) @ scipy.sparse.diags(words.weights)) @ words.hashes)
 
 
-def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) -> Any:
+def translation_probabilities(
+    src: SentenceWords, tgt: SentenceWords, pairs: Int64[np.ndarray, "pairs 2"]
+) -> Any:
     """p(target word | source word) from pairs of sentences by EM for model 1; sparse (source words, target words)."""
-    left, right = src.counts[pairs[:, 0]], tgt.counts[pairs[:, 1]]
+    src_counts, tgt_counts = src.counts[pairs[:, 0]], tgt.counts[pairs[:, 1]]
     cells = [
-        (np.repeat(a, len(b)), np.tile(b, len(a)), np.full(len(a) * len(b), number))
-        for number, (a, b) in enumerate(
+        (np.repeat(a, len(b)), np.tile(b, len(a)), np.full(len(a) * len(b), pair_index))
+        for pair_index, (a, b) in enumerate(
             (
-                left.indices[left.indptr[i] : left.indptr[i + 1]],
-                right.indices[right.indptr[i] : right.indptr[i + 1]],
+                src_counts.indices[src_counts.indptr[i] : src_counts.indptr[i + 1]],
+                tgt_counts.indices[tgt_counts.indptr[i] : tgt_counts.indptr[i + 1]],
             )
             for i in range(len(pairs))
         )
@@ -108,36 +110,42 @@ def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) ->
     if not cells:
         return scipy.sparse.csr_matrix(shape, dtype=np.float32)
     s, t, row = (np.concatenate([cell[k] for cell in cells]).astype(np.int64) for k in range(3))
-    known, number = np.unique(s * shape[1] + t, return_inverse=True)
-    source, slot = known // shape[1], row * shape[1] + t
-    _, slot = np.unique(slot, return_inverse=True)
+    word_pairs, pair_index = np.unique(s * shape[1] + t, return_inverse=True)
+    source_word, target_slot = word_pairs // shape[1], row * shape[1] + t
+    _, target_slot = np.unique(target_slot, return_inverse=True)
     # A word that comes from none of the others of its pair has a share of its own, as NULL has in the model.
-    probabilities = expected = np.full(len(known), 1.0)
+    probabilities = expected = np.full(len(word_pairs), 1.0)
     for _ in range(_EM_ROUNDS):
-        value = probabilities[number]
-        total = np.bincount(slot, value) + value.mean()
-        expected = np.bincount(number, value / total[slot], minlength=len(known))
-        norm = np.bincount(source, expected, minlength=shape[0])
-        probabilities = expected / (norm[source] + 1.0)
+        value = probabilities[pair_index]
+        total = np.bincount(target_slot, value) + value.mean()
+        expected = np.bincount(pair_index, value / total[target_slot], minlength=len(word_pairs))
+        norm = np.bincount(source_word, expected, minlength=shape[0])
+        probabilities = expected / (norm[source_word] + 1.0)
     # A pair of words that one pair of sentences shows would only confirm that pair.
     sure = (probabilities >= _MIN_PROBABILITY) & (expected >= _MIN_EXPECTED)
     return scipy.sparse.csr_matrix(
-        (probabilities[sure].astype(np.float32), (source[sure], known[sure] % shape[1])), shape
+        (probabilities[sure].astype(np.float32), (source_word[sure], word_pairs[sure] % shape[1])), shape
     )
 
 
-def with_translations(src: Words, tgt: Words, forward: Any, backward: Any) -> tuple[Any, Any]:
+def translated_word_vectors(
+    src: SentenceWords, tgt: SentenceWords, forward: Any, backward: Any
+) -> tuple[Any, Any]:
     """Vectors of both sides: their words, those that translate the other's, and what they have in common."""
-    plain = [unit(words.counts.minimum(1) @ scipy.sparse.diags(words.weights)) for words in (src, tgt)]
+    word_vectors = [unit(words.counts.minimum(1) @ scipy.sparse.diags(words.weights)) for words in (src, tgt)]
     there = unit(src.counts.minimum(1) @ scipy.sparse.diags(src.weights) @ forward)
     back = unit(tgt.counts.minimum(1) @ scipy.sparse.diags(tgt.weights) @ backward)
-    shared = in_common(src), in_common(tgt)
-    left = scipy.sparse.hstack([_TRANSLATED * there, _TRANSLATED * plain[0], shared[0]])
-    right = scipy.sparse.hstack([_TRANSLATED * plain[1], _TRANSLATED * back, shared[1]])
+    shared = shared_word_vectors(src), shared_word_vectors(tgt)
+    left = scipy.sparse.hstack(
+        [_TRANSLATION_WEIGHT * there, _TRANSLATION_WEIGHT * word_vectors[0], shared[0]]
+    )
+    right = scipy.sparse.hstack(
+        [_TRANSLATION_WEIGHT * word_vectors[1], _TRANSLATION_WEIGHT * back, shared[1]]
+    )
     return unit(left.tocsr()), unit(right.tocsr())
 
 
-def aligned(src: Texts, tgt: Texts) -> list[list[Bead]]:
+def align_documents(src: Texts, tgt: Texts) -> list[list[Bead]]:
     """The beads of each pair of documents, with a lexicon that all of them teach.
 
     Args:
@@ -148,14 +156,18 @@ def aligned(src: Texts, tgt: Texts) -> list[list[Bead]]:
     ends = [np.cumsum([0, *map(len, side)]) for side in (src, tgt)]
     words = [words_of(side) for side in flat]
     lengths = scaled_lengths(flat[0], flat[1])
-    vectors = in_common(words[0]), in_common(words[1])
+    vectors = shared_word_vectors(words[0]), shared_word_vectors(words[1])
     beads: list[list[Bead]] = []
     for number in range(ROUNDS + 1):
         scale = scale_of(*vectors)
         beads = [
             align(
-                Side(lengths[0][ends[0][d] : ends[0][d + 1]], vectors[0][ends[0][d] : ends[0][d + 1]]),
-                Side(lengths[1][ends[1][d] : ends[1][d + 1]], vectors[1][ends[1][d] : ends[1][d + 1]]),
+                DocumentSide(
+                    lengths[0][ends[0][d] : ends[0][d + 1]], vectors[0][ends[0][d] : ends[0][d + 1]]
+                ),
+                DocumentSide(
+                    lengths[1][ends[1][d] : ends[1][d + 1]], vectors[1][ends[1][d] : ends[1][d + 1]]
+                ),
                 scale,
                 lengths_first=number == 0,
             )
@@ -163,22 +175,22 @@ def aligned(src: Texts, tgt: Texts) -> list[list[Bead]]:
         ]
         if number == ROUNDS:
             break
-        pairs = _single(beads, ends)
-        forward = translations(words[0], words[1], pairs)
-        backward = translations(words[1], words[0], pairs[:, ::-1])
-        vectors = with_translations(words[0], words[1], forward, backward)
+        pairs = _one_to_one(beads, ends)
+        forward = translation_probabilities(words[0], words[1], pairs)
+        backward = translation_probabilities(words[1], words[0], pairs[:, ::-1])
+        vectors = translated_word_vectors(words[0], words[1], forward, backward)
     return beads
 
 
-def _single(beads: Iterable[Sequence[Bead]], ends: Sequence[Any]) -> Int64[np.ndarray, "pairs 2"]:
+def _one_to_one(beads: Iterable[Sequence[Bead]], ends: Sequence[Any]) -> Int64[np.ndarray, "pairs 2"]:
     """Sentence numbers of the best beads of one sentence a side."""
-    numbered = [
+    sentence_numbers = [
         (bead.score, ends[0][d] + bead.src[0], ends[1][d] + bead.tgt[0])
         for d, document in enumerate(beads)
         for bead in document
         if bead.src[1] - bead.src[0] == 1 == bead.tgt[1] - bead.tgt[0]
     ]
-    best = sorted(numbered, reverse=True)[: min(MAX_PAIRS, max(1, int(0.9 * len(numbered))))]
+    best = sorted(sentence_numbers, reverse=True)[: min(MAX_PAIRS, max(1, int(0.9 * len(sentence_numbers))))]
     return np.array([pair[1:] for pair in best], dtype=np.int64).reshape(-1, 2)
 
 

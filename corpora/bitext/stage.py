@@ -14,14 +14,14 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.progress import Progress
 from xling.corpora.bitext import documents, evidence
-from xling.corpora.bitext.beads import Bead, Side, align, scale_of
-from xling.corpora.bitext.documents import Text
+from xling.corpora.bitext.beads import Bead, DocumentSide, align, scale_of
+from xling.corpora.bitext.documents import DocumentText
 from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import Encoder, encoder_of
 from xling.text.files import corpus_reader
 
 STAGE_NAME = "corpus bitext"
-PAIRS, DOCUMENTS = "pairs.tsv", "documents.tsv"
+PAIRS_FILE, DOCUMENTS_FILE = "pairs.tsv", "documents.tsv"
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class BitextConfig(OfPair):
 
 
 @dataclass(frozen=True)
-class _Paired:
+class _AlignedDocuments:
     """Two documents, how they were paired, and their beads."""
 
-    src: Text
-    tgt: Text
-    how: str
+    src: DocumentText
+    tgt: DocumentText
+    paired_by: str
     beads: Sequence[Bead]
 
 
@@ -96,28 +96,31 @@ def run(cfg: BitextConfig) -> Answer:
     """
     out = cfg.directory
     inputs = [Path(name) for name in (*cfg.src, *cfg.tgt, cfg.checkpoint) if name and Path(name).exists()]
-    for given in (cfg.src, cfg.tgt):
-        reader_of_missing(given)
+    for paths in (cfg.src, cfg.tgt):
+        check_files_exist(paths)
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
     sides = documents.read(cfg.src, cfg.split), documents.read(cfg.tgt, cfg.split)
     encoder = encoder_of(cfg.checkpoint) if cfg.checkpoint else None
-    chosen = _pairs(cfg, sides, encoder)
-    if not chosen:
+    document_pairs = _pair_documents(cfg, sides, encoder)
+    if not document_pairs:
         raise UserError(
             f"no two of {len(sides[0]):,} and {len(sides[1]):,} documents belong together (pairing={cfg.pairing})",
             "documents whose names differ in the language alone, or that share names and numbers",
             "name them a.en.txt and a.sw.txt, or give checkpoint=",
         )
-    beads = _aligned(
+    beads = _align_pairs(
         cfg,
-        [sides[0][i].sentences for i, _, _ in chosen],
-        [sides[1][j].sentences for _, j, _ in chosen],
+        [sides[0][i].sentences for i, _, _ in document_pairs],
+        [sides[1][j].sentences for _, j, _ in document_pairs],
         encoder,
     )
-    paired = [_Paired(sides[0][i], sides[1][j], how, b) for (i, j, how), b in zip(chosen, beads, strict=True)]
+    aligned_documents = [
+        _AlignedDocuments(sides[0][i], sides[1][j], how, b)
+        for (i, j, how), b in zip(document_pairs, beads, strict=True)
+    ]
     with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as output:
-        output.counts |= _write(output.path, cfg, paired)
+        output.counts |= _write(output.path, cfg, aligned_documents)
         output.counts |= {
             "src_documents": len(sides[0]),
             "tgt_documents": len(sides[1]),
@@ -128,98 +131,107 @@ def run(cfg: BitextConfig) -> Answer:
     return Answer(f"{out}: {manifest.summary(counts)}", {"out": str(out), **counts})
 
 
-def reader_of_missing(given: Sequence[str]) -> None:
+def check_files_exist(paths: Sequence[str]) -> None:
     """Check that all paths exist before anything is read; UserError names the first that does not."""
-    for name in given:
+    for name in paths:
         if not Path(name).is_dir():
             corpus_reader.resolve_files([name])
 
 
-def _pairs(
-    cfg: BitextConfig, sides: tuple[list[Text], list[Text]], encoder: Encoder | None
+def _pair_documents(
+    cfg: BitextConfig, sides: tuple[list[DocumentText], list[DocumentText]], encoder: Encoder | None
 ) -> list[tuple[int, int, str]]:
     """Numbers of the documents that belong together and ``name`` or ``vectors``, in the order of the source."""
-    matched: list[tuple[int, int, str]] = []
+    matches: list[tuple[int, int, str]] = []
     if cfg.pairing != "vectors":
-        matched = [(i, j, "name") for i, j in documents.by_name(*sides, cfg.langs)]
+        matches = [(i, j, "name") for i, j in documents.pairs_by_name(*sides, cfg.langs)]
     if cfg.pairing != "names":
-        taken = {i for i, _, _ in matched}, {j for _, j, _ in matched}
-        left = [
+        taken = {i for i, _, _ in matches}, {j for _, j, _ in matches}
+        unmatched = [
             [n for n in range(len(side)) if n not in used] for side, used in zip(sides, taken, strict=True)
         ]
-        if left[0] and left[1]:
-            vectors = _document_vectors(cfg, [[sides[k][n] for n in left[k]] for k in (0, 1)], encoder)
-            matched += [(left[0][i], left[1][j], "vectors") for i, j, _ in documents.by_vectors(*vectors)]
-    return sorted(matched)
+        if unmatched[0] and unmatched[1]:
+            vectors = _document_vectors(cfg, [[sides[k][n] for n in unmatched[k]] for k in (0, 1)], encoder)
+            matches += [
+                (unmatched[0][i], unmatched[1][j], "vectors")
+                for i, j, _ in documents.pairs_by_vectors(*vectors)
+            ]
+    return sorted(matches)
 
 
 def _document_vectors(
-    cfg: BitextConfig, texts: Sequence[Sequence[Text]], encoder: Encoder | None
+    cfg: BitextConfig, texts: Sequence[Sequence[DocumentText]], encoder: Encoder | None
 ) -> tuple[Any, Any]:
     if encoder is None:
         left, right = (evidence.words_of([" ".join(text.sentences) for text in side]) for side in texts)
-        return evidence.in_common(left), evidence.in_common(right)
+        return evidence.shared_word_vectors(left), evidence.shared_word_vectors(right)
     output = []
     for side, lang in zip(texts, cfg.langs, strict=True):
-        means = [_embedded(cfg, encoder, text.sentences, lang).mean(axis=0) for text in side]
-        output.append(_unit(np.stack(means)))
+        means = [_embed(cfg, encoder, text.sentences, lang).mean(axis=0) for text in side]
+        output.append(_unit_rows(np.stack(means)))
     return output[0], output[1]
 
 
-def _embedded(cfg: BitextConfig, encoder: Encoder, texts: Sequence[str], lang: str) -> Any:
-    return _unit(np.asarray(encoder.embed(texts, lang, cfg.layer, cfg.pooling), dtype=np.float32))
+def _embed(cfg: BitextConfig, encoder: Encoder, texts: Sequence[str], lang: str) -> Any:
+    return _unit_rows(np.asarray(encoder.embed(texts, lang, cfg.layer, cfg.pooling), dtype=np.float32))
 
 
-def _unit(vectors: Any) -> Any:
+def _unit_rows(vectors: Any) -> Any:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
 
 
-def _aligned(
+def _align_pairs(
     cfg: BitextConfig, src: evidence.Texts, tgt: evidence.Texts, encoder: Encoder | None
 ) -> list[list[Bead]]:
     """The beads of each pair of documents."""
     if cfg.method == "lexicon":
-        return evidence.aligned(src, tgt)
+        return evidence.align_documents(src, tgt)
     lengths = evidence.scaled_lengths(*([text for one in side for text in one] for side in (src, tgt)))
-    matched, places = [], [0, 0]
-    with Progress("corpus bitext", len(src), "documents") as bar:
+    aligned, first_sentences = [], [0, 0]
+    with Progress("corpus bitext", len(src), "documents") as progress:
         for pair in zip(src, tgt, strict=True):
-            ends = [place + len(texts) for place, texts in zip(places, pair, strict=True)]
+            ends = [place + len(texts) for place, texts in zip(first_sentences, pair, strict=True)]
             vectors = [
-                _embedded(cfg, encoder, t, lang) if encoder else None
+                _embed(cfg, encoder, t, lang) if encoder else None
                 for t, lang in zip(pair, cfg.langs, strict=True)
             ]
-            cut = [Side(lengths[k][places[k] : ends[k]], vectors[k]) for k in (0, 1)]
-            matched.append(align(cut[0], cut[1], scale_of(*vectors) if encoder else (0.0, 1.0)))
-            places = ends
-            bar.update()
-    return matched
+            cut = [DocumentSide(lengths[k][first_sentences[k] : ends[k]], vectors[k]) for k in (0, 1)]
+            aligned.append(align(cut[0], cut[1], scale_of(*vectors) if encoder else (0.0, 1.0)))
+            first_sentences = ends
+            progress.update()
+    return aligned
 
 
-def _write(folder: Path, cfg: BitextConfig, paired: Sequence[_Paired]) -> dict[str, int]:
+def _write(folder: Path, cfg: BitextConfig, aligned_documents: Sequence[_AlignedDocuments]) -> dict[str, int]:
     """Both tables; returns what to count."""
-    kept = low = 0
+    num_kept = num_below = 0
     with (
-        (folder / PAIRS).open("w", encoding="utf-8") as pairs,
-        (folder / DOCUMENTS).open("w", encoding="utf-8") as table,
+        (folder / PAIRS_FILE).open("w", encoding="utf-8") as pairs,
+        (folder / DOCUMENTS_FILE).open("w", encoding="utf-8") as table,
     ):
         pairs.write("\t".join([*cfg.langs, "score", "doc", "src_sentences", "tgt_sentences"]) + "\n")
         table.write("src\ttgt\tpaired_by\tsrc_sentences\ttgt_sentences\tpairs\n")
-        for one in paired:
-            before = kept
-            for bead in one.beads:
+        for documents in aligned_documents:
+            kept_before = num_kept
+            for bead in documents.beads:
                 if bead.score < cfg.threshold:
-                    low += 1
+                    num_below += 1
                     continue
-                kept += 1
+                num_kept += 1
                 texts = (
                     " ".join(side.sentences[a:b])
-                    for side, (a, b) in ((one.src, bead.src), (one.tgt, bead.tgt))
+                    for side, (a, b) in ((documents.src, bead.src), (documents.tgt, bead.tgt))
                 )
                 places = (f"{a + 1}-{b}" for a, b in (bead.src, bead.tgt))
-                row = [*texts, f"{bead.score:.4f}", one.src.name, *places]
+                row = [*texts, f"{bead.score:.4f}", documents.src.name, *places]
                 pairs.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
-            sizes = len(one.src.sentences), len(one.tgt.sentences)
-            row = [one.src.name, one.tgt.name, one.how, *map(str, sizes), str(kept - before)]
+            sizes = len(documents.src.sentences), len(documents.tgt.sentences)
+            row = [
+                documents.src.name,
+                documents.tgt.name,
+                documents.paired_by,
+                *map(str, sizes),
+                str(num_kept - kept_before),
+            ]
             table.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
-    return {"pairs": kept, "under_threshold": low, "paired_documents": len(paired)}
+    return {"pairs": num_kept, "under_threshold": num_below, "paired_documents": len(aligned_documents)}

@@ -16,9 +16,9 @@ import numpy as np
 import xxhash
 
 KINDS = ("adult", "gambling")
-_BITS = 40
+_HASH_BITS = 40
 # No list is complete: parts of host names that hardly any other site has.
-_PARTS = {
+_FILES_OF_KINDS = {
     "adult": ("porn", "xxx", "xvideo", "xhamster", "hentai", "sexcam", "camsex", "livesex", "nudecam"),
     "gambling": (
         "onlinecasino", "casinoonline", "online-casino", "casino-online", "casinobonus", "slotgacor", "slot88",
@@ -27,8 +27,8 @@ _PARTS = {
 }  # fmt: skip
 
 
-def _number(domain: str) -> int:
-    return xxhash.xxh64_intdigest(domain.encode("utf-8", "replace")) >> (64 - _BITS)
+def _domain_hash(domain: str) -> int:
+    return xxhash.xxh64_intdigest(domain.encode("utf-8", "replace")) >> (64 - _HASH_BITS)
 
 
 def save(path: Path, domains: Mapping[str, list[str]]) -> None:
@@ -40,7 +40,7 @@ def save(path: Path, domains: Mapping[str, list[str]]) -> None:
     """
     steps = {}
     for kind in KINDS:
-        numbers = np.array(sorted({_number(name.lower()) for name in domains[kind]}), dtype=np.int64)
+        numbers = np.array(sorted({_domain_hash(name.lower()) for name in domains[kind]}), dtype=np.int64)
         steps[kind] = np.diff(numbers, prepend=0)
     with path.open("wb") as handle:
         np.savez_compressed(
@@ -49,7 +49,7 @@ def save(path: Path, domains: Mapping[str, list[str]]) -> None:
 
 
 @cache
-def _listed(kinds: tuple[str, ...]) -> frozenset[int]:
+def _listed_domains(kinds: tuple[str, ...]) -> frozenset[int]:
     stored = resources.files("xling.corpora.builtin").joinpath("blocked_sites.npz").read_bytes()
     with np.load(io.BytesIO(stored), allow_pickle=False) as table:
         return frozenset(number for kind in kinds for number in np.cumsum(table[kind]).tolist())
@@ -62,7 +62,7 @@ def is_listed(host: str, kinds: tuple[str, ...]) -> bool:
         host: lower-case host name.
         kinds: of `KINDS`.
     """
-    if any(part in host for kind in kinds for part in _PARTS[kind]):
+    if any(part in host for kind in kinds for part in _FILES_OF_KINDS[kind]):
         return True
-    labels, listed = host.strip(".").split("."), _listed(kinds)
-    return any(_number(".".join(labels[i:])) in listed for i in range(len(labels) - 1))
+    labels, listed = host.strip(".").split("."), _listed_domains(kinds)
+    return any(_domain_hash(".".join(labels[i:])) in listed for i in range(len(labels) - 1))

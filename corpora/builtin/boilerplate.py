@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 # Classes of characters.
 (
-    _BREAK, _SPACE, _LOWER, _UPPER, _LETTER, _WIDE, _THAI, _DIGIT, _STOP, _COMMA, _BAR, _CLOSING, _MARK, _SIGN
+    _BREAK_CLASS, _SPACE_CLASS, _LOWER_CLASS, _UPPER_CLASS, _LETTER_CLASS, _WIDE_CLASS, _THAI_CLASS, _DIGIT_CLASS,
+    _STOP_CLASS, _COMMA_CLASS, _BAR_CLASS, _CLOSING_CLASS, _MARK_CLASS, _SIGN_CLASS,
 ) = range(14)  # fmt: skip
 _NUM_CLASSES = 16
 # Width of a character in letters of an alphabet, and words in it where no space divides them.
-_UNITS = np.array([0.0, 2, 2, 2, 2, 5, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0])  # halves
-_STOPS = frozenset(".!?…。！？؟।॥։።፧၊။។៕؛᙮᠃᠉⸮")
-_COMMAS = frozenset(",;:、，；：،،፣፤")
-_BARS = frozenset("|»«›‹•·●■▪►▶▼▲→←↑↓/\\>＞<＜~*+=_#│┃※◆◇○★☆")
+_UNITS_OF_CLASSES = np.array([0.0, 2, 2, 2, 2, 5, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0])  # halves
+_STOP_MARKS = frozenset(".!?…。！？؟।॥։።፧၊။។៕؛᙮᠃᠉⸮")
+_COMMA_MARKS = frozenset(",;:、，；：،،፣፤")
+_BAR_MARKS = frozenset("|»«›‹•·●■▪►▶▼▲→←↑↓/\\>＞<＜~*+=_#│┃※◆◇○★☆")
 _CLOSINGS = frozenset("\"'”’»」』）)]】》〉")
 _THAI_RANGES = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
 _WIDE_RANGES = (
@@ -52,18 +53,23 @@ _WIDE_RANGES = (
 )
 _TABLE_SIZE = 0x20000
 
-_STEP = 256  # features are multiples of 1 / 256
+_FEATURE_STEP = 256  # features are multiples of 1 / 256
 _WEIGHT_STEP = 1024
 _MAX_FEATURE, _MAX_WEIGHT = 16.0, 15.0
-_LONG, _SENTENCE = (
+_LONG_LINE_UNITS, _SENTENCE_UNITS = (
     160,
     80,
 )  # halves of letters: a long line, and the least of a line that counts as a sentence
 _WINDOWS = (2, 6, 20)
 _OFFSETS = (-3, -2, -1, 1, 2, 3)
 
-_NUM_OWN, _NUM_AROUND, _NUM_SMOOTH, _NUM_PLACES = 18, 4 * len(_OFFSETS), 5 * len(_WINDOWS), 12
-_LINES_AT_ONCE = 2048  # more do not fit into the cache of a core
+_NUM_OWN_FEATURES, _NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES, _NUM_POSITION_FEATURES = (
+    18,
+    4 * len(_OFFSETS),
+    5 * len(_WINDOWS),
+    12,
+)
+_LINES_PER_GROUP = 2048  # more do not fit into the cache of a core
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -74,90 +80,102 @@ _Values = TypeVar("_Values", Ints, Floats)
 @cache
 def _classes() -> NDArray[np.uint8]:
     """Return the class of every code point below `_TABLE_SIZE`."""
-    by_category = {"Lu": _UPPER, "Lt": _UPPER, "Ll": _LOWER, "Nd": _DIGIT, "No": _DIGIT, "Zs": _SPACE}
-    by_first = {"L": _LETTER, "M": _LETTER, "N": _DIGIT, "P": _MARK, "S": _SIGN}
-    table = np.full(_TABLE_SIZE, _SIGN, dtype=np.uint8)
+    by_category = {
+        "Lu": _UPPER_CLASS,
+        "Lt": _UPPER_CLASS,
+        "Ll": _LOWER_CLASS,
+        "Nd": _DIGIT_CLASS,
+        "No": _DIGIT_CLASS,
+        "Zs": _SPACE_CLASS,
+    }
+    by_first = {"L": _LETTER_CLASS, "M": _LETTER_CLASS, "N": _DIGIT_CLASS, "P": _MARK_CLASS, "S": _SIGN_CLASS}
+    table = np.full(_TABLE_SIZE, _SIGN_CLASS, dtype=np.uint8)
     for code in range(_TABLE_SIZE):
         category = unicodedata.category(chr(code))
-        table[code] = by_category.get(category, by_first.get(category[0], _SIGN))
+        table[code] = by_category.get(category, by_first.get(category[0], _SIGN_CLASS))
     for first, last in _WIDE_RANGES:
-        table[first : last + 1] = _WIDE
+        table[first : last + 1] = _WIDE_CLASS
     for first, last in _THAI_RANGES:
         part = table[first : last + 1]
-        part[part == _LETTER] = _THAI
-    for chars, kind in ((_COMMAS, _COMMA), (_BARS, _BAR), (_CLOSINGS, _CLOSING), (_STOPS, _STOP)):
+        part[part == _LETTER_CLASS] = _THAI_CLASS
+    for chars, kind in (
+        (_COMMA_MARKS, _COMMA_CLASS),
+        (_BAR_MARKS, _BAR_CLASS),
+        (_CLOSINGS, _CLOSING_CLASS),
+        (_STOP_MARKS, _STOP_CLASS),
+    ):
         table[[ord(char) for char in chars]] = kind
-    table[0x0A], table[0x09] = _BREAK, _SPACE
+    table[0x0A], table[0x09] = _BREAK_CLASS, _SPACE_CLASS
     return table
 
 
 @dataclass(frozen=True)
-class _Lines:
+class _LineCharacters:
     """Counts of each line of some pages.
 
     Attributes:
         counts: characters of each class, ``(16, num_lines)``.
-        capitals: words that begin with a capital, ``(num_lines,)``.
-        first: class of the first character, ``(num_lines,)``.
-        last: class of the last character that closes no quotation, ``(num_lines,)``.
+        num_capitals: words that begin with a capital, ``(num_lines,)``.
+        first_class: class of the first character, ``(num_lines,)``.
+        last_class: class of the last character that closes no quotation, ``(num_lines,)``.
         lengths: lines of each page, ``(num_pages,)``.
     """
 
     counts: Floats
-    capitals: Ints
-    first: Bytes
-    last: Bytes
+    num_capitals: Ints
+    first_class: Bytes
+    last_class: Bytes
     lengths: Ints
 
     @property
     def num_lines(self) -> int:
         """Number of lines of all pages."""
-        return len(self.capitals)
+        return len(self.num_capitals)
 
     @cached_property
-    def ends(self) -> Int64[np.ndarray, " num_pages"]:
+    def page_ends(self) -> Int64[np.ndarray, " num_pages"]:
         """Number after the last line of each page, ``(num_pages,)``."""
         return np.cumsum(self.lengths)
 
     @cached_property
-    def top(self) -> Int64[np.ndarray, " num_lines"]:
+    def page_start(self) -> Int64[np.ndarray, " num_lines"]:
         """Number of the first line of each line's page, ``(num_lines,)``."""
-        return self.of_page(self.ends - self.lengths)
+        return self.of_page(self.page_ends - self.lengths)
 
     @cached_property
-    def end(self) -> Int64[np.ndarray, " num_lines"]:
+    def page_end(self) -> Int64[np.ndarray, " num_lines"]:
         """Number after the last line of each line's page, ``(num_lines,)``."""
-        return self.of_page(self.ends)
+        return self.of_page(self.page_ends)
 
     def of_page(self, values: _Values) -> _Values:
         """Return the value of each line's page, ``(num_lines,)``."""
         return np.repeat(values, self.lengths)
 
 
-def _counted(pages: Sequence[str]) -> _Lines:
+def _count_characters(pages: Sequence[str]) -> _LineCharacters:
     text = "\n".join(pages) + "\n"
     codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
     if int(codes.max()) < _TABLE_SIZE:
         classes = _classes()[codes]
     else:
         classes = _classes()[np.minimum(codes, _TABLE_SIZE - 1)]
-        classes[codes >= _TABLE_SIZE] = _WIDE  # Han of the planes above
-    ends = np.flatnonzero(classes == _BREAK)
-    num_lines = len(ends)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    cells = np.repeat(np.arange(0, num_lines * _NUM_CLASSES, _NUM_CLASSES), ends + 1 - starts)
-    is_capital = classes == _UPPER
-    is_capital[1:] &= classes[:-1] <= _SPACE
-    capitals = cells[is_capital] // _NUM_CLASSES
+        classes[codes >= _TABLE_SIZE] = _WIDE_CLASS  # Han of the planes above
+    line_ends = np.flatnonzero(classes == _BREAK_CLASS)
+    num_lines = len(line_ends)
+    starts = np.concatenate([[0], line_ends[:-1] + 1])
+    cells = np.repeat(np.arange(0, num_lines * _NUM_CLASSES, _NUM_CLASSES), line_ends + 1 - starts)
+    is_capital = classes == _UPPER_CLASS
+    is_capital[1:] &= classes[:-1] <= _SPACE_CLASS
+    lines_of_capitals = cells[is_capital] // _NUM_CLASSES
     cells += classes
     counts = np.bincount(cells, minlength=num_lines * _NUM_CLASSES).reshape(num_lines, _NUM_CLASSES)
-    last = classes[np.maximum(ends - 1, 0)]
-    before = classes[np.maximum(ends - 2, 0)]
-    return _Lines(
+    last = classes[np.maximum(line_ends - 1, 0)]
+    last_but_one = classes[np.maximum(line_ends - 2, 0)]
+    return _LineCharacters(
         np.ascontiguousarray(counts.T, dtype=np.float64),
-        np.bincount(capitals, minlength=num_lines),
+        np.bincount(lines_of_capitals, minlength=num_lines),
         classes[starts],
-        np.where((last == _CLOSING) & (ends - starts > 1), before, last),
+        np.where((last == _CLOSING_CLASS) & (line_ends - starts > 1), last_but_one, last),
         np.fromiter((page.count("\n") + 1 for page in pages), dtype=np.int64, count=len(pages)),
     )
 
@@ -168,127 +186,141 @@ def features(pages: Sequence[str]) -> Float64[np.ndarray, "num_lines num_feature
     Args:
         pages: texts, a paragraph a line; a page has at least one line.
     """
-    return np.ascontiguousarray(_columns(pages).T)
+    return np.ascontiguousarray(_all_features(pages).T)
 
 
-def _columns(pages: Sequence[str]) -> Floats:
+def _all_features(pages: Sequence[str]) -> Floats:
     """Return the features of all lines, ``(num_features, num_lines)``."""
-    lines = _counted(pages)
-    units = _UNITS @ lines.counts
-    columns = np.empty((_NUM_OWN + _NUM_AROUND + _NUM_SMOOTH + _NUM_PLACES, lines.num_lines))
-    own, around, smooth, places = np.split(columns, np.cumsum([_NUM_OWN, _NUM_AROUND, _NUM_SMOOTH]))
-    _own(own, lines, units)
-    size, ended = own[0], own[8]
-    is_long = (units >= _LONG).astype(np.float64)
-    _shifted(around, [size, ended, own[4], own[2]], lines)
-    _smoothed(smooth, [size, ended, is_long, own[4], own[5]], lines)
-    _places(places, lines, units, (units >= _SENTENCE) * ended * units, size, is_long)
+    lines = _count_characters(pages)
+    units = _UNITS_OF_CLASSES @ lines.counts
+    columns = np.empty(
+        (
+            _NUM_OWN_FEATURES + _NUM_NEIGHBOUR_FEATURES + _NUM_WINDOW_FEATURES + _NUM_POSITION_FEATURES,
+            lines.num_lines,
+        )
+    )
+    own_rows, neighbour_rows, window_rows, position_rows = np.split(
+        columns, np.cumsum([_NUM_OWN_FEATURES, _NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES])
+    )
+    _own_features(own_rows, lines, units)
+    size, ended = own_rows[0], own_rows[8]
+    is_long = (units >= _LONG_LINE_UNITS).astype(np.float64)
+    _neighbour_features(neighbour_rows, [size, ended, own_rows[4], own_rows[2]], lines)
+    _window_features(window_rows, [size, ended, is_long, own_rows[4], own_rows[5]], lines)
+    _position_features(position_rows, lines, units, (units >= _SENTENCE_UNITS) * ended * units, size, is_long)
     return columns
 
 
-def _own(own: Floats, lines: _Lines, units: Floats) -> None:
+def _own_features(rows: Floats, lines: _LineCharacters, units: Floats) -> None:
     """Compute the features of each line by itself, ``(18, num_lines)``."""
     counts = lines.counts
-    chars = np.maximum(1.0, counts.sum(axis=0) - counts[_BREAK])
-    words = counts[_SPACE] + 1 + counts[_WIDE] / 2 + counts[_THAI] / 6
-    own[0] = np.log2(1 + units) / 2
-    own[1] = np.log2(1 + words)
-    own[2] = 4 * counts[_DIGIT] / chars
-    own[3] = 4 * counts[_UPPER] / chars
-    own[4] = 4 * lines.capitals / words
-    own[5] = np.minimum(8, 8 * counts[_BAR] / words)
-    own[6] = np.log2(1 + counts[_COMMA])
-    own[7] = np.log2(1 + counts[_STOP])
-    own[8] = 2.0 * (lines.last == _STOP)
-    own[9] = 2.0 * (lines.last == _COMMA)
-    own[10] = 2.0 * (lines.first == _LOWER)
-    own[11] = 2.0 * ((lines.first == _BAR) | (lines.first == _SIGN) | (lines.first == _MARK))
-    own[12] = 2.0 * (lines.first == _DIGIT)
-    own[13] = 8 * (counts[_SIGN] + counts[_MARK]) / chars
-    own[14] = np.minimum(8, units / words / 4)
-    own[15] = 2 * (counts[_WIDE] + counts[_THAI]) / chars
-    own[16] = 2 * counts[_LETTER] / chars
-    own[17] = np.minimum(8, 8 * counts[_COMMA] / words)
-    _round(own)
+    chars = np.maximum(1.0, counts.sum(axis=0) - counts[_BREAK_CLASS])
+    words = counts[_SPACE_CLASS] + 1 + counts[_WIDE_CLASS] / 2 + counts[_THAI_CLASS] / 6
+    rows[0] = np.log2(1 + units) / 2
+    rows[1] = np.log2(1 + words)
+    rows[2] = 4 * counts[_DIGIT_CLASS] / chars
+    rows[3] = 4 * counts[_UPPER_CLASS] / chars
+    rows[4] = 4 * lines.num_capitals / words
+    rows[5] = np.minimum(8, 8 * counts[_BAR_CLASS] / words)
+    rows[6] = np.log2(1 + counts[_COMMA_CLASS])
+    rows[7] = np.log2(1 + counts[_STOP_CLASS])
+    rows[8] = 2.0 * (lines.last_class == _STOP_CLASS)
+    rows[9] = 2.0 * (lines.last_class == _COMMA_CLASS)
+    rows[10] = 2.0 * (lines.first_class == _LOWER_CLASS)
+    rows[11] = 2.0 * (
+        (lines.first_class == _BAR_CLASS)
+        | (lines.first_class == _SIGN_CLASS)
+        | (lines.first_class == _MARK_CLASS)
+    )
+    rows[12] = 2.0 * (lines.first_class == _DIGIT_CLASS)
+    rows[13] = 8 * (counts[_SIGN_CLASS] + counts[_MARK_CLASS]) / chars
+    rows[14] = np.minimum(8, units / words / 4)
+    rows[15] = 2 * (counts[_WIDE_CLASS] + counts[_THAI_CLASS]) / chars
+    rows[16] = 2 * counts[_LETTER_CLASS] / chars
+    rows[17] = np.minimum(8, 8 * counts[_COMMA_CLASS] / words)
+    _round_in_place(rows)
 
 
-def _shifted(around: Floats, columns: Sequence[Floats], lines: _Lines) -> None:
+def _neighbour_features(neighbour_rows: Floats, columns: Sequence[Floats], lines: _LineCharacters) -> None:
     """Compute each column of the lines `_OFFSETS` lines further on the same page; -1 beyond its ends."""
-    num, places = lines.num_lines, np.arange(lines.num_lines)
-    rows = iter(around)
+    num, numbers = lines.num_lines, np.arange(lines.num_lines)
+    row_iterator = iter(neighbour_rows)
     for offset in _OFFSETS:
-        outside = np.flatnonzero((places + offset < lines.top) | (places + offset >= lines.end))
-        here = slice(max(0, -offset), max(0, num - max(0, offset)))
-        there = slice(max(0, offset), max(0, num + min(0, offset)))
-        for column, row in zip(columns, itertools.islice(rows, len(columns)), strict=True):
-            row[here] = column[there]
-            row[outside] = -1.0
+        beyond_page = np.flatnonzero(
+            (numbers + offset < lines.page_start) | (numbers + offset >= lines.page_end)
+        )
+        to_lines = slice(max(0, -offset), max(0, num - max(0, offset)))
+        from_lines = slice(max(0, offset), max(0, num + min(0, offset)))
+        for column, row in zip(columns, itertools.islice(row_iterator, len(columns)), strict=True):
+            row[to_lines] = column[from_lines]
+            row[beyond_page] = -1.0
 
 
-def _smoothed(smooth: Floats, columns: Sequence[Floats], lines: _Lines) -> None:
+def _window_features(rows_out: Floats, columns: Sequence[Floats], lines: _LineCharacters) -> None:
     """Compute the mean of each column over the lines of a page up to each of `_WINDOWS` lines away."""
-    places, rows = np.arange(lines.num_lines), iter(smooth)
-    sums = [_summed(column) for column in columns]  # exact: multiples of 1/256
+    numbers, rows = np.arange(lines.num_lines), iter(rows_out)
+    prefix_sums = [_prefix_sums(column) for column in columns]  # exact: multiples of 1/256
     for reach in _WINDOWS:
-        first = np.maximum(lines.top, places - reach)
-        last = np.minimum(lines.end, places + reach + 1)
+        first = np.maximum(lines.page_start, numbers - reach)
+        last = np.minimum(lines.page_end, numbers + reach + 1)
         width = (last - first).astype(np.float64)
-        for total, row in zip(sums, itertools.islice(rows, len(columns)), strict=True):
+        for total, row in zip(prefix_sums, itertools.islice(rows, len(columns)), strict=True):
             np.subtract(total[last], total[first], out=row)
             row /= width
-    _round(smooth)
+    _round_in_place(rows_out)
 
 
-def _summed(column: Floats) -> Floats:
+def _prefix_sums(column: Floats) -> Floats:
     """Return the sums of the first 0, 1, 2, ... values, ``(num + 1,)``."""
     sums = np.zeros(len(column) + 1)
     np.cumsum(column, out=sums[1:])
     return sums
 
 
-def _places(
-    places: Floats, lines: _Lines, units: Floats, mass: Floats, size: Floats, is_long: Floats
+def _position_features(
+    rows: Floats, lines: _LineCharacters, units: Floats, sentence_units: Floats, size: Floats, is_long: Floats
 ) -> None:
     """Compute where each line stands on its page, and how its page is, ``(12, num_lines)``."""
-    num_lines, ends = lines.lengths, lines.ends
+    num_lines, ends = lines.lengths, lines.page_ends
     tops = ends - num_lines
-    masses = _summed(mass)
-    total, whole, sizes, longs = (
-        sums[ends] - sums[tops] for sums in (_summed(units), masses, _summed(size), _summed(is_long))
+    sentence_sums = _prefix_sums(sentence_units)
+    total, page_sentence_units, sizes, page_long_lines = (
+        sums[ends] - sums[tops]
+        for sums in (_prefix_sums(units), sentence_sums, _prefix_sums(size), _prefix_sums(is_long))
     )
-    line = np.arange(lines.num_lines) - lines.top  # on its page
-    whole_of = lines.of_page(np.maximum(1, whole))
+    line = np.arange(lines.num_lines) - lines.page_start  # on its page
+    sentence_units_of_page = lines.of_page(np.maximum(1, page_sentence_units))
     logs = np.log2(np.arange(1.0, num_lines.max() + 1))
-    places[0] = logs[line]
-    places[1] = logs[lines.end - lines.top - 1 - line]
-    places[2] = lines.of_page(np.log2(1.0 + num_lines))
-    places[3] = 4 * line / lines.of_page(num_lines)
-    places[4] = lines.of_page(np.log2(1 + total) / 2)
-    places[5] = lines.of_page(2 * whole / np.maximum(1, total))
-    places[6] = lines.of_page(np.log2(1 + whole) / 2)
-    places[7] = 4 * (masses[:-1] - lines.of_page(masses[tops])) / whole_of
-    places[8] = 4 * (lines.of_page(masses[ends]) - masses[1:]) / whole_of
-    places[9] = lines.of_page(sizes / num_lines)
-    places[10] = lines.of_page(4 * longs / num_lines)
-    places[11] = 2 * units / lines.of_page(np.maximum(1, total))
-    _round(places)
+    rows[0] = logs[line]
+    rows[1] = logs[lines.page_end - lines.page_start - 1 - line]
+    rows[2] = lines.of_page(np.log2(1.0 + num_lines))
+    rows[3] = 4 * line / lines.of_page(num_lines)
+    rows[4] = lines.of_page(np.log2(1 + total) / 2)
+    rows[5] = lines.of_page(2 * page_sentence_units / np.maximum(1, total))
+    rows[6] = lines.of_page(np.log2(1 + page_sentence_units) / 2)
+    rows[7] = 4 * (sentence_sums[:-1] - lines.of_page(sentence_sums[tops])) / sentence_units_of_page
+    rows[8] = 4 * (lines.of_page(sentence_sums[ends]) - sentence_sums[1:]) / sentence_units_of_page
+    rows[9] = lines.of_page(sizes / num_lines)
+    rows[10] = lines.of_page(4 * page_long_lines / num_lines)
+    rows[11] = 2 * units / lines.of_page(np.maximum(1, total))
+    _round_in_place(rows)
 
 
-def _round(values: Floats) -> None:
-    """Round to multiples of ``1 / _STEP`` and cut at `_MAX_FEATURE`, in place."""
-    values *= _STEP
+def _round_in_place(values: Floats) -> None:
+    """Round to multiples of ``1 / _FEATURE_STEP`` and cut at `_MAX_FEATURE`, in place."""
+    values *= _FEATURE_STEP
     np.rint(values, out=values)
-    values /= _STEP
+    values /= _FEATURE_STEP
     np.clip(values, -_MAX_FEATURE, _MAX_FEATURE, out=values)
 
 
-def _groups(pages: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the pages in groups of `_LINES_AT_ONCE` lines, or a few more."""
+def _page_groups(pages: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the pages in groups of `_LINES_PER_GROUP` lines, or a few more."""
     group, num_lines = list[str](), 0
     for page in pages:
         group.append(page)
         num_lines += page.count("\n") + 1
-        if num_lines >= _LINES_AT_ONCE:
+        if num_lines >= _LINES_PER_GROUP:
             yield group
             group, num_lines = [], 0
     if group:
@@ -313,13 +345,13 @@ class LineModel:
         Args:
             pages: texts, a paragraph a line.
         """
-        return np.concatenate([self.answer(_columns(group).T) for group in _groups(pages)])
+        return np.concatenate([self.answer(_all_features(group).T) for group in _page_groups(pages)])
 
     def answer(
-        self, seen: Float64[np.ndarray, "num_lines num_features"]
+        self, line_features: Float64[np.ndarray, "num_lines num_features"]
     ) -> Float64[np.ndarray, " num_lines"]:
         """Return the log-odds for `features`, ``(num_lines,)``."""
-        hidden = seen @ (self.inner[:-1] * _WEIGHT_STEP)
+        hidden = line_features @ (self.inner[:-1] * _WEIGHT_STEP)
         hidden += self.inner[-1] * _WEIGHT_STEP
         np.maximum(0, hidden, out=hidden)
         np.floor(hidden, out=hidden)
@@ -343,14 +375,19 @@ def load(path: Path) -> LineModel:
     """
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            inner, outer = file["inner"] / float(_WEIGHT_STEP), file["outer"] / float(_WEIGHT_STEP)
-        if inner.shape[0] != len(features(["x"])[0]) + 1 or outer.shape != (inner.shape[1] + 1,):
-            raise ValueError(f"shapes {inner.shape} and {outer.shape}")
+            hidden_weights, output_weights = (
+                file["inner"] / float(_WEIGHT_STEP),
+                file["outer"] / float(_WEIGHT_STEP),
+            )
+        if hidden_weights.shape[0] != len(features(["x"])[0]) + 1 or output_weights.shape != (
+            hidden_weights.shape[1] + 1,
+        ):
+            raise ValueError(f"shapes {hidden_weights.shape} and {output_weights.shape}")
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(
             f"{path} is not a model of lines: {error}", "a file that xling corpus lines-train made"
         ) from None
-    return LineModel(inner, outer)
+    return LineModel(hidden_weights, output_weights)
 
 
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
@@ -367,19 +404,19 @@ def labels(text: str, main: str) -> Bool[np.ndarray, " num_lines"]:
     """
     lines = [_WORD.findall(line.lower()) for line in text.split("\n")]
     words = [word for line in lines for word in line]
-    matched = np.zeros(len(words) + 1, dtype=np.int64)
+    num_matched = np.zeros(len(words) + 1, dtype=np.int64)
     blocks = difflib.SequenceMatcher(None, words, _WORD.findall(main.lower()), autojunk=False)
     for block in blocks.get_matching_blocks():
-        matched[block.a + 1 : block.a + block.size + 1] = 1
-    ends = np.cumsum([len(line) for line in lines])
-    lengths = np.diff(ends, prepend=0)
-    hits = np.cumsum(matched)[ends] - np.cumsum(matched)[ends - lengths]
+        num_matched[block.a + 1 : block.a + block.size + 1] = 1
+    line_ends = np.cumsum([len(line) for line in lines])
+    lengths = np.diff(line_ends, prepend=0)
+    hits = np.cumsum(num_matched)[line_ends] - np.cumsum(num_matched)[line_ends - lengths]
     return (lengths > 0) & (2 * hits >= np.maximum(1, lengths))
 
 
 def train(
-    seen: Float64[np.ndarray, "num_lines num_features"],
-    wanted: Float64[np.ndarray, " num_lines"],
+    line_features: Float64[np.ndarray, "num_lines num_features"],
+    targets: Float64[np.ndarray, " num_lines"],
     weights: Float64[np.ndarray, " num_lines"],
     seed: int = 0,
     num_nets: int = 4,
@@ -389,38 +426,44 @@ def train(
     """Train networks by Adam on weighted cross-entropy, and return their mean as one network.
 
     Args:
-        seen: `features` of lines, ``(num_lines, num_features)``.
-        wanted: share of the teachers that call each line main content, ``(num_lines,)``.
+        line_features: `features` of lines, ``(num_lines, num_features)``.
+        targets: share of the teachers that call each line main content, ``(num_lines,)``.
         weights: of the lines, ``(num_lines,)``.
         seed: of the first weights and of the order.
         num_nets: networks whose mean is returned.
         num_hidden: hidden units of each.
         epochs: passes over the lines.
     """
-    nets = [
-        _fitted(seen, wanted, weights / weights.mean(), [seed, net], num_hidden, epochs)
+    networks = [
+        _fit(line_features, targets, weights / weights.mean(), [seed, net], num_hidden, epochs)
         for net in range(num_nets)
     ]
-    inner = np.concatenate([inner for inner, _ in nets], axis=1)
-    outer = (
-        np.concatenate([*(outer[:-1] for _, outer in nets), [sum(outer[-1] for _, outer in nets)]]) / num_nets
+    hidden_weights = np.concatenate([hidden_weights for hidden_weights, _ in networks], axis=1)
+    output_weights = (
+        np.concatenate(
+            [
+                *(output_weights[:-1] for _, output_weights in networks),
+                [sum(output_weights[-1] for _, output_weights in networks)],
+            ]
+        )
+        / num_nets
     )
-    return LineModel(_on_grid(inner), _on_grid(outer))
+    return LineModel(_round_weights(hidden_weights), _round_weights(output_weights))
 
 
-def _on_grid(weights: Floats) -> Floats:
+def _round_weights(weights: Floats) -> Floats:
     return np.rint(np.clip(weights, -_MAX_WEIGHT, _MAX_WEIGHT) * _WEIGHT_STEP) / _WEIGHT_STEP
 
 
-def _fitted(
-    seen: Floats, wanted: Floats, weights: Floats, seed: list[int], num_hidden: int, epochs: int
+def _fit(
+    line_features: Floats, targets: Floats, weights: Floats, seed: list[int], num_hidden: int, epochs: int
 ) -> tuple[Floats, Floats]:
     """Return the inner and outer weights of one network."""
     random = np.random.default_rng(seed)
-    inputs = np.concatenate([seen, np.ones((len(seen), 1))], axis=1)
-    inner = random.normal(0, 0.15, (inputs.shape[1], num_hidden))
-    outer = random.normal(0, 0.3, num_hidden + 1)
-    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in (inner, outer)]
+    inputs = np.concatenate([line_features, np.ones((len(line_features), 1))], axis=1)
+    hidden_weights = random.normal(0, 0.15, (inputs.shape[1], num_hidden))
+    output_weights = random.normal(0, 0.3, num_hidden + 1)
+    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in (hidden_weights, output_weights)]
     batch, decay, step = 128, 3e-4, 0
     num_steps = epochs * -(-len(inputs) // batch)
     for _ in range(epochs):
@@ -428,15 +471,20 @@ def _fitted(
         for at in range(0, len(inputs), batch):
             rows = order[at : at + batch]
             x, step = inputs[rows], step + 1
-            hidden = np.maximum(0, x @ inner)
-            share = 1 / (1 + np.exp(-np.clip(hidden @ outer[:-1] + outer[-1], -30, 30)))
-            wrong = weights[rows] * (share - wanted[rows]) / len(rows)
-            back = np.outer(wrong, outer[:-1]) * (hidden > 0)
-            slopes = (x.T @ back + decay * inner, np.append(hidden.T @ wrong, wrong.sum()) + decay * outer)
+            hidden = np.maximum(0, x @ hidden_weights)
+            share = 1 / (1 + np.exp(-np.clip(hidden @ output_weights[:-1] + output_weights[-1], -30, 30)))
+            wrong = weights[rows] * (share - targets[rows]) / len(rows)
+            back = np.outer(wrong, output_weights[:-1]) * (hidden > 0)
+            slopes = (
+                x.T @ back + decay * hidden_weights,
+                np.append(hidden.T @ wrong, wrong.sum()) + decay * output_weights,
+            )
             rate = 0.01 * (1 - step / (num_steps + 1))
-            for weight, slope, (mean, square) in zip((inner, outer), slopes, moments, strict=True):
+            for weight, slope, (mean, square) in zip(
+                (hidden_weights, output_weights), slopes, moments, strict=True
+            ):
                 mean += 0.1 * (slope - mean)
                 square += 0.01 * (slope**2 - square)
                 fresh = (1 - 0.9**step, 1 - 0.99**step)
                 weight -= rate * (mean / fresh[0]) / (np.sqrt(square / fresh[1]) + 1e-8)
-    return inner, outer
+    return hidden_weights, output_weights

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from xling.core.languages import Language
 
-TABLE = "limits.tsv"
+TABLE_NAME = "limits.tsv"
 
 
 @dataclass(frozen=True)
@@ -79,24 +79,30 @@ class Limits:
     units_per_word: int = 2
     stop_words: tuple[str, ...] = ()
 
-    def changed(self, changes: Mapping[str, float], stop_words: tuple[str, ...] | None = None) -> Limits:
+    def with_changes(self, changes: Mapping[str, float], stop_words: tuple[str, ...] | None = None) -> Limits:
         """Return the limits with other numbers, those of whole numbers rounded down, and other stop words."""
-        exact: dict[str, Any] = {k: int(v) if k in _WHOLE else v for k, v in changes.items()}
+        exact: dict[str, Any] = {k: int(v) if k in _INTEGER_LIMITS else v for k, v in changes.items()}
         return replace(self, **exact, stop_words=self.stop_words if stop_words is None else stop_words)
 
     def numbers(self) -> dict[str, float]:
         """Return all but the stop words."""
-        return {name: getattr(self, name) for name in NUMBERS}
+        return {name: getattr(self, name) for name in NUMERIC_LIMITS}
 
 
-NUMBERS = [f.name for f in fields(Limits) if f.name != "stop_words"]
-_WHOLE = {f.name for f in fields(Limits) if isinstance(f.default, int)}
+NUMERIC_LIMITS = [f.name for f in fields(Limits) if f.name != "stop_words"]
+_INTEGER_LIMITS = {f.name for f in fields(Limits) if isinstance(f.default, int)}
 
 # For languages without a row.
-_LONG_WORDS = {"Dravidian": 16.0, "Turkic": 14.0, "Uralic": 14.0, "Eskimo-Aleut": 24.0, "Bantu": 14.0}
+_MAX_MEAN_WORD_OF_FAMILIES = {
+    "Dravidian": 16.0,
+    "Turkic": 14.0,
+    "Uralic": 14.0,
+    "Eskimo-Aleut": 24.0,
+    "Bantu": 14.0,
+}
 # What text cannot tell. Thai and Lao end sentences with a space. A word of Thai, Lao, Khmer, Burmese and Tibetan has
 # three or four of the units of `xling.text.words.units`, one of Chinese and Japanese two.
-_WRITING: dict[str, dict[str, float]] = {
+_LIMITS_OF_SCRIPTS: dict[str, dict[str, float]] = {
     "th": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
     "lo": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
     "km": {"units_per_word": 3},
@@ -106,7 +112,7 @@ _WRITING: dict[str, dict[str, float]] = {
 }
 
 
-class Row(NamedTuple):
+class FittedLimits(NamedTuple):
     """Row of the table: one language.
 
     Attributes:
@@ -122,9 +128,9 @@ class Row(NamedTuple):
     stop_words: tuple[str, ...]
 
 
-def save(path: Path, rows: Mapping[str, Row]) -> None:
+def save(path: Path, rows: Mapping[str, FittedLimits]) -> None:
     """Write a table of rows by language code."""
-    names = [name for name in NUMBERS if any(name in row.limits for row in rows.values())]
+    names = [name for name in NUMERIC_LIMITS if any(name in row.limits for row in rows.values())]
     with path.open("w", encoding="utf-8", newline="") as handle:
         table = csv.writer(handle, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE)
         table.writerow(["lang", "documents", "sources", *names, "stop_words"])
@@ -133,37 +139,41 @@ def save(path: Path, rows: Mapping[str, Row]) -> None:
             table.writerow([lang, row.documents, " ".join(row.sources), *numbers, " ".join(row.stop_words)])
 
 
-def read(lines: Iterable[str]) -> dict[str, Row]:
+def read_table(lines: Iterable[str]) -> dict[str, FittedLimits]:
     """Read the lines of a table."""
     rows = {}
     for cells in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-        numbers = {name: float(cells[name]) for name in NUMBERS if cells.get(name)}
+        numbers = {name: float(cells[name]) for name in NUMERIC_LIMITS if cells.get(name)}
         words = tuple(cells["stop_words"].split())
-        rows[cells["lang"]] = Row(int(cells["documents"]), tuple(cells["sources"].split()), numbers, words)
+        rows[cells["lang"]] = FittedLimits(
+            int(cells["documents"]), tuple(cells["sources"].split()), numbers, words
+        )
     return rows
 
 
 @cache
-def built_in() -> dict[str, Row]:
+def built_in() -> dict[str, FittedLimits]:
     """Return the rows of the table that ships with the package, by language code."""
-    text = resources.files("xling.corpora.builtin").joinpath(TABLE).read_text(encoding="utf-8")
-    return read(io.StringIO(text))
+    text = resources.files("xling.corpora.builtin").joinpath(TABLE_NAME).read_text(encoding="utf-8")
+    return read_table(io.StringIO(text))
 
 
-def limits_of(language: Language, general: Limits, table: Mapping[str, Row] | None = None) -> Limits:
+def limits_of(
+    language: Language, defaults: Limits, table: Mapping[str, FittedLimits] | None = None
+) -> Limits:
     """Return the limits of a language.
 
-    They are those of ``table`` (the built-in one if none is given), but ``general`` where it is not the default.
+    They are those of ``table`` (the built-in one if none is given), but ``defaults`` where it is not the default.
     """
     known: dict[str, float] = {}
-    if language.family in _LONG_WORDS:
-        known["max_mean_word"] = _LONG_WORDS[language.family]
-    known |= _WRITING.get(language.base, {})
+    if language.family in _MAX_MEAN_WORD_OF_FAMILIES:
+        known["max_mean_word"] = _MAX_MEAN_WORD_OF_FAMILIES[language.family]
+    known |= _LIMITS_OF_SCRIPTS.get(language.base, {})
     row = (built_in() if table is None else table).get(language.code)
     if row is not None:
         known |= row.limits
     standard = Limits()
     changes = {
-        name: number for name, number in known.items() if getattr(general, name) == getattr(standard, name)
+        name: number for name, number in known.items() if getattr(defaults, name) == getattr(standard, name)
     }
-    return general.changed(changes, row.stop_words if row and not general.stop_words else None)
+    return defaults.with_changes(changes, row.stop_words if row and not defaults.stop_words else None)

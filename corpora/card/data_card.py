@@ -24,16 +24,16 @@ from xling.pages import charts, page, tabular
 from xling.pages.tabular import Table
 from xling.text.document import Ledger
 
-HTML, MARKDOWN = "card.html", "card.md"
+HTML_FILE, MARKDOWN_FILE = "card.html", "card.md"
 _CORPUS = "corpus"
 _SAMPLE_CHARS = 400
 _SAMPLE_LINES = 8
 _MAX_LANGS = 11
-_OTHER = "other"
-_SHARES = (0.99, 0.95, 0.9, 0.75)
-_LIMIT_HEAD = ["limit", "of", "now", "meet it", *(f"{share:.0%} at" for share in _SHARES)]
+_OTHER_LANGS = "other"
+_DOCUMENT_SHARES = (0.99, 0.95, 0.9, 0.75)
+_LIMIT_HEAD = ["limit", "of", "now", "meet it", *(f"{share:.0%} at" for share in _DOCUMENT_SHARES)]
 _BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
-_TEXTS = {
+_SECTION_TEXTS = {
     "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
     "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
     "perplexity": "Perplexity of the documents under the language model; low reads like its training text.",
@@ -48,7 +48,7 @@ _TEXTS = {
 
 
 @dataclass(frozen=True)
-class Loss:
+class DroppedDocuments:
     """One reason for dropping text, with the amount that was dropped."""
 
     stage: str
@@ -60,7 +60,7 @@ class Loss:
     samples: list[tuple[str, str]]
 
 
-class Facts:
+class CardData:
     """Facts for the card, computed from ``stats.json``."""
 
     def __init__(self, stats: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Facts:
         partial = {tuple(pair) for pair in stats["partial"]}
         order = {name: i for i, name in enumerate(stats["stages"])}
         self.losses = [
-            Loss(
+            DroppedDocuments(
                 stage,
                 reason,
                 stats["reasons"].get(f"{stage}\t{reason}", ""),
@@ -100,15 +100,15 @@ class Facts:
         """The name of the corpus."""
         return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
 
-    def tiles(self) -> list[tuple[str, str]]:
+    def summary_tiles(self) -> list[tuple[str, str]]:
         """Return the key numbers, each with its name."""
-        seen, chars = self.ledger.seen, self.ledger.seen_chars
+        num_seen, chars = self.ledger.seen, self.ledger.seen_chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
-            (f"{seen[_CORPUS]:,}", self.unit[:-1] if seen[_CORPUS] == 1 else self.unit),
+            (f"{num_seen[_CORPUS]:,}", self.unit[:-1] if num_seen[_CORPUS] == 1 else self.unit),
             (f"{chars[_CORPUS]:,}", "characters"),
             (f"{share:.1f} %", f"of the {chars['read']:,} characters read"),
-            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
+            (f"{chars[_CORPUS] / max(num_seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
         ]
 
     def steps(self) -> list[charts.FunnelStep]:
@@ -125,15 +125,17 @@ class Facts:
         rows = []
         for source in self.stats["sources"]:
             uri = source["uri"]
-            read, kept = self.counters.sources.get(uri), self.counters.kept.get(uri)
-            dates = " to ".join(sorted({read.first_date, read.last_date})) if read else ""
+            read_counts, kept_counts = self.counters.sources.get(uri), self.counters.kept.get(uri)
+            dates = (
+                " to ".join(sorted({read_counts.first_date, read_counts.last_date})) if read_counts else ""
+            )
             rows.append(
                 [
                     uri,
                     dates or "not stated",
-                    f"{read.num_docs if read else 0:,}",
-                    f"{kept.num_docs if kept else 0:,}",
-                    f"{kept.num_chars if kept else 0:,}",
+                    f"{read_counts.num_docs if read_counts else 0:,}",
+                    f"{kept_counts.num_docs if kept_counts else 0:,}",
+                    f"{kept_counts.num_chars if kept_counts else 0:,}",
                     source["licence"],
                 ]
             )
@@ -159,13 +161,18 @@ class Facts:
         for key, count in self.counters.confusion.items():
             declared, _, identified = key.partition("\t")
             counts[declared or "not declared", identified or "none"] = count
-        rows, columns = _commonest(counts, 0), _commonest(counts, 1)
-        gathered: dict[tuple[str, str], int] = {}
+        rows, columns = _most_frequent(counts, 0), _most_frequent(counts, 1)
+        merged: dict[tuple[str, str], int] = {}
         for (declared, identified), count in counts.items():
-            pair = (declared if declared in rows else _OTHER, identified if identified in columns else _OTHER)
-            gathered[pair] = gathered.get(pair, 0) + count
-        more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
-        return rows + more[0], columns + more[1], gathered
+            pair = (
+                declared if declared in rows else _OTHER_LANGS,
+                identified if identified in columns else _OTHER_LANGS,
+            )
+            merged[pair] = merged.get(pair, 0) + count
+        more = [
+            [_OTHER_LANGS] if any(pair[side] == _OTHER_LANGS for pair in merged) else [] for side in (0, 1)
+        ]
+        return rows + more[0], columns + more[1], merged
 
     def limit_rows(self) -> list[list[str]]:
         """One row a limit of the filters: what meets it, and where it would have to be for others to meet it."""
@@ -175,13 +182,20 @@ class Facts:
             values = self.counters.statistics.get(statistic)
             if not values or name not in self.stats.get("limits", {}):
                 continue
-            limit, without = self.stats["limits"][name], num_docs - values.total()
-            ordered = sorted(values.elements(), reverse=side == "least")
+            limit, num_without = self.stats["limits"][name], num_docs - values.total()
+            sorted_values = sorted(values.elements(), reverse=side == "least")
             sign = 1 if side == "least" else -1
             # A document that has no such value, such as a mean word in Chinese, meets every limit.
-            met = without + sum(n for value, n in values.items() if sign * value >= sign * round(100 * limit))
-            others = (_value_at(ordered, math.ceil(share * num_docs) - without) for share in _SHARES)
-            rows.append([name, STATISTICS[statistic], f"{limit:g}", f"{100 * met / num_docs:.1f} %", *others])
+            num_met = num_without + sum(
+                n for value, n in values.items() if sign * value >= sign * round(100 * limit)
+            )
+            others = (
+                _value_at(sorted_values, math.ceil(share * num_docs) - num_without)
+                for share in _DOCUMENT_SHARES
+            )
+            rows.append(
+                [name, STATISTICS[statistic], f"{limit:g}", f"{100 * num_met / num_docs:.1f} %", *others]
+            )
         return rows
 
     def summary(self) -> str:
@@ -193,17 +207,17 @@ class Facts:
         return f"{what} from {uris}.{why}"
 
 
-def _value_at(ordered: list[int], num: int) -> str:
+def _value_at(sorted_values: list[int], num: int) -> str:
     """Return the limit that the first ``num`` of some values in hundredths meet."""
-    return f"{ordered[min(num, len(ordered)) - 1] / 100:g}" if num > 0 else "any"
+    return f"{sorted_values[min(num, len(sorted_values)) - 1] / 100:g}" if num > 0 else "any"
 
 
 def write(folder: Path, stats: dict[str, Any]) -> None:
     """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
-    facts = Facts(stats)
-    (folder / MARKDOWN).write_text(_markdown(facts), encoding="utf-8")
-    text = page.html_document(f"Corpus card: {facts.title}", "\n".join(_page(facts)), narrow=True)
-    (folder / HTML).write_text(text, encoding="utf-8")
+    card = CardData(stats)
+    (folder / MARKDOWN_FILE).write_text(_markdown(card), encoding="utf-8")
+    text = page.html_document(f"Corpus card: {card.title}", "\n".join(_html_page(card)), narrow=True)
+    (folder / HTML_FILE).write_text(text, encoding="utf-8")
 
 
 _SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
@@ -213,146 +227,169 @@ _REPAIR_HEAD = ["damage", "texts", "before", "after"]
 _INPUT_HEAD = ["input", "bytes", "sha256"]
 
 
-def _page(facts: Facts) -> Iterable[str]:
+def _html_page(card: CardData) -> Iterable[str]:
     """Yield the HTML of the card, section by section."""
-    yield f"<h1>{html.escape(facts.title)}</h1>"
-    yield f'<p class="lead">{html.escape(facts.summary())}</p>'
-    tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in facts.tiles())
-    yield f'<div class="tiles">{"".join(tiles)}</div>'
+    yield f"<h1>{html.escape(card.title)}</h1>"
+    yield f'<p class="lead">{html.escape(card.summary())}</p>'
+    summary_tiles = (
+        f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in card.summary_tiles()
+    )
+    yield f'<div class="tiles">{"".join(summary_tiles)}</div>'
     yield "<h2>Sources</h2>"
-    yield as_html(_sources(facts))
-    yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
-    yield charts.funnel(facts.steps())
-    yield as_html(_losses(facts))
-    if notes := sorted(facts.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
+    yield as_html(_sources(card))
+    yield f"<h2>What survived</h2><p>{_SECTION_TEXTS['funnel']}</p>"
+    yield charts.funnel(card.steps())
+    yield as_html(_losses(card))
+    if notes := sorted(card.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
         rows = [[_words(name), f"{count:,}"] for name, count in notes]
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
-    yield from _page_plots(facts)
-    if repairs := facts.stats.get("repairs"):
-        yield f"<h2>What was repaired</h2><p>{_TEXTS['repairs']}</p>"
+    yield from _html_plots(card)
+    if repairs := card.stats.get("repairs"):
+        yield f"<h2>What was repaired</h2><p>{_SECTION_TEXTS['repairs']}</p>"
         yield as_html(table(_REPAIR_HEAD, repairs, numbers=(1,)))
-    if audit := facts.stats.get("audit"):
-        yield f"<h2>What the filters see</h2><p>{_TEXTS['audit']}</p>"
+    if audit := card.stats.get("audit"):
+        yield f"<h2>What the filters see</h2><p>{_SECTION_TEXTS['audit']}</p>"
         yield as_html(table(_AUDIT_HEAD, audit, numbers=(1, 2, 3)))
-    if rows := facts.limit_rows():
-        yield f"<h2>What another limit would keep</h2><p>{_TEXTS['limits']}</p>"
+    if rows := card.limit_rows():
+        yield f"<h2>What another limit would keep</h2><p>{_SECTION_TEXTS['limits']}</p>"
         yield as_html(table(_LIMIT_HEAD, rows, numbers=range(2, len(_LIMIT_HEAD))))
-    yield f"<h2>Kept: a few {facts.unit}</h2>"
-    yield from (_quote(name, text) for _, name, text in facts.counters.samples)
+    yield f"<h2>Kept: a few {card.unit}</h2>"
+    yield from (_quote(name, text) for _, name, text in card.counters.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
-    for loss in facts.losses:
-        told = f"{html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
+    for loss in card.losses:
+        told = f"{html.escape(_words(loss.reason))} · {_loss_text(loss, card.unit)}"
         head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
-        quotes = "".join(_quote(name, text, lost=True) for name, text in loss.samples)
-        is_open = " open" if loss is facts.losses[0] else ""
+        quotes = "".join(_quote(name, text, is_dropped=True) for name, text in loss.samples)
+        is_open = " open" if loss is card.losses[0] else ""
         meaning = f'<p class="quiet">{html.escape(loss.meaning)}</p>' if loss.meaning else ""
         yield f"<details{is_open}><summary>{head}</summary>{meaning}{quotes}</details>"
     yield "<h2>How it was made</h2>"
-    yield f"<pre>{html.escape(_settings(facts))}</pre>"
-    yield f"<details><summary>Inputs and their digests</summary>{as_html(_inputs(facts))}</details>"
+    yield f"<pre>{html.escape(_settings(card))}</pre>"
+    yield f"<details><summary>Inputs and their digests</summary>{as_html(_inputs(card))}</details>"
 
 
-def _page_plots(facts: Facts) -> Iterable[str]:
-    histograms = facts.counters.histograms
+def _html_plots(card: CardData) -> Iterable[str]:
+    histograms = card.counters.histograms
     key = (
         '<p class="quiet"><span class="key kept"></span>kept &nbsp; <span class="key lost"></span>dropped</p>'
     )
     for name, title, unit, marks in (
         ("length", "Lengths", "characters", None),
-        ("perplexity", "Perplexity", "perplexity", facts.cutoffs),
+        ("perplexity", "Perplexity", "perplexity", card.cutoffs),
     ):
         kept = histograms.get(f"{name} kept", Counter())
         dropped = histograms.get(f"{name} dropped", Counter())
         if kept:
-            text = _TEXTS["lengths" if name == "length" else name].replace("document", facts.unit[:-1])
+            text = _SECTION_TEXTS["lengths" if name == "length" else name].replace("document", card.unit[:-1])
             yield f"<h2>{title}</h2><p>{text}</p>{key}{charts.histogram(kept, dropped, unit, marks, BINS_PER_DECADE)}"
-    if note := facts.stats["lm_note"]:
+    if note := card.stats["lm_note"]:
         yield f'<p class="quiet">{html.escape(note)}</p>'
-    if facts.counters.confusion:
-        yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
-        yield charts.confusion_matrix(*facts.confusion())
+    if card.counters.confusion:
+        yield f"<h2>Languages</h2><p>{_SECTION_TEXTS['confusion']}</p>"
+        yield charts.confusion_matrix(*card.confusion())
 
 
-def _markdown(facts: Facts) -> str:
+def _markdown(card: CardData) -> str:
     """Return the card as Markdown; bars of block characters stand for the charts."""
-    lines = [f"# Corpus card: {facts.title}", "", facts.summary(), ""]
-    lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
-    lines += ["", "## Sources", "", *as_markdown(_sources(facts))]
-    lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
-    whole = max((step.num_entered for step in facts.steps()), default=1) or 1
-    for step in facts.steps():
-        full = round(40 * step.num_left / whole)
-        lost = round(40 * step.num_entered / whole) - full
+    lines = [f"# Corpus card: {card.title}", "", card.summary(), ""]
+    lines += [f"- **{number}** {name}" for number, name in card.summary_tiles()]
+    lines += ["", "## Sources", "", *as_markdown(_sources(card))]
+    lines += ["", "## What survived", "", _SECTION_TEXTS["funnel"], "", "```"]
+    num_entered = max((step.num_entered for step in card.steps()), default=1) or 1
+    for step in card.steps():
+        full = round(40 * step.num_left / num_entered)
+        is_dropped = round(40 * step.num_entered / num_entered) - full
         lines.append(
-            f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.num_left / whole:5.1f} %"
+            f"{step.name:<20} {'█' * full}{'░' * is_dropped:<{40 - full}} {100 * step.num_left / num_entered:5.1f} %"
         )
-    lines += ["```", "", *as_markdown(_losses(facts))]
-    if facts.ledger.notes:
+    lines += ["```", "", *as_markdown(_losses(card))]
+    if card.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
-        lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(facts.ledger.notes.items())]
-    if facts.stats["lm_note"]:
-        lines += ["", facts.stats["lm_note"]]
-    if facts.cutoffs:
-        lines += ["", *(f"- {name} ends at perplexity {facts.cutoffs[at]:.1f}" for name, at in _BUCKET_ENDS)]
-    if facts.counters.buckets:
+        lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(card.ledger.notes.items())]
+    if card.stats["lm_note"]:
+        lines += ["", card.stats["lm_note"]]
+    if card.cutoffs:
+        lines += ["", *(f"- {name} ends at perplexity {card.cutoffs[at]:.1f}" for name, at in _BUCKET_ENDS)]
+    if card.counters.buckets:
         lines += [
             "",
-            *(f"- {name}: {count:,} documents" for name, count in sorted(facts.counters.buckets.items())),
+            *(f"- {name}: {count:,} documents" for name, count in sorted(card.counters.buckets.items())),
         ]
-    if facts.counters.confusion:
-        rows, columns, counts = facts.confusion()
+    if card.counters.confusion:
+        rows, columns, counts = card.confusion()
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
-        shown = table(["declared", *columns], cells, range(1, 1 + len(columns)))
-        lines += ["", "## Languages", "", _TEXTS["confusion"], "", *as_markdown(shown)]
-    if limits := facts.limit_rows():
-        shown = table(_LIMIT_HEAD, limits, range(2, len(_LIMIT_HEAD)))
-        lines += ["", "## What another limit would keep", "", _TEXTS["limits"], "", *as_markdown(shown)]
-    if repairs := facts.stats.get("repairs"):
-        shown = table(_REPAIR_HEAD, repairs, (1,))
-        lines += ["", "## What was repaired", "", _TEXTS["repairs"], "", *as_markdown(shown)]
-    if audit := facts.stats.get("audit"):
-        shown = table(_AUDIT_HEAD, audit, (1, 2, 3))
-        lines += ["", "## What the filters see", "", _TEXTS["audit"], "", *as_markdown(shown)]
-    lines += ["", f"## Kept: a few {facts.unit}", ""]
-    for _, name, text in facts.counters.samples:
+        confusion_table = table(["declared", *columns], cells, range(1, 1 + len(columns)))
+        lines += ["", "## Languages", "", _SECTION_TEXTS["confusion"], "", *as_markdown(confusion_table)]
+    if limits := card.limit_rows():
+        confusion_table = table(_LIMIT_HEAD, limits, range(2, len(_LIMIT_HEAD)))
+        lines += [
+            "",
+            "## What another limit would keep",
+            "",
+            _SECTION_TEXTS["limits"],
+            "",
+            *as_markdown(confusion_table),
+        ]
+    if repairs := card.stats.get("repairs"):
+        confusion_table = table(_REPAIR_HEAD, repairs, (1,))
+        lines += [
+            "",
+            "## What was repaired",
+            "",
+            _SECTION_TEXTS["repairs"],
+            "",
+            *as_markdown(confusion_table),
+        ]
+    if audit := card.stats.get("audit"):
+        confusion_table = table(_AUDIT_HEAD, audit, (1, 2, 3))
+        lines += [
+            "",
+            "## What the filters see",
+            "",
+            _SECTION_TEXTS["audit"],
+            "",
+            *as_markdown(confusion_table),
+        ]
+    lines += ["", f"## Kept: a few {card.unit}", ""]
+    for _, name, text in card.counters.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]
     lines += ["## Dropped: samples of every reason", ""]
-    for loss in facts.losses:
-        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_lost(loss, facts.unit)})", ""]
+    for loss in card.losses:
+        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_loss_text(loss, card.unit)})", ""]
         for name, text in loss.samples[:2]:
             lines += [f"`{name}`", "", *_md_quote(text), ""]
-    lines += ["## How it was made", "", "```json", _settings(facts), "```", ""]
-    lines += [*as_markdown(_inputs(facts)), ""]
+    lines += ["## How it was made", "", "```json", _settings(card), "```", ""]
+    lines += [*as_markdown(_inputs(card)), ""]
     return "\n".join(lines)
 
 
-def _settings(facts: Facts) -> str:
-    return json.dumps(facts.stats["config"], ensure_ascii=False, indent=1)
+def _settings(card: CardData) -> str:
+    return json.dumps(card.stats["config"], ensure_ascii=False, indent=1)
 
 
-def _sources(facts: Facts) -> Table:
-    return table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
+def _sources(card: CardData) -> Table:
+    return table(card.head(_SOURCE_HEAD), card.source_rows(), numbers=(2, 3, 4))
 
 
-def _losses(facts: Facts) -> Table:
-    return table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
+def _losses(card: CardData) -> Table:
+    return table(card.head(_LOSS_HEAD), card.loss_rows(), numbers=(3, 5))
 
 
-def _inputs(facts: Facts) -> Table:
+def _inputs(card: CardData) -> Table:
     rows = (
         [name, f"{item['bytes']:,}" if "bytes" in item else "", item.get("sha256", "")]
-        for name, item in sorted(facts.stats["inputs"].items())
+        for name, item in sorted(card.stats["inputs"].items())
     )
     return table(_INPUT_HEAD, rows, numbers=(1,))
 
 
-def _lost(loss: Loss, unit: str) -> str:
+def _loss_text(loss: DroppedDocuments, unit: str) -> str:
     many = unit[:-1] if loss.documents == 1 else unit
     return f"{loss.documents:,} {many}" + (", in part" if loss.partial else "")
 
 
-def _commonest(counts: dict[tuple[str, str], int], side: int) -> list[str]:
+def _most_frequent(counts: dict[tuple[str, str], int], side: int) -> list[str]:
     totals: dict[str, int] = {}
     for pair, count in counts.items():
         totals[pair[side]] = totals.get(pair[side], 0) + count
@@ -365,23 +402,23 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[
     return Table("", "", columns, tuple(map(tuple, rows)))
 
 
-def as_html(shown: Table) -> str:
+def as_html(card_table: Table) -> str:
     """Return a table without a heading, whose long names break after underscores."""
-    return tabular.html_table(shown, heading=False, break_underscores=True)
+    return tabular.html_table(card_table, heading=False, break_underscores=True)
 
 
-def as_markdown(shown: Table) -> list[str]:
+def as_markdown(card_table: Table) -> list[str]:
     """Return the lines of a table whose texts are escaped for Markdown."""
-    return tabular.markdown_rows(shown, _plain)
+    return tabular.markdown_rows(card_table, _plain_text)
 
 
-def _quote(name: str, text: str, lost: bool = False) -> str:
-    css = ' class="lost"' if lost else ""
-    quoted, cited = html.escape(_short(text)), html.escape(name)
+def _quote(name: str, text: str, is_dropped: bool = False) -> str:
+    css = ' class="lost"' if is_dropped else ""
+    quoted, cited = html.escape(_shorten(text)), html.escape(name)
     return f'<blockquote{css} dir="auto">{quoted}<cite>{cited}</cite></blockquote>'
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return the beginning of a text: a few hundred characters and a few lines."""
     start = "\n".join(text.split("\n")[:_SAMPLE_LINES])[:_SAMPLE_CHARS].rstrip()
     return start if len(start) == len(text) else start + " …"
@@ -392,9 +429,9 @@ def _words(name: str) -> str:
 
 
 def _md_quote(text: str) -> list[str]:
-    return [f"> {_plain(line)}  " for line in _short(text).split("\n")]
+    return [f"> {_plain_text(line)}  " for line in _shorten(text).split("\n")]
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     """Escape text for Markdown."""
     return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text)

@@ -43,9 +43,9 @@ class RejectLog(Ledger):
         if (stage, reason) not in self._partial:
             self.counters.dropped(doc)
             if stage == LangId.name:
-                self.counters.identified(doc)
+                self.counters.count_identified(doc)
             if stage == Filters.name:
-                self.counters.measured(doc)
+                self.counters.count_statistics(doc)
         lost = doc.text if text is None else text
         if self._table is not None:
             row = {"id": doc.id, "stage": stage, "reason": reason, "url": doc.url, "lang": doc.lang}

@@ -69,34 +69,34 @@ class Counters:
     buckets: Counter[str] = field(default_factory=Counter)
     samples: list[tuple[int, str, str]] = field(default_factory=list)
 
-    def observe(self, name: str, value: float) -> None:
+    def count_value(self, name: str, value: float) -> None:
         """Add ``value`` to a histogram."""
         self.histograms.setdefault(name, Counter())[log_bin(value)] += 1
 
     def dropped(self, doc: Document) -> None:
         """Count a document that was dropped as a whole."""
-        self.observe("length dropped", max(len(doc.text), 1))
+        self.count_value("length dropped", max(len(doc.text), 1))
         if "perplexity" in doc.meta:
-            self.observe("perplexity dropped", doc.meta["perplexity"])
+            self.count_value("perplexity dropped", doc.meta["perplexity"])
 
-    def published(self, doc: Document, num_samples: int) -> None:
+    def count_published(self, doc: Document, num_samples: int) -> None:
         """Count a document of the corpus; it may become one of ``num_samples`` shown."""
         number = xxhash.xxh64_intdigest(doc.id.encode()) >> 1
         if len(self.samples) < num_samples or number < self.samples[-1][0]:
             self.samples = sorted([*self.samples, (number, doc.id, doc.text[:1000])])[:num_samples]
-        self.observe("length kept", len(doc.text))
+        self.count_value("length kept", len(doc.text))
         if "perplexity" in doc.meta:
-            self.observe("perplexity kept", doc.meta["perplexity"])
+            self.count_value("perplexity kept", doc.meta["perplexity"])
         self.kept.setdefault(doc.source, SourceCounters()).add(doc)
         if bucket := doc.meta.get("bucket"):
             self.buckets[bucket] += 1
 
-    def measured(self, doc: Document) -> None:
+    def count_statistics(self, doc: Document) -> None:
         """Count the values of the filters."""
         for name, value in doc.meta["filters"].items():
             self.statistics.setdefault(name, Counter())[round(100 * value)] += 1
 
-    def identified(self, doc: Document) -> None:
+    def count_identified(self, doc: Document) -> None:
         """Count the language that was found beside the one that the source declares."""
         self.confusion[f"{doc.meta.get('declared_lang', '')}\t{doc.lang}"] += 1
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.parallel.wordalign.phrases import Span, extract
+from xling.corpora.parallel.wordalign.phrases import Span, extract_spans
 from xling.corpora.parallel.wordalign.symmetrise import Link
 from xling.text.words.substitution import Replacement, SwitchedSentence, substitute
 
@@ -57,10 +57,10 @@ class AlmSettings:
                 raise UserError(f"alm.{name}={value}", "0 to 1")
 
 
-_MADE_UP_WITHIN = 50.0
+_CATCH_UP_WORDS = 50.0
 """Missing words at which the share that is tried is twice the one asked for."""
 
-Written = Callable[[int, int], str]
+WordsBetween = Callable[[int, int], str]
 
 
 def switch(
@@ -69,8 +69,8 @@ def switch(
     links: set[Link],
     langs: tuple[str, str],
     settings: AlmSettings,
-    draw: np.random.Generator,
-    written: Written | None = None,
+    random: np.random.Generator,
+    words_between: WordsBetween | None = None,
 ) -> SwitchedSentence:
     """Replace phrases of ``words`` by those of ``other``.
 
@@ -80,55 +80,55 @@ def switch(
         links: (position in ``words``, position in ``other``).
         langs: the two languages.
         settings: see `AlmSettings`.
-        draw: decides the order in which phrases are tried.
-        written: how a half-open range of ``other`` is written; None gives its words.
+        random: decides the order in which phrases are tried.
+        words_between: how a half-open range of ``other`` is written; None gives its words.
     """
     spans = [
         s
-        for s in extract(links, len(words), len(other), settings.max_words)
-        if _says_something(s, words, other)
+        for s in extract_spans(links, len(words), len(other), settings.max_words)
+        if _has_content(s, words, other)
     ]
-    chosen: list[Replacement] = []
-    taken = np.zeros(len(words), bool)
-    most = math.ceil(settings.max_rate * len(words)) - 1
+    replacements: list[Replacement] = []
+    is_replaced = np.zeros(len(words), bool)
+    max_replaced = math.ceil(settings.max_rate * len(words)) - 1
     if settings.rate is not None:
-        most = int(settings.rate * len(words) + draw.random())
-    for index in draw.permutation(len(spans)):
+        max_replaced = int(settings.rate * len(words) + random.random())
+    for index in random.permutation(len(spans)):
         span = spans[index]
         size = span.src_end - span.src_start
-        if taken[span.src_start : span.src_end].any() or taken.sum() + size > most:
+        if is_replaced[span.src_start : span.src_end].any() or is_replaced.sum() + size > max_replaced:
             continue
-        taken[span.src_start : span.src_end] = True
+        is_replaced[span.src_start : span.src_end] = True
         new = tuple(other[span.tgt_start : span.tgt_end])
-        if written:
-            new = (written(span.tgt_start, span.tgt_end),)
-        chosen.append(Replacement(span.src_start, span.src_end, new, langs[1]))
-    return substitute(words, chosen, langs[0])
+        if words_between:
+            new = (words_between(span.tgt_start, span.tgt_end),)
+        replacements.append(Replacement(span.src_start, span.src_end, new, langs[1]))
+    return substitute(words, replacements, langs[0])
 
 
-def _says_something(span: Span, words: Sequence[str], other: Sequence[str]) -> bool:
+def _has_content(span: Span, words: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether a phrase pair has letters on both sides and differs."""
     left, right = words[span.src_start : span.src_end], other[span.tgt_start : span.tgt_end]
     has_letters = all(any(char.isalpha() for word in side for char in word) for side in (left, right))
     return has_letters and [w.lower() for w in left] != [w.lower() for w in right]
 
 
-class Level:
+class ReplacementRate:
     """Holds the share of replaced words at ``rate``: the next sentences make up for what one did not allow."""
 
     def __init__(self, settings: AlmSettings) -> None:
-        self._asked, self._missing = settings, 0.0
+        self._settings, self._num_owed = settings, 0.0
 
     def settings(self) -> AlmSettings:
         """The settings for the next sentence."""
-        if self._asked.rate is None:
-            return self._asked
-        share = self._asked.rate * (1 + min(max(self._missing / _MADE_UP_WITHIN, -1.0), 1.0))
-        return replace(self._asked, rate=min(share, 1.0))
+        if self._settings.rate is None:
+            return self._settings
+        share = self._settings.rate * (1 + min(max(self._num_owed / _CATCH_UP_WORDS, -1.0), 1.0))
+        return replace(self._settings, rate=min(share, 1.0))
 
     def add(self, num_words: int, num_replaced: int) -> None:
         """Count a switched sentence."""
-        self._missing += (self._asked.rate or 0.0) * num_words - num_replaced
+        self._num_owed += (self._settings.rate or 0.0) * num_words - num_replaced
 
 
 def draw_sentence(
@@ -138,8 +138,8 @@ def draw_sentence(
     langs: tuple[str, str],
     settings: AlmSettings,
     *key: int | str,
-    written: tuple[Written, Written] | None = None,
-    levels: tuple[Level, Level] | None = None,
+    words_between: tuple[WordsBetween, WordsBetween] | None = None,
+    rates: tuple[ReplacementRate, ReplacementRate] | None = None,
 ) -> tuple[str, int, SwitchedSentence]:
     """Draw from a pair: a kind (``switched``, ``source`` or ``target``), the starting side and the sentence.
 
@@ -150,27 +150,27 @@ def draw_sentence(
         langs: source and target language.
         settings: see `AlmSettings`.
         key: what the draw depends on beside the seed: the number of the pair and of the copy.
-        written: how ranges of ``src`` and ``tgt`` are written, see `switch`.
-        levels: keep the rate of each side over all draws; they count this one.
+        words_between: how ranges of ``src`` and ``tgt`` are written, see `switch`.
+        rates: keep the rate of each side over all draws; they count this one.
     """
-    draw = rng(settings.seed, "alm", *key)
-    kind, side = draw.random(2)
+    random = rng(settings.seed, "alm", *key)
+    kind, side = random.random(2)
     if kind >= settings.switched:
         is_source = kind < settings.switched + settings.plain
         words, lang = (src, langs[0]) if is_source else (tgt, langs[1])
         return "source" if is_source else "target", int(not is_source), substitute(words, (), lang)
-    place = int(side >= 0.5)
-    words, other = (src, tgt)[:: -1 if place else 1]
-    chosen = levels[place].settings() if levels else settings
+    side_index = int(side >= 0.5)
+    words, other = (src, tgt)[:: -1 if side_index else 1]
+    side_settings = rates[side_index].settings() if rates else settings
     switched = switch(
         words,
         other,
-        {(j, i) for i, j in links} if place else links,
-        (langs[place], langs[1 - place]),
-        chosen,
-        draw,
-        written[1 - place] if written else None,
+        {(j, i) for i, j in links} if side_index else links,
+        (langs[side_index], langs[1 - side_index]),
+        side_settings,
+        random,
+        words_between[1 - side_index] if words_between else None,
     )
-    if levels:
-        levels[place].add(len(words), switched.num_replaced(langs[place]))
-    return "switched", place, switched
+    if rates:
+        rates[side_index].add(len(words), switched.num_replaced(langs[side_index]))
+    return "switched", side_index, switched

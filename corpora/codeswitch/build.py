@@ -26,12 +26,12 @@ from xling.core.progress import Progress
 from xling.corpora.card import data_card
 from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.card.statistics import Counters, SourceCounters
-from xling.corpora.codeswitch.alm import AlmSettings, Level, draw_sentence
-from xling.corpora.codeswitch.documents import alternate, by_document
-from xling.corpora.codeswitch.words import Spans, cutter, of_phrases, projected, with_forms
+from xling.corpora.codeswitch.alm import AlmSettings, ReplacementRate, draw_sentence
+from xling.corpora.codeswitch.documents import alternate_languages, group_by_document
+from xling.corpora.codeswitch.words import Spans, add_word_forms, project_links, word_cutter, words_of_phrases
 from xling.corpora.common.shards import SCHEMA, TableWriter, to_row
 from xling.corpora.parallel.language_pair import OfPair
-from xling.corpora.parallel.wordalign.stage import LINKS, PHRASES, RAW, AlignConfig
+from xling.corpora.parallel.wordalign.stage import LINKS_FILE, PHRASES_FILE, RAW_TEXT_PREFIX, AlignConfig
 from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
 from xling.text.document import Document, Ledger
 from xling.text.files import corpus_reader
@@ -40,7 +40,7 @@ from xling.text.pairs import word_spans
 from xling.text.words.substitution import SwitchedSentence, expand_elided_words, render_text, token_langs
 
 STAGE_NAME = "corpus codeswitch"
-TEXT, LANGS = "train.txt", "train.langs"
+TEXT_FILE, LANGS_FILE = "train.txt", "train.langs"
 _NUM_SAMPLES = 5
 
 
@@ -151,26 +151,26 @@ def run(cfg: CodeswitchConfig) -> Answer:
     out = cfg.directory
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
-    ledger, counters, counts = Ledger(), Counters(), _Counts()
+    ledger, counters, counts = Ledger(), Counters(), _ReplacementCounts()
     with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as publication:
         (publication.path / "shards").mkdir()
         with (
-            Progress("switch", unit="sentences") as bar,
-            (publication.path / TEXT).open("w", encoding="utf-8") as text,
-            (publication.path / LANGS).open("w", encoding="utf-8") as langs,
+            Progress("switch", unit="sentences") as progress,
+            (publication.path / TEXT_FILE).open("w", encoding="utf-8") as text,
+            (publication.path / LANGS_FILE).open("w", encoding="utf-8") as langs,
             TableWriter(publication.path / "shards" / "train.parquet", SCHEMA) as table,
         ):
             for item in items(ledger):
                 source = ", ".join(map(str, inputs[:1]))
                 doc = Document(item.name, item.text, source=source, lang=item.base, meta={"kind": item.kind})
                 ledger.count_seen("corpus", doc)
-                counters.published(doc, _NUM_SAMPLES)
+                counters.count_published(doc, _NUM_SAMPLES)
                 table.add(to_row(doc))
                 end = "\n\n" if item.kind == "alternating" else "\n"
                 text.write(item.text + end)
                 langs.write(item.langs + end)
                 counts.add(item)
-                bar.update()
+                progress.update()
         if not any(counts.replaced.values()):
             raise UserError(
                 "not one word was replaced", fix="check the alignment, or that the dictionary fits the text"
@@ -184,26 +184,26 @@ def run(cfg: CodeswitchConfig) -> Answer:
         data_card.write(publication.path, stats)
         publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
-    told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}{_short(cfg, counts)}"
+    told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}{_summary(cfg, counts)}"
     return Answer(told, {"out": str(out), **publication.counts})
 
 
-def _short(cfg: CodeswitchConfig, counts: _Counts) -> str:
+def _summary(cfg: CodeswitchConfig, counts: _ReplacementCounts) -> str:
     """Describe a shortfall if fewer words were replaced than requested."""
-    asked = (
+    target_rate = (
         cfg.word_rate * cfg.sentence_rate if cfg.mode == "dictionary" and cfg.draw == "rate" else cfg.alm.rate
     )
-    if asked is None or cfg.mode == "documents":
+    if target_rate is None or cfg.mode == "documents":
         return ""
     reached = sum(counts.replaced.values()) / max(sum(counts.words.values()), 1)
     return (
-        f"; {reached:.3f} of {asked:g} asked for: no more have a translation"
-        if reached < asked - 0.02
+        f"; {reached:.3f} of {target_rate:g} asked for: no more have a translation"
+        if reached < target_rate - 0.02
         else ""
     )
 
 
-class _Counts:
+class _ReplacementCounts:
     """Words replaced by each language in the sentences of each."""
 
     def __init__(self) -> None:
@@ -229,44 +229,44 @@ class _Counts:
         return {"kinds": dict(sorted(self.kinds.items())), "replacement_rate": self.rates()}
 
 
-Found = tuple[list[Path], Any]
+InputsAndItems = tuple[list[Path], Any]
 
 
-def _alignment(cfg: CodeswitchConfig) -> Path:
+def _alignment_folder(cfg: CodeswitchConfig) -> Path:
     """Return the directory of the alignment; align a parallel corpus first if it has none."""
     pair = "-".join(cfg.langs)
-    given = [Path(path) for path in cfg.source[:1]] or [
+    folders = [Path(path) for path in cfg.source[:1]] or [
         Path(f"runs/align/{pair}"),
         Path(f"runs/parallel/{pair}"),
     ]
-    for folder in given:
-        if (folder / LINKS).is_file():
+    for folder in folders:
+        if (folder / LINKS_FILE).is_file():
             return folder
         if (folder / "shards" / "train.parquet").is_file():
             out = cfg.directory.with_name(f"{cfg.directory.name}.align")
             run_local("align", AlignConfig(pair, corpus=str(folder), out=str(out)))
             return out
     raise UserError(
-        f"no alignment and no parallel corpus at {' or '.join(map(str, given))}",
+        f"no alignment and no parallel corpus at {' or '.join(map(str, folders))}",
         "a directory of xling align or of xling corpus parallel",
         f"run: xling corpus parallel pair={cfg.pair}",
     )
 
 
-def _alm(cfg: CodeswitchConfig) -> Found:
-    folder = _alignment(cfg)
-    names = [folder / f"{RAW}.{lang}" for lang in cfg.langs]
-    spaced = _spaced(cfg.langs)
+def _alm_items(cfg: CodeswitchConfig) -> InputsAndItems:
+    folder = _alignment_folder(cfg)
+    names = [folder / f"{RAW_TEXT_PREFIX}.{lang}" for lang in cfg.langs]
+    spaced_langs = _langs_with_spaces(cfg.langs)
     if missing := [path for path in names if not path.is_file()]:
         raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
 
     def items(ledger: Ledger) -> Iterator[Item]:
-        cut = [_aligned_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
-        levels = Level(cfg.alm), Level(cfg.alm)
+        cutters = [_word_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
+        rates = ReplacementRate(cfg.alm), ReplacementRate(cfg.alm)
         rows = zip(
             corpus_reader.read_lines(names[0]),
             corpus_reader.read_lines(names[1]),
-            corpus_reader.read_lines(folder / LINKS),
+            corpus_reader.read_lines(folder / LINKS_FILE),
             strict=True,
         )
         for number, (src, tgt, links) in enumerate(rows):
@@ -277,10 +277,15 @@ def _alm(cfg: CodeswitchConfig) -> Found:
                 ledger.drop("switch", "no_links", pair)
                 continue
             texts = " ".join(src.split()), " ".join(tgt.split())
-            places = cut[0](texts[0]), cut[1](texts[1])
-            word_links = projected(parse_pharaoh(links), places, (word_spans(texts[0]), word_spans(texts[1])))
-            sides = [[text[a:b] for a, b in at] for text, at in zip(texts, places, strict=True)]
-            written = _written(texts[0], places[0]), _written(texts[1], places[1])
+            spans_of_sides = cutters[0](texts[0]), cutters[1](texts[1])
+            word_links = project_links(
+                parse_pharaoh(links), spans_of_sides, (word_spans(texts[0]), word_spans(texts[1]))
+            )
+            sides = [[text[a:b] for a, b in at] for text, at in zip(texts, spans_of_sides, strict=True)]
+            words_between = (
+                _text_between(texts[0], spans_of_sides[0]),
+                _text_between(texts[1], spans_of_sides[1]),
+            )
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
                     sides[0],
@@ -291,74 +296,84 @@ def _alm(cfg: CodeswitchConfig) -> Found:
                     cfg.seed,
                     number,
                     copy,
-                    written=written,
-                    levels=levels,
+                    words_between=words_between,
+                    rates=rates,
                 )
-                text = render_text(sentence, texts[side], places[side], spaced)
-                yield _item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
+                text = render_text(sentence, texts[side], spans_of_sides[side], spaced_langs)
+                yield _make_item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
 
     return [folder, *map(Path, cfg.words.values())], items
 
 
-def _aligned_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) -> Callable[[str], Spans]:
+def _word_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) -> Callable[[str], Spans]:
     """How a side of aligned text is cut: as it was aligned, but in whole words where there are no spaces."""
     lang = cfg.langs[side]
     if languages.get(lang).spaces:
         return word_spans
-    table = folder / PHRASES
-    return cutter(
-        lang, corpus_reader.read_lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ()
+    table = folder / PHRASES_FILE
+    return word_cutter(
+        lang,
+        corpus_reader.read_lines(path),
+        cfg.words,
+        words_of_phrases(table, side) if table.is_file() else (),
     )
 
 
-def _written(text: str, places: Spans) -> Callable[[int, int], str]:
-    """How a half-open range of the words at ``places`` is written in ``text``."""
-    return lambda start, end: text[places[start][0] : places[end - 1][1]]
+def _text_between(text: str, word_spans: Spans) -> Callable[[int, int], str]:
+    """How a half-open range of the words at ``word_spans`` is written in ``text``."""
+    return lambda start, end: text[word_spans[start][0] : word_spans[end - 1][1]]
 
 
-def _dictionary(cfg: CodeswitchConfig) -> Found:
+def _dictionary_items(cfg: CodeswitchConfig) -> InputsAndItems:
     base = cfg.langs[0]
     texts = corpus_reader.resolve_files(cfg.source)
     tables = {lang: read_dictionary(Path(path), base) for lang, path in cfg.dictionaries.items()}
-    cut = cutter(base, _sentences(cfg), cfg.words, {entry for table in tables.values() for entry in table})
-    known = {word for words in islice(_words(cfg, cut), 5000) for word in words}
+    cut_words = word_cutter(
+        base, _sentences(cfg), cfg.words, {entry for table in tables.values() for entry in table}
+    )
+    known_words = {word for words in islice(_words(cfg, cut_words), 5000) for word in words}
     for lang, table in tables.items():
-        check_direction(Path(cfg.dictionaries[lang]), table, known, base)
+        check_direction(Path(cfg.dictionaries[lang]), table, known_words, base)
     if cfg.forms and languages.get(base).spaces:
-        tables = {lang: with_forms(table, _words(cfg, cut), base) for lang, table in tables.items()}
+        tables = {lang: add_word_forms(table, _words(cfg, cut_words), base) for lang, table in tables.items()}
     cosda = Cosda(base, tables, cfg.word_rate, cfg.sentence_rate, cfg.seed, cfg.draw == "cosda")
-    spaced = _spaced((base, *tables))
+    spaced_langs = _langs_with_spaces((base, *tables))
 
     def items(ledger: Ledger) -> Iterator[Item]:
-        drawn = cosda
+        replacer = cosda
         if cfg.draw == "rate":
-            drawn = replace(
-                cosda, word_rate=min(1.0, cfg.word_rate / max(_held(cosda, _words(cfg, cut)), 1e-9))
+            replacer = replace(
+                cosda,
+                word_rate=min(
+                    1.0, cfg.word_rate / max(_translatable_share(cosda, _words(cfg, cut_words)), 1e-9)
+                ),
             )
         for number, text in enumerate(_sentences(cfg)):
             ledger.count_seen("read", Document(f"{number}", text))
             text = " ".join(text.split())
-            places = cut(text)
-            sentence = expand_elided_words(drawn([text[a:b] for a, b in places], number), base)
-            yield _item(f"{number}", render_text(sentence, text, places, spaced), "switched", sentence, base)
+            word_spans = cut_words(text)
+            sentence = expand_elided_words(replacer([text[a:b] for a, b in word_spans], number), base)
+            yield _make_item(
+                f"{number}", render_text(sentence, text, word_spans, spaced_langs), "switched", sentence, base
+            )
 
     return [*texts, *map(Path, [*cfg.dictionaries.values(), *cfg.words.values()])], items
 
 
-def _words(cfg: CodeswitchConfig, cut: Callable[[str], Spans]) -> Iterator[list[str]]:
+def _words(cfg: CodeswitchConfig, cut_words: Callable[[str], Spans]) -> Iterator[list[str]]:
     """The words of each sentence of the text."""
     for text in _sentences(cfg):
         text = " ".join(text.split())
-        yield [text[a:b] for a, b in cut(text)]
+        yield [text[a:b] for a, b in cut_words(text)]
 
 
-def _held(cosda: Cosda, sentences: Iterable[list[str]]) -> float:
+def _translatable_share(cosda: Cosda, sentences: Iterable[list[str]]) -> float:
     """Share of the words for which a dictionary has a translation."""
-    total = held = 0
+    total = num_translatable = 0
     for words in sentences:
         total += len(words)
-        held += sum(end - start for start, end, _, _ in cosda.matches(words))
-    return held / max(total, 1)
+        num_translatable += sum(end - start for start, end, _, _ in cosda.matches(words))
+    return num_translatable / max(total, 1)
 
 
 def _sentences(cfg: CodeswitchConfig) -> Iterator[str]:
@@ -366,7 +381,7 @@ def _sentences(cfg: CodeswitchConfig) -> Iterator[str]:
         yield from document
 
 
-def _documents(cfg: CodeswitchConfig) -> Found:
+def _document_items(cfg: CodeswitchConfig) -> InputsAndItems:
     folder = Path(cfg.source[0] if cfg.source else f"runs/parallel/{'-'.join(cfg.langs)}")
     path = folder / "shards" / "train.parquet"
     if not path.is_file():
@@ -378,30 +393,34 @@ def _documents(cfg: CodeswitchConfig) -> Found:
 
     def items(ledger: Ledger) -> Iterator[Item]:
         rows = pl.read_parquet(path, columns=["doc", "src", "tgt"]).iter_rows()
-        for number, (name, pairs) in enumerate(by_document(rows, cfg.max_sentences)):
+        for number, (name, pairs) in enumerate(group_by_document(rows, cfg.max_sentences)):
             for index, pair in enumerate(pairs):
                 ledger.count_seen("read", Document(f"{number}/{index}", "\n".join(pair)))
-            taken = alternate(pairs, number % 2)
+            chosen_sentences = alternate_languages(pairs, number % 2)
             base = cfg.langs[number % 2]
-            sizes = [len(word_spans(text)) for _, text in taken]
-            other = sum(size for (side, _), size in zip(taken, sizes, strict=True) if side != number % 2)
+            sizes = [len(word_spans(text)) for _, text in chosen_sentences]
+            other = sum(
+                size for (side, _), size in zip(chosen_sentences, sizes, strict=True) if side != number % 2
+            )
             replaced = {cfg.langs[1 - number % 2]: other}
-            langs = "\n".join(" ".join([cfg.langs[side]] * len(text.split())) for side, text in taken)
-            document = "\n".join(" ".join(text.split()) for _, text in taken)
+            langs = "\n".join(
+                " ".join([cfg.langs[side]] * len(text.split())) for side, text in chosen_sentences
+            )
+            document = "\n".join(" ".join(text.split()) for _, text in chosen_sentences)
             yield Item(f"{number}/{name}", document, langs, "alternating", base, sum(sizes), replaced)
 
     return [folder], items
 
 
-_MODES = {"alm": _alm, "dictionary": _dictionary, "documents": _documents}
+_MODES = {"alm": _alm_items, "dictionary": _dictionary_items, "documents": _document_items}
 
 
-def _spaced(langs: Iterable[str]) -> frozenset[str]:
+def _langs_with_spaces(langs: Iterable[str]) -> frozenset[str]:
     """Return the languages that put spaces between words."""
     return frozenset(lang for lang in langs if languages.get(lang).spaces)
 
 
-def _item(name: str, text: str, kind: str, sentence: SwitchedSentence, base: str) -> Item:
+def _make_item(name: str, text: str, kind: str, sentence: SwitchedSentence, base: str) -> Item:
     replaced: Counter[str] = Counter()
     for (start, end), lang in dict.fromkeys(zip(sentence.origins, sentence.langs, strict=True)):
         if lang != base:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 
-def alternate(pairs: Sequence[tuple[str, str]], first: int) -> list[tuple[int, str]]:
-    """Yield a document's sentences alternately from side ``first`` (0 or 1) and the other, with their side."""
-    return [((first + index) % 2, pair[(first + index) % 2]) for index, pair in enumerate(pairs)]
+def alternate_languages(pairs: Sequence[tuple[str, str]], first_side: int) -> list[tuple[int, str]]:
+    """Yield a document's sentences alternately from side ``first_side`` (0 or 1) and the other, with their side."""
+    return [((first_side + index) % 2, pair[(first_side + index) % 2]) for index, pair in enumerate(pairs)]
 
 
-def by_document(
+def group_by_document(
     rows: Iterable[tuple[str, str, str]], max_sentences: int
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Group (doc, src, tgt) rows that follow one another; runs without a document are cut by length.
@@ -23,12 +23,12 @@ def by_document(
         rows: in the order of the text.
         max_sentences: longer documents are cut.
     """
-    name, held = "", []  # type: tuple[str, list[tuple[str, str]]]
+    name, pairs = "", []  # type: tuple[str, list[tuple[str, str]]]
     for doc, src, tgt in rows:
-        if held and (doc != name or len(held) == max_sentences):
-            yield name, held
-            held = []
+        if pairs and (doc != name or len(pairs) == max_sentences):
+            yield name, pairs
+            pairs = []
         name = doc
-        held.append((src, tgt))
-    if held:
-        yield name, held
+        pairs.append((src, tgt))
+    if pairs:
+        yield name, pairs

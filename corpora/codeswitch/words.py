@@ -17,49 +17,51 @@ from xling.text.segment import Segmenter
 from xling.text.words.word_forms import dictionary_key, find_inflected, split_elided
 
 Spans = list[tuple[int, int]]
-SAMPLE = 200_000
+SAMPLE_CHARS = 200_000
 """Sentences from which words are learned."""
 
 _MIN_COUNT, _MIN_PROBABILITY = 3, 0.5
 
 
-def cutter(
-    lang: str, texts: Iterable[str], lists: Mapping[str, str], known: Iterable[str] = ()
+def word_cutter(
+    lang: str, texts: Iterable[str], word_lists: Mapping[str, str], known_words: Iterable[str] = ()
 ) -> Callable[[str], Spans]:
     """How text of ``lang`` is cut into words: a function from a text to (start, end) of each.
 
     Args:
         lang: our code.
         texts: sentences to learn the words of a language without spaces from.
-        lists: language -> file with a word a line.
-        known: further words of ``lang``.
+        word_lists: language -> file with a word a line.
+        known_words: further words of ``lang``.
 
     Raises:
         UserError: a list that cannot be read.
     """
     if languages.get(lang).spaces:
         return lambda text: list(split_elided(text, word_spans(text), lang))
-    given = corpus_reader.read_lines(Path(lists[lang])) if lang in lists else ()
-    return Segmenter(islice(texts, SAMPLE), [*given, *known], lang).word_spans
+    given = corpus_reader.read_lines(Path(word_lists[lang])) if lang in word_lists else ()
+    return Segmenter(islice(texts, SAMPLE_CHARS), [*given, *known_words], lang).word_spans
 
 
-def projected(links: Iterable[Link], cuts: tuple[Spans, Spans], old: tuple[Spans, Spans]) -> set[Link]:
-    """Links between words of an alignment (``old``) as links between the words that hold them (``cuts``)."""
-    left, right = (_holders(new, was) for new, was in zip(cuts, old, strict=True))
+def project_links(
+    links: Iterable[Link], new_spans: tuple[Spans, Spans], old_spans: tuple[Spans, Spans]
+) -> set[Link]:
+    """Links between words of an alignment (``old_spans``) as links between the words that hold them (``new_spans``)."""
+    left, right = (_containing_words(new, was) for new, was in zip(new_spans, old_spans, strict=True))
     return {(left[i], right[j]) for i, j in links}
 
 
-def _holders(new: Spans, old: Spans) -> list[int]:
-    """For each word of ``old`` the number of the last word of ``new`` that begins no later."""
-    holders, place = [], 0
-    for start, _ in old:
-        while place + 1 < len(new) and new[place + 1][0] <= start:
-            place += 1
-        holders.append(place)
-    return holders
+def _containing_words(new: Spans, old_spans: Spans) -> list[int]:
+    """For each word of ``old_spans`` the number of the last word of ``new`` that begins no later."""
+    containing, position = [], 0
+    for start, _ in old_spans:
+        while position + 1 < len(new) and new[position + 1][0] <= start:
+            position += 1
+        containing.append(position)
+    return containing
 
 
-def of_phrases(path: Path, side: int) -> Iterator[str]:
+def words_of_phrases(path: Path, side: int) -> Iterator[str]:
     """Phrases of one side (0 source, 1 target) of a phrase table that translate one word, joined without spaces."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         for row in islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), 1, None):
@@ -68,7 +70,7 @@ def of_phrases(path: Path, side: int) -> Iterator[str]:
                 yield row[side].replace(" ", "")
 
 
-def with_forms(table: Dictionary, texts: Iterable[list[str]], lang: str) -> dict[str, tuple[str, ...]]:
+def add_word_forms(table: Dictionary, texts: Iterable[list[str]], lang: str) -> dict[str, tuple[str, ...]]:
     """The dictionary with the forms of its entries that occur in ``texts``, the words of sentences of ``lang``."""
-    seen = {dictionary_key(word, lang) for text in islice(texts, SAMPLE) for word in text}
+    seen = {dictionary_key(word, lang) for text in islice(texts, SAMPLE_CHARS) for word in text}
     return {**{form: table[entry] for form, entry in find_inflected(seen, table.keys()).items()}, **table}

@@ -1,9 +1,9 @@
 """Sorted distinct numbers, and connected components of a graph, in bounded memory: what does not fit goes to disk.
 
-A graph of documents has edges ``low * 2^32 + high``. `stars` turns it into one star for each component, whose centre
-is its first document, by rounds of sorting: the large-star and small-star steps of Kiveris et al. 2014 (Connected
-Components in MapReduce and Beyond). A round reads and writes the edges twice; the number of rounds grows with the
-logarithm of the longest chain.
+A graph of documents has edges ``low * 2^32 + high``. `connected_stars` turns it into one star for each component,
+whose centre is its first document, by rounds of sorting: the large-star and small-star steps of Kiveris et al. 2014
+(Connected Components in MapReduce and Beyond). A round reads and writes the edges twice; the number of rounds grows
+with the logarithm of the longest chain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import UInt64
 
 Values = NDArray[np.uint64]
-HALF, LOW = np.uint64(32), np.uint64((1 << 32) - 1)
+HALF_BITS, LOW_MASK = np.uint64(32), np.uint64((1 << 32) - 1)
 _VALUE_BYTES = 8
 _MIN_BLOCK = 1 << 10
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -35,21 +35,21 @@ class Sorter:
     """
 
     def __init__(self, folder: Path, max_values: int) -> None:
-        self._folder, self._max = folder, max_values
+        self._folder, self._max_values = folder, max_values
         self._waiting: list[Values] = []
         self._num_waiting = 0
-        self._runs: list[Path] = []
+        self._run_files: list[Path] = []
 
     def add(self, values: UInt64[np.ndarray, " values"]) -> None:
         """Add numbers to those that will be sorted."""
-        for first in range(0, len(values), self._max):
-            part = values[first : first + self._max]
-            if self._num_waiting + len(part) > self._max:
-                self._spill()
+        for first in range(0, len(values), self._max_values):
+            part = values[first : first + self._max_values]
+            if self._num_waiting + len(part) > self._max_values:
+                self._write_run()
             self._waiting.append(part)
             self._num_waiting += len(part)
 
-    def _sorted(self) -> Values:
+    def _merge_waiting(self) -> Values:
         """Return what waits in memory, sorted and distinct."""
         if len(self._waiting) != 1:
             waiting = np.concatenate([np.zeros(0, dtype=np.uint64), *self._waiting])
@@ -59,34 +59,34 @@ class Sorter:
         self._num_waiting = len(self._waiting[0])
         return self._waiting[0]
 
-    def _spill(self) -> None:
-        values = self._sorted()
-        if 2 * len(values) > self._max:  # else enough were equal to go on in memory
+    def _write_run(self) -> None:
+        values = self._merge_waiting()
+        if 2 * len(values) > self._max_values:  # else enough were equal to go on in memory
             self._folder.mkdir(parents=True, exist_ok=True)
-            path = self._folder / f"{len(self._runs):05d}.u64"
+            path = self._folder / f"{len(self._run_files):05d}.u64"
             path.write_bytes(values.data)
-            self._runs.append(path)
+            self._run_files.append(path)
             self._waiting, self._num_waiting = [], 0
 
     def blocks(self) -> Iterator[UInt64[np.ndarray, " _"]]:
         """Yield all numbers in ascending order, each once, in blocks."""
-        rest = self._sorted()
-        if not self._runs:
+        rest = self._merge_waiting()
+        if not self._run_files:
             if len(rest):
                 yield rest
             return
-        size = max(_MIN_BLOCK, self._max // (len(self._runs) + 1))
-        inputs: list[Iterator[Values]] = [_read(path, size) for path in self._runs]
+        size = max(_MIN_BLOCK, self._max_values // (len(self._run_files) + 1))
+        inputs: list[Iterator[Values]] = [_read_blocks(path, size) for path in self._run_files]
         inputs.append(rest[i : i + size] for i in range(0, len(rest), size))
         yield from merged(inputs)
 
     def close(self) -> None:
         """Delete the temporary files and all numbers that were added."""
-        self._waiting, self._num_waiting, self._runs = [], 0, []
+        self._waiting, self._num_waiting, self._run_files = [], 0, []
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _read(path: Path, size: int) -> Iterator[Values]:
+def _read_blocks(path: Path, size: int) -> Iterator[Values]:
     for first in range(0, path.stat().st_size // _VALUE_BYTES, size):
         yield np.fromfile(path, dtype="<u8", count=size, offset=_VALUE_BYTES * first)
 
@@ -99,36 +99,36 @@ def merged(
     Args:
         inputs: sequences as blocks of ascending, distinct numbers; one block of each is in memory.
     """
-    rest = list(inputs)
-    heads = [next(blocks, None) for blocks in rest]
+    block_iterators = list(inputs)
+    heads = [next(blocks, None) for blocks in block_iterators]
     while True:
-        there = [(i, head) for i, head in enumerate(heads) if head is not None]
-        if not there:
+        present = [(i, head) for i, head in enumerate(heads) if head is not None]
+        if not present:
             return
-        bound = min(head[-1] for _, head in there)
-        ready = []
-        for i, head in there:
+        bound = min(head[-1] for _, head in present)
+        values_ready = []
+        for i, head in present:
             num = int(np.searchsorted(head, bound, side="right"))
-            ready.append(head[:num])
-            heads[i] = head[num:] if num < len(head) else next(rest[i], None)
-        yield np.unique(np.concatenate(ready))
+            values_ready.append(head[:num])
+            heads[i] = head[num:] if num < len(head) else next(block_iterators[i], None)
+        yield np.unique(np.concatenate(values_ready))
 
 
-def halves(
+def split_halves(
     values: UInt64[np.ndarray, " values"],
 ) -> tuple[UInt64[np.ndarray, " values"], UInt64[np.ndarray, " values"]]:
     """Return the upper and the lower 32 bits of numbers, ``(values,)`` uint64 each."""
-    return values >> HALF, values & LOW
+    return values >> HALF_BITS, values & LOW_MASK
 
 
-def packed(
+def join_halves(
     upper: UInt64[np.ndarray, " values"], lower: UInt64[np.ndarray, " values"]
 ) -> UInt64[np.ndarray, " values"]:
     """Return numbers of two halves, ``(values,)`` uint64."""
-    return (upper << HALF) | lower
+    return (upper << HALF_BITS) | lower
 
 
-def stars(edges: Iterable[UInt64[np.ndarray, " _"]], folder: Path, max_values: int) -> Sorter:
+def connected_stars(edges: Iterable[UInt64[np.ndarray, " _"]], folder: Path, max_values: int) -> Sorter:
     """Return ``node * 2^32 + first node of its component`` for every node but those first ones.
 
     Args:
@@ -143,73 +143,73 @@ def stars(edges: Iterable[UInt64[np.ndarray, " _"]], folder: Path, max_values: i
         number += 1
         return Sorter(folder / str(number), max_values)
 
-    both, before = sorter(), (-1, 0)
+    both_directions, last_counts = sorter(), (-1, 0)
     for block in edges:
-        _add_both(both, *halves(block))
+        _add_both(both_directions, *split_halves(block))
     while True:
-        down = sorter()
-        state = _large_star(both, down)
-        both.close()
-        if state == before:
-            return down
-        before = state
-        both = sorter()
-        for node, near, first in _groups(down):
-            is_new = near != first  # a node that has several earlier ones joins them
-            _add_both(both, node, first)
-            _add_both(both, near[is_new], first[is_new])
-        down.close()
+        to_smaller = sorter()
+        state = _run_large_star(both_directions, to_smaller)
+        both_directions.close()
+        if state == last_counts:
+            return to_smaller
+        last_counts = state
+        both_directions = sorter()
+        for node, neighbours, first in _neighbour_groups(to_smaller):
+            is_new = neighbours != first  # a node that has several earlier ones joins them
+            _add_both(both_directions, node, first)
+            _add_both(both_directions, neighbours[is_new], first[is_new])
+        to_smaller.close()
 
 
-def _add_both(sorter: Sorter, one: Values, other: Values) -> None:
-    sorter.add(packed(one, other))
-    sorter.add(packed(other, one))
+def _add_both(sorter: Sorter, first: Values, second: Values) -> None:
+    sorter.add(join_halves(first, second))
+    sorter.add(join_halves(second, first))
 
 
-def _large_star(both: Sorter, down: Sorter) -> tuple[int, int]:
+def _run_large_star(both_directions: Sorter, to_smaller: Sorter) -> tuple[int, int]:
     """Join the later neighbours of every node to its earliest one; return number and checksum of the edges.
 
     Args:
-        both: edges in both directions.
-        down: gets edges from the later node to the earlier one.
+        both_directions: edges in both directions.
+        to_smaller: gets edges from the later node to the earlier one.
     """
     num_edges = checksum = 0
-    for node, near, first in _groups(both):
-        later = near > node
-        node, near, first = node[later], near[later], np.minimum(node, first)[later]
-        down.add(packed(near, first))
+    for node, neighbours, first in _neighbour_groups(both_directions):
+        later = neighbours > node
+        node, neighbours, first = node[later], neighbours[later], np.minimum(node, first)[later]
+        to_smaller.add(join_halves(neighbours, first))
         num_edges += len(node)
-        mixed = packed(node, near) * _MIXER
-        checksum = (checksum + int(np.add.reduce(mixed ^ (mixed >> HALF)))) % (1 << 64)
+        mixed = join_halves(node, neighbours) * _MIXER
+        checksum = (checksum + int(np.add.reduce(mixed ^ (mixed >> HALF_BITS)))) % (1 << 64)
     return num_edges, checksum
 
 
-def _groups(edges: Sorter) -> Iterator[tuple[Values, Values, Values]]:
+def _neighbour_groups(edges: Sorter) -> Iterator[tuple[Values, Values, Values]]:
     """Yield nodes, a neighbour of each, and the first neighbour of the node, in blocks in the order of the nodes."""
-    last_node, last_first = -1, 0
+    last_node, last_neighbour = -1, 0
     for block in edges.blocks():
-        node, near = halves(block)
+        node, neighbours = split_halves(block)
         is_start = np.concatenate([[int(node[0]) != last_node], node[1:] != node[:-1]])
         starts = np.maximum.accumulate(np.where(is_start, np.arange(len(node)), 0))
-        first = near[starts]
+        first = neighbours[starts]
         if not is_start[0]:
-            first[node == node[0]] = last_first
-        last_node, last_first = int(node[-1]), int(first[-1])
-        yield node, near, first
+            first[node == node[0]] = last_neighbour
+        last_node, last_neighbour = int(node[-1]), int(first[-1])
+        yield node, neighbours, first
 
 
-def counted(
+def count_values(
     values: Iterable[UInt64[np.ndarray, " _"]],
 ) -> Iterator[tuple[UInt64[np.ndarray, " _"], UInt64[np.ndarray, " _"]]]:
     """Yield the distinct numbers of an ascending sequence and how often each stands in it, in blocks."""
-    held, num_held = np.zeros(0, dtype=np.uint64), 0
+    pending, num_pending = np.zeros(0, dtype=np.uint64), 0
     for block in values:
         distinct, counts = np.unique(block, return_counts=True)
-        if len(held) and held[0] == distinct[0]:
-            counts[0] += num_held
-        elif len(held):
-            yield held, np.array([num_held], dtype=np.uint64)
+        if len(pending) and pending[0] == distinct[0]:
+            counts[0] += num_pending
+        elif len(pending):
+            yield pending, np.array([num_pending], dtype=np.uint64)
         yield distinct[:-1], counts[:-1].astype(np.uint64)
-        held, num_held = distinct[-1:], int(counts[-1])
-    if len(held):
-        yield held, np.array([num_held], dtype=np.uint64)
+        pending, num_pending = distinct[-1:], int(counts[-1])
+    if len(pending):
+        yield pending, np.array([num_pending], dtype=np.uint64)

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 from xling.core.errors import UserError
 
 # Common Crawl's servers use 403 and 503 to ask a client to slow down.
-_RETRIED = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
+_RETRIED_STATUSES = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
 _CHUNK_BYTES = 1 << 20
 _NAME = re.compile(r"[\w.-]+")
 
@@ -66,7 +66,7 @@ class Patience:
     timeout_s: float = 60.0
 
 
-class _OnlyWeb(urllib.request.HTTPRedirectHandler):
+class _WebRedirectsOnly(urllib.request.HTTPRedirectHandler):
     """Redirect handler that only follows redirects to http and https: urllib would also follow them to FTP."""
 
     def redirect_request(
@@ -94,12 +94,12 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
         OSError: no answer, or an error.
     """
     check_url(url if isinstance(url, str) else url.full_url)
-    return urllib.request.build_opener(_OnlyWeb).open(url, timeout=timeout_s)
+    return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
 
 
-def length_of(announced: str | None) -> int | None:
+def parse_length(content_length: str | None) -> int | None:
     """Return the length in bytes that a server announces; None where it announces none, or no number."""
-    return int(announced) if announced and re.fullmatch("[0-9]{1,18}", announced) else None
+    return int(content_length) if content_length and re.fullmatch("[0-9]{1,18}", content_length) else None
 
 
 def cache_path(cache: Path, *names: str) -> Path:
@@ -117,11 +117,11 @@ def cache_path(cache: Path, *names: str) -> Path:
     return path
 
 
-class _FailedError(Exception):
+class _DownloadFailedError(Exception):
     """Raised when a request failed that may succeed when it is repeated."""
 
-    def __init__(self, why: str, wait_s: float = 0.0) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
+        super().__init__(reason)
         self.wait_s = wait_s
 
 
@@ -138,21 +138,21 @@ def fetch(
     Raises:
         UserError: it is not there, or every try failed; the message says how.
     """
-    if _present(download):
+    if _is_complete(download):
         return download.path
     check_url(download.url)
     download.path.parent.mkdir(parents=True, exist_ok=True)
     part = download.path.with_name(f".{download.path.name}.part")
     with part.open("ab") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)  # another process may be fetching the same file
-        if _present(download):
+        if _is_complete(download):
             part.unlink(missing_ok=True)
             return download.path
-        _try(download, handle, patience, on_bytes)
+        _download_once(download, handle, patience, on_bytes)
         handle.flush()
         os.fsync(handle.fileno())
         part.replace(download.path)
-        _tag(download).unlink(missing_ok=True)
+        _tag_path(download).unlink(missing_ok=True)
     return download.path
 
 
@@ -183,60 +183,60 @@ def fetch_all(
             raise
 
 
-def _present(download: Download) -> bool:
+def _is_complete(download: Download) -> bool:
     path = download.path
     if not path.is_file():
         return False
     return download.num_bytes is None or path.stat().st_size == download.num_bytes
 
 
-def _tag(download: Download) -> Path:
+def _tag_path(download: Download) -> Path:
     """Return the path of the ETag of the file that a partial download belongs to."""
     return download.path.with_name(f".{download.path.name}.etag")
 
 
-def _try(
+def _download_once(
     download: Download, handle: BinaryIO, patience: Patience, on_bytes: Callable[[int], object] | None
 ) -> None:
-    failures, num_bad_sums, reached = 0, 0, handle.tell()
+    failures, num_bad_checksums, last_position = 0, 0, handle.tell()
     while True:
         try:
             _request(download, handle, patience.timeout_s, on_bytes)
-            wrong = _wrong_checksum(download, handle)
-            if not wrong:
+            checksum_error = _wrong_checksum(download, handle)
+            if not checksum_error:
                 return
-            num_bad_sums += 1
+            num_bad_checksums += 1
             _restart(download, handle)
             if (
-                num_bad_sums == 2
+                num_bad_checksums == 2
             ):  # damaged twice in the same way: the publisher's file is wrong, not the connection
                 raise UserError(
-                    f"{download.url}: {wrong}", fix="check the checksum, or use another mirror"
+                    f"{download.url}: {checksum_error}", fix="check the checksum, or use another mirror"
                 ) from None
-            raise _FailedError(wrong)
-        except (_FailedError, OSError, http.client.HTTPException) as error:
+            raise _DownloadFailedError(checksum_error)
+        except (_DownloadFailedError, OSError, http.client.HTTPException) as error:
             size = handle.tell()
-            failures = 1 if size > reached else failures + 1
-            reached = max(reached, size)
+            failures = 1 if size > last_position else failures + 1
+            last_position = max(last_position, size)
             # If the name does not resolve, the machine has no network: do not wait for minutes.
             offline = isinstance(getattr(error, "reason", None), socket.gaierror)
             if failures >= (min(2, patience.num_tries) if offline else patience.num_tries):
                 raise _give_up(download, error, failures, offline) from None
             wait_s = patience.first_wait_s * 2 ** (failures - 1) * random.uniform(0.5, 1.5)
-            asked_s = error.wait_s if isinstance(error, _FailedError) else 0.0
+            asked_s = error.wait_s if isinstance(error, _DownloadFailedError) else 0.0
             time.sleep(min(max(wait_s, asked_s), patience.longest_wait_s))
 
 
 def _give_up(download: Download, error: Exception, failures: int, offline: bool) -> UserError:
-    why = str(getattr(error, "reason", "") or error) or type(error).__name__
+    reason = str(getattr(error, "reason", "") or error) or type(error).__name__
     if offline or isinstance(getattr(error, "reason", None), ConnectionRefusedError):
         return UserError(
-            f"cannot reach {download.url} ({why}); this machine seems to be off-line",
+            f"cannot reach {download.url} ({reason}); this machine seems to be off-line",
             fix="give a local source: source=wet:GLOB, warc:GLOB, wiki:DUMP, text:GLOB, jsonl:GLOB or "
             "parquet:GLOB, or a mirror or folder as base_urls.cc=..., base_urls.wiki=...",
         )
     return UserError(
-        f"{download.url}: {why}; gave up after {failures} tries in a row",
+        f"{download.url}: {reason}; gave up after {failures} tries in a row",
         fix="run the same command again to go on from what has arrived, or use a mirror",
     )
 
@@ -247,31 +247,33 @@ def _request(
     """Make one request and append the missing bytes to ``handle``.
 
     Raises:
-        _FailedError: the server asks to come back, or the body is not whole.
+        _DownloadFailedError: the server asks to come back, or the body is not whole.
         UserError: the server says that there is no such file, or it has another length than it must have.
     """
-    have = handle.seek(0, os.SEEK_END)
+    num_present = handle.seek(0, os.SEEK_END)
     headers = {"User-Agent": "xling", "Accept-Encoding": "identity"}
     request = urllib.request.Request(download.url, headers=headers)
-    tag = _tag(download)
-    if have:
-        request.add_header("Range", f"bytes={have}-")
+    tag = _tag_path(download)
+    if num_present:
+        request.add_header("Range", f"bytes={num_present}-")
         if tag.is_file():
             request.add_header("If-Range", tag.read_text(encoding="utf-8"))
     try:
         response = open_url(request, timeout_s)
     except urllib.error.HTTPError as error:
         with error:
-            _refused(download, handle, error)
+            _check_refusal(download, handle, error)
         return
     with response:
-        if have and response.status != 206:  # the server does not support ranges, or the file has changed
+        if (
+            num_present and response.status != 206
+        ):  # the server does not support ranges, or the file has changed
             _restart(download, handle)
-            have = 0
+            num_present = 0
         if etag := response.headers.get("ETag", ""):
             tag.write_text(etag, encoding="utf-8")
-        announced = length_of(response.headers.get("Content-Length"))
-        total = download.num_bytes if announced is None else have + announced
+        content_length = parse_length(response.headers.get("Content-Length"))
+        total = download.num_bytes if content_length is None else num_present + content_length
         if download.num_bytes is not None and total != download.num_bytes:
             raise UserError(
                 f"{download.url} has {total:,} bytes", f"{download.num_bytes:,} bytes", "use another mirror"
@@ -281,7 +283,7 @@ def _request(
     if total is not None and size != total:
         if size > total:
             _restart(download, handle)
-        raise _FailedError(f"got {size:,} of {total:,} bytes")
+        raise _DownloadFailedError(f"got {size:,} of {total:,} bytes")
 
 
 def _receive(
@@ -293,7 +295,7 @@ def _receive(
             on_bytes(len(chunk))
 
 
-def _refused(download: Download, handle: BinaryIO, error: urllib.error.HTTPError) -> None:
+def _check_refusal(download: Download, handle: BinaryIO, error: urllib.error.HTTPError) -> None:
     """Turn an HTTP error into a retry, a fresh start or the end."""
     status = f"HTTP {error.code} {error.reason}"
     if error.code == 416:  # no bytes after ours: complete if the length fits, else another file
@@ -301,17 +303,17 @@ def _refused(download: Download, handle: BinaryIO, error: urllib.error.HTTPError
         if total == str(handle.tell()):
             return
         _restart(download, handle)
-        raise _FailedError(status)
-    if error.code in _RETRIED:
+        raise _DownloadFailedError(status)
+    if error.code in _RETRIED_STATUSES:
         after = error.headers.get("Retry-After", "")
-        raise _FailedError(status, float(after) if after.isdecimal() else 0.0)
+        raise _DownloadFailedError(status, float(after) if after.isdecimal() else 0.0)
     raise UserError(f"{download.url}: {status}", fix="check the name, the dump and the base URL")
 
 
 def _restart(download: Download, handle: BinaryIO) -> None:
     handle.truncate(0)
     handle.seek(0)
-    _tag(download).unlink(missing_ok=True)
+    _tag_path(download).unlink(missing_ok=True)
 
 
 def _wrong_checksum(download: Download, handle: BinaryIO) -> str:

@@ -41,9 +41,9 @@ _GROUP_ROWS = 1 << 14
 _BATCH_ROWS = 256
 
 
-def open_table(path: Path, schema: pa.Schema, passing: bool) -> pq.ParquetWriter:
-    """Return a writer of tables; ``passing`` as in `TableWriter`."""
-    if not passing:
+def open_table(path: Path, schema: pa.Schema, temporary: bool) -> pq.ParquetWriter:
+    """Return a writer of tables; ``temporary`` as in `TableWriter`."""
+    if not temporary:
         return pq.ParquetWriter(path, schema, compression="zstd", compression_level=3)
     recurring = [name for name in schema.names if name not in _UNIQUE_COLUMNS]
     return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, use_dictionary=recurring)
@@ -55,12 +55,12 @@ class TableWriter:
     Args:
         path: the file to make; its folder exists.
         schema: columns of the rows.
-        passing: whether only a later phase reads the file: it takes less time and a tenth more space.
+        temporary: whether only a later phase reads the file: it takes less time and a tenth more space.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, passing: bool = False) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, temporary: bool = False) -> None:
         self._schema, self._rows, self._chars = schema, [], 0  # type: tuple[Any, list[dict[str, Any]], int]
-        self._file = open_table(path, schema, passing)
+        self._file = open_table(path, schema, temporary)
 
     def add(self, row: dict[str, Any]) -> None:
         """Add one row; its ``text`` counts toward the size of a row group."""
@@ -126,7 +126,7 @@ def read_documents(path: Path) -> Iterator[Document]:
             yield from map(to_document, batch.to_pylist())
 
 
-def sources_in(path: Path) -> list[str]:
+def source_uris(path: Path) -> list[str]:
     """Return the different source URIs of the documents of one file, without reading their texts."""
     uris: list[str] = pq.read_table(path, columns=["source"])["source"].unique().to_pylist()
     return uris

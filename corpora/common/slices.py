@@ -54,16 +54,16 @@ def write_slices_in_blocks(
 
 def read_slice(path: Path, part: int) -> UInt64[np.ndarray, " values"]:
     """Return the values of one part, reading no other; -1 is the last part."""
-    num_parts = _words(path, 0)
+    num_parts = _read_words(path, 0)
     part = part % num_parts if part < 0 else part
     assert part < num_parts, (path, part, num_parts)
-    first, last = _words(path, 1 + part), _words(path, 2 + part)
+    first, last = _read_words(path, 1 + part), _read_words(path, 2 + part)
     return np.fromfile(path, dtype="<u8", count=last - first, offset=_WORD * (2 + num_parts + first))
 
 
 def slice_start(path: Path, part: int) -> int:
     """Return the number of the first value of one part among all values."""
-    return _words(path, 1 + part)
+    return _read_words(path, 1 + part)
 
 
 def read_slices(paths: Iterable[Path], part: int) -> UInt64[np.ndarray, " values"]:
@@ -71,5 +71,5 @@ def read_slices(paths: Iterable[Path], part: int) -> UInt64[np.ndarray, " values
     return np.sort(np.concatenate([np.zeros(0, dtype="<u8"), *(read_slice(path, part) for path in paths)]))
 
 
-def _words(path: Path, at: int) -> int:
-    return int(np.fromfile(path, dtype="<u8", count=1, offset=_WORD * at)[0])
+def _read_words(path: Path, offset: int) -> int:
+    return int(np.fromfile(path, dtype="<u8", count=1, offset=_WORD * offset)[0])

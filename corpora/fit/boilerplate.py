@@ -119,15 +119,15 @@ def _pages(uris: tuple[str, ...], context: Context) -> Iterator[Page]:
     for uri in uris:
         source, teacher = open_source(uri, context), open_source(uri, only_main)
         for shard in source.shards():
-            with closing(teacher.read(shard, Ledger())) as mains:  # type: ignore[type-var]
-                main = next(mains, None)
+            with closing(teacher.read(shard, Ledger())) as main_texts:  # type: ignore[type-var]
+                main = next(main_texts, None)
                 for doc in source.read(shard, Ledger()):
                     is_its = main is not None and main.id == doc.id
                     if "\n" in doc.text and doc.text.count("\n") < _MAX_LINES:
                         told = boilerplate.labels(doc.text, main.text if main and is_its else "")
                         yield Page(host_of(doc.url) or doc.id, doc.text, told.astype(np.float64))
                     if is_its:
-                        main = next(mains, None)
+                        main = next(main_texts, None)
 
 
 def is_held_out(site: str) -> bool:
@@ -155,24 +155,25 @@ def fit(pages: list[Page], epochs: int, seed: int) -> boilerplate.LineModel:
     )
 
 
-def score(kept: list[Bool[np.ndarray, " _"]], pages: list[Page]) -> dict[str, float]:
+def score(is_kept: list[Bool[np.ndarray, " _"]], pages: list[Page]) -> dict[str, float]:
     """Return precision and recall by letters: of all pages together, and the mean over pages with main content.
 
     Args:
-        kept: which lines of each page are kept, ``(num_lines,)``.
+        is_kept: which lines of each page are kept, ``(num_lines,)``.
         pages: what teachers say of them; lines with NaN do not count.
     """
     rows = []
-    for page, chosen in zip(pages, kept, strict=True):
+    for page, chosen in zip(pages, is_kept, strict=True):
         size, is_main = sizes(page.text) * ~np.isnan(page.main), page.main > 0.5
         rows.append([size[chosen & is_main].sum(), size[chosen].sum(), size[is_main].sum(), size.sum()])
-    hits, chosen_size, main, whole = np.array(rows, dtype=np.float64).reshape(-1, 4).T
-    some = main > 0
+    hits, chosen_chars, main, all_chars = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+    has_main = main > 0
     shares = {
-        "precision": hits.sum() / max(1, chosen_size.sum()),
+        "precision": hits.sum() / max(1, chosen_chars.sum()),
         "recall": hits.sum() / max(1, main.sum()),
-        "precision of a page": (hits[some] / np.maximum(1, chosen_size[some])).sum() / max(1, some.sum()),
-        "recall of a page": (hits[some] / main[some]).sum() / max(1, some.sum()),
-        "precision without cleaning": main.sum() / max(1, whole.sum()),
+        "precision of a page": (hits[has_main] / np.maximum(1, chosen_chars[has_main])).sum()
+        / max(1, has_main.sum()),
+        "recall of a page": (hits[has_main] / main[has_main]).sum() / max(1, has_main.sum()),
+        "precision without cleaning": main.sum() / max(1, all_chars.sum()),
     }
     return {"pages": len(pages)} | {name: round(float(share), 4) for name, share in shares.items()}

@@ -68,7 +68,9 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
         return published
     with manifest.publish(out, STAGE, cfg, given) as publication:
         model = ngrams.train(
-            {lang: _blocks(paths, held_out=False) for lang, paths in files.items()}, cfg.max_chars, cfg.size
+            {lang: _blocks_of_split(paths, held_out=False) for lang, paths in files.items()},
+            cfg.max_chars,
+            cfg.size,
         )
         if cfg.base != "none":
             path = Path(cfg.base) if cfg.base else Path(ngrams.__file__).with_suffix(".npz")
@@ -86,25 +88,29 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
     return manifest.read(out)
 
 
-def _blocks(paths: Iterable[Path], held_out: bool) -> Iterator[str]:
+def _blocks_of_split(paths: Iterable[Path], held_out: bool) -> Iterator[str]:
     """Yield blocks of lines from each file in turn, so that no file alone fills the limit."""
-    waiting = [_lines(path, held_out) for path in paths]
-    while waiting:
-        for lines in list(waiting):
+    files = [_lines_of_split(path, held_out) for path in paths]
+    while files:
+        for lines in list(files):
             block = [line for line, _ in zip(lines, range(_BLOCK_LINES), strict=False)]
             if block:
                 yield "\n".join(block)
             else:
-                waiting.remove(lines)
+                files.remove(lines)
 
 
-def _lines(path: Path, held_out: bool) -> Iterator[str]:
+def _lines_of_split(path: Path, held_out: bool) -> Iterator[str]:
     texts = (line for doc in corpus_reader.read_documents([str(path)]) for line in doc)
     return (line for number, line in enumerate(texts) if (number % _HELD_OUT_EVERY == 0) == held_out)
 
 
-def _accuracy(model: ngrams.NgramModel, lang: str, paths: list[Path], most: int = 500) -> tuple[int, int]:
+def _accuracy(
+    model: ngrams.NgramModel, lang: str, paths: list[Path], max_lines: int = 500
+) -> tuple[int, int]:
     """Return the number of held-out lines, and how many are identified correctly."""
-    lines = [line for block in _blocks(paths, held_out=True) for line in block.split("\n")][:most]
+    lines = [line for block in _blocks_of_split(paths, held_out=True) for line in block.split("\n")][
+        :max_lines
+    ]
     ranked = model.probabilities(lines, 1)
     return len(lines), sum(bool(best) and best[0][0] == lang for best in ranked)

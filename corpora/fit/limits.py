@@ -25,22 +25,22 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.builtin.limits import Limits
-from xling.corpora.stages.filters import RULES, Filters, measured_each
+from xling.corpora.stages.filters import RULES, Filters, measure_each
 from xling.text.files import corpus_reader
 from xling.text.words.units import split_units
 
 STAGE = "corpus fit-limits"
-RECIPE, TABLE = "limits.yaml", "dropped.tsv"
+RECIPE_FILE, TABLE_FILE = "limits.yaml", "dropped.tsv"
 NUM_STOP_WORDS = 24
-LENGTHS = ("too_few_words", "too_many_words")  # reasons whose limits are never fitted
+UNFITTED_REASONS = ("too_few_words", "too_many_words")  # reasons whose limits are never fitted
 # A limit is at most so many times as strict or as loose as the default.
-_STRICTER, _LOOSER = 1.5, 3.0
+_STRICTER_FACTOR, _LOOSER_FACTOR = 1.5, 3.0
 # Languages that say by endings what others say by stop words have too few of them to tell a list from a text. Below
 # this share the rule is off, since a short document may have none by chance.
-_FEWEST = 0.01
-_DIGITS = 10_000
-_CANDIDATES = 500  # most frequent words of a source
-_RARE = 1e-5  # frequency of a word in a source that lacks it
+_MIN_SHARE = 0.01
+_PRECISION = 10_000
+_NUM_CANDIDATES = 500  # most frequent words of a source
+_RARE_FREQUENCY = 1e-5  # frequency of a word in a source that lacks it
 
 Values = Mapping[str, float]
 
@@ -94,37 +94,42 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
             normalize("NFC", "\n".join(doc))
             for doc in itertools.islice(corpus_reader.read_documents(paths), cfg.max_docs)
         ]
-        before = Filters().limits_for(lang)
-        unfitted = replace(before, stop_words=frequent([counted(texts)]))
-        values = measured(texts, unfitted)
+        old_limits = Filters().limits_for(lang)
+        limits = replace(old_limits, stop_words=most_frequent_words([count_words(texts)]))
+        values = measure_texts(texts, limits)
         if len(values) < cfg.min_docs:
             raise UserError(
-                f"{lang}: {len(values)} documents of {before.min_words} words",
+                f"{lang}: {len(values)} documents of {old_limits.min_words} words",
                 f"{cfg.min_docs} and more",
                 "give more text",
             )
-        changes = fit(values, unfitted, cfg.drop)
-        fitted[lang] = {name: number for name, number in changes.items() if number != getattr(before, name)}
-        words[lang] = list(unfitted.stop_words)
-        first, last = losses(measured(texts, before), before), losses(values, unfitted.changed(changes))
+        changes = fit(values, limits, cfg.drop)
+        fitted[lang] = {
+            name: number for name, number in changes.items() if number != getattr(old_limits, name)
+        }
+        words[lang] = list(limits.stop_words)
+        first, last = (
+            count_losses(measure_texts(texts, old_limits), old_limits),
+            count_losses(values, limits.with_changes(changes)),
+        )
         rows += [[lang, len(values), reason, first[reason], last[reason]] for reason in sorted(first | last)]
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
         recipe = {"settings": {"filters": {"per_lang": fitted, "stop_words": words}}}
         text = yaml.safe_dump(recipe, sort_keys=True, allow_unicode=True, default_flow_style=None)
-        (publication.path / RECIPE).write_text(text, encoding="utf-8")
-        with (publication.path / TABLE).open("w", encoding="utf-8", newline="") as handle:
+        (publication.path / RECIPE_FILE).write_text(text, encoding="utf-8")
+        with (publication.path / TABLE_FILE).open("w", encoding="utf-8", newline="") as handle:
             table = csv.writer(handle, delimiter="\t", lineterminator="\n")
             table.writerows([["lang", "documents", "reason", "dropped before", "dropped after"], *rows])
         publication.counts |= {"limits": fitted}
     return manifest.read(out)
 
 
-def counted(texts: Iterable[str]) -> Counter[str]:
+def count_words(texts: Iterable[str]) -> Counter[str]:
     """Count the words of texts, or their units in scripts without spaces."""
     return Counter(unit for text in texts for unit in split_units(text))
 
 
-def frequent(sources: Iterable[Counter[str]], num: int = NUM_STOP_WORDS) -> tuple[str, ...]:
+def most_frequent_words(sources: Iterable[Counter[str]], num: int = NUM_STOP_WORDS) -> tuple[str, ...]:
     """Return the ``num`` words that are most frequent in every source; those without a letter do not count.
 
     Args:
@@ -133,30 +138,35 @@ def frequent(sources: Iterable[Counter[str]], num: int = NUM_STOP_WORDS) -> tupl
         num: number of words.
     """
     given = [(counts, counts.total()) for counts in sources if counts]
-    common = {word for counts, _ in given for word, _ in counts.most_common(_CANDIDATES)}
+    common = {word for counts, _ in given for word, _ in counts.most_common(_NUM_CANDIDATES)}
     logs = {
-        word: sum(math.log(counts[word] / total + _RARE) for counts, total in given)
+        word: sum(math.log(counts[word] / total + _RARE_FREQUENCY) for counts, total in given)
         for word in common
         if any(map(str.isalpha, word))
     }
     return tuple(sorted(logs, key=lambda word: (-logs[word], word))[:num])
 
 
-def measured(texts: Sequence[str], limits: Limits) -> list[Values]:
+def measure_texts(texts: Sequence[str], limits: Limits) -> list[Values]:
     """Return the statistics of the texts that are neither too short nor too long."""
-    values = measured_each(texts, [limits] * len(texts))
-    return [each for each in values if limits.min_words <= each["words"] <= limits.max_words]
+    values = measure_each(texts, [limits] * len(texts))
+    return [
+        document_values
+        for document_values in values
+        if limits.min_words <= document_values["words"] <= limits.max_words
+    ]
 
 
-def losses(values: Iterable[Values], limits: Limits) -> Counter[str]:
+def count_losses(values: Iterable[Values], limits: Limits) -> Counter[str]:
     """Count for each reason the documents that it alone would drop."""
     lost: Counter[str] = Counter()
-    for each in values:
+    for document_values in values:
         lost.update(
             {
                 reason
                 for reason, statistic, name, side in RULES
-                if statistic in each and _is_beyond(each[statistic], getattr(limits, name), side)
+                if statistic in document_values
+                and _is_beyond(document_values[statistic], getattr(limits, name), side)
             }
         )
     return lost
@@ -165,63 +175,70 @@ def losses(values: Iterable[Values], limits: Limits) -> Counter[str]:
 def fit(
     values: Sequence[Values],
     limits: Limits,
-    drop: float,
-    english: Sequence[Values] = (),
+    max_drop: float,
+    english_values: Sequence[Values] = (),
     reasons: Collection[str] = (),
 ) -> dict[str, float]:
     """Return fitted limits by name.
 
-    Without ``english`` a limit is the quantile of its statistic that ``drop`` of the documents exceed; a reason that
-    has several limits divides that share among them. With it a limit is its default times the ratio of this quantile
-    to that of English documents which say the same: what is special about the kind of text cancels.
+    Without ``english_values`` a limit is the quantile of its statistic that ``max_drop`` of the documents exceed; a
+    reason that has several limits divides that share among them. With it a limit is its default times the ratio of
+    this quantile to that of English documents which say the same: what is special about the kind of text cancels.
 
     Args:
-        values: statistics of clean documents, as `measured`.
+        values: statistics of clean documents, as `measure_texts`.
         limits: those that the documents were measured with; what is off in them stays off.
-        drop: share of the documents that each reason may drop, between 0 and 1.
-        english: statistics of English documents of the same sources.
-        reasons: those whose limits are fitted; empty for all but `LENGTHS`.
+        max_drop: share of the documents that each reason may drop, between 0 and 1.
+        english_values: statistics of English documents of the same sources.
+        reasons: those whose limits are fitted; empty for all but `UNFITTED_REASONS`.
     """
     num_limits = Counter(reason for reason, *_ in RULES)
-    fitted = {}
+    fitted_limits = {}
     for reason, statistic, name, side in RULES:
-        ordered = _ordered(values, statistic, side)
+        sorted_values = _sorted_from_loose(values, statistic, side)
         is_off = getattr(limits, name) == (0.0 if side == "least" else 1.0)
-        if not ordered or is_off or reason in LENGTHS or (reasons and reason not in reasons):
+        if not sorted_values or is_off or reason in UNFITTED_REASONS or (reasons and reason not in reasons):
             continue
-        share = drop / num_limits[reason]
-        number = _at(ordered, share)
-        if english:
-            theirs = _ordered(english, statistic, side)
-            if not theirs or _at(theirs, share) <= 0 or (side == "most" and number == 0):
+        share = max_drop / num_limits[reason]
+        number = _quantile(sorted_values, share)
+        if english_values:
+            theirs = _sorted_from_loose(english_values, statistic, side)
+            if not theirs or _quantile(theirs, share) <= 0 or (side == "most" and number == 0):
                 continue
-            number *= getattr(Limits(), name) / _at(theirs, share)
-        fitted[name] = _bounded(name, side, number)
-    return fitted
+            number *= getattr(Limits(), name) / _quantile(theirs, share)
+        fitted_limits[name] = _clip_to_bounds(name, side, number)
+    return fitted_limits
 
 
 def _is_beyond(value: float, limit: float, side: str) -> bool:
     return value < limit if side == "least" else value > limit
 
 
-def _ordered(values: Sequence[Values], statistic: str, side: str) -> list[float]:
+def _sorted_from_loose(values: Sequence[Values], statistic: str, side: str) -> list[float]:
     """Return the values of a statistic, those that a limit drops first in front."""
-    return sorted((each[statistic] for each in values if statistic in each), reverse=side == "most")
+    return sorted(
+        (document_values[statistic] for document_values in values if statistic in document_values),
+        reverse=side == "most",
+    )
 
 
-def _at(ordered: Sequence[float], share: float) -> float:
+def _quantile(sorted_values: Sequence[float], share: float) -> float:
     """Return the value that at most ``share`` of the values lie beyond."""
-    return ordered[int(share * len(ordered))]
+    return sorted_values[int(share * len(sorted_values))]
 
 
-def _bounded(name: str, side: str, number: float) -> float:
+def _clip_to_bounds(name: str, side: str, number: float) -> float:
     """Return a limit between the strictest and the loosest that is allowed, rounded to the loose side."""
     default = getattr(Limits(), name)
     if side == "most":
-        number = max(default / _STRICTER, min(default * _LOOSER, number))
-        return math.ceil(number * _DIGITS) / _DIGITS
-    strictest = default * _STRICTER if default > 1 else min(default * _STRICTER, (1 + default) / 2)
+        number = max(default / _STRICTER_FACTOR, min(default * _LOOSER_FACTOR, number))
+        return math.ceil(number * _PRECISION) / _PRECISION
+    strictest_limit = (
+        default * _STRICTER_FACTOR if default > 1 else min(default * _STRICTER_FACTOR, (1 + default) / 2)
+    )
     if name == "min_stop_words":
-        return 0.0 if number < _FEWEST else math.floor(min(strictest, number) * _DIGITS) / _DIGITS
-    number = min(strictest, max(default / _LOOSER, number))
-    return math.floor(number * _DIGITS) / _DIGITS
+        return (
+            0.0 if number < _MIN_SHARE else math.floor(min(strictest_limit, number) * _PRECISION) / _PRECISION
+        )
+    number = min(strictest_limit, max(default / _LOOSER_FACTOR, number))
+    return math.floor(number * _PRECISION) / _PRECISION

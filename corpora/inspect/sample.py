@@ -35,7 +35,7 @@ from xling.text.document import Document
 
 _MB = 1 << 20
 _STAGE_NAME = "corpus sample"
-_FINEWEB2 = ("1:1", "2:2", "3:3", "5:5", "100:8", "1000:1")
+_FINEWEB2_WEIGHTS = ("1:1", "2:2", "3:3", "5:5", "100:8", "1000:1")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SampleConfig:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnLanguage:
     """Result of sampling one language: available and drawn characters."""
 
     num_chars: int
@@ -97,20 +97,22 @@ def run(cfg: SampleConfig) -> Answer:
             raise UserError(f"corpora.{code}: {lang} is given twice", "each language once")
         corpora[lang] = Path(path)
     if published := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
-        return _answer(published.counts)
+        return _make_answer(published.counts)
     sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}
-    weighed = {
+    weighted_sizes = {
         lang: sum(len(doc.text) * _weight(doc, weights) for doc in read_corpus(path))
         for lang, path in corpora.items()
     }
     shares = alpha_shares(sizes, cfg.alpha)
     total = cfg.num_chars or sum(sizes.values())
-    epochs = {lang: min(cfg.max_epochs, shares[lang] * total / weighed[lang]) for lang in sizes}
-    num_shards = max(1, math.ceil(sum(epochs[lang] * weighed[lang] for lang in sizes) / (cfg.shard_mb * _MB)))
+    epochs = {lang: min(cfg.max_epochs, shares[lang] * total / weighted_sizes[lang]) for lang in sizes}
+    num_shards = max(
+        1, math.ceil(sum(epochs[lang] * weighted_sizes[lang] for lang in sizes) / (cfg.shard_mb * _MB))
+    )
     with manifest.publish(out, _STAGE_NAME, cfg, corpora.values()) as publication:
-        drawn = _scatter(cfg, publication.path, corpora, epochs, num_shards)
-        _shuffle(cfg, publication.path, num_shards)
-        results = {lang: Drawn(sizes[lang], *drawn[lang], shares[lang]) for lang in sizes}
+        drawn = _write_shuffle_parts(cfg, publication.path, corpora, epochs, num_shards)
+        _shuffle_parts(cfg, publication.path, num_shards)
+        results = {lang: DrawnLanguage(sizes[lang], *drawn[lang], shares[lang]) for lang in sizes}
         text = report(results, cfg)
         (publication.path / "sampling.md").write_text(text + "\n", encoding="utf-8")
         publication.counts |= {"report": text} | {
@@ -122,14 +124,14 @@ def run(cfg: SampleConfig) -> Answer:
             }
             for lang, d in results.items()
         }
-    return _answer(publication.counts)
+    return _make_answer(publication.counts)
 
 
-def _answer(counts: dict[str, Any]) -> Answer:
+def _make_answer(counts: dict[str, Any]) -> Answer:
     return Answer(counts["report"], {key: value for key, value in counts.items() if key != "report"})
 
 
-def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
+def report(results: dict[str, DrawnLanguage], cfg: SampleConfig) -> str:
     """Return a Markdown table of requested and drawn shares and epochs per language, with the alpha below."""
     total = sum(d.drawn_chars for d in results.values()) or 1
     rows = [
@@ -167,22 +169,22 @@ def _check(cfg: SampleConfig) -> None:
         corpus_shards(Path(path))
 
 
-def _weights(given: tuple[str, ...]) -> list[tuple[int, float]]:
+def _weights(rules: tuple[str, ...]) -> list[tuple[int, float]]:
     """Return minimum cluster sizes and weights, largest size first.
 
     Raises:
         UserError: no pairs of numbers.
     """
-    if given == ("fineweb2",):
-        given = _FINEWEB2
-    pairs = [pair.split(":") for pair in given]
+    if rules == ("fineweb2",):
+        rules = _FINEWEB2_WEIGHTS
+    pairs = [pair.split(":") for pair in rules]
     try:
         weights = [(int(least), float(weight)) for least, weight in pairs]
     except ValueError:
         weights = [(0, 0.0)]
     if any(least < 1 or not 0 < weight < math.inf for least, weight in weights):
         raise UserError(
-            f"rehydrate={','.join(given)}", "SIZE:WEIGHT pairs above 0, such as 1:1,2:2,5:5; or fineweb2"
+            f"rehydrate={','.join(rules)}", "SIZE:WEIGHT pairs above 0, such as 1:1,2:2,5:5; or fineweb2"
         )
     return sorted(weights, reverse=True)
 
@@ -192,17 +194,17 @@ def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
     return next((weight for least, weight in weights if size >= least), 1.0)
 
 
-def _copies(doc: Document, epochs: float, seed: int) -> int:
+def _num_copies(doc: Document, epochs: float, seed: int) -> int:
     """Return how often a document is drawn: the whole epochs, and once more with the remaining probability."""
     number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
     return int(epochs) + (number < epochs - int(epochs))
 
 
-def _scatter(
+def _write_shuffle_parts(
     cfg: SampleConfig, out: Path, corpora: dict[str, Path], epochs: dict[str, float], num_shards: int
 ) -> dict[str, tuple[int, int]]:
     """Write every copy of a document into a shard drawn for it; characters and documents per language."""
-    drawn, weights = {}, _weights(cfg.rehydrate)
+    drawn_langs, weights = {}, _weights(cfg.rehydrate)
     with ExitStack() as stack:
         (out / "scattered").mkdir()
         tables = [
@@ -213,25 +215,25 @@ def _scatter(
             num_chars = num_docs = 0
             for doc in read_corpus(path):
                 times = min(cfg.max_epochs, epochs[lang] * _weight(doc, weights))
-                for copy in range(_copies(doc, times, cfg.seed)):
+                for copy in range(_num_copies(doc, times, cfg.seed)):
                     key = f"{lang}/{doc.id}/{copy}".encode()
                     tables[xxhash.xxh64_intdigest(key, seed=cfg.seed) % num_shards].add(to_row(doc))
                     num_chars += len(doc.text)
                     num_docs += 1
-            drawn[lang] = (num_chars, num_docs)
-    return drawn
+            drawn_langs[lang] = (num_chars, num_docs)
+    return drawn_langs
 
 
-def _shuffle(cfg: SampleConfig, out: Path, num_shards: int) -> None:
+def _shuffle_parts(cfg: SampleConfig, out: Path, num_shards: int) -> None:
     (out / "shards").mkdir()
     for i in range(num_shards):
         source = out / "scattered" / f"{i:05d}.parquet"
         docs = list(read_documents(source))
         order = rng(cfg.seed, "sample", i).permutation(len(docs))
-        write_documents(out / "shards" / f"sample-{i:05d}.parquet", _in_order(docs, order.tolist()))
+        write_documents(out / "shards" / f"sample-{i:05d}.parquet", _reorder(docs, order.tolist()))
         source.unlink()
     (out / "scattered").rmdir()
 
 
-def _in_order(docs: list[Document], order: list[int]) -> Iterator[Document]:
+def _reorder(docs: list[Document], order: list[int]) -> Iterator[Document]:
     return (docs[i] for i in order)

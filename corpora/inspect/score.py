@@ -19,9 +19,9 @@ from xling.corpora.stages import Stage
 from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Document, Ledger
 
-_HEAD = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
+_COLUMNS = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
 _SHOWN_CHARS = 80
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
+_COMPRESSED_ENDINGS = (".gz", ".xz", ".zst", ".bz2")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def run(cfg: ScoreConfig) -> Answer | Rows:
     Raises:
         UserError: a file is missing, a stage or a language is unknown.
     """
-    table = Rows(_HEAD, score(cfg))
+    table = Rows(_COLUMNS, score(cfg))
     if not cfg.out:
         return table
     with Path(cfg.out).open("w", encoding="utf-8") as handle:
@@ -60,11 +60,11 @@ def run(cfg: ScoreConfig) -> Answer | Rows:
 
 
 def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
-    """Yield the cells of `_HEAD` for every text."""
+    """Yield the cells of `_COLUMNS` for every text."""
     lang = languages.get(cfg.lang).code if cfg.lang else ""
     stages = _stages(cfg, lang)
     for doc in _documents(cfg, lang):
-        verdict = _verdict(doc, stages)
+        verdict = _verdict_text(doc, stages)
         score = doc.meta.get("lang_score")
         perplexity = doc.meta.get("perplexity")
         yield (
@@ -96,7 +96,7 @@ def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:
     if not cfg.files:
         raise UserError("no file to score", "xling corpus score FILE ...")
     for name in cfg.files:
-        source = open_source(_uri(name), context)
+        source = open_source(_source_uri(name), context)
         for shard in source.shards():
             for doc in source.read(shard, Ledger()):
                 if cfg.unit == "doc":
@@ -106,12 +106,12 @@ def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:
                     yield replace(doc, id=f"{doc.id}:{number}", text=line, meta={})
 
 
-def _uri(name: str) -> str:
+def _source_uri(name: str) -> str:
     scheme = name.partition(":")[0]
     if scheme in SOURCES:
         return name
     stem = name
-    for ending in _PACKED:
+    for ending in _COMPRESSED_ENDINGS:
         stem = stem.removesuffix(ending)
     ending = Path(stem).suffix
     return next(
@@ -119,7 +119,7 @@ def _uri(name: str) -> str:
     )
 
 
-def _verdict(doc: Document, stages: list[Stage]) -> str:
+def _verdict_text(doc: Document, stages: list[Stage]) -> str:
     """Return ``kept``, or the stage and the reason that would drop the document."""
     docs = [doc]
     for stage in stages:

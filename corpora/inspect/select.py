@@ -2,7 +2,7 @@
 
 The values computed by stages are stored with each document: score and candidates of language identification,
 perplexity, bucket, the size of its cluster of near-duplicates, masked personal data, the values that the
-filters judge. ``expr`` is an SQL condition over these columns and `EXTRA`, for example ``lang_score > 0.9 AND
+filters judge. ``expr`` is an SQL condition over these columns and `EXTRA_COLUMNS`, for example ``lang_score > 0.9 AND
 ended > .5 AND cluster_size < 9``.
 """
 
@@ -21,7 +21,7 @@ from xling.corpora.parallel import select as pairs
 from xling.corpora.stages.filters import STATISTICS
 
 STAGE = "corpus select"
-EXTRA = {
+EXTRA_COLUMNS = {
     "chars": "characters of the text",
     "lines": "paragraphs of the text",
     "cluster_size": "near-duplicates that the document stands for, itself included",
@@ -65,23 +65,28 @@ def run(cfg: SelectConfig) -> Answer:
     """
     corpus = Path(cfg.corpus)
     if (corpus / manifest.FILE_NAME).is_file() and "pair" in manifest.read(corpus).config:
-        return _pairs(cfg)
+        return _select_pairs(cfg)
     shards = corpus_shards(Path(cfg.corpus))
     condition = _condition(cfg.expr)
     frames = [_with_extra(pl.scan_parquet(path)) for path in shards]
     table = pl.concat(frames).select(pl.col("chars"), stays=condition.fill_null(value=False))
-    kept, chars, read, read_chars = (
+    num_kept, chars, num_read, num_read_chars = (
         table.select(
             pl.col("stays").sum(), pl.col("chars").filter("stays").sum().alias("kept"),
             pl.len(), pl.col("chars").sum().alias("all"),
         ).collect().row(0)
     )  # fmt: skip
-    facts = {"documents": kept, "characters": chars, "of_documents": read, "of_characters": read_chars}
-    told = f"{kept:,} of {read:,} documents, {chars:,} of {read_chars:,} characters"
+    counts = {
+        "documents": num_kept,
+        "characters": chars,
+        "of_documents": num_read,
+        "of_characters": num_read_chars,
+    }
+    message = f"{num_kept:,} of {num_read:,} documents, {chars:,} of {num_read_chars:,} characters"
     if not cfg.out:
-        return Answer(f"{told} would stay", facts)
-    if not kept:
-        raise UserError(f"{cfg.expr!r} leaves none of {read:,} documents", fix="loosen the expression")
+        return Answer(f"{message} would stay", counts)
+    if not num_kept:
+        raise UserError(f"{cfg.expr!r} leaves none of {num_read:,} documents", fix="loosen the expression")
     out = Path(cfg.out)
     if manifest.up_to_date(out, STAGE, cfg, [Path(cfg.corpus)]) is None:
         with manifest.publish(out, STAGE, cfg, [Path(cfg.corpus)]) as publication:
@@ -90,46 +95,48 @@ def run(cfg: SelectConfig) -> Answer:
                 left = _with_extra(pl.scan_parquet(path)).filter(condition).select(SCHEMA.names).collect()
                 if len(left):
                     left.write_parquet(publication.path / "shards" / path.name, compression="zstd")
-            publication.counts |= facts
-    return Answer(f"{told} in {out}", facts | {"out": str(out)})
+            publication.counts |= counts
+    return Answer(f"{message} in {out}", counts | {"out": str(out)})
 
 
-def _pairs(cfg: SelectConfig) -> Answer:
+def _select_pairs(cfg: SelectConfig) -> Answer:
     """Do the same for a corpus of sentence pairs."""
     corpus, out = Path(cfg.corpus), Path(cfg.out)
-    facts = pairs.counts(corpus, cfg.expr)
-    told = f"{facts['pairs']:,} of {facts['of_pairs']:,} training pairs"
+    counts = pairs.counts(corpus, cfg.expr)
+    message = f"{counts['pairs']:,} of {counts['of_pairs']:,} training pairs"
     if not cfg.out:
-        return Answer(f"{told} would stay", facts)
-    if not facts["pairs"]:
+        return Answer(f"{message} would stay", counts)
+    if not counts["pairs"]:
         raise UserError(
-            f"{cfg.expr!r} leaves none of {facts['of_pairs']:,} pairs", fix="loosen the expression"
+            f"{cfg.expr!r} leaves none of {counts['of_pairs']:,} pairs", fix="loosen the expression"
         )
     settings = {"pair": manifest.read(corpus).config["pair"], "corpus": cfg.corpus, "expr": cfg.expr}
     if manifest.up_to_date(out, STAGE, settings, [corpus]) is None:
         with manifest.publish(out, STAGE, settings, [corpus]) as publication:
             pairs.write(corpus, cfg.expr, publication.path)
-            publication.counts |= facts
-    return Answer(f"{told} in {out}", facts | {"out": str(out)})
+            publication.counts |= counts
+    return Answer(f"{message} in {out}", counts | {"out": str(out)})
 
 
 def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the columns of a corpus and those of `EXTRA`."""
-    extra = {
+    """Return the columns of a corpus and those of `EXTRA_COLUMNS`."""
+    extra_columns = {
         name: pl.col("meta").str.json_path_match(f"$.{name}").cast(pl.Int64).fill_null(_DEFAULTS.get(name, 0))
-        for name in EXTRA
+        for name in EXTRA_COLUMNS
         if name not in ("chars", "lines")
     }
-    extra |= {
+    extra_columns |= {
         name: pl.col("meta").str.json_path_match(f"$.filters.{name}").cast(pl.Float64) for name in STATISTICS
     }
     text = pl.col("text")
-    return frame.with_columns(chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **extra)
+    return frame.with_columns(
+        chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **extra_columns
+    )
 
 
 def _condition(expr: str) -> pl.Expr:
     """Parse the expression and check it against the columns."""
-    names = [*SCHEMA.names, *EXTRA, *STATISTICS]
+    names = [*SCHEMA.names, *EXTRA_COLUMNS, *STATISTICS]
     try:
         condition = pl.sql_expr(expr)
     except pl.exceptions.PolarsError as error:
@@ -141,7 +148,7 @@ def _condition(expr: str) -> pl.Expr:
             raise unknown("column", name, names)
     kinds = {field.name: pl.Float64 if str(field.type) == "float" else pl.String for field in SCHEMA}
     empty = pl.DataFrame(
-        schema=kinds | dict.fromkeys(EXTRA, pl.Int64) | dict.fromkeys(STATISTICS, pl.Float64)
+        schema=kinds | dict.fromkeys(EXTRA_COLUMNS, pl.Int64) | dict.fromkeys(STATISTICS, pl.Float64)
     )
     try:
         kind = empty.select(condition).dtypes

@@ -15,12 +15,12 @@ from xling.corpora.common.shards import corpus_shards
 from xling.text.normalize import for_dedup
 from xling.text.pairs import SIDES, near_duplicate_key
 
-_SHOWN = 10
+_MAX_SHOWN = 10
 _SHOWN_CHARS = 160
 _MIN_CHARS = 3
 # Columns of what was kept: words before the numbers, numbers, words after them.
-_FACTS = (("lang",), ("lang_score", "perplexity"), ("bucket", "url"))
-_PAIR_FACTS = (("src", "tgt"), ("score",), ("doc", "source"))
+_SHOWN_COLUMNS = (("lang",), ("lang_score", "perplexity"), ("bucket", "url"))
+_SHOWN_PAIR_COLUMNS = (("src", "tgt"), ("score",), ("doc", "source"))
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ def run(cfg: WhyConfig) -> Answer:
     stats = read_json(corpus / "stats.json")
     if stats.get("kind") == "parallel":
         by_text = pl.any_horizontal(pl.col("src", "tgt").str.contains(query, literal=True))
-        conditions = (by_id, by_text, _same_letters(query))
+        conditions = (by_id, by_text, _has_letters(query))
     else:
-        conditions = (by_id, by_text, _same_paragraph(query))
+        conditions = (by_id, by_text, _has_paragraph(query))
     for condition in conditions:
-        answer = _answer(shards, rejects, condition, stats)
+        answer = _find_answer(shards, rejects, condition, stats)
         if answer:
             return answer
     hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
@@ -72,7 +72,7 @@ def run(cfg: WhyConfig) -> Answer:
     )
 
 
-def _same_paragraph(query: str) -> pl.Expr:
+def _has_paragraph(query: str) -> pl.Expr:
     """Return texts that contain the paragraph in the form used for deduplication."""
     key = for_dedup(query)
     return pl.col("text").map_elements(
@@ -80,7 +80,7 @@ def _same_paragraph(query: str) -> pl.Expr:
     )
 
 
-def _same_letters(query: str) -> pl.Expr:
+def _has_letters(query: str) -> pl.Expr:
     """Return pairs with a side that has the letters of the query, as near-duplicates are compared."""
     key = pl.select(near_duplicate_key(pl.lit(query))).item()
     return pl.any_horizontal(
@@ -88,15 +88,17 @@ def _same_letters(query: str) -> pl.Expr:
     )
 
 
-def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> Answer:
+def _find_answer(
+    shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]
+) -> Answer:
     is_pair = stats.get("kind") == "parallel"
     text = pl.col("src") + "\n" + pl.col("tgt") if is_pair else pl.col("text")
-    facts = _PAIR_FACTS if is_pair else _FACTS
+    shown_columns = _SHOWN_PAIR_COLUMNS if is_pair else _SHOWN_COLUMNS
     dropped = _rows(rejects, condition, ["id", "stage", "reason", text.alias("text")])
-    kept = _rows(shards, condition, ["id", *(name for names in facts for name in names)])
+    kept_rows = _rows(shards, condition, ["id", *(name for names in shown_columns for name in names)])
     partial = {tuple(pair) for pair in stats["partial"]}
     lines = []
-    for row in dropped[:_SHOWN]:
+    for row in dropped[:_MAX_SHOWN]:
         stage, reason = row["stage"], row["reason"]
         what = "lost a part" if (stage, reason) in partial else "dropped"
         meaning = stats["reasons"].get(f"{stage}\t{reason}", "")
@@ -104,21 +106,25 @@ def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: 
             f"{row['id']}: {what} by {stage}: {reason}" + (f" ({meaning})" if meaning else ""),
             f"    {_one_line(row['text'])}",
         ]
-    for row in kept[:_SHOWN]:
-        numbers = [f"{name} {row[name]:.4g}" for name in facts[1] if row[name] is not None]
-        told = [*(row[name] for name in facts[0]), *numbers, *(row[name] for name in facts[2])]
+    for row in kept_rows[:_MAX_SHOWN]:
+        numbers = [f"{name} {row[name]:.4g}" for name in shown_columns[1] if row[name] is not None]
+        told = [
+            *(row[name] for name in shown_columns[0]),
+            *numbers,
+            *(row[name] for name in shown_columns[2]),
+        ]
         lines.append(f"{row['id']}: kept ({', '.join(filter(None, told))})")
-    for name, rows in (("dropped", dropped), ("kept", kept)):
-        if len(rows) > _SHOWN:
+    for name, rows in (("dropped", dropped), ("kept", kept_rows)):
+        if len(rows) > _MAX_SHOWN:
             lines.append(f"... and more {name}; a longer piece of the text finds fewer")
-    return Answer("\n".join(lines), {"dropped": dropped[:_SHOWN], "kept": kept[:_SHOWN]})
+    return Answer("\n".join(lines), {"dropped": dropped[:_MAX_SHOWN], "kept": kept_rows[:_MAX_SHOWN]})
 
 
 def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -> list[dict[str, Any]]:
     """Return rows that meet the condition, at most one more than is shown."""
     if not files:
         return []
-    matching = pl.scan_parquet(files).filter(condition).select(columns).head(_SHOWN + 1)
+    matching = pl.scan_parquet(files).filter(condition).select(columns).head(_MAX_SHOWN + 1)
     return matching.collect(engine="streaming").to_dicts()
 
 

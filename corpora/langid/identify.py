@@ -25,19 +25,19 @@ from xling.core.errors import UserError
 from xling.corpora.langid import fasttext_model, ngrams
 
 MAX_CHARS = 400
-SURE = 0.8  # from this fastText score on, a long text needs no second opinion
+SURE_SCORE = 0.8  # from this fastText score on, no other model is asked about a long text
 _LONG_CHARS = 200  # in shorter texts fastText is wrong too often even if it is sure
 # Chosen among some 50 settings on half of the lines that `benchmarks.langid` scores.
-_FIRST_WEIGHT, _OWN_WEIGHT = (
+_FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (
     0.7,
     1.3,
 )  # weights of fastText's and the n-grams' probabilities relative to py3langid's
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
-_LITTLE_CHARS = 60_000
+_FEW_TRAINING_CHARS = 60_000
 _LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
-_AGREED = 0.9  # from this fastText score on, agreement of py3langid is enough
+_AGREED_SCORE = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
-_ONLY_SECOND = frozenset({"dz", "ki", "om"})  # languages that py3langid alone knows
+_ONLY_PY3LANGID = frozenset({"dz", "ki", "om"})  # languages that py3langid alone knows
 _ADDRESS = re.compile(r"(?:https?://)?\b[a-z0-9-]+(?:\.[a-z0-9-]+)+[\x21-\x7e]*", re.ASCII)
 _INNER_DOT = re.compile(r"\.[a-z0-9-]")
 _LABEL = "__label__"
@@ -50,8 +50,8 @@ def body_of(text: str) -> str:
     Menus are short lines and often in another language than the page; addresses are in none.
     """
     if len(text) > MAX_CHARS and "\n" in text:
-        body = _longest(_long_lines(text))
-        text = body if len(body) >= MAX_CHARS else _longest(text.split("\n"))
+        body = _longest_lines(_long_lines(text))
+        text = body if len(body) >= MAX_CHARS else _longest_lines(text.split("\n"))
     return unicodedata.normalize("NFC", text[:MAX_CHARS].replace("\n", " ").lower())
 
 
@@ -68,16 +68,16 @@ def _long_lines(text: str) -> list[str]:
     return lines
 
 
-def _longest(lines: list[str]) -> str:
+def _longest_lines(lines: list[str]) -> str:
     """Return the longest lines without addresses, longest first, until they have ``MAX_CHARS`` characters."""
-    chosen, num_chars = list[str](), 0
+    longest, num_chars = list[str](), 0
     for line in sorted(lines, key=len, reverse=True):
         line = line[: 2 * MAX_CHARS].lower()
-        chosen.append(_ADDRESS.sub("", line) if _INNER_DOT.search(line) else line)
-        num_chars += len(chosen[-1])
+        longest.append(_ADDRESS.sub("", line) if _INNER_DOT.search(line) else line)
+        num_chars += len(longest[-1])
         if num_chars >= MAX_CHARS:
             break
-    return " ".join(chosen)
+    return " ".join(longest)
 
 
 class Identifier(Protocol):
@@ -116,15 +116,15 @@ class FastText:
             self.model = fasttext.load_model(str(path))
         except ValueError as error:
             raise UserError(f"{path} is not a fastText model: {error}", "a .bin or .ftz file") from None
-        self._path, self._given, self._scheme = path, dict(labels or {}), scheme
+        self._path, self._labels, self._scheme = path, dict(labels or {}), scheme
         self._codes: dict[str, str] = {}
 
-    def _code(self, label: str) -> str:
+    def _code_of_label(self, label: str) -> str:
         """Return our code of a label, "" for a language that the table lacks."""
         if label not in self._codes:
             name = label.removeprefix(_LABEL)
             try:
-                self._codes[label] = languages.get(self._given.get(name, name), self._scheme).code
+                self._codes[label] = languages.get(self._labels.get(name, name), self._scheme).code
             except UserError:
                 self._codes[label] = ""
         return self._codes[label]
@@ -138,7 +138,7 @@ class FastText:
                 raw_label.decode("utf-8", "replace")
                 for raw_label in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
             }
-        return frozenset(self._code(label).partition("_")[0] for label in labels) - {""}
+        return frozenset(self._code_of_label(label).partition("_")[0] for label in labels) - {""}
 
     def rank(self, text: str) -> Ranking:
         """Return the most likely languages; those that the table lacks are dropped."""
@@ -148,18 +148,18 @@ class FastText:
         return self._ranking(zip(labels, scores, strict=True))
 
     def _ranking(self, pairs: Iterable[tuple[str, float]]) -> Ranking:
-        coded = [(self._code(label), min(1.0, float(score))) for label, score in pairs]
+        coded = [(self._code_of_label(label), min(1.0, float(score))) for label, score in pairs]
         return [pair for pair in coded if pair[0]]
 
     @cached_property
-    def _unpacked(self) -> fasttext_model.Quantized | None:
+    def _numpy_model(self) -> fasttext_model.FastTextModel | None:
         return fasttext_model.load(self._path)
 
     def ranks(self, texts: Sequence[str]) -> list[Ranking]:
         """Return the most likely languages of each text; scores may differ by 1e-6 from those of `rank`."""
-        if self._unpacked is None:
+        if self._numpy_model is None:
             return list(map(self.rank, texts))
-        answers = self._unpacked.best(texts, _NUM_CANDIDATES)
+        answers = self._numpy_model.best(texts, _NUM_CANDIDATES)
         return [
             self._ranking(answer) if any(map(str.isalpha, text)) else []
             for text, answer in zip(texts, answers, strict=True)
@@ -183,7 +183,7 @@ class Ngrams:
 
     def knows_little(self, code: str) -> bool:
         """Return whether the model was trained on too little text of a language to tell it from its relatives."""
-        return self._read_chars.get(code, 0) < _LITTLE_CHARS
+        return self._read_chars.get(code, 0) < _FEW_TRAINING_CHARS
 
     def rank(self, text: str) -> Ranking:
         """Return the most likely languages of a text with their probabilities."""
@@ -201,74 +201,82 @@ class Ensemble:
     def langs(self) -> frozenset[str]:
         """Languages that any of the models knows; lid.176 and py3langid need not be read to say so."""
         known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
-        return frozenset(known) | _own().langs | _ONLY_SECOND
+        return frozenset(known) | _ngram_identifier().langs | _ONLY_PY3LANGID
 
     def rank(self, text: str) -> Ranking:
         """Return fastText's answer if the text is long and it is sure, or py3langid agrees, else a vote."""
-        return self._voted([text], [lid176().rank(text)])[0]
+        return self._vote_on_unsure([text], [lid176().rank(text)])[0]
 
     def ranks(self, texts: Sequence[str]) -> list[Ranking]:
         """Return `rank` of each text."""
-        return self._voted(texts, lid176().ranks(texts))
+        return self._vote_on_unsure(texts, lid176().ranks(texts))
 
-    def _voted(self, texts: Sequence[str], answers: list[Ranking]) -> list[Ranking]:
+    def _vote_on_unsure(self, texts: Sequence[str], answers: list[Ranking]) -> list[Ranking]:
         """Return fastText's answers, with a vote for those that are unsure."""
         seconds: dict[int, Ranking] = {}
-        for i, (text, first) in enumerate(zip(texts, answers, strict=True)):
-            if not first or (first[0][1] >= SURE and len(text) >= _LONG_CHARS):
+        for i, (text, fasttext_ranking) in enumerate(zip(texts, answers, strict=True)):
+            if not fasttext_ranking or (fasttext_ranking[0][1] >= SURE_SCORE and len(text) >= _LONG_CHARS):
                 continue
-            second = second_opinion(text)
-            agreed = first[0][1] >= _AGREED and second and _base(first[0][0]) == _base(second[0][0])
+            py3langid_answer = py3langid_ranking(text)
+            agreed = (
+                fasttext_ranking[0][1] >= _AGREED_SCORE
+                and py3langid_answer
+                and _base_code(fasttext_ranking[0][0]) == _base_code(py3langid_answer[0][0])
+            )
             if not agreed:
-                seconds[i] = second
-        owns = _own().ranks([texts[i] for i in seconds])
+                seconds[i] = py3langid_answer
+        owns = _ngram_identifier().ranks([texts[i] for i in seconds])
         votes = {
-            i: self._vote(answers[i], own, second)
-            for (i, second), own in zip(seconds.items(), owns, strict=True)
+            i: self._vote(answers[i], ngram_ranking, py3langid_answer)
+            for (i, py3langid_answer), ngram_ranking in zip(seconds.items(), owns, strict=True)
         }
-        return [votes.get(i, first) for i, first in enumerate(answers)]
+        return [votes.get(i, fasttext_ranking) for i, fasttext_ranking in enumerate(answers)]
 
-    def _vote(self, first: Ranking, own: Ranking, second: Ranking) -> Ranking:
-        rankings = ((_FIRST_WEIGHT, first), (_own_weight(own, second), _softened(own)), (1.0, second))
+    def _vote(self, fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> Ranking:
+        rankings = (
+            (_FASTTEXT_WEIGHT, fasttext_ranking),
+            (_ngram_weight(ngram_ranking, py3langid_answer), _soften(ngram_ranking)),
+            (1.0, py3langid_answer),
+        )
         votes: defaultdict[str, float] = defaultdict(float)
         for weight, ranking in rankings:
             for code, score in ranking:
                 votes[code] += weight * score
         ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))
-        return [(code, min(1.0, vote / self._voters(code))) for code, vote in ranked[:_NUM_CANDIDATES]]
+        return [(code, min(1.0, vote / self._total_weight(code))) for code, vote in ranked[:_NUM_CANDIDATES]]
 
     @staticmethod
-    def _voters(code: str) -> float:
+    def _total_weight(code: str) -> float:
         """Return the weight of the models that know a language.
 
         A language only known to n-grams can be certain too.
         """
-        known = (
-            (lid176().langs, _FIRST_WEIGHT),
-            (_own().langs, _OWN_WEIGHT),
-            (_second_langs(), 1.0),
+        knows_code = (
+            (lid176().langs, _FASTTEXT_WEIGHT),
+            (_ngram_identifier().langs, _NGRAM_WEIGHT),
+            (_py3langid_langs(), 1.0),
         )
-        return sum(weight for langs, weight in known if code.partition("_")[0] in langs)
+        return sum(weight for langs, weight in knows_code if code.partition("_")[0] in langs)
 
 
-def _own_weight(own: Ranking, second: Ranking) -> float:
+def _ngram_weight(ngram_ranking: Ranking, py3langid_answer: Ranking) -> float:
     """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data."""
-    if not own or not second:
-        return _OWN_WEIGHT
-    (mine, score), other = own[0], second[0][0]
+    if not ngram_ranking or not py3langid_answer:
+        return _NGRAM_WEIGHT
+    (mine, score), other = ngram_ranking[0], py3langid_answer[0][0]
     is_close = languages.get(mine).family == languages.get(other).family
     return (
         0.0
-        if is_close and _own().knows_little(other) and not _own().knows_little(mine)
-        else _OWN_WEIGHT * score**0.5
+        if is_close and _ngram_identifier().knows_little(other) and not _ngram_identifier().knows_little(mine)
+        else _NGRAM_WEIGHT * score**0.5
     )
 
 
-def _base(code: str) -> str:
+def _base_code(code: str) -> str:
     return code.partition("_")[0]
 
 
-def _softened(ranking: Ranking) -> Ranking:
+def _soften(ranking: Ranking) -> Ranking:
     """Return flattened probabilities, which sum to 1 again."""
     powers = [(code, score**_SOFTNESS) for code, score in ranking]
     total = sum(power for _, power in powers)
@@ -281,11 +289,11 @@ def open_identifier(model: Path | None, labels: Mapping[str, str]) -> Identifier
     Raises:
         UserError: no file, or no model in it.
     """
-    return _opened(model, tuple(sorted(labels.items())))
+    return _open_identifier(model, tuple(sorted(labels.items())))
 
 
 @cache
-def _opened(model: Path | None, labels: tuple[tuple[str, str], ...]) -> Identifier:
+def _open_identifier(model: Path | None, labels: tuple[tuple[str, str], ...]) -> Identifier:
     if model is None:
         return Ensemble()
     if not model.is_file():
@@ -304,17 +312,17 @@ def lid176() -> FastText:
 
 
 @cache
-def _own() -> Ngrams:
+def _ngram_identifier() -> Ngrams:
     return Ngrams(Path(ngrams.__file__).with_suffix(".npz"))
 
 
 def built_in_ngrams() -> ngrams.NgramModel:
     """Return the n-grams that ship with the package."""
-    return _own().model
+    return _ngram_identifier().model
 
 
 @cache
-def _second() -> tuple[Any, dict[str, str]]:
+def _py3langid() -> tuple[Any, dict[str, str]]:
     """Return py3langid with probabilities, and a map of its labels to our codes."""
     from xling.corpora.langid import py3langid_model as py3langid
 
@@ -329,11 +337,11 @@ def _second() -> tuple[Any, dict[str, str]]:
 
 
 @cache
-def _second_langs() -> frozenset[str]:
-    return frozenset(_second()[1].values())
+def _py3langid_langs() -> frozenset[str]:
+    return frozenset(_py3langid()[1].values())
 
 
-def second_opinion(text: str) -> Ranking:
+def py3langid_ranking(text: str) -> Ranking:
     """Return the most likely languages by py3langid with their probabilities."""
-    model, codes = _second()
+    model, codes = _py3langid()
     return [(codes[label], share) for label, share in model.best(text, _NUM_CANDIDATES) if label in codes]

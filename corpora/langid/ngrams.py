@@ -4,7 +4,7 @@ For each language the model holds its most frequent n-grams of 1 to 5 characters
 their ends, as 32-bit hashes with the logarithm of their frequency relative to a floor. The score of a text in
 a language is the mean of these over the n-grams of the text; n-grams that the language lacks count as zero.
 This is the naive Bayes model of HeLI (Jauhiainen et al. 2022) with one mixture of orders instead of back-off.
-`sharpened` then tunes the logarithms so that lines of the training text get their own language: logistic
+`sharpen` then tunes the logarithms so that lines of the training text get their own language: logistic
 regression initialised with naive Bayes.
 """
 
@@ -28,46 +28,47 @@ from xling.core.errors import UserError
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Int64, UInt16, UInt32, UInt64
 
-FLOOR = 1e-7  # minimum frequency of an n-gram among those of its order
-_SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
-MAX_ORDER = max(_SIZES)
+MIN_FREQUENCY = 1e-7  # minimum frequency of an n-gram among those of its order
+_NUM_GRAMS_OF_ORDERS = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
+MAX_ORDER = max(_NUM_GRAMS_OF_ORDERS)
 MAX_GAIN = 21.0
 """Largest gain of an n-gram."""
 _SHARPNESS = 2.2  # exponent of the probabilities, times sqrt(number of n-grams); fitted to held-out lines
 # Letters with their marks and joiners; the marks of India, South East Asia, Hebrew and Arabic are no \w.
-_OTHER = re.compile(
+_NOT_LETTERS = re.compile(
     r"[^\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711-\u074a\u07a6-\u07b0"
     r"\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f18-\u0fbc\u102b-\u109d\u135d-\u135f\u1712-\u17d3\u180b-\u180f"
     r"\u1a17-\u1a7f\u1b00-\u1bff\u1c24-\u1c37\ua802-\ua8c5\u200c\u200d'’ʼ-]|[\d_]"
 )
 _SPACE = 32
 _MANY_LANGS = 32
-_AT_ONCE = 64  # texts whose scores are computed together
+_TEXTS_AT_ONCE = 64  # texts whose scores are computed together
 _MULTIPLIER, _MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 Hashes = NDArray[np.uint32]
-_Kept = dict[str, tuple[Hashes, NDArray[np.float32], int]]  # n-grams, gains, characters read
+_GramsByLang = dict[str, tuple[Hashes, NDArray[np.float32], int]]  # n-grams, gains, characters read
 
 
 def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
     """Return hashes of the n-grams of each order, ``(num_grams,)`` uint32, of lower-cased NFC words."""
-    return {order: hashes for order, (hashes, _) in _placed_grams([text]).items()}
+    return {order: hashes for order, (hashes, _) in _grams_with_positions([text]).items()}
 
 
-def _owned_grams(texts: Sequence[str]) -> list[UInt64[np.ndarray, " num_grams"]]:
+def _grams_with_owners(texts: Sequence[str]) -> list[UInt64[np.ndarray, " num_grams"]]:
     """Return the n-grams of each order: the number of the text in the upper half, the hash in the lower."""
     return [
         (owners.astype(np.uint64) << np.uint64(32)) | hashes
-        for hashes, owners in _placed_grams(texts).values()
+        for hashes, owners in _grams_with_positions(texts).values()
     ]
 
 
-def _placed_grams(
+def _grams_with_positions(
     texts: Sequence[str],
 ) -> dict[int, tuple[UInt32[np.ndarray, " num_grams"], Int64[np.ndarray, " num_grams"]]]:
     """Return hashes of the n-grams of each order, and the number of the text of each, in the order of the texts."""
     padded = [
-        f" {' '.join(_OTHER.sub(' ', unicodedata.normalize('NFC', text.lower())).split())} " for text in texts
+        f" {' '.join(_NOT_LETTERS.sub(' ', unicodedata.normalize('NFC', text.lower())).split())} "
+        for text in texts
     ]
     stored = "".join(padded).encode("utf-32-le", "replace")
     points = np.frombuffer(stored, dtype=np.uint32).astype(np.uint64)
@@ -75,19 +76,19 @@ def _placed_grams(
     owners, ends = np.repeat(np.arange(len(texts)), lengths), np.cumsum(lengths)
     is_space = points == _SPACE
     by_order = dict[int, tuple[Hashes, NDArray[np.int64]]]()
-    rolled = np.zeros(len(points), dtype=np.uint64)
-    inner = np.zeros(len(points), dtype=bool)  # a space between the first and the last character
-    for order in _SIZES:
+    rolling_hash = np.zeros(len(points), dtype=np.uint64)
+    has_inner_space = np.zeros(len(points), dtype=bool)  # a space between the first and the last character
+    for order in _NUM_GRAMS_OF_ORDERS:
         num = len(points) - order + 1
         if num < 1:
             break
-        rolled = (rolled[:num] * _MULTIPLIER) + points[order - 1 :]
+        rolling_hash = (rolling_hash[:num] * _MULTIPLIER) + points[order - 1 :]
         if order > 2:  # texts begin and end with a space, so longer n-grams of two texts have one inside
-            inner = inner[:num] | is_space[order - 2 : order - 2 + num]
-        keep = ~inner[:num] if order > 1 else ~is_space
+            has_inner_space = has_inner_space[:num] | is_space[order - 2 : order - 2 + num]
+        keep = ~has_inner_space[:num] if order > 1 else ~is_space
         if order == 2:
             keep[ends[:-1] - 1] = False
-        hashes = (rolled[keep] + np.uint64(order)) * _MIXER
+        hashes = (rolling_hash[keep] + np.uint64(order)) * _MIXER
         hashes = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
         by_order[order] = hashes, owners[:num][keep]
     return by_order
@@ -102,7 +103,7 @@ class NgramModel:
         hashes: sorted different n-grams, ``(num_grams,)`` uint32.
         ends: where the languages of each n-gram end in the next two, ``(num_grams,)`` int64.
         lang_of: number of a language, ``(num_entries,)`` uint16.
-        gain: logarithm of the frequency over `FLOOR` in the language, ``(num_entries,)`` float32.
+        gain: logarithm of the frequency over `MIN_FREQUENCY` in the language, ``(num_entries,)`` float32.
         num_chars: characters that the model has read of each language, ``(num_langs,)`` int64.
     """
 
@@ -121,50 +122,50 @@ class NgramModel:
         Both are 0 without letters.
         """
         sums = np.zeros((len(texts), len(self.langs)))
-        nums = np.zeros(len(texts), dtype=np.int64)
-        for first in range(0, len(texts), _AT_ONCE):
-            block = slice(first, min(first + _AT_ONCE, len(texts)))
-            sums[block], nums[block] = self._sums(texts[block])
-        return sums / np.maximum(1, nums)[:, None], nums
+        num_grams = np.zeros(len(texts), dtype=np.int64)
+        for first in range(0, len(texts), _TEXTS_AT_ONCE):
+            block = slice(first, min(first + _TEXTS_AT_ONCE, len(texts)))
+            sums[block], num_grams[block] = self._gain_sums(texts[block])
+        return sums / np.maximum(1, num_grams)[:, None], num_grams
 
-    def _sums(
+    def _gain_sums(
         self, texts: Sequence[str]
     ) -> tuple[Float64[np.ndarray, "num_texts num_langs"], Int64[np.ndarray, " num_texts"]]:
         """Return the sum of the gains of each text per language, ``(num_texts, num_langs)``, and its n-grams."""
-        keys = np.concatenate([np.zeros(0, dtype=np.uint64), *_owned_grams(texts)])
+        keys = np.concatenate([np.zeros(0, dtype=np.uint64), *_grams_with_owners(texts)])
         owners = np.uint64(32)
-        nums = np.bincount((keys >> owners).astype(np.int64), minlength=len(texts))
-        unique, counts = np.unique(keys, return_counts=True)
-        hashes = unique.astype(np.uint32)
-        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        is_known = self.hashes[places] == hashes
-        places, counts = places[is_known], counts[is_known].astype(np.float64)
-        text_of = (unique[is_known] >> owners).astype(np.int64)
+        num_grams = np.bincount((keys >> owners).astype(np.int64), minlength=len(texts))
+        unique_keys, counts = np.unique(keys, return_counts=True)
+        hashes = unique_keys.astype(np.uint32)
+        positions = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        is_known = self.hashes[positions] == hashes
+        positions, counts = positions[is_known], counts[is_known].astype(np.float64)
+        text_of = (unique_keys[is_known] >> owners).astype(np.int64)
         sums = np.zeros((len(texts), len(self.langs)))
-        for table, rows in self._tables:
-            row = rows[places]
+        for table, rows in self._gain_tables:
+            row = rows[positions]
             is_here = row >= 0
             starts = np.searchsorted(text_of[is_here], np.arange(len(texts) + 1)).astype(np.int32)
             counted = scipy.sparse.csr_array(
                 (counts[is_here], row[is_here], starts), shape=(len(texts), table.shape[0])
             )
             sums += counted @ table
-        return sums, nums
+        return sums, num_grams
 
     @cached_property
-    def _tables(self) -> tuple[tuple[Any, Int32[np.ndarray, " num_grams"]], ...]:
+    def _gain_tables(self) -> tuple[tuple[Any, Int32[np.ndarray, " num_grams"]], ...]:
         """The gains of n-grams of many languages and of few, and the row of each n-gram there, -1 without one.
 
         The first is an array with a column a language, which is faster, the second a sparse one.
         """
-        lengths = self.ends - self._starts
+        lengths = self.ends - self._entry_starts
         tables = []
-        for chosen in (lengths >= _MANY_LANGS, lengths < _MANY_LANGS):
-            entries = np.repeat(chosen, lengths)
-            ends = np.append(0, np.cumsum(lengths[chosen])).astype(np.int32)
+        for is_chosen in (lengths >= _MANY_LANGS, lengths < _MANY_LANGS):
+            entries = np.repeat(is_chosen, lengths)
+            ends = np.append(0, np.cumsum(lengths[is_chosen])).astype(np.int32)
             gain, langs = self.gain[entries].astype(np.float64), self.lang_of[entries].astype(np.int32)
             table = scipy.sparse.csr_array((gain, langs, ends), shape=(len(ends) - 1, len(self.langs)))
-            tables.append((table, np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)))
+            tables.append((table, np.where(is_chosen, np.cumsum(is_chosen) - 1, -1).astype(np.int32)))
         return (tables[0][0].toarray(), tables[0][1]), tables[1]
 
     def gains(self, hashes: UInt32[np.ndarray, " num_hashes"]) -> Float32[np.ndarray, "num_hashes num_langs"]:
@@ -180,34 +181,34 @@ class NgramModel:
         """Return the table entries of some n-grams, one after the other, and how many each has."""
         places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         ends = self.ends[places]
-        lengths = np.where(self.hashes[places] == hashes, ends - self._starts[places], 0)
+        lengths = np.where(self.hashes[places] == hashes, ends - self._entry_starts[places], 0)
         shifts = ends - np.cumsum(lengths)
         return np.arange(lengths.sum()) + np.repeat(shifts, lengths), lengths
 
     @cached_property
-    def _starts(self) -> Int64[np.ndarray, " num_grams"]:
+    def _entry_starts(self) -> Int64[np.ndarray, " num_grams"]:
         return np.concatenate([np.zeros(1, dtype=np.int64), self.ends[:-1]])
 
-    def _entries(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    def _entries_of_text(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
         text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
         unique, counts = np.unique(text_hashes, return_counts=True)
         entries, repeats = self._entries_of(unique)
         return entries, np.repeat(counts, repeats), len(text_hashes)
 
-    def probabilities(self, texts: Sequence[str], most: int = 5) -> list[list[tuple[str, float]]]:
+    def probabilities(self, texts: Sequence[str], max_langs: int = 5) -> list[list[tuple[str, float]]]:
         """Return the most likely languages of each text with their probabilities, best first; none without letters."""
-        scores, nums = self.scores(texts)
-        exponents = _SHARPNESS * np.sqrt(nums)[:, None] * (scores - scores.max(axis=1, keepdims=True))
+        scores, num_grams = self.scores(texts)
+        exponents = _SHARPNESS * np.sqrt(num_grams)[:, None] * (scores - scores.max(axis=1, keepdims=True))
         shares = np.exp(exponents)
         shares /= shares.sum(axis=1, keepdims=True)
-        best = np.argsort(-shares, axis=1, kind="stable")[:, :most]
+        best = np.argsort(-shares, axis=1, kind="stable")[:, :max_langs]
         values = np.take_along_axis(shares, best, axis=1).tolist()
         return [
             [(self.langs[i], share) for i, share in zip(chosen, row, strict=True)]
             if num and some.any()
             else []
-            for chosen, row, num, some in zip(best.tolist(), values, nums.tolist(), scores, strict=True)
+            for chosen, row, num, some in zip(best.tolist(), values, num_grams.tolist(), scores, strict=True)
         ]
 
     def save(self, path: Path) -> None:
@@ -257,28 +258,32 @@ def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0)
         max_chars: of each language, so that counts are of a size.
         size: times the n-grams that are kept by default.
     """
-    kept: _Kept = {}
+    grams_of_langs: _GramsByLang = {}
     for lang in sorted(texts):
         hashes, gains = [np.zeros(0, dtype=np.uint32)], [np.zeros(0)]
-        counted, num_chars = _counted(texts[lang], max_chars)
+        counted, num_chars = _count_grams(texts[lang], max_chars)
         for order, (values, counts) in counted.items():
-            best = np.argsort(-counts, kind="stable")[: int(size * _SIZES[order])]
+            best = np.argsort(-counts, kind="stable")[: int(size * _NUM_GRAMS_OF_ORDERS[order])]
             hashes.append(values[best])
-            gains.append(np.log(counts[best] / counts.sum() / FLOOR))
+            gains.append(np.log(counts[best] / counts.sum() / MIN_FREQUENCY))
         if len(hashes) == 1:
             raise UserError(f"no word in the text of {lang}", fix="give other files")
         # Hashes of two orders may be equal.
         values, places = np.unique(np.concatenate(hashes), return_index=True)
-        kept[lang] = values, np.clip(np.concatenate(gains)[places], 0, MAX_GAIN).astype(np.float32), num_chars
-    return _assembled(kept)
+        grams_of_langs[lang] = (
+            values,
+            np.clip(np.concatenate(gains)[places], 0, MAX_GAIN).astype(np.float32),
+            num_chars,
+        )
+    return _assemble(grams_of_langs)
 
 
 def merged(model: NgramModel, base: NgramModel) -> NgramModel:
     """Return ``model`` with the languages of ``base`` that it lacks added."""
-    return _assembled(_by_lang(base) | _by_lang(model))
+    return _assemble(_grams_by_lang(base) | _grams_by_lang(model))
 
 
-def sharpened(
+def sharpen(
     model: NgramModel, lines: Mapping[str, Sequence[str]], epochs: int = 2, rate: float = 0.5, seed: int = 0
 ) -> NgramModel:
     """Return ``model`` with gains tuned to separate ``lines``, by stochastic gradient descent on cross-entropy.
@@ -291,24 +296,26 @@ def sharpened(
         seed: of their order.
     """
     number_of = {lang: number for number, lang in enumerate(model.langs)}
-    read = [(number_of[lang], *model._entries(text)) for lang in sorted(lines) for text in lines[lang]]
-    read = [item for item in read if len(item[1])]
+    lines_read = [
+        (number_of[lang], *model._entries_of_text(text)) for lang in sorted(lines) for text in lines[lang]
+    ]
+    lines_read = [item for item in lines_read if len(item[1])]
     gain = model.gain.copy()
-    for step in range(epochs * len(read)):
-        if step % len(read) == 0:
-            order = np.random.default_rng([seed, step]).permutation(len(read))
-        lang, entries, counts, num = read[order[step % len(read)]]
+    for step in range(epochs * len(lines_read)):
+        if step % len(lines_read) == 0:
+            order = np.random.default_rng([seed, step]).permutation(len(lines_read))
+        lang, entries, counts, num = lines_read[order[step % len(lines_read)]]
         langs = model.lang_of[entries]
         weights = _SHARPNESS / np.sqrt(num) * counts
         scores = np.bincount(langs, gain[entries] * weights, minlength=len(model.langs))
         shares = np.exp(scores - scores.max())
         wrong = shares / shares.sum()
         wrong[lang] -= 1
-        gain[entries] -= rate * (1 - step / (epochs * len(read))) * weights * wrong[langs]
+        gain[entries] -= rate * (1 - step / (epochs * len(lines_read))) * weights * wrong[langs]
     return replace(model, gain=gain)
 
 
-def _by_lang(model: NgramModel) -> _Kept:
+def _grams_by_lang(model: NgramModel) -> _GramsByLang:
     hashes = np.repeat(model.hashes, np.diff(model.ends, prepend=0))
     chosen = {lang: model.lang_of == number for number, lang in enumerate(model.langs)}
     return {
@@ -317,19 +324,23 @@ def _by_lang(model: NgramModel) -> _Kept:
     }
 
 
-def _assembled(kept: _Kept) -> NgramModel:
+def _assemble(grams_of_langs: _GramsByLang) -> NgramModel:
     """Return the model of the n-grams, gains and characters of each language."""
-    langs = sorted(kept)
-    flat = np.concatenate([kept[lang][0] for lang in langs])
-    gain = np.concatenate([kept[lang][1] for lang in langs])
-    lang_of = np.repeat(np.arange(len(langs), dtype=np.uint16), [len(kept[lang][0]) for lang in langs])
-    by_hash = np.lexsort((lang_of, flat))
-    unique, lengths = np.unique(flat[by_hash], return_counts=True)
-    num_chars = np.array([kept[lang][2] for lang in langs], dtype=np.int64)
+    langs = sorted(grams_of_langs)
+    all_hashes = np.concatenate([grams_of_langs[lang][0] for lang in langs])
+    gain = np.concatenate([grams_of_langs[lang][1] for lang in langs])
+    lang_of = np.repeat(
+        np.arange(len(langs), dtype=np.uint16), [len(grams_of_langs[lang][0]) for lang in langs]
+    )
+    by_hash = np.lexsort((lang_of, all_hashes))
+    unique, lengths = np.unique(all_hashes[by_hash], return_counts=True)
+    num_chars = np.array([grams_of_langs[lang][2] for lang in langs], dtype=np.int64)
     return NgramModel(tuple(langs), unique, np.cumsum(lengths), lang_of[by_hash], gain[by_hash], num_chars)
 
 
-def _counted(texts: Iterable[str], max_chars: int) -> tuple[dict[int, tuple[Hashes, NDArray[np.int64]]], int]:
+def _count_grams(
+    texts: Iterable[str], max_chars: int
+) -> tuple[dict[int, tuple[Hashes, NDArray[np.int64]]], int]:
     """Return the distinct n-grams of each order with their counts, and the number of characters read."""
     parts: dict[int, list[Hashes]] = {}
     num_chars = 0

@@ -21,21 +21,21 @@ class ArrayIdentifier(LanguageIdentifier):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._table = self.nb_ptc.astype(np.float32)  # else each answer converts the rows that it needs
-        self._next = np.frombuffer(self.tk_nextmove, dtype=np.uint32)
+        self._next_states = np.frombuffer(self.tk_nextmove, dtype=np.uint32)
         rows = np.array(self.tk_row, dtype=np.int32) * _NUM_BYTES
-        self._next_row = rows[self._next]
+        self._next_row = rows[self._next_states]
         self._outputs = np.array(self.tk_output, dtype=np.int32)
-        self._depth = self._longest()
+        self._depth = self._longest_path()
 
-    def _longest(self) -> int:
+    def _longest_path(self) -> int:
         """Return the most bytes that a state depends on: those to the last row that is reached, and one more."""
-        moves, depth = self._next_row.reshape(-1, _NUM_BYTES), 0
-        is_known, last = np.zeros(len(moves), dtype=bool), np.array([self.tk_row[0]])
-        while len(last):
-            is_known[last] = True
-            is_next = np.zeros(len(moves), dtype=bool)
-            is_next[moves[last] // _NUM_BYTES] = True
-            last = np.flatnonzero(is_next & ~is_known)
+        next_rows, depth = self._next_row.reshape(-1, _NUM_BYTES), 0
+        is_known, reached = np.zeros(len(next_rows), dtype=bool), np.array([self.tk_row[0]])
+        while len(reached):
+            is_known[reached] = True
+            is_next = np.zeros(len(next_rows), dtype=bool)
+            is_next[next_rows[reached] // _NUM_BYTES] = True
+            reached = np.flatnonzero(is_next & ~is_known)
             depth += 1
         return depth
 
@@ -45,7 +45,7 @@ class ArrayIdentifier(LanguageIdentifier):
         rows: NDArray[np.int32] = np.full(len(codes), self.tk_row[0] * _NUM_BYTES, dtype=np.int32)
         for back in range(min(self._depth, len(codes)) - 1, 0, -1):
             rows[back:] = self._next_row[rows[back:] + codes[: len(codes) - back]]
-        outputs = self._outputs[self._next[rows + codes]]
+        outputs = self._outputs[self._next_states[rows + codes]]
         values, first, counts = np.unique(outputs[outputs >= 0], return_index=True, return_counts=True)
         if not len(values):
             return super()._raw_score(text)
@@ -54,13 +54,13 @@ class ArrayIdentifier(LanguageIdentifier):
             dict(zip(values[order].tolist(), counts[order].tolist(), strict=True)), self._table
         )
 
-    def best(self, text: str, most: int) -> list[tuple[str, float]]:
-        """Return the first ``most`` labels of `rank` with their scores."""
+    def best(self, text: str, max_langs: int) -> list[tuple[str, float]]:
+        """Return the first ``max_langs`` labels of `rank` with their scores."""
         scores = self._decide(text)
         ranked = dict[str, float]()
         for place in np.argsort(-scores, kind="stable").tolist():
             ranked.setdefault(self.nb_classes[place], float(scores[place]))
-            if len(ranked) == most:
+            if len(ranked) == max_langs:
                 break
         return list(ranked.items())
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import Answer
-from xling.corpora.codeswitch.words import cutter, of_phrases, projected
+from xling.corpora.codeswitch.words import project_links, word_cutter, words_of_phrases
 from xling.corpora.parallel.language_pair import OfPair
-from xling.corpora.parallel.wordalign.stage import LINKS, PHRASES, RAW
+from xling.corpora.parallel.wordalign.stage import LINKS_FILE, PHRASES_FILE, RAW_TEXT_PREFIX
 from xling.corpora.parallel.wordalign.symmetrise import parse_pharaoh
 from xling.text.files import corpus_reader
 from xling.text.pairs import word_spans
@@ -68,13 +68,13 @@ def run(cfg: DictionaryConfig) -> Answer:
         UserError: no alignment, or no pair of words that passes the limits.
     """
     folder, out = Path(cfg.source or f"runs/align/{'-'.join(cfg.langs)}"), cfg.directory
-    if not (folder / LINKS).is_file():
+    if not (folder / LINKS_FILE).is_file():
         raise UserError(
             f"no alignment at {folder}", "a directory of xling align", f"run: xling align pair={cfg.pair}"
         )
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), [folder]):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
-    counts = Counter(_linked(cfg, folder))
+    counts = Counter(_linked_words(cfg, folder))
     forward = _entries(counts, cfg)
     backward = _entries(Counter({(t, s): count for (s, t), count in counts.items()}), cfg)
     if not forward:
@@ -91,21 +91,21 @@ def run(cfg: DictionaryConfig) -> Answer:
     return Answer(f"{out}: {published['entries']:,} entries", {"out": str(out), **published})
 
 
-def _linked(cfg: DictionaryConfig, folder: Path) -> Iterator[tuple[str, str]]:
+def _linked_words(cfg: DictionaryConfig, folder: Path) -> Iterator[tuple[str, str]]:
     """Words that are linked to each other and to no others, in lower case."""
-    names = [folder / f"{RAW}.{lang}" for lang in cfg.langs]
+    names = [folder / f"{RAW_TEXT_PREFIX}.{lang}" for lang in cfg.langs]
     if missing := [path for path in names if not path.is_file()]:
         raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
-    cut = [
-        cutter(lang, corpus_reader.read_lines(path), {}, of_phrases(folder / PHRASES, side))
+    cutters = [
+        word_cutter(lang, corpus_reader.read_lines(path), {}, words_of_phrases(folder / PHRASES_FILE, side))
         for side, (lang, path) in enumerate(zip(cfg.langs, names, strict=True))
     ]
     for *pair, links in zip(
-        *map(corpus_reader.read_lines, names), corpus_reader.read_lines(folder / LINKS), strict=True
+        *map(corpus_reader.read_lines, names), corpus_reader.read_lines(folder / LINKS_FILE), strict=True
     ):
         texts = [" ".join(text.split()) for text in pair]
-        places = cut[0](texts[0]), cut[1](texts[1])
-        word_links = projected(parse_pharaoh(links), places, (word_spans(texts[0]), word_spans(texts[1])))
+        places = cutters[0](texts[0]), cutters[1](texts[1])
+        word_links = project_links(parse_pharaoh(links), places, (word_spans(texts[0]), word_spans(texts[1])))
         degree = Counter(("src", i) for i, _ in word_links) + Counter(("tgt", j) for _, j in word_links)
         for i, j in word_links:
             at = places[0][i], places[1][j]
@@ -120,14 +120,14 @@ def _linked(cfg: DictionaryConfig, folder: Path) -> Iterator[tuple[str, str]]:
 
 def _entries(counts: Counter[tuple[str, str]], cfg: DictionaryConfig) -> list[tuple[str, str]]:
     """Entries that pass the limits: the most frequent words first, and their likeliest translations first."""
-    left: Counter[str] = Counter()
-    right: Counter[str] = Counter()
+    src_counts: Counter[str] = Counter()
+    tgt_counts: Counter[str] = Counter()
     for (word, translation), count in counts.items():
-        left[word] += count
-        right[translation] += count
-    by_word: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        src_counts[word] += count
+        tgt_counts[translation] += count
+    translations_of: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for (word, translation), count in counts.items():
-        if count >= cfg.min_count and count >= cfg.min_share * max(left[word], right[translation]):
-            by_word[word].append((-count, translation))
-    ordered = sorted(by_word, key=lambda word: (-left[word], word))
-    return [(word, t) for word in ordered for _, t in sorted(by_word[word])[: cfg.max_translations]]
+        if count >= cfg.min_count and count >= cfg.min_share * max(src_counts[word], tgt_counts[translation]):
+            translations_of[word].append((-count, translation))
+    ordered = sorted(translations_of, key=lambda word: (-src_counts[word], word))
+    return [(word, t) for word in ordered for _, t in sorted(translations_of[word])[: cfg.max_translations]]

@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from xling.corpora.lexicon.vectors import Words, of_length_one, unit
+from xling.corpora.lexicon.vectors import WordVectors, unit, unit_rows
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int
 
 NEIGHBOURS = 10
 QUANTILES = 64
-TELLING_LETTERS = 4
-LIKELY = 10  # number of translations of a word that count
-SHARPNESS = 10.0  # sharpness of their probabilities: a tenth of a cosine is a factor of e
-CUES_NEARBY = 0.2  # factor on the cues' weights when context words are compared
-SAME = 0.5  # factor on the weight of spelling there, for words with equal spelling
-IDEOGRAPHS = "\u2e80"  # from here on a character carries more information than a letter of an alphabet
+INFORMATIVE_LETTERS = 4
+NUM_TRANSLATIONS = 10  # number of translations of a word that count
+SOFTMAX_SHARPNESS = 10.0  # sharpness of their probabilities: a tenth of a cosine is a factor of e
+CONTEXT_CUE_WEIGHT = 0.2  # factor on the cues' weights when context words are compared
+EQUAL_SPELLING_WEIGHT = 0.5  # factor on the weight of spelling there, for words with equal spelling
+FIRST_IDEOGRAPH = "\u2e80"  # from here on a character carries more information than a letter of an alphabet
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Cues:
 
 
 def induce(
-    src: Words,
-    tgt: Words,
+    src: WordVectors,
+    tgt: WordVectors,
     cues: Cues,
     rounds: int,
     min_seeds: int,
@@ -68,52 +68,57 @@ def induce(
     ``shared`` holds vectors of both languages' words in one space. Their similarity is a cue in every round, and
     mutual best matches by it replace the seeds.
     """
-    encoded = 0.0 if shared is None else cues.encoder * csls(unit(shared[0]) @ unit(shared[1]).T)
-    telling = np.outer(tells(src.words), tells(tgt.words))
-    best = alike = spelling(src.words, tgt.words) * telling
-    known = cue_scores(src, tgt, cues, alike)
-    pairs = seeds(src, tgt, min_seeds) if shared is None else mutual(encoded + known)
-    scores = known
+    encoder_scores = 0.0 if shared is None else cues.encoder * csls(unit(shared[0]) @ unit(shared[1]).T)
+    informative = np.outer(is_informative(src.words), is_informative(tgt.words))
+    best = similar_spelling = spelling(src.words, tgt.words) * informative
+    cue_sum = cue_scores(src, tgt, cues, similar_spelling)
+    pairs = seeds(src, tgt, min_seeds) if shared is None else mutual_best(encoder_scores + cue_sum)
+    scores = cue_sum
     for _ in range(rounds):
-        turn = rotation(src.vectors[pairs[0]], tgt.vectors[pairs[1]])
-        scores = csls(src.vectors @ turn @ tgt.vectors.T) + known + encoded
-        pairs = mutual(scores)
+        turn = best_rotation(src.vectors[pairs[0]], tgt.vectors[pairs[1]])
+        scores = csls(src.vectors @ turn @ tgt.vectors.T) + cue_sum + encoder_scores
+        pairs = mutual_best(scores)
         if not len(pairs[0]):
             break
-        spelt = respelt(src.words, letters(src.words, tgt.words, pairs))
+        spelt = respell(src.words, letter_mapping(src.words, tgt.words, pairs))
         if cues.spelling and spelt != src.words:
             # A short word that was respelt does not coincide with another by chance.
             changed = np.array([a != b for a, b in zip(src.words, spelt, strict=True)])
-            read = spelling(spelt, tgt.words) * (telling | changed[:, None])
-            best = np.maximum(alike, read)
-            known = cue_scores(src, tgt, cues, best)
-    known = CUES_NEARBY * known + SAME * cues.spelling * (best > 0.999)
+            read = spelling(spelt, tgt.words) * (informative | changed[:, None])
+            best = np.maximum(similar_spelling, read)
+            cue_sum = cue_scores(src, tgt, cues, best)
+    cue_sum = CONTEXT_CUE_WEIGHT * cue_sum + EQUAL_SPELLING_WEIGHT * cues.spelling * (best > 0.999)
     for _ in range(rounds):
-        scores = nearby(src, tgt, scores) + known + encoded
+        scores = context_scores(src, tgt, scores) + cue_sum + encoder_scores
     return scores
 
 
-def nearby(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"]) -> Float[np.ndarray, "src tgt"]:
+def context_scores(
+    src: WordVectors, tgt: WordVectors, scores: Float[np.ndarray, "src tgt"]
+) -> Float[np.ndarray, "src tgt"]:
     """Return the similarity (CSLS) of neighbouring words, translated by ``scores``; all (num_src, num_tgt)."""
     rows, columns = src.contexts.shape[1], tgt.contexts.shape[1]
-    there, back = likely(scores[:rows, :columns]), likely(scores[:rows, :columns].T)
-    close = of_length_one(src.contexts @ there) @ tgt.contexts.T
-    close += src.contexts @ of_length_one(tgt.contexts @ back).T
+    there, backward = (
+        translation_probabilities(scores[:rows, :columns]),
+        translation_probabilities(scores[:rows, :columns].T),
+    )
+    close = unit_rows(src.contexts @ there) @ tgt.contexts.T
+    close += src.contexts @ unit_rows(tgt.contexts @ backward).T
     return csls(close.astype(np.float64) / 2)
 
 
-def likely(scores: Float[np.ndarray, "src tgt"]) -> Float32[np.ndarray, "src tgt"]:
-    """Return the probabilities of the best `LIKELY` of each row, 0 elsewhere, float32 (n, m)."""
-    k = min(LIKELY, scores.shape[1])
+def translation_probabilities(scores: Float[np.ndarray, "src tgt"]) -> Float32[np.ndarray, "src tgt"]:
+    """Return the probabilities of the best `NUM_TRANSLATIONS` of each row, 0 elsewhere, float32 (n, m)."""
+    k = min(NUM_TRANSLATIONS, scores.shape[1])
     least = np.partition(scores, -k, axis=1)[:, -k][:, None]
-    odds = np.where(scores >= least, np.exp(SHARPNESS * (scores - scores.max(1, keepdims=True))), 0)
+    odds = np.where(scores >= least, np.exp(SOFTMAX_SHARPNESS * (scores - scores.max(1, keepdims=True))), 0)
     out: np.ndarray = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
     return out
 
 
-def letters(
-    first: Sequence[str],
-    second: Sequence[str],
+def letter_mapping(
+    src_words: Sequence[str],
+    tgt_words: Sequence[str],
     pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]],
 ) -> dict[str, str]:
     """Return the most frequent replacement of each letter, by position, in translations of equal length.
@@ -121,41 +126,48 @@ def letters(
     So one script is read in another from the dictionary found so far; of two languages in one script a letter mostly
     stays what it is.
     """
-    seen: dict[str, Counter[str]] = {}
+    letter_counts: dict[str, Counter[str]] = {}
     for row, column in zip(*(side.tolist() for side in pairs), strict=True):
-        if len(first[row]) == len(second[column]):
-            for one, other in zip(first[row], second[column], strict=True):
-                seen.setdefault(one, Counter())[other] += 1
-    return {one: counted.most_common(1)[0][0] for one, counted in seen.items()}
+        if len(src_words[row]) == len(tgt_words[column]):
+            for one, other in zip(src_words[row], tgt_words[column], strict=True):
+                letter_counts.setdefault(one, Counter())[other] += 1
+    return {one: counted.most_common(1)[0][0] for one, counted in letter_counts.items()}
 
 
-def respelt(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
+def respell(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
     """Return words with their letters replaced; letters without a mapping are kept."""
     return ["".join(mapping.get(letter, letter) for letter in word) for word in words]
 
 
 def seeds(
-    src: Words, tgt: Words, at_least: int
+    src: WordVectors, tgt: WordVectors, at_least: int
 ) -> tuple[Int[np.ndarray, " seeds"], Int[np.ndarray, " seeds"]]:
     """Return index pairs of words that serve as initial translations, int64 (n,) twice."""
     there = {word: i for i, word in enumerate(tgt.words)}
-    alike = [(i, there[word]) for i, word in enumerate(src.words) if word in there and tells([word])[0]]
-    if len(alike) < at_least:
-        first, second = mutual(-distances(profiles(src), profiles(tgt)))
-        alike += [p for p in zip(first.tolist(), second.tolist(), strict=True) if p not in alike]
-    rows = np.array(alike, dtype=np.int64).reshape(-1, 2)
+    similar_spelling = [
+        (i, there[word]) for i, word in enumerate(src.words) if word in there and is_informative([word])[0]
+    ]
+    if len(similar_spelling) < at_least:
+        src_words, tgt_words = mutual_best(-profile_distances(position_profiles(src), position_profiles(tgt)))
+        similar_spelling += [
+            p for p in zip(src_words.tolist(), tgt_words.tolist(), strict=True) if p not in similar_spelling
+        ]
+    rows = np.array(similar_spelling, dtype=np.int64).reshape(-1, 2)
     return rows[:, 0], rows[:, 1]
 
 
-def tells(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
+def is_informative(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
     """Return whether equal spelling in another language is informative, bool (num_words,)."""
     return np.array(
-        [len(w) >= TELLING_LETTERS or not w.isalpha() or any(c >= IDEOGRAPHS for c in w) for w in words],
+        [
+            len(w) >= INFORMATIVE_LETTERS or not w.isalpha() or any(c >= FIRST_IDEOGRAPH for c in w)
+            for w in words
+        ],
         dtype=bool,
     )
 
 
-def profiles(words: Words) -> Float[np.ndarray, "words features"]:
+def position_profiles(words: WordVectors) -> Float[np.ndarray, "words features"]:
     """Return language-independent features of each word, float64 (num_words, features)."""
     near = np.sort(words.vectors @ words.vectors.T, axis=1)
     cuts = np.linspace(0, near.shape[1] - 1, QUANTILES).astype(int)
@@ -163,16 +175,16 @@ def profiles(words: Words) -> Float[np.ndarray, "words features"]:
     return np.hstack([unit(near[:, cuts]), frequency, 3 * np.sqrt(words.places)])
 
 
-def distances(
-    first: Float[np.ndarray, "src features"], second: Float[np.ndarray, "tgt features"]
+def profile_distances(
+    src_words: Float[np.ndarray, "src features"], tgt_words: Float[np.ndarray, "tgt features"]
 ) -> Float[np.ndarray, "src tgt"]:
     """Return squared distances between all rows, (n, m)."""
-    squares = (first**2).sum(1)[:, None] + (second**2).sum(1)
-    out: np.ndarray = squares - 2 * first @ second.T
+    squares = (src_words**2).sum(1)[:, None] + (tgt_words**2).sum(1)
+    out: np.ndarray = squares - 2 * src_words @ tgt_words.T
     return out
 
 
-def rotation(
+def best_rotation(
     src: Float[np.ndarray, "pairs src_dim"], tgt: Float[np.ndarray, "pairs tgt_dim"]
 ) -> Float[np.ndarray, "src_dim tgt_dim"]:
     """Return the orthogonal map that best maps rows of ``src`` to those of ``tgt``, both (n, dim).
@@ -193,7 +205,7 @@ def csls(cosines: Float[np.ndarray, "src tgt"]) -> Float[np.ndarray, "src tgt"]:
     return out
 
 
-def mutual(
+def mutual_best(
     scores: Float[np.ndarray, "src tgt"],
 ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
     """Return rows and columns that are each other's best."""
@@ -203,21 +215,21 @@ def mutual(
 
 
 def cue_scores(
-    src: Words, tgt: Words, cues: Cues, alike: Float[np.ndarray, "src tgt"]
+    src: WordVectors, tgt: WordVectors, cues: Cues, similar_spelling: Float[np.ndarray, "src tgt"]
 ) -> Float[np.ndarray, "src tgt"]:
-    """Return similarities of spelling (``alike``), frequency and position of all pairs, each (num_src, num_tgt)."""
-    total = cues.spelling * alike
+    """Return similarities of spelling (given), frequency and position of all pairs, float (num_src, num_tgt)."""
+    total = cues.spelling * similar_spelling
     rates = [np.log(words.counts / words.counts.sum()) for words in (src, tgt)]
     total -= cues.frequency * np.abs(rates[0][:, None] - rates[1])
-    total -= cues.place * np.sqrt(np.maximum(distances(np.sqrt(src.places), np.sqrt(tgt.places)), 0))
+    total -= cues.place * np.sqrt(np.maximum(profile_distances(np.sqrt(src.places), np.sqrt(tgt.places)), 0))
     return total
 
 
-def spelling(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, "src tgt"]:
+def spelling(src_words: Sequence[str], tgt_words: Sequence[str]) -> Float[np.ndarray, "src tgt"]:
     """Return the cosine of the counts of character 2- and 3-grams, (n, m), 0 if none is shared."""
     index: dict[str, int] = {}
     matrices = []
-    for words in (first, second):
+    for words in (src_words, tgt_words):
         rows, columns = [], []
         for row, word in enumerate(words):
             marked = f"<{word}>"
@@ -226,9 +238,9 @@ def spelling(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, "
                     rows.append(row)
                     columns.append(index.setdefault(marked[i : i + n], len(index)))
         matrices.append((rows, columns, len(words)))
-    normalised = []
+    ngram_vectors = []
     for rows, columns, count in matrices:
         counts = scipy.sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), (count, len(index))).tocsr()
         length = np.sqrt(counts.multiply(counts).sum(1))
-        normalised.append(scipy.sparse.csr_matrix(counts.multiply(1 / length)))
-    return np.asarray((normalised[0] @ normalised[1].T).todense())
+        ngram_vectors.append(scipy.sparse.csr_matrix(counts.multiply(1 / length)))
+    return np.asarray((ngram_vectors[0] @ ngram_vectors[1].T).todense())

@@ -17,9 +17,9 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
-from xling.corpora.lexicon.induce import Cues, induce, likely
+from xling.corpora.lexicon.induce import Cues, induce, translation_probabilities
 from xling.corpora.lexicon.shared import FILES, word_vectors
-from xling.corpora.lexicon.vectors import Words, learn
+from xling.corpora.lexicon.vectors import WordVectors, learn_vectors
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import read_dictionary
 from xling.text.lm.train import train_builtin
@@ -95,37 +95,37 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
     lines = {lang: [line for path in files[lang] for line in _lines(path)] for lang in langs}
-    src, tgt = (learn(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
+    src, tgt = (learn_vectors(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
     of_encoder = [word_vectors(Path(cfg.encoder), words.words) for words in (src, tgt) if cfg.encoder]
     shared = (of_encoder[0], of_encoder[1]) if of_encoder else None
     scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds, shared)
     with manifest.publish(out, STAGE, cfg, inputs) as publication:
         publication.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
-        for (a, b), one, two, table in (
+        for (a, b), src_words, tgt_words, table in (
             (langs, src, tgt, scores),
             (langs[::-1], tgt, src, scores.T),
         ):
-            others = cased(two.words, lines[b])
-            rows = zip(one.words, table.argmax(1), strict=True)
-            text = "".join(f"{word}\t{others[best]}\n" for word, best in rows)
+            cased_words = restore_case(tgt_words.words, lines[b])
+            rows = zip(src_words.words, table.argmax(1), strict=True)
+            text = "".join(f"{word}\t{cased_words[best]}\n" for word, best in rows)
             (publication.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
             (publication.path / f"{a}-{b}.tsv").write_text(
-                several(one.words, others, table), encoding="utf-8"
+                format_translations(src_words.words, cased_words, table), encoding="utf-8"
             )
         for lang in langs:
             read = (" ".join(split_tokens(line)) for line in lines[lang])
             train_builtin(read, publication.path / f"{lang}.arpa", cfg.order)
         if cfg.gold:
             publication.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
-    result = manifest.read(out)
+    published_manifest = manifest.read(out)
     if cfg.gold:
-        gold = result.counts["gold"]
+        gold = published_manifest.counts["gold"]
         print(
             f"{cfg.pair}: P@1 {100 * gold['p1']:.2f} on {gold['scored']} of {gold['entries']} words of {cfg.gold} "
             "(the others are not in the text of both languages)",
             flush=True,
         )
-    return result
+    return published_manifest
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -135,17 +135,17 @@ def _lines(path: Path) -> Iterator[str]:
     return (paragraph for document in corpus_reader.read_documents([str(path)]) for paragraph in document)
 
 
-def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:
+def format_translations(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:
     """Format the likely translations of each word with log10 of their probabilities, best first, one per line."""
     lines = []
-    for word, row in zip(src, likely(scores), strict=True):
+    for word, row in zip(src, translation_probabilities(scores), strict=True):
         there = np.flatnonzero(row)
         best = there[np.argsort(-row[there], kind="stable")]
         lines += [f"{word}\t{tgt[i]}\t{np.log10(row[i]):.4f}\n" for i in best]
     return "".join(lines)
 
 
-def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
+def restore_case(words: Sequence[str], lines: Sequence[str]) -> list[str]:
     """Return the most frequent spelling of each word, using line-initial words only if there are no others."""
     seen: dict[str, Counter[str]] = {}
     for line in lines:
@@ -154,7 +154,9 @@ def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
     return [seen[word].most_common(1)[0][0] for word in words]
 
 
-def precision(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"], gold: Path) -> dict[str, float]:
+def precision(
+    src: WordVectors, tgt: WordVectors, scores: Float[np.ndarray, "src tgt"], gold: Path
+) -> dict[str, float]:
     """Return the share of the gold dictionary's words, of those in both texts, with a correct best translation."""
     rows = {word: i for i, word in enumerate(src.words)}
     there = set(tgt.words)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Float64, Int64
 
 SMOOTHING = 0.75
-BINS = 8  # bins of the position of a word in its sentence
+NUM_POSITION_BINS = 8  # bins of the position of a word in its sentence
 NUM_CONTEXTS = 1500
-REACH = 5  # context words on each side
+CONTEXT_REACH = 5  # context words on each side
 
 
 @dataclass(frozen=True)
-class Words:
+class WordVectors:
     """The most frequent words of a language.
 
     Attributes:
@@ -47,7 +47,7 @@ class Words:
     contexts: Float32[np.ndarray, "words contexts"]
 
 
-def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> Words:
+def learn_vectors(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> WordVectors:
     """Learn word vectors from counts of neighbouring words.
 
     Args:
@@ -61,33 +61,37 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
         UserError: fewer than three words are left, or none beside another.
     """
     sentences = [words_of(line) for line in lines]
-    counted = Counter(word for sentence in sentences for word in sentence)
-    kept = sorted((w for w, n in counted.items() if n >= min_count), key=lambda w: (-counted[w], w))[:size]
-    if len(kept) < 3:
+    word_counts = Counter(word for sentence in sentences for word in sentence)
+    vocabulary = sorted(
+        (w for w, n in word_counts.items() if n >= min_count), key=lambda w: (-word_counts[w], w)
+    )[:size]
+    if len(vocabulary) < 3:
         raise UserError(
-            f"only {len(kept)} words occur {min_count} times or more",
+            f"only {len(vocabulary)} words occur {min_count} times or more",
             "at least three",
             "give more text, or a lower min_count=",
         )
-    index = {word: i for i, word in enumerate(kept)}
+    index = {word: i for i, word in enumerate(vocabulary)}
     # Dropped words keep their place, so that contexts do not move closer.
     rows = [np.array([index.get(word, -1) for word in sentence]) for sentence in sentences if sentence]
-    stream = np.concatenate([np.append(row, np.full(max(window, REACH), -1)) for row in rows])
-    counts = np.array([counted[word] for word in kept])
+    stream = np.concatenate([np.append(row, np.full(max(window, CONTEXT_REACH), -1)) for row in rows])
+    counts = np.array([word_counts[word] for word in vocabulary])
     if not any(len(row) > 1 and (row >= 0).sum() > 1 for row in rows):
         raise UserError(
             "no sentence has two frequent words",
             "text with one sentence of several words per line",
             "give other text",
         )
-    pairs = [_pairs(stream, len(kept), distance) for distance in range(1, max(window, REACH) + 1)]
-    contexts = sum((a + a.T for a in pairs[1:REACH]), pairs[0] + pairs[0].T).tocsr()[:, :NUM_CONTEXTS]
-    return Words(
-        kept,
+    pairs = [
+        _pairs(stream, len(vocabulary), distance) for distance in range(1, max(window, CONTEXT_REACH) + 1)
+    ]
+    contexts = sum((a + a.T for a in pairs[1:CONTEXT_REACH]), pairs[0] + pairs[0].T).tocsr()[:, :NUM_CONTEXTS]
+    return WordVectors(
+        vocabulary,
         counts,
-        _places(rows, len(kept)),
+        _position_counts(rows, len(vocabulary)),
         _factorise(_ppmi(pairs[:window]), dim),
-        of_length_one(_positive_pmi(contexts.tocoo()).toarray().astype(np.float32)),
+        unit_rows(_positive_pmi(contexts.tocoo()).toarray().astype(np.float32)),
     )
 
 
@@ -126,20 +130,20 @@ def _factorise(matrix: scipy.sparse.csr_matrix, dim: int) -> np.ndarray:
 
 def unit(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
     """Return rows centred and scaled to length 1; zeros are kept."""
-    rows = of_length_one(rows)
-    return of_length_one(rows - rows.mean(0))
+    rows = unit_rows(rows)
+    return unit_rows(rows - rows.mean(0))
 
 
-def of_length_one(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
+def unit_rows(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
     """Return rows divided by their length; zeros are kept."""
     out: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return out
 
 
-def _places(rows: list[np.ndarray], size: int) -> np.ndarray:
+def _position_counts(rows: list[np.ndarray], size: int) -> np.ndarray:
     flat = np.concatenate(rows)
-    place = np.concatenate([np.arange(len(row)) * BINS // len(row) for row in rows])
-    counts_of = np.full((size, BINS), 0.5)
+    place = np.concatenate([np.arange(len(row)) * NUM_POSITION_BINS // len(row) for row in rows])
+    counts_of = np.full((size, NUM_POSITION_BINS), 0.5)
     np.add.at(counts_of, (flat[flat >= 0], place[flat >= 0]), 1)
     out: np.ndarray = counts_of / counts_of.sum(1, keepdims=True)
     return out

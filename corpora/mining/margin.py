@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ROUNDS = 64
 
 
-class Best(NamedTuple):
+class BestNeighbours(NamedTuple):
     """Best neighbour of each row and its margin; the margin is -inf if no neighbour was found."""
 
     ids: Int64[np.ndarray, " rows"]
@@ -62,7 +62,7 @@ def mine(
         bar.update()
     src_mean, tgt_mean = mean_cosine(to_tgt, tgt_ids), mean_cosine(to_src, src_ids)
     forward = best(to_tgt, tgt_ids, src_mean, tgt_mean, margin)
-    return choose(forward, best(to_src, src_ids, tgt_mean, src_mean, margin), retrieval)
+    return choose_pairs(forward, best(to_src, src_ids, tgt_mean, src_mean, margin), retrieval)
 
 
 def mean_cosine(
@@ -77,30 +77,34 @@ def mean_cosine(
 def best(
     cosines: Float32[np.ndarray, "rows neighbours"],
     ids: Int64[np.ndarray, "rows neighbours"],
-    own: Float32[np.ndarray, " rows"],
-    other: Float32[np.ndarray, " others"],
+    src_means: Float32[np.ndarray, " rows"],
+    tgt_means: Float32[np.ndarray, " others"],
     margin: str,
-) -> Best:
+) -> BestNeighbours:
     """Return the neighbour with the largest margin of each row.
 
     Args:
         cosines: with each neighbour.
         ids: numbers of the neighbours among the rows of the other side, -1 for none.
-        own: `mean_cosine` of these rows.
-        other: `mean_cosine` of all rows of the other side.
+        src_means: `mean_cosine` of these rows.
+        tgt_means: `mean_cosine` of all rows of the other side.
         margin: ``ratio``, ``distance`` or ``absolute``.
     """
-    around = (own[:, None] + other[ids]) / np.float32(2)
+    around = (src_means[:, None] + tgt_means[ids]) / np.float32(2)
     if margin == "ratio":
         scores: npt.NDArray[Any] = cosines / np.maximum(around, 1e-9)
     else:
         scores = cosines - around if margin == "distance" else cosines
     scores = np.where(ids < 0, np.float32(-np.inf), scores).astype(np.float32)
     column = scores.argmax(axis=1)[:, None]
-    return Best(np.take_along_axis(ids, column, 1)[:, 0], np.take_along_axis(scores, column, 1)[:, 0])
+    return BestNeighbours(
+        np.take_along_axis(ids, column, 1)[:, 0], np.take_along_axis(scores, column, 1)[:, 0]
+    )
 
 
-def choose(forward: Best, backward: Best, retrieval: str, threshold: float = -np.inf) -> Pairs:
+def choose_pairs(
+    forward: BestNeighbours, backward: BestNeighbours, retrieval: str, threshold: float = -np.inf
+) -> Pairs:
     """Return the pairs of a retrieval with at least this margin, best first.
 
     Args:
@@ -111,50 +115,50 @@ def choose(forward: Best, backward: Best, retrieval: str, threshold: float = -np
     """
     lowest = max(threshold, float(np.finfo(np.float32).min))
     rows, columns = (np.flatnonzero(side.scores >= lowest) for side in (forward, backward))
-    ahead = Pairs(rows, forward.ids[rows], forward.scores[rows])
-    behind = Pairs(backward.ids[columns], columns, backward.scores[columns])
+    forward_pairs = Pairs(rows, forward.ids[rows], forward.scores[rows])
+    backward_pairs = Pairs(backward.ids[columns], columns, backward.scores[columns])
     if retrieval == "forward":
-        return _sorted(ahead)
+        return _sort_pairs(forward_pairs)
     if retrieval == "backward":
-        return _sorted(behind)
+        return _sort_pairs(backward_pairs)
     if retrieval == "intersection":
-        agree = backward.ids[ahead.tgt] == ahead.src
-        return _sorted(Pairs(*(field[agree] for field in ahead)))
-    both_ways = Pairs(*(np.concatenate(both) for both in zip(ahead, behind, strict=True)))
-    return _each_once(_sorted(both_ways), len(forward.ids), len(backward.ids))
+        agree = backward.ids[forward_pairs.tgt] == forward_pairs.src
+        return _sort_pairs(Pairs(*(field[agree] for field in forward_pairs)))
+    both_ways = Pairs(*(np.concatenate(both) for both in zip(forward_pairs, backward_pairs, strict=True)))
+    return _use_each_once(_sort_pairs(both_ways), len(forward.ids), len(backward.ids))
 
 
-def _sorted(pairs: Pairs) -> Pairs:
+def _sort_pairs(pairs: Pairs) -> Pairs:
     order = np.lexsort((pairs.tgt, pairs.src, -pairs.scores))
     return Pairs(*(field[order] for field in pairs))
 
 
-def _each_once(pairs: Pairs, num_src: int, num_tgt: int) -> Pairs:
+def _use_each_once(pairs: Pairs, num_src: int, num_tgt: int) -> Pairs:
     """Return pairs from the best down, leaving out those with a sentence that is taken.
 
     A pair that comes first among those of both of its sentences is taken whatever else is. So all of these are taken
     at once, and the pairs that share a sentence with them go; a few rounds leave hardly any pair for the loop.
     """
-    left = np.arange(len(pairs.src))
-    free = np.ones(num_src, bool), np.ones(num_tgt, bool)
-    taken = np.zeros(len(left), bool)
-    first = np.empty(num_src, np.int64), np.empty(num_tgt, np.int64)
+    remaining = np.arange(len(pairs.src))
+    is_free = np.ones(num_src, bool), np.ones(num_tgt, bool)
+    is_taken = np.zeros(len(remaining), bool)
+    first_pair = np.empty(num_src, np.int64), np.empty(num_tgt, np.int64)
     for _ in range(_ROUNDS):
-        if not len(left):
+        if not len(remaining):
             break
-        src, tgt = pairs.src[left], pairs.tgt[left]
-        for place, side in zip(first, (src, tgt), strict=True):
-            place[side[::-1]] = left[::-1]  # the last write stays: the first pair of each sentence
-        now = (first[0][src] == left) & (first[1][tgt] == left)
-        taken[left[now]] = True
-        free[0][src[now]] = free[1][tgt[now]] = False
-        left = left[free[0][src] & free[1][tgt]]
-    for last in left:
+        src, tgt = pairs.src[remaining], pairs.tgt[remaining]
+        for place, side in zip(first_pair, (src, tgt), strict=True):
+            place[side[::-1]] = remaining[::-1]  # the last write stays: the first pair of each sentence
+        now = (first_pair[0][src] == remaining) & (first_pair[1][tgt] == remaining)
+        is_taken[remaining[now]] = True
+        is_free[0][src[now]] = is_free[1][tgt[now]] = False
+        remaining = remaining[is_free[0][src] & is_free[1][tgt]]
+    for last in remaining:
         i, j = pairs.src[last], pairs.tgt[last]
-        if free[0][i] and free[1][j]:
-            free[0][i] = free[1][j] = False
-            taken[last] = True
-    return Pairs(*(field[taken] for field in pairs))
+        if is_free[0][i] and is_free[1][j]:
+            is_free[0][i] = is_free[1][j] = False
+            is_taken[last] = True
+    return Pairs(*(field[is_taken] for field in pairs))
 
 
 def f1_at_best_threshold(

@@ -24,7 +24,7 @@ Ids = npt.NDArray[np.int64]
 _ROWS_AT_ONCE = 16_384
 
 
-def normalised(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
+def normalise(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     """Return vectors (n, dim) of length 1, so that inner products are cosines; zeros stay zeros."""
     # Scaled first: the squares of large numbers of 32 bits are infinite.
     scaled = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), 1e-30)
@@ -32,7 +32,7 @@ def normalised(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "ro
     return np.ascontiguousarray(scaled / np.maximum(norms, 1e-9), dtype=np.float32)
 
 
-class Rows:
+class VectorRows:
     """Rows of length 1, read as float32.
 
     Args:
@@ -84,15 +84,15 @@ def shape_of(path: Path) -> tuple[int, int]:
     Raises:
         UserError: it holds no vectors of numbers.
     """
-    stored = _mapped(path)
-    if stored.ndim != 2 or not stored.shape[1] or stored.dtype.kind not in "fiu":
+    array = _map_file(path)
+    if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "fiu":
         raise UserError(
-            f"{path} holds {stored.dtype} of shape {stored.shape}", "numbers, a vector a line of the text"
+            f"{path} holds {array.dtype} of shape {array.shape}", "numbers, a vector a line of the text"
         )
-    return stored.shape[0], stored.shape[1]
+    return array.shape[0], array.shape[1]
 
 
-def _mapped(path: Path) -> npt.NDArray[Any]:
+def _map_file(path: Path) -> npt.NDArray[Any]:
     try:
         stored: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -100,7 +100,7 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     return stored
 
 
-def write_given(path: Path, lines: Int64[np.ndarray, " sentences"], target: Path) -> None:
+def write_given_rows(path: Path, lines: Int64[np.ndarray, " sentences"], target: Path) -> None:
     """Write the vectors of some lines of a ``.npy`` file as fp16 of length 1.
 
     Args:
@@ -114,22 +114,22 @@ def write_given(path: Path, lines: Int64[np.ndarray, " sentences"], target: Path
 
     def pieces() -> Iterator[Float32[np.ndarray, "rows dim"]]:
         for start in range(0, len(lines), _ROWS_AT_ONCE):
-            chosen = lines[start : start + _ROWS_AT_ONCE]
+            line_numbers = lines[start : start + _ROWS_AT_ONCE]
             with np.errstate(over="ignore"):  # what overflows is infinite and refused
-                rows = np.asarray(_mapped(path)[chosen], dtype=np.float32)
+                rows = np.asarray(_map_file(path)[line_numbers], dtype=np.float32)
             bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
             if len(bad):
                 raise UserError(
-                    f"{path}: the vector of line {int(chosen[bad[0]]) + 1:,} is not finite",
+                    f"{path}: the vector of line {int(line_numbers[bad[0]]) + 1:,} is not finite",
                     "finite numbers of 32 bits",
                     "make the vectors of this line again, or take the line out of text and vectors",
                 )
             yield rows
 
-    _write(target, pieces(), len(lines))
+    _write_rows(target, pieces(), len(lines))
 
 
-def write_embedded(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: int, target: Path) -> None:
+def write_embedded_rows(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: int, target: Path) -> None:
     """Write the vectors of an encoder as fp16 of length 1.
 
     Args:
@@ -141,7 +141,7 @@ def write_embedded(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: int, t
         UserError: a value is not finite.
     """
 
-    def checked() -> Iterator[Float32[np.ndarray, "rows dim"]]:
+    def check_pieces() -> Iterator[Float32[np.ndarray, "rows dim"]]:
         for rows in pieces:
             if not np.isfinite(rows).all():
                 raise UserError(
@@ -149,13 +149,13 @@ def write_embedded(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: int, t
                 )
             yield np.asarray(rows, np.float32)
 
-    _write(target, checked(), num_rows)
+    _write_rows(target, check_pieces(), num_rows)
 
 
-def _write(target: Path, pieces: Iterator[Vectors], num_rows: int) -> None:
+def _write_rows(target: Path, pieces: Iterator[Vectors], num_rows: int) -> None:
     first = next(pieces)
     head = {"descr": "<f2", "fortran_order": False, "shape": (num_rows, first.shape[1])}
     with target.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, head)
         for rows in chain([first], pieces):
-            normalised(rows).astype("<f2").tofile(file)
+            normalise(rows).astype("<f2").tofile(file)

@@ -20,12 +20,12 @@ import numpy.typing as npt
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.mining.rows import Ids, Rows, Vectors
+from xling.corpora.mining.rows import Ids, VectorRows, Vectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
-BLOCK = 131_072
+BLOCK_ROWS = 131_072
 MIN_TRAINED = 1_000
 """Fewer keys than this are searched exactly; codes could not be trained on them."""
 
@@ -41,7 +41,7 @@ def nearest(
     queries: Float32[np.ndarray, "queries dim"],
     keys: Float32[np.ndarray, "keys dim"],
     k: int,
-    block: int = BLOCK,
+    block: int = BLOCK_ROWS,
 ) -> tuple[Float32[np.ndarray, "queries neighbours"], Int64[np.ndarray, "queries neighbours"]]:
     """Return the k keys with the largest inner product for each query, block by block.
 
@@ -54,15 +54,15 @@ def nearest(
     Returns:
         cosines and key numbers, (num_queries, k), best first.
     """
-    k, among = min(k, len(keys)), Rows([keys])
-    pieces = [exact(piece, among, k, block) for _, piece in Rows([queries]).blocks(block)]
+    k, among = min(k, len(keys)), VectorRows([keys])
+    pieces = [exact_nearest(piece, among, k, block) for _, piece in VectorRows([queries]).blocks(block)]
     if not pieces:
         return np.zeros((0, k), np.float32), np.zeros((0, k), np.int64)
     return np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])
 
 
-def exact(
-    queries: Float32[np.ndarray, "queries dim"], keys: Rows, k: int, block: int, device: str = "cpu"
+def exact_nearest(
+    queries: Float32[np.ndarray, "queries dim"], keys: VectorRows, k: int, block: int, device: str = "cpu"
 ) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
     """Return the k best of all keys for each query, best first; only one block of keys is in memory."""
     import faiss
@@ -72,7 +72,7 @@ def exact(
     ids = np.full((len(queries), k), -1, np.int64)
     for start, part in keys.blocks(block):
         cosines, places = search(queries, part, min(k, len(part)), metric=faiss.METRIC_INNER_PRODUCT)
-        best, ids = _top(
+        best, ids = _merge_top(
             np.concatenate([best, cosines], axis=1), np.concatenate([ids, places + start], axis=1), k
         )
     return best, ids
@@ -84,7 +84,7 @@ def _knn_on_gpu(queries: Vectors, keys: Vectors, k: int, metric: int) -> Any:
     return faiss.knn_gpu(faiss.StandardGpuResources(), queries, keys, k, metric=metric)
 
 
-def _top(cosines: Vectors, ids: Ids, k: int) -> tuple[Vectors, Ids]:
+def _merge_top(cosines: Vectors, ids: Ids, k: int) -> tuple[Vectors, Ids]:
     """Return the k largest of each row, falling; what was not found (-1) comes last."""
     order = np.argsort(np.where(ids < 0, np.inf, -cosines), axis=1, kind="stable")[:, :k]
     return np.take_along_axis(cosines, order, 1), np.take_along_axis(ids, order, 1)
@@ -106,7 +106,7 @@ def check_device(device: str) -> None:
         )
 
 
-def train(sides: Sequence[Rows], device: str = "cpu") -> Any:
+def train_index(sides: Sequence[VectorRows], device: str = "cpu") -> Any:
     """Return an empty index that is trained on a sample of both sides: rotation, cells and codes.
 
     Memory: 64 vectors of at most 256 dimensions a cell; there are 2 sqrt(rows of the larger side) cells.
@@ -114,27 +114,27 @@ def train(sides: Sequence[Rows], device: str = "cpu") -> Any:
     import faiss
 
     dim, total = sides[0].dim, sum(map(len, sides))
-    num_codes, reduced, codes = _codes(dim, device)
+    num_codes, reduced_dim, codes = _code_shape(dim, device)
     num_cells = int(_CELLS_PER_ROOT * max(map(len, sides)) ** 0.5)
     num_cells = max(1, min(num_cells, total // _MIN_PER_CELL))
-    rotation: Any = faiss.OPQMatrix(dim, num_codes, reduced)
-    quantizer: Any = faiss.ProductQuantizer(reduced, num_codes, 4)
+    rotation: Any = faiss.OPQMatrix(dim, num_codes, reduced_dim)
+    quantizer: Any = faiss.ProductQuantizer(reduced_dim, num_codes, 4)
     rotation.niter, rotation.pq, quantizer.cp.min_points_per_centroid = _ROUNDS, quantizer, 1
     rotation.train(np.concatenate(list(_sample(sides, _TRAIN_ROTATION))))
     sample = [rotation.apply(rows) for rows in _sample(sides, num_cells * _TRAIN_PER_CELL)]
-    cells: Any = faiss.index_factory(reduced, f"IVF{num_cells},{codes}", faiss.METRIC_INNER_PRODUCT)
+    cells: Any = faiss.index_factory(reduced_dim, f"IVF{num_cells},{codes}", faiss.METRIC_INNER_PRODUCT)
     cells.by_residual = True
     cells.cp.niter, cells.cp.min_points_per_centroid = _ROUNDS, 1
     cells.cp.max_points_per_centroid = 2 * _TRAIN_PER_CELL
     cells.pq.cp.niter, cells.pq.cp.min_points_per_centroid = _ROUNDS, 1
     if device == "gpu":
-        cells.clustering_index = faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(reduced))
+        cells.clustering_index = faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(reduced_dim))
     cells.train(np.concatenate(sample))
     cells.clustering_index = None
     return faiss.IndexPreTransform(rotation, cells)
 
 
-def _codes(dim: int, device: str) -> tuple[int, int, str]:
+def _code_shape(dim: int, device: str) -> tuple[int, int, str]:
     """Return how many codes a vector has, to how many dimensions it is cut, and faiss's name of the codes."""
     reduced = min(dim, _MAX_DIM)
     num_codes = reduced // -(-reduced // _MAX_CODES)
@@ -143,7 +143,7 @@ def _codes(dim: int, device: str) -> tuple[int, int, str]:
     return num_codes, reduced // num_codes * num_codes, f"PQ{num_codes}" + "x4fs" * (device == "cpu")
 
 
-def _sample(sides: Sequence[Rows], count: int) -> Iterable[Vectors]:
+def _sample(sides: Sequence[VectorRows], count: int) -> Iterable[Vectors]:
     """Yield about ``count`` rows, in proportion to the sides, one of each stretch of equal length."""
     total = sum(map(len, sides))
     for number, rows in enumerate(sides):
@@ -154,7 +154,7 @@ def _sample(sides: Sequence[Rows], count: int) -> Iterable[Vectors]:
             yield rows.take(numbers[start : start + _ROWS_AT_ONCE])
 
 
-def coded(trained: Path, rows: Rows, target: Path) -> None:
+def add_codes(trained: Path, rows: VectorRows, target: Path) -> None:
     """Write the trained index with the codes of some rows, numbered from 0."""
     import faiss
 
@@ -165,19 +165,19 @@ def coded(trained: Path, rows: Rows, target: Path) -> None:
 
 
 def merged(shards: Sequence[Path]) -> Any:
-    """Return the codes of all files of `coded` as one index, numbered on from shard to shard."""
+    """Return the codes of all files of `add_codes` as one index, numbered on from shard to shard."""
     import faiss
 
     whole = faiss.read_index(str(shards[0]))
     for path in shards[1:]:
         part = faiss.read_index(str(path))
         cells, others = faiss.extract_index_ivf(whole).invlists, faiss.extract_index_ivf(part).invlists
-        _take_whole_blocks(cells, others, whole.ntotal)
+        _move_whole_blocks(cells, others, whole.ntotal)
         whole.merge_from(part, whole.ntotal)
     return whole
 
 
-def _take_whole_blocks(cells: Any, others: Any, first: int) -> None:
+def _move_whole_blocks(cells: Any, source_cells: Any, first_id: int) -> None:
     """Merge the cells whose length is a multiple of the block size; faiss 1.15 writes past the end of such cells.
 
     `BlockInvertedLists::add_entries` copies the size of the merged cell, but starts at the end of the old entries.
@@ -185,33 +185,33 @@ def _take_whole_blocks(cells: Any, others: Any, first: int) -> None:
 
     Args:
         cells: what is added to.
-        others: what is added; the entries that were moved are taken out.
-        first: number of the first added vector.
+        source_cells: what is added; the entries that were moved are taken out.
+        first_id: number of the first added vector.
     """
     import faiss
 
     array_of: Callable[[Any, int], Any] = faiss.rev_swig_ptr
-    cells, others = faiss.downcast_InvertedLists(cells), faiss.downcast_InvertedLists(others)
+    cells, source_cells = faiss.downcast_InvertedLists(cells), faiss.downcast_InvertedLists(source_cells)
     if not hasattr(cells, "block_size"):
         return
     for cell in range(cells.nlist):
-        size, added = cells.list_size(cell), others.list_size(cell)
-        if not size or size % cells.block_size or not added:
+        size, num_added = cells.list_size(cell), source_cells.list_size(cell)
+        if not size or size % cells.block_size or not num_added:
             continue
-        cells.resize(cell, size + added)
-        start, count = (-(-num // cells.n_per_block) * cells.block_size for num in (size, added))
+        cells.resize(cell, size + num_added)
+        start, count = (-(-num // cells.n_per_block) * cells.block_size for num in (size, num_added))
         codes = array_of(cells.get_codes(cell), start + count)
-        codes[start:] = array_of(others.get_codes(cell), count)
-        ids = array_of(cells.get_ids(cell), size + added)
-        ids[size:] = array_of(others.get_ids(cell), added) + first
-        others.resize(cell, 0)
+        codes[start:] = array_of(source_cells.get_codes(cell), count)
+        ids = array_of(cells.get_ids(cell), size + num_added)
+        ids[size:] = array_of(source_cells.get_ids(cell), num_added) + first_id
+        source_cells.resize(cell, 0)
 
 
-class Index:
+class SearchIndex:
     """The codes of all shards of one side, in memory: 4 bits for each of at most 64 codes and 8 bytes a vector.
 
     Args:
-        shards: files of `coded`, in order.
+        shards: files of `add_codes`, in order.
         keys: the vectors that they code, for exact scores.
         num_candidates: how many of each query are scored exactly.
         probes: cells searched for each query; 0 takes 32, or as many as hold 16,384 vectors.
@@ -219,7 +219,12 @@ class Index:
     """
 
     def __init__(
-        self, shards: Sequence[Path], keys: Rows, num_candidates: int, probes: int = 0, device: str = "cpu"
+        self,
+        shards: Sequence[Path],
+        keys: VectorRows,
+        num_candidates: int,
+        probes: int = 0,
+        device: str = "cpu",
     ) -> None:
         import faiss
 
@@ -228,7 +233,7 @@ class Index:
         automatic = max(_MIN_PROBES, -(-_ROWS_PROBED * cells.nlist // max(1, whole.ntotal)))
         cells.nprobe = min(cells.nlist, probes or automatic)
         self._index = faiss.index_cpu_to_all_gpus(whole) if device == "gpu" else whole
-        self._keys, self._num = keys, min(num_candidates, len(keys))
+        self._key_rows, self._num_candidates = keys, min(num_candidates, len(keys))
 
     def nearest(
         self, queries: Float32[np.ndarray, "queries dim"], k: int, pool: Executor
@@ -242,22 +247,22 @@ class Index:
         order = np.argsort(flat, kind="stable")  # keys are read in the order of their files
         order = order[np.searchsorted(flat[order], 0) :]
 
-        def score(at: int) -> None:
-            chosen = order[at : at + _ROWS_AT_ONCE]
-            keys = self._keys.take(flat[chosen])
-            cosines[chosen] = np.einsum("ij,ij->i", queries[chosen // self._num], keys)
+        def score(start: int) -> None:
+            chosen = order[start : start + _ROWS_AT_ONCE]
+            keys = self._key_rows.take(flat[chosen])
+            cosines[chosen] = np.einsum("ij,ij->i", queries[chosen // self._num_candidates], keys)
 
         list(pool.map(score, range(0, len(order), _ROWS_AT_ONCE)))
-        return _top(cosines.reshape(ids.shape), ids, k)
+        return _merge_top(cosines.reshape(ids.shape), ids, k)
 
     def _candidates(self, queries: Vectors) -> Ids:
         # One thread of faiss for each of ours: which of equal codes win must not depend on the number of threads.
         _set_threads(1)
-        ids: npt.NDArray[np.int64] = self._index.search(queries, self._num)[1]
+        ids: npt.NDArray[np.int64] = self._index.search(queries, self._num_candidates)[1]
         return ids
 
 
-def pool_of(threads: int, device: str = "cpu") -> ThreadPoolExecutor:
+def thread_pool(threads: int, device: str = "cpu") -> ThreadPoolExecutor:
     """Return the threads of a search, and give faiss as many for everything else; a GPU is asked by one.
 
     Args:

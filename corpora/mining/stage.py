@@ -33,14 +33,14 @@ from xling.core.output.answer import Answer
 from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
 from xling.corpora.mining import margin, rows, search, sentences
-from xling.corpora.mining.rows import Rows
+from xling.corpora.mining.rows import VectorRows
 from xling.corpora.mining.sentences import Sentences
 from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import encoder_of
 
 STAGE_NAME = "mine"
-PAIRS = "pairs.tsv"
-_VECTORS, _TRAINED, _CODES, _COSINES, _IDS, _MEANS = (
+PAIRS_FILE = "pairs.tsv"
+_VECTORS_FILE, _TRAINED_FILE, _CODES_FILE, _COSINES_FILE, _IDS_FILE, _MEANS_FILE = (
     "vectors.npy", "trained.faiss", "codes.faiss", "cosines.npy", "ids.npy", "means.npy",
 )  # fmt: skip
 _SENTENCES_AT_ONCE = 16_384
@@ -98,7 +98,7 @@ class MineConfig(OfPair):
     candidates: int = 32
     probes: int = 0
     shard: int = 1_000_000
-    block: int = search.BLOCK
+    block: int = search.BLOCK_ROWS
     device: Literal["cpu", "gpu"] = "cpu"
     threads: int = 0
 
@@ -167,11 +167,11 @@ def phases(cfg: MineConfig) -> Sequence[Phase]:
     sides = [Sentences(cfg.workspace().part("read", side)) for side in (0, 1)]
     if not all(side.folder.is_dir() for side in sides):
         return (Phase("read", 2),)
-    plan = Plan(cfg, len(sides[0]), len(sides[1]))
+    plan = MiningPlan(cfg, len(sides[0]), len(sides[1]))
     return (
         Phase("read", 2),
         *([Phase("vectors", plan.num_shards)] if plan.num_shards else []),
-        *([Phase("train"), Phase("index", plan.num_shards)] if plan.trains else []),
+        *([Phase("train"), Phase("index", plan.num_shards)] if plan.trains_index else []),
         *([Phase("search", plan.num_shards)] if plan.num_shards else []),
         Phase("publish"),
     )
@@ -192,7 +192,7 @@ def check_inputs(cfg: MineConfig) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MiningPlan:
     """How many shards the sides have and how each is searched.
 
     Attributes:
@@ -233,13 +233,13 @@ class Plan:
         return self.cfg.index == "clusters" and self.counts[side] >= search.MIN_TRAINED
 
     @property
-    def trains(self) -> bool:
+    def trains_index(self) -> bool:
         """Whether there is an index to train."""
         return bool(self.num_shards) and (self.is_coded(0) or self.is_coded(1))
 
-    def vectors(self, parts: Sequence[int]) -> Rows:
+    def vectors(self, parts: Sequence[int]) -> VectorRows:
         """Return the vectors of some parts."""
-        return Rows([self.cfg.workspace().part("vectors", part) / _VECTORS for part in parts])
+        return VectorRows([self.cfg.workspace().part("vectors", part) / _VECTORS_FILE for part in parts])
 
 
 def run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
@@ -255,52 +255,55 @@ def run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
         lambda: _run_part(cfg, phase, index),
         cfg.workspace,
         cfg.is_published,
-        lambda: _answer(cfg.directory) if phase == "publish" else None,
+        lambda: _make_answer(cfg.directory) if phase == "publish" else None,
     )
 
 
 def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
     if phase == "publish":
         if cfg.is_published():
-            return _answer(cfg.directory, "up to date, nothing to do")
+            return _make_answer(cfg.directory, "up to date, nothing to do")
     elif cfg.workspace().part(phase, index).is_dir():
         return None
     if phase == "read":
-        _read(cfg, index)
+        _read_side(cfg, index)
         return None
     folders = [cfg.workspace().part("read", side) for side in (0, 1)]
     if not all(folder.is_dir() for folder in folders):
         if cfg.is_published():  # by another process
             return None
         raise UserError(f"no sentences for {cfg.directory}", fix="run the phase read first")
-    plan = Plan(cfg, len(Sentences(folders[0])), len(Sentences(folders[1])))
+    plan = MiningPlan(cfg, len(Sentences(folders[0])), len(Sentences(folders[1])))
     if phase == "publish":
         return _publish(plan)
-    {"vectors": _vectors, "train": _train, "index": _index, "search": _search}[phase](plan, index)
+    {"vectors": _write_vectors, "train": _train_index, "index": _index, "search": _search_part}[phase](
+        plan, index
+    )
     return None
 
 
-def _read(cfg: MineConfig, side: int) -> None:
+def _read_side(cfg: MineConfig, side: int) -> None:
     search.check_device(cfg.device)  # here and not in `phases`, which a node without a GPU may ask
     with cfg.workspace().write_part("read", side) as folder:
-        stored = sentences.store(cfg.texts[side], folder)
+        side_sentences = sentences.store_sentences(cfg.texts[side], folder)
         for path in cfg.vector_files[side : side + 1]:
             num_rows, width = rows.shape_of(path)
-            if num_rows != stored.num_lines:
+            if num_rows != side_sentences.num_lines:
                 raise UserError(
-                    f"{path} has shape {(num_rows, width)} for {stored.num_lines:,} lines of {cfg.texts[side]}",
+                    f"{path} has shape {(num_rows, width)} for {side_sentences.num_lines:,} lines of "
+                    f"{cfg.texts[side]}",
                     "a vector a line",
                     "make the vectors from this text",
                 )
 
 
-def _vectors(plan: Plan, index: int) -> None:
+def _write_vectors(plan: MiningPlan, index: int) -> None:
     cfg = plan.cfg
     side, start, stop = plan.span(index)
     texts = Sentences(cfg.workspace().part("read", side))
     with cfg.workspace().write_part("vectors", index) as folder:
         if cfg.vector_files:
-            rows.write_given(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS)
+            rows.write_given_rows(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS_FILE)
         else:
             encoder = encoder_of(cfg.checkpoint)
             pieces = (
@@ -310,107 +313,107 @@ def _vectors(plan: Plan, index: int) -> None:
                 )
                 for at in range(start, stop, _SENTENCES_AT_ONCE)
             )  # fmt: skip
-            rows.write_embedded(pieces, stop - start, folder / _VECTORS)
+            rows.write_embedded_rows(pieces, stop - start, folder / _VECTORS_FILE)
 
 
-def _train(plan: Plan, index: int) -> None:
+def _train_index(plan: MiningPlan, index: int) -> None:
     import faiss
 
     with (
         plan.cfg.workspace().write_part("train", index) as folder,
-        search.pool_of(plan.cfg.threads, plan.cfg.device),
+        search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         sides = [plan.vectors(plan.shards(side)) for side in (0, 1)]
-        faiss.write_index(search.train(sides, plan.cfg.device), str(folder / _TRAINED))
+        faiss.write_index(search.train_index(sides, plan.cfg.device), str(folder / _TRAINED_FILE))
 
 
-def _index(plan: Plan, index: int) -> None:
+def _index(plan: MiningPlan, index: int) -> None:
     with (
         plan.cfg.workspace().write_part("index", index) as folder,
-        search.pool_of(plan.cfg.threads, plan.cfg.device),
+        search.thread_pool(plan.cfg.threads, plan.cfg.device),
     ):
         if plan.is_coded(plan.span(index)[0]):
-            trained = plan.cfg.workspace().part("train", 0) / _TRAINED
-            search.coded(trained, plan.vectors([index]), folder / _CODES)
+            trained = plan.cfg.workspace().part("train", 0) / _TRAINED_FILE
+            search.add_codes(trained, plan.vectors([index]), folder / _CODES_FILE)
 
 
-def _search(plan: Plan, index: int) -> None:
+def _search_part(plan: MiningPlan, index: int) -> None:
     """Find the neighbours of one shard among the sentences of the other side."""
     cfg, (side, *_) = plan.cfg, plan.span(index)
-    other = plan.shards(1 - side)
-    queries, keys = plan.vectors([index]), plan.vectors(other)
+    other_shards = plan.shards(1 - side)
+    queries, keys = plan.vectors([index]), plan.vectors(other_shards)
     k = min(cfg.neighbours, len(keys))
-    coded = None
+    index_path = None
     if plan.is_coded(1 - side):
-        codes = [cfg.workspace().part("index", part) / _CODES for part in other]
-        coded = search.Index(codes, keys, cfg.candidates, cfg.probes, cfg.device)
+        codes = [cfg.workspace().part("index", part) / _CODES_FILE for part in other_shards]
+        index_path = search.SearchIndex(codes, keys, cfg.candidates, cfg.probes, cfg.device)
     cosines, ids = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     with (
         cfg.workspace().write_part("search", index) as folder,
-        search.pool_of(cfg.threads, cfg.device) as pool,
-        Progress(f"mine: search {index}", len(queries), "sentences") as bar,
+        search.thread_pool(cfg.threads, cfg.device) as pool,
+        Progress(f"mine: search {index}", len(queries), "sentences") as progress,
     ):
         for start, block in queries.blocks(cfg.block):
             at = slice(start, start + len(block))
-            if coded:
-                cosines[at], ids[at] = coded.nearest(block, k, pool)
+            if index_path:
+                cosines[at], ids[at] = index_path.nearest(block, k, pool)
             else:
-                cosines[at], ids[at] = search.exact(block, keys, k, cfg.block, cfg.device)
-            bar.update(len(block))
-        np.save(folder / _COSINES, cosines)
-        np.save(folder / _IDS, ids)
-        np.save(folder / _MEANS, margin.mean_cosine(cosines, ids))
+                cosines[at], ids[at] = search.exact_nearest(block, keys, k, cfg.block, cfg.device)
+            progress.update(len(block))
+        np.save(folder / _COSINES_FILE, cosines)
+        np.save(folder / _IDS_FILE, ids)
+        np.save(folder / _MEANS_FILE, margin.mean_cosine(cosines, ids))
 
 
-def _publish(plan: Plan) -> Answer:
+def _publish(plan: MiningPlan) -> Answer:
     cfg, out = plan.cfg, plan.cfg.directory
     texts = [Sentences(cfg.workspace().part("read", side)) for side in (0, 1)]
-    chosen = _chosen(plan)
+    chosen_pairs = _chosen_pairs(plan)
     with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.inputs) as artifact:
-        with (artifact.path / PAIRS).open("w", encoding="utf-8") as file:
-            for start in range(0, len(chosen.src), _SENTENCES_AT_ONCE):
-                src, tgt, scores = (field[start : start + _SENTENCES_AT_ONCE] for field in chosen)
+        with (artifact.path / PAIRS_FILE).open("w", encoding="utf-8") as file:
+            for start in range(0, len(chosen_pairs.src), _SENTENCES_AT_ONCE):
+                src, tgt, scores = (field[start : start + _SENTENCES_AT_ONCE] for field in chosen_pairs)
                 for score, left, right in zip(scores, texts[0].take(src), texts[1].take(tgt), strict=True):
                     file.write(f"{score:.5f}\t{left}\t{right}\n")
-        used = chosen.tgt if cfg.retrieval == "backward" else chosen.src
+        used = chosen_pairs.tgt if cfg.retrieval == "backward" else chosen_pairs.src
         artifact.counts |= {
-            "pairs": len(chosen.src),
+            "pairs": len(chosen_pairs.src),
             "without_pair": plan.counts[cfg.retrieval == "backward"] - len(np.unique(used)),
             "src_sentences": len(texts[0]),
             "tgt_sentences": len(texts[1]),
             "src_repeated": texts[0].num_lines - len(texts[0]),
             "tgt_repeated": texts[1].num_lines - len(texts[1]),
-            "search": "a trained index" if plan.trains else "exact",
+            "search": "a trained index" if plan.trains_index else "exact",
             "phases": cfg.workspace().resource_use(),
         }
     shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
-    return _answer(out)
+    return _make_answer(out)
 
 
-def _chosen(plan: Plan) -> margin.Pairs:
+def _chosen_pairs(plan: MiningPlan) -> margin.Pairs:
     """Return the pairs, from the neighbours of all shards."""
     cfg = plan.cfg
-    searched = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
-    if missing := [part.name for side in searched for part in side if not part.is_dir()]:
+    search_folders = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
+    if missing := [part.name for side in search_folders for part in side if not part.is_dir()]:
         raise UserError(
             f"{cfg.directory}: parts {missing} are not searched", fix="run the phase search first"
         )
     if not plan.num_shards:
         nothing = np.zeros(0, np.int64)
         return margin.Pairs(nothing, nothing, np.zeros(0, np.float32))
-    means = [np.concatenate([np.load(part / _MEANS) for part in side]) for side in searched]
+    means = [np.concatenate([np.load(part / _MEANS_FILE) for part in side]) for side in search_folders]
     sides = []
     for side in (0, 1):
         pieces = []
-        for part, number in zip(searched[side], plan.shards(side), strict=True):
+        for part, number in zip(search_folders[side], plan.shards(side), strict=True):
             _, start, stop = plan.span(number)
-            cosines, ids = np.load(part / _COSINES), np.load(part / _IDS)
+            cosines, ids = np.load(part / _COSINES_FILE), np.load(part / _IDS_FILE)
             pieces.append(margin.best(cosines, ids, means[side][start:stop], means[1 - side], cfg.margin))
-        sides.append(margin.Best(*(np.concatenate(field) for field in zip(*pieces, strict=True))))
-    return margin.choose(sides[0], sides[1], cfg.retrieval, cfg.threshold)
+        sides.append(margin.BestNeighbours(*(np.concatenate(field) for field in zip(*pieces, strict=True))))
+    return margin.choose_pairs(sides[0], sides[1], cfg.retrieval, cfg.threshold)
 
 
-def _answer(out: Path, text: str = "") -> Answer:
+def _make_answer(out: Path, text: str = "") -> Answer:
     counts = manifest.read(out).counts
     shown = {key: value for key, value in counts.items() if key != "phases"}
     return Answer(f"{out}: {text or manifest.summary(shown)}", {"out": str(out), **counts})

@@ -23,7 +23,7 @@ from xling.corpora.mono.plan import FILE_NAME as PLAN
 from xling.corpora.mono.plan import announce, announce_default, make_plan, read_plan, save_plan, still_true
 from xling.corpora.mono.publish_phase import NothingLeftError
 from xling.corpora.mono.settings import ALL, MonoConfig
-from xling.corpora.sources.routed import INDEX
+from xling.corpora.sources.routed import INDEX_FILE
 
 _PACKED, _EMPTY = "packed.json", "empty"
 _ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "finish", "publish")
@@ -91,7 +91,7 @@ def _run_plan(cfg: MonoConfig, workspace: Workspace) -> None:
 
 def _run_plans(cfg: MonoConfig, workspace: Workspace) -> None:
     """Plan each language, and write down which parts each phase has."""
-    index = read_json(cfg.root / route.FOLDER / INDEX)
+    index = read_json(cfg.root / route.FOLDER / INDEX_FILE)
     langs = [lang for lang in (sorted(index) if cfg.lang == ALL else cfg.langs) if lang in index]
     packed: dict[str, list[tuple[str, int]]] = {}
     for lang in langs:

@@ -20,7 +20,7 @@ from xling.corpora.mono import route
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
 from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.sources.routed import INDEX, PLAN
+from xling.corpora.sources.routed import INDEX_FILE, PLAN_FILE
 from xling.corpora.stages.filters import is_ended
 from xling.pages import charts, page
 from xling.text.document import READ, STORED, Ledger
@@ -54,7 +54,7 @@ def published(cfg: MonoConfig) -> bool:
         cfg.root / FOLDER, STAGE_NAME, cfg.content(), replaceable=True
     ) is None or not route.routed(cfg):
         return False
-    return still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)
+    return still_true(read_plan(cfg.root / route.FOLDER / PLAN_FILE), cfg)
 
 
 def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
@@ -66,7 +66,7 @@ def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str])
         missing: languages that were asked for and not found.
     """
     routed = read_json(cfg.root / route.FOLDER / route.STATS)
-    index = read_json(cfg.root / route.FOLDER / INDEX)
+    index = read_json(cfg.root / route.FOLDER / INDEX_FILE)
     rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
     rows += [_row(lang, {}, Ledger()) for lang in missing]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
@@ -85,7 +85,7 @@ def summary(out: Path) -> Answer:
         f"{row['kept_characters']:,} of {row['found_characters']:,} characters"
         for row in rows
     ]
-    text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / data_card.HTML}"])
+    text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / data_card.HTML_FILE}"])
     return Answer(text, {"out": str(out.parent), "languages": rows})
 
 
@@ -139,7 +139,7 @@ def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
     for row in rows:
         name = html.escape(row["name"])
         shown = shown.replace(
-            f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML}">{name}</a></th>', 1
+            f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML_FILE}">{name}</a></th>', 1
         )
     return shown
 
@@ -189,11 +189,11 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
     lines = {row["lang"]: _line(root, row["lang"]) for row in rows if row["kept_documents"]}
     body = _body(rows, routed, lines, lead, data_card.as_html(losses))
     text = page.html_document("Corpora of one crawl", "\n".join(body), narrow=True)
-    (folder / data_card.HTML).write_text(text, encoding="utf-8")
+    (folder / data_card.HTML_FILE).write_text(text, encoding="utf-8")
     shown = data_card.as_markdown(data_card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
     marked = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *shown]
     marked += ["", _TEXTS["lost"], "", *data_card.as_markdown(losses), ""]
-    (folder / data_card.MARKDOWN).write_text("\n".join(marked), encoding="utf-8")
+    (folder / data_card.MARKDOWN_FILE).write_text("\n".join(marked), encoding="utf-8")
 
 
 def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:

@@ -19,7 +19,7 @@ from xling.core.output.parts import read_json, write_json
 from xling.corpora.card.ledgers import RejectLog
 from xling.corpora.card.statistics import SourceCounters
 from xling.corpora.common.download import fetch_all
-from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, sources_in, to_row
+from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
 from xling.corpora.mono.plan import Plan
 from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.source import REASONS as READ_REASONS
@@ -46,8 +46,8 @@ _MB = 1 << 20
 
 def partial_reasons() -> set[tuple[str, str]]:
     """Return the stages and reasons that drop only a part of a document."""
-    pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL}
-    pairs |= {(near.STAGE, reason) for reason in near.PARTIAL}
+    pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL_REASONS}
+    pairs |= {(near.STAGE, reason) for reason in near.PARTIAL_REASONS}
     return pairs | {(name, reason) for name, cls in STREAMING.items() for reason in cls.partial}
 
 
@@ -149,7 +149,7 @@ def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
     num_parts = len(plan.parts)
     with workspace.write_part("fit", index) as part_folder:
         if cfg.near_dedup:
-            near.choose(
+            near.choose_dropped(
                 _all(cfg, "near", PAIRS, plan.num_near_parts(cfg)),
                 _all(cfg, "filter", SKETCH, num_parts),
                 part_folder / CHOICE,
@@ -167,7 +167,7 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
     paths = [
         path
         for path in _all(cfg, "filter", DOCS, len(plan.parts))
-        if any(map(cfg.is_reference, sources_in(path)))
+        if any(map(cfg.is_reference, source_uris(path)))
     ]
     docs = (doc for path in paths for doc in read_documents(path))
     texts = [doc.text for doc in _limited((d for d in docs if cfg.is_reference(d.source)), cfg.lm.max_chars)]
@@ -236,7 +236,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
             with _open_export(cfg, part_folder, number) as text:
                 for doc in _written(piece, part_folder / f"{number:05d}.parquet", passing=False):
                     log.count_seen("corpus", doc)
-                    log.counters.published(doc, cfg.num_samples)
+                    log.counters.count_published(doc, cfg.num_samples)
                     text(doc)
     _delete_input(cfg, source / DOCS)
 
@@ -277,7 +277,7 @@ def input_of(context: Context, shard: Shard) -> dict[str, Any]:
 
 def chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
     """Yield the documents that pass all stages; the counters take identified languages and filter values."""
-    counts = {LangId.name: log.counters.identified, Filters.name: log.counters.measured}
+    counts = {LangId.name: log.counters.count_identified, Filters.name: log.counters.count_statistics}
     for stage in stages:
         docs = stage(docs, log)
         if stage.name in counts:

@@ -79,7 +79,7 @@ def summary(out: Path) -> Answer:
     share = 100 * chars["corpus"] / max(1, chars["read"])
     text = (
         f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents, {chars['corpus']:,} of "
-        f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / data_card.HTML}"
+        f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / data_card.HTML_FILE}"
     )
     read = {"documents": seen["read"], "characters": chars["read"]}
     kept = {"documents": seen["corpus"], "characters": chars["corpus"]}

@@ -27,7 +27,7 @@ from xling.corpora.mono.parts import chain, documents, input_of, open_log
 from xling.corpora.mono.plan import Plan, save_plan
 from xling.corpora.mono.publish_phase import link
 from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.sources.routed import INDEX, PARTS, PLAN
+from xling.corpora.sources.routed import INDEX_FILE, PARTS_FOLDER, PLAN_FILE
 from xling.text.document import Document
 
 STAGE_NAME = "corpus route"
@@ -41,7 +41,7 @@ class _RoutedWriter:
     """Writer of documents into one file, grouped by language, in bounded memory."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open_table(path, SCHEMA, passing=True)
+        self._file = open_table(path, SCHEMA, temporary=True)
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._chars: dict[str, int] = {}
         self._num_groups = 0
@@ -85,7 +85,7 @@ def run_route(cfg: MonoConfig, workspace: Workspace, plan: Plan, index: int) -> 
         for doc in docs:
             writer.add(doc)
         writer.close()
-        write_json(part_folder / INDEX, writer.index)
+        write_json(part_folder / INDEX_FILE, writer.index)
 
 
 def publish_routed(cfg: MonoConfig, workspace: Workspace, plan: Plan) -> None:
@@ -101,14 +101,14 @@ def publish_routed(cfg: MonoConfig, workspace: Workspace, plan: Plan) -> None:
         counters.merge(Counters.from_json(read_json(folder / "counters.json")), cfg.num_samples)
         inputs |= read_json(folder / "inputs.json")
         digest = sha256(folder / DOCS)
-        for lang, entry in read_json(folder / INDEX).items():
+        for lang, entry in read_json(folder / INDEX_FILE).items():
             index.setdefault(lang, {})[f"{number:05d}"] = entry | {"sha256": digest}
     with publish(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) as publication:
-        (publication.path / PARTS).mkdir()
+        (publication.path / PARTS_FOLDER).mkdir()
         for number, folder in enumerate(folders):
-            link(folder / DOCS, publication.path / PARTS / f"{number:05d}.parquet")
-        save_plan(plan, publication.path / PLAN)
-        write_json(publication.path / INDEX, dict(sorted(index.items())))
+            link(folder / DOCS, publication.path / PARTS_FOLDER / f"{number:05d}.parquet")
+        save_plan(plan, publication.path / PLAN_FILE)
+        write_json(publication.path / INDEX_FILE, dict(sorted(index.items())))
         stats = {"sources": plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
         write_json(publication.path / STATS, stats | {"counters": counters.to_json()})
         publication.counts |= {

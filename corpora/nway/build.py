@@ -21,7 +21,7 @@ from xling.text.files.nway import STAGE, RowSet
 from xling.text.words.features import FEATURES_VERSION, hash_features, split_tokens
 from xling.text.words.han import simplify
 
-MIN_TEXT = 1000
+MIN_TEXT_CHARS = 1000
 """Words below which a text counts as so long in frequencies, so that no word of a short one is frequent."""
 
 
@@ -65,34 +65,37 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     inputs = nway_sources.files_of(cfg.data, cfg.sources)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
-    ids: dict[str, int] = {}
-    sets = [_numbered(rows, ids, cfg.max_words) for rows in _shown(cfg)]
-    if not sets:
+    word_ids: dict[str, int] = {}
+    row_sets = [_number_words(rows, word_ids, cfg.max_words) for rows in _with_progress(cfg)]
+    if not row_sets:
         raise UserError(
             f"no aligned text below {cfg.data}",
             "one of the folders of docs/hour.md, for example bible/ or seed/",
             "check data=",
         )
-    counts = sum((np.bincount(each.words, minlength=len(ids)) for each in sets), np.zeros(len(ids), np.int64))
-    kept = counts >= cfg.min_count
-    words = [word for word, keep in zip(ids, kept, strict=True) if keep]
-    number = np.where(kept, np.cumsum(kept) - 1, -1)
+    counts = sum(
+        (np.bincount(row_set.words, minlength=len(word_ids)) for row_set in row_sets),
+        np.zeros(len(word_ids), np.int64),
+    )
+    is_kept = counts >= cfg.min_count
+    words = [word for word, keep in zip(word_ids, is_kept, strict=True) if keep]
+    number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
-        sets = [_renumbered(each, number) for each in sets]
-        _write(publication.path, words, sets)
-        publication.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
-        publication.counts["rows"] = _counts(sets)
+        row_sets = [_renumber_words(row_set, number) for row_set in row_sets]
+        _write(publication.path, words, row_sets)
+        publication.counts |= {"words": len(words), "rare_words": int((~is_kept).sum())}
+        publication.counts["rows"] = _counts_of_sources(row_sets)
     return manifest.read(cfg.out)
 
 
-def _shown(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
+def _with_progress(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
     with Progress("corpus nway", unit="rows") as progress:
         for rows in nway_sources.read(cfg.data, cfg.sources):
             yield rows
             progress.update(len(next(iter(rows.texts.values()))), rows.source)
 
 
-def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> RowSet:
+def _number_words(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> RowSet:
     """Return the word ids of every text; new words are added to ``ids``."""
     words, ends = array("I"), []
     for texts in rows.texts.values():
@@ -106,14 +109,14 @@ def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> R
     return RowSet(rows.source, tuple(rows.texts), np.array(ends), np.frombuffer(words, dtype=np.uint32))
 
 
-def _renumbered(rows: RowSet, number: np.ndarray) -> RowSet:
-    """Return the rows without the words whose ``number`` is negative."""
-    new = number[rows.words]
+def _renumber_words(rows: RowSet, new_number: np.ndarray) -> RowSet:
+    """Return the rows without the words whose ``new_number`` is negative."""
+    new = new_number[rows.words]
     before = np.concatenate([[0], np.cumsum(new >= 0)])
     return RowSet(rows.source, rows.langs, before[rows.ends], new[new >= 0].astype(np.uint32))
 
 
-def _write(folder: Path, words: Sequence[str], sets: Sequence[RowSet]) -> None:
+def _write(folder: Path, words: Sequence[str], row_sets: Sequence[RowSet]) -> None:
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     hashes, ends = array("I"), array("q", [0])
     for word in words:
@@ -121,24 +124,24 @@ def _write(folder: Path, words: Sequence[str], sets: Sequence[RowSet]) -> None:
         ends.append(len(hashes))
     np.save(folder / "hashes.npy", np.frombuffer(hashes, dtype=np.uint32))
     np.save(folder / "hash_ends.npy", np.frombuffer(ends, dtype=np.int64))
-    names = [{"source": each.source, "langs": each.langs} for each in sets]
+    names = [{"source": rows.source, "langs": rows.langs} for rows in row_sets]
     (folder / "rows.json").write_text(json.dumps(names), encoding="utf-8")
     frequency = np.zeros(len(words), np.float32)
-    for i, each in enumerate(sets):
-        np.save(folder / f"ends.{i}.npy", each.ends)
-        np.save(folder / f"words.{i}.npy", each.words)
-        for column in each.ends:
-            text = each.words[column[0] : column[-1]]
-            share = np.bincount(text, minlength=len(words)) / max(MIN_TEXT, len(text))
+    for i, rows in enumerate(row_sets):
+        np.save(folder / f"ends.{i}.npy", rows.ends)
+        np.save(folder / f"words.{i}.npy", rows.words)
+        for column in rows.ends:
+            text = rows.words[column[0] : column[-1]]
+            share = np.bincount(text, minlength=len(words)) / max(MIN_TEXT_CHARS, len(text))
             frequency = np.maximum(frequency, share.astype(np.float32))
     np.save(folder / "frequency.npy", frequency)
 
 
-def _counts(sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
+def _counts_of_sources(row_sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
     """Return texts by source and language."""
     by_source: dict[str, dict[str, int]] = {}
-    for each in sets:
-        here = by_source.setdefault(each.source, {})
-        for lang, column in zip(each.langs, each.ends, strict=True):
+    for rows in row_sets:
+        here = by_source.setdefault(rows.source, {})
+        for lang, column in zip(rows.langs, rows.ends, strict=True):
             here[lang] = here.get(lang, 0) + int((np.diff(column) > 0).sum())
     return by_source

@@ -23,10 +23,12 @@ def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
         texts: of one language: words, and single characters where there are no spaces. Texts with too few such
             characters to learn words from stay as they are.
     """
-    grouped = [[(bare, list(run)) for bare, run in groupby(text, is_unspaced)] for text in texts]
-    runs = ["".join(run) for text in grouped for bare, run in text if bare]
+    runs_of_texts = [[(is_bare, list(run)) for is_bare, run in groupby(text, is_unspaced)] for text in texts]
+    runs = ["".join(run) for text in runs_of_texts for is_bare, run in text if is_bare]
     size = sum(map(len, runs)) // CHARACTERS_PER_PIECE
     if size < MIN_PIECES:
         return [list(text) for text in texts]
     cut = iter(train_unigram_model(runs, min(size, MAX_PIECES)).encode(runs, out_type=str))
-    return [[word for bare, run in text for word in (next(cut) if bare else run)] for text in grouped]
+    return [
+        [word for is_bare, run in text for word in (next(cut) if is_bare else run)] for text in runs_of_texts
+    ]

@@ -67,7 +67,7 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
     for rows in nway_sources.read(cfg.data, cfg.sources):
         for lang in rows.texts:
             if lang != cfg.source and cfg.source in rows.texts:
-                pairs = list(_drawn(rows, lang, cfg))
+                pairs = list(_drawable_pairs(rows, lang, cfg))
                 texts.setdefault(lang, {}).setdefault(rows.source, []).extend(pairs)
     if not texts:
         raise UserError(
@@ -77,12 +77,12 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
         )
     with (
         manifest.publish(cfg.out, STAGE, cfg, inputs) as publication,
-        Progress(STAGE, len(texts), "langs") as shown,
+        Progress(STAGE, len(texts), "langs") as progress,
     ):
         counts: dict[str, int] = {}
         with gzip.open(publication.path / FILE_NAME, "wt", encoding="utf-8", compresslevel=3) as file:
             for lang, by_source in sorted(texts.items()):
-                pairs = _mixed(by_source.values(), cfg.pairs)
+                pairs = _draw_evenly(by_source.values(), cfg.pairs)
                 sources = [src for src, _ in pairs]
                 targets = merged([tgt for _, tgt in pairs])
                 links = align(sources, targets, cfg.aligner)
@@ -90,12 +90,12 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
                     line = {"lang": lang, "src": src, "tgt": tgt, "links": sorted(linked)}
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 counts[lang] = len(pairs)
-                shown.update(note=lang)
+                progress.update(note=lang)
         publication.counts["pairs"] = counts
     return manifest.read(cfg.out)
 
 
-def _mixed(
+def _draw_evenly(
     by_source: Collection[list[tuple[list[str], list[str]]]], num_pairs: int
 ) -> list[tuple[list[str], list[str]]]:
     """Take pairs from each source in turn, up to a number; a source that runs out leaves its share to the others."""
@@ -103,21 +103,23 @@ def _mixed(
     return list(islice((pair for turn in turns for pair in turn if pair is not None), num_pairs))
 
 
-def _drawn(rows: nway_sources.Rows, lang: str, cfg: LinksConfig) -> Iterator[tuple[list[str], list[str]]]:
+def _drawable_pairs(
+    rows: nway_sources.Rows, lang: str, cfg: LinksConfig
+) -> Iterator[tuple[list[str], list[str]]]:
     """At most ``pairs`` pairs, in one order for all languages, so that they share the source's texts."""
-    sides, num_found = (rows.texts[cfg.source], rows.texts[lang]), 0
-    for row in rng("links", rows.source, len(sides[0])).permutation(len(sides[0])):
-        a, b = (side[row] for side in sides)
+    src_and_tgt, num_found = (rows.texts[cfg.source], rows.texts[lang]), 0
+    for row in rng("links", rows.source, len(src_and_tgt[0])).permutation(len(src_and_tgt[0])):
+        a, b = (side[row] for side in src_and_tgt)
         if a and b:
             src, tgt = words(a), words(b)
-            if 1 < _length(src) <= cfg.max_words and 1 < _length(tgt) <= cfg.max_words:
+            if 1 < _num_chars(src) <= cfg.max_words and 1 < _num_chars(tgt) <= cfg.max_words:
                 yield src, tgt
                 num_found += 1
         if num_found == cfg.pairs:
             return
 
 
-def _length(text: list[str]) -> float:
+def _num_chars(text: list[str]) -> float:
     """Return a text's length in words; two characters count as one in scripts without spaces."""
     return sum(0.5 if is_unspaced(word) else 1 for word in text)
 

@@ -12,7 +12,7 @@ from xling.core.settings import config
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairFilter
 from xling.text.document import Ledger
 
-DEFAULT = (
+DEFAULT_FILTERS = (
     "repair",
     "empty",
     "length",
@@ -29,7 +29,7 @@ DEFAULT = (
 )
 REPAIRED = "repaired"
 """In a ledger: how notes of repairs begin, and the stage of their samples."""
-_SHOWN = 80  # characters of a repaired text in the card
+_SHOWN_CHARS = 80  # characters of a repaired text in the card
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Chain:
     batch: tuple[PairFilter, ...]
     corpus: tuple[CorpusFilter, ...]
     context: Context
-    learned: dict[str, PairFilter] = field(default_factory=dict)
+    fitted_filters: dict[str, PairFilter] = field(default_factory=dict)
     """Filters with what they learned from the first batch, by name."""
 
     @property
@@ -58,9 +58,9 @@ class Chain:
         lost: list[pl.DataFrame] = []
         columns = list(pairs.columns)
         for given in self.batch:
-            if given.name not in self.learned:
-                self.learned[given.name] = given.fitted(pairs, self.context)
-            item = self.learned[given.name]
+            if given.name not in self.fitted_filters:
+                self.fitted_filters[given.name] = given.fitted(pairs, self.context)
+            item = self.fitted_filters[given.name]
             for event, count in item.notes(pairs, self.context).items():
                 ledger.count_event(event, count)
             pairs, changes = item.repaired(pairs, self.context)
@@ -69,7 +69,7 @@ class Chain:
             pairs, dropped = split(pairs, item.judge(pairs, self.context), item.name, ledger)
             lost.append(dropped.select(*columns, "stage", "reason"))
         kept = pairs.select(*columns, *self.values)
-        return kept, pl.concat(lost) if lost else with_reason(pairs.clear(), "", "")
+        return kept, pl.concat(lost) if lost else add_reason(pairs.clear(), "", "")
 
     def keys(self, pairs: pl.DataFrame) -> list[pl.DataFrame]:
         """The keys that each corpus filter wants of a batch."""
@@ -82,27 +82,27 @@ class Chain:
             keys: for each corpus filter, the keys of all pairs in order.
         """
         height = keys[0].height if keys else 0
-        verdict = pl.DataFrame(
+        reasons_by_pair = pl.DataFrame(
             {
                 "stage": pl.Series([None] * height, dtype=pl.String),
                 "reason": pl.Series([None] * height, dtype=pl.String),
             }
         )
         for item, table in zip(self.corpus, keys, strict=True):
-            left = verdict["reason"].is_null()
+            left = reasons_by_pair["reason"].is_null()
             place = pl.DataFrame({"row": left.arg_true()})
             new = place.with_columns(item.judge(table.filter(left), self.context).alias("new"))
-            with_values = verdict.with_row_index("row").join(
+            with_values = reasons_by_pair.with_row_index("row").join(
                 new.cast({"row": pl.get_index_type()}), on="row", how="left", maintain_order="left"
             )
-            verdict = with_values.select(
+            reasons_by_pair = with_values.select(
                 pl.when(pl.col("new").is_not_null())
                 .then(pl.lit(item.name))
                 .otherwise("stage")
                 .alias("stage"),
                 pl.coalesce("new", "reason").alias("reason"),
             )
-        return verdict["stage"], verdict["reason"]
+        return reasons_by_pair["stage"], reasons_by_pair["reason"]
 
 
 def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: Context) -> Chain:
@@ -121,20 +121,20 @@ def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: 
             raise unknown("filter in settings", name, names)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"filter {twice[0]!r} is listed twice", "each filter once")
-    chosen = [
+    enabled = [
         config.from_dict(PAIR_FILTERS[name], settings.get(name, {}), f"settings.{name}") for name in names
     ]
-    corpus = [item for item in chosen if isinstance(item, CorpusFilter)]
-    batch = [item for item in chosen if not isinstance(item, CorpusFilter)]
-    if chosen != [*batch, *corpus]:
+    corpus = [item for item in enabled if isinstance(item, CorpusFilter)]
+    batch_filters = [item for item in enabled if not isinstance(item, CorpusFilter)]
+    if enabled != [*batch_filters, *corpus]:
         behind = ", ".join(item.name for item in corpus)
         raise UserError(
             f"filters {','.join(names)}", f"filters of the whole corpus ({behind}) last", "reorder them"
         )
-    return Chain(tuple(batch), tuple(corpus), context)
+    return Chain(tuple(batch_filters), tuple(corpus), context)
 
 
-def with_reason(pairs: pl.DataFrame, stage: str, reason: pl.Series | str) -> pl.DataFrame:
+def add_reason(pairs: pl.DataFrame, stage: str, reason: pl.Series | str) -> pl.DataFrame:
     """``pairs`` with the columns ``stage`` and ``reason`` behind."""
     why = pl.lit(reason) if isinstance(reason, str) else reason.alias("reason")
     return pairs.with_columns(pl.lit(stage).alias("stage"), why.cast(pl.String).alias("reason"))
@@ -145,12 +145,12 @@ def split(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The pairs without a reason to go, and the others with it; both are counted."""
     count_entered(pairs, stage, ledger)
-    stays = reasons.is_null()
-    if stays.all():
-        return pairs, with_reason(pairs.clear(), stage, "")
-    dropped = with_reason(pairs.filter(~stays), stage, reasons.filter(~stays))
+    is_kept = reasons.is_null()
+    if is_kept.all():
+        return pairs, add_reason(pairs.clear(), stage, "")
+    dropped = add_reason(pairs.filter(~is_kept), stage, reasons.filter(~is_kept))
     count_dropped(dropped, ledger)
-    return pairs.filter(stays), dropped
+    return pairs.filter(is_kept), dropped
 
 
 def count_entered(pairs: pl.DataFrame, stage: str, ledger: Ledger) -> None:
@@ -163,13 +163,13 @@ def count_repairs(changes: pl.DataFrame, ledger: Ledger) -> None:
     """Count changes of `REPAIRS` by kind, and keep samples before and after."""
     for (kind,), group in changes.group_by("kind", maintain_order=True):
         ledger.count_event(f"{REPAIRED}_{kind}", group.height)
-        kept = ledger.samples.setdefault((REPAIRED, str(kind)), [])
+        samples = ledger.samples.setdefault((REPAIRED, str(kind)), [])
         for name, before, after in (
-            group.head(ledger.num_samples - len(kept)).select("id", "before", "after").rows()
+            group.head(ledger.num_samples - len(samples)).select("id", "before", "after").rows()
         ):
             same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
-            start = max(0, same - _SHOWN // 4)
-            kept.append((name, "\n".join(text[start : start + _SHOWN] for text in (before, after))))
+            start = max(0, same - _SHOWN_CHARS // 4)
+            samples.append((name, "\n".join(text[start : start + _SHOWN_CHARS] for text in (before, after))))
 
 
 def count_dropped(dropped: pl.DataFrame, ledger: Ledger) -> None:

@@ -65,20 +65,20 @@ def run(cfg: HalvesConfig) -> manifest.Manifest:
     out, paths = Path(cfg.out), [Path(name) for name in cfg.files]
     if done := manifest.up_to_date(out, STAGE, cfg, paths):
         return done
-    sides = [read_side(path) for path in paths]
-    kept = halves(sides[0], sides[1], cfg.seed if cfg.cut == "random" else None)
-    check_disjoint(sides[0], sides[1], *kept)
+    side_lines = [read_side(path) for path in paths]
+    kept_lines = halves(side_lines[0], side_lines[1], cfg.seed if cfg.cut == "random" else None)
+    check_disjoint(side_lines[0], side_lines[1], *kept_lines)
     with manifest.publish(out, STAGE, cfg, paths) as publication:
-        for lang, side, numbers in zip(langs, sides, kept, strict=True):
+        for lang, side, numbers in zip(langs, side_lines, kept_lines, strict=True):
             text = "".join(f"{side[i]}\n\n" for i in numbers)  # each line is a separate document
             (publication.path / f"{lang}.txt").write_text(text, encoding="utf-8")
             (publication.path / f"{lang}.lines").write_text(
                 "".join(f"{i + 1}\n" for i in numbers), encoding="utf-8"
             )
             publication.counts[lang] = {"lines": len(numbers)}
-        publication.counts["pairs"] = len(sides[0])
-        publication.counts["left_out"] = sum(bool(a and b) for a, b in zip(*sides, strict=True)) - sum(
-            map(len, kept)
+        publication.counts["pairs"] = len(side_lines[0])
+        publication.counts["left_out"] = sum(bool(a and b) for a, b in zip(*side_lines, strict=True)) - sum(
+            map(len, kept_lines)
         )
     return manifest.read(out)
 
@@ -98,57 +98,58 @@ def read_side(path: Path) -> list[str]:
 
 
 def halves(
-    first: Sequence[str], second: Sequence[str], seed: int | None
+    src_lines: Sequence[str], tgt_lines: Sequence[str], seed: int | None
 ) -> tuple[Int64[np.ndarray, " first"], Int64[np.ndarray, " second"]]:
     """Return line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
 
     Args:
-        first, second: line-aligned; a line that is empty on either side is left out.
+        src_lines, tgt_lines: line-aligned; a line that is empty on either side is left out.
         seed: of the draw; None for the first half and the second.
 
     Raises:
         UserError: the sides differ in length, or nothing is left of one.
     """
-    if len(first) != len(second):
+    if len(src_lines) != len(tgt_lines):
         raise UserError(
-            f"files= have {len(first):,} and {len(second):,} lines",
+            f"files= have {len(src_lines):,} and {len(tgt_lines):,} lines",
             "files with equal line counts, line n of one translating line n of the other",
             "check that both belong together",
         )
-    usable = np.array([i for i in range(len(first)) if first[i] and second[i]], dtype=np.int64)
+    usable = np.array([i for i in range(len(src_lines)) if src_lines[i] and tgt_lines[i]], dtype=np.int64)
     if seed is not None:
         usable = rng(seed, "halves").permutation(usable)
-    mine, theirs = np.sort(usable[: len(usable) // 2]), np.sort(usable[len(usable) // 2 :])
-    shown = {first[i] for i in mine}
+    first_kept, second_kept = np.sort(usable[: len(usable) // 2]), np.sort(usable[len(usable) // 2 :])
+    kept_texts = {src_lines[i] for i in first_kept}
     # No translation of a sentence on the first side, from any line, may be on the second.
-    barred = {second[i] for i in range(len(first)) if first[i] in shown}
-    theirs = theirs[[second[i] not in barred for i in theirs]]
-    if not len(mine) or not len(theirs):
+    translations = {tgt_lines[i] for i in range(len(src_lines)) if src_lines[i] in kept_texts}
+    second_kept = second_kept[[tgt_lines[i] not in translations for i in second_kept]]
+    if not len(first_kept) or not len(second_kept):
         raise UserError(
-            f"of {len(first):,} lines, {len(mine):,} are left on the first side and {len(theirs):,} on the second",
+            f"of {len(src_lines):,} lines, {len(first_kept):,} are left on the first side and "
+            f"{len(second_kept):,} on the second",
             "at least one on each",
             "give more text, or text with fewer repeated sentences",
         )
-    return mine, theirs
+    return first_kept, second_kept
 
 
 def check_disjoint(
-    first: Sequence[str],
-    second: Sequence[str],
-    mine: Int64[np.ndarray, " first"],
-    theirs: Int64[np.ndarray, " second"],
+    src_lines: Sequence[str],
+    tgt_lines: Sequence[str],
+    first_kept: Int64[np.ndarray, " first"],
+    second_kept: Int64[np.ndarray, " second"],
 ) -> None:
     """Make sure that no pair survives in two sets of line numbers: neither by number nor by text.
 
     Raises:
         UserError: one does.
     """
-    if len(both := np.intersect1d(mine, theirs)):
-        raise UserError(f"line {both[0] + 1} is in both halves ({len(both)} in all)", "disjoint halves")
-    texts = {first[i] for i in mine}, {second[i] for i in theirs}
-    leaks = [i for i in range(len(first)) if first[i] in texts[0] and second[i] in texts[1]]
+    if len(in_both := np.intersect1d(first_kept, second_kept)):
+        raise UserError(f"line {in_both[0] + 1} is in both halves ({len(in_both)} in all)", "disjoint halves")
+    texts = {src_lines[i] for i in first_kept}, {tgt_lines[i] for i in second_kept}
+    leaks = [i for i in range(len(src_lines)) if src_lines[i] in texts[0] and tgt_lines[i] in texts[1]]
     if leaks:
         raise UserError(
-            f"the pair of line {leaks[0] + 1} survives ({len(leaks)} in all): {first[leaks[0]][:60]!r}",
+            f"the pair of line {leaks[0] + 1} survives ({len(leaks)} in all): {src_lines[leaks[0]][:60]!r}",
             "no pair with both sides in the halves",
         )

@@ -21,8 +21,8 @@ from xling.core.output.answer import Answer
 from xling.core.settings import config
 
 STAGE_NAME = "corpus pivot"
-ROWS = "rows.parquet"
-UNSTATED = "not stated"
+ROWS_FILE = "rows.parquet"
+UNSTATED_LICENCE = "not stated"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def run(cfg: PivotConfig) -> Answer:
     content = {key: value for key, value in config.to_dict(cfg).items() if key != "out"}
     inputs = [Path(path) for path in cfg.corpora.values()]
     pivot = languages.get(cfg.pivot).code
-    tables = {languages.get(lang).code: _table(Path(path), pivot, lang) for lang, path in cfg.corpora.items()}
+    tables = {
+        languages.get(lang).code: _read_pairs(Path(path), pivot, lang) for lang, path in cfg.corpora.items()
+    }
     if done := manifest.up_to_date(out, STAGE_NAME, content, inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
     rows: pl.DataFrame | None = None
@@ -85,7 +87,7 @@ def run(cfg: PivotConfig) -> Answer:
         )
     rows = rows.select(*langs, *(f"{kind}.{lang}" for lang in tables for kind in ("source", "licence")))
     with manifest.publish(out, STAGE_NAME, content, inputs) as publication:
-        rows.write_parquet(publication.path / ROWS)
+        rows.write_parquet(publication.path / ROWS_FILE)
         for lang in langs:
             lines = "".join(f"{text or ''}\n" for text in rows[lang])
             (publication.path / f"rows.{lang}").write_text(lines, encoding="utf-8")
@@ -95,7 +97,7 @@ def run(cfg: PivotConfig) -> Answer:
     return Answer(f"{out}: {rows.height:,} rows of {len(langs)} languages", {"out": str(out), **counts})
 
 
-def _table(folder: Path, pivot: str, lang: str) -> pl.DataFrame:
+def _read_pairs(folder: Path, pivot: str, lang: str) -> pl.DataFrame:
     """Columns PIVOT, LANG, source.LANG and licence.LANG, each sentence of the pivot once."""
     path = folder / "shards" / "train.parquet"
     if not path.is_file():
@@ -111,7 +113,7 @@ def _table(folder: Path, pivot: str, lang: str) -> pl.DataFrame:
     licences = {source["uri"]: source["licence"] for source in stats["sources"]}
     rows = pl.read_parquet(path, columns=["src", "tgt", "source"])
     uri = pl.col("source")
-    licence = uri.replace_strict(licences, default=UNSTATED, return_dtype=pl.String)
+    licence = uri.replace_strict(licences, default=UNSTATED_LICENCE, return_dtype=pl.String)
     spaced = pl.col(sides[0]).str.replace_all(r"\s+", " ").str.strip_chars()
     return rows.select(
         spaced.alias(pivot),

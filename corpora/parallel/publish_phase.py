@@ -25,7 +25,7 @@ from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, num_chars
 from xling.corpora.parallel.read_phase import AUDIT, COUNTERS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
-from xling.corpora.parallel.sources import READ, READ_REASONS
+from xling.corpora.parallel.sources import READ_REASONS, READ_STAGE
 from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
@@ -191,7 +191,7 @@ def _write(
                 for name in SPLITS:
                     chosen = pairs.filter(fate["split"] == name)
                     tables[name].add(chosen)
-                    pair_counters.published(chosen, cfg.num_samples)
+                    pair_counters.count_published(chosen, cfg.num_samples)
                     _write_moses(chosen, moses, name, codes)
     for file in (*tables.values(), rejects):
         file.close()
@@ -223,7 +223,7 @@ def _stats(
 ) -> dict[str, Any]:
     parts = [read_json(folder / INPUTS) for folder in folders]
     inputs = {path: {"sha256": digest} for part in parts for path, digest in part["digests"].items()}
-    meanings = chain.reasons | {(READ, r): t for r, t in READ_REASONS.items()}
+    meanings = chain.reasons | {(READ_STAGE, r): t for r, t in READ_REASONS.items()}
     meanings |= {(SPLIT, r): t for r, t in _SPLIT_REASONS.items()}
     return {
         "kind": "parallel",
@@ -234,9 +234,9 @@ def _stats(
         "config": cfg.content(),
         "sources": [source for part in parts for source in part["sources"]],
         "inputs": inputs,
-        "stages": [READ, *cfg.filters, SPLIT, CORPUS],
+        "stages": [READ_STAGE, *cfg.filters, SPLIT, CORPUS],
         "reasons": {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()},
-        "audit": audit.rows(audit.merged([read_json(f / AUDIT) for f in folders if (f / AUDIT).is_file()])),
+        "audit": audit.rows(audit.merge([read_json(f / AUDIT) for f in folders if (f / AUDIT).is_file()])),
         "repairs": _repairs(ledger),
         "partial": [],
         "lm_note": "",
@@ -259,22 +259,22 @@ def summary(out: Path) -> Answer:
     """One paragraph on a published corpus."""
     stats = read_json(out / _STATS)
     seen = stats["ledger"]["seen"]
-    share = 100 * seen[CORPUS] / max(1, seen[READ])
+    share = 100 * seen[CORPUS] / max(1, seen[READ_STAGE])
     text = (
-        f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ]:,} pairs ({share:.1f} %) in {out}\n"
-        f"  data card: {out / data_card.HTML}"
+        f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ_STAGE]:,} pairs ({share:.1f} %) in {out}\n"
+        f"  data card: {out / data_card.HTML_FILE}"
     )
-    pairs = {"read": {"pairs": seen[READ]}, "kept": {"pairs": seen[CORPUS]}}
+    pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
 
 
 def nothing_left(cfg: ParallelConfig, ledger: Ledger) -> UserError:
     """The error for an empty result, with the commonest reasons."""
-    if not ledger.seen[READ]:
+    if not ledger.seen[READ_STAGE]:
         return UserError(f"no sentence pair in {', '.join(cfg.uris)}", fix="check source= and pair=")
     worst = sorted(((n, key) for key, n in ledger.dropped.items()), reverse=True)[:3]
     reasons = ", ".join(f"{stage}/{reason} {n:,}" for n, (stage, reason) in worst)
     return UserError(
-        f"none of {ledger.seen[READ]:,} pairs is left: {reasons}",
+        f"none of {ledger.seen[READ_STAGE]:,} pairs is left: {reasons}",
         fix="loosen settings.FILTER.KEY=..., or check pair=",
     )

@@ -18,7 +18,7 @@ from xling.corpora.parallel.chain import Chain, count_entered
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.parallel.settings import ParallelConfig
-from xling.corpora.parallel.sources import READ, PairSource, open_sources
+from xling.corpora.parallel.sources import READ_STAGE, PairSource, open_sources
 from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
 from xling.text.pairs import SIDES, near_duplicate_key
@@ -73,8 +73,8 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
             for position, batch in enumerate(source.batches(ledger, number=index * 1000 + number)):
                 if position == 0:
                     refuse_swapped(batch, source, chain)
-                count_entered(batch, READ, ledger)
-                pair_counters.read(batch)
+                count_entered(batch, READ_STAGE, ledger)
+                pair_counters.count_read(batch)
                 kept, lost = chain.run_batch(batch, ledger)
                 if cfg.audit and number == 0 and position == 0:
                     write_json(folder / AUDIT, audit(chain, batch, kept, cfg.seed))

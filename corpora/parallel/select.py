@@ -1,6 +1,7 @@
 """A published corpus of sentence pairs, cut again by an expression over its columns: ``xling corpus select``.
 
-Beside the columns of the corpus (``score``, and those that filters leave, ``align`` and ``langid``) there are `EXTRA`.
+Beside the columns of the corpus (``score``, and those that filters leave, ``align`` and ``langid``) there are
+`EXTRA_COLUMNS`.
 The training pairs are cut; dev and test stay as they are, so that scores remain comparable.
 """
 
@@ -16,7 +17,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.text.pairs import SIDES
 
-EXTRA = {
+EXTRA_COLUMNS = {
     "src_chars": "characters of the source side",
     "tgt_chars": "characters of the target side",
     "ratio": "characters of the longer side for one of the shorter",
@@ -30,10 +31,10 @@ def counts(corpus: Path, expr: str) -> dict[str, int]:
     Raises:
         UserError: an unknown column, or an expression that is not a condition.
     """
-    table = _table(corpus)
+    table = _scan_pairs(corpus)
     condition = _condition(expr, table)
     chars = pl.col("src_chars") + pl.col("tgt_chars")
-    kept, kept_chars, read, read_chars = (
+    num_kept, num_kept_chars, num_read, num_read_chars = (
         table.select(chars.alias("chars"), stays=condition.fill_null(value=False))
         .select(
             pl.col("stays").sum(), pl.col("chars").filter("stays").sum().alias("kept"),
@@ -42,7 +43,12 @@ def counts(corpus: Path, expr: str) -> dict[str, int]:
         .collect()
         .row(0)
     )  # fmt: skip
-    return {"pairs": kept, "characters": kept_chars, "of_pairs": read, "of_characters": read_chars}
+    return {
+        "pairs": num_kept,
+        "characters": num_kept_chars,
+        "of_pairs": num_read,
+        "of_characters": num_read_chars,
+    }
 
 
 def write(corpus: Path, expr: str, out: Path) -> None:
@@ -53,34 +59,34 @@ def write(corpus: Path, expr: str, out: Path) -> None:
         expr: SQL condition.
         out: an empty folder.
     """
-    names = list(pl.read_parquet_schema(_shard(corpus)))
-    table = _table(corpus)
+    names = list(pl.read_parquet_schema(_find_shard(corpus)))
+    table = _scan_pairs(corpus)
     kept = table.filter(_condition(expr, table)).select(names).collect()
     (out / "shards").mkdir()
     kept.write_parquet(out / "shards" / f"{_TRAIN}.parquet", compression="zstd")
-    for side, path in zip(SIDES, _texts(corpus, _TRAIN), strict=True):
+    for side, path in zip(SIDES, _text_files(corpus, _TRAIN), strict=True):
         text = "".join(f"{line}\n" for line in kept[side])
         (out / path.name).write_text(text, encoding="utf-8")
     for split in ("dev", "test"):
-        for path in (corpus / "shards" / f"{split}.parquet", *_texts(corpus, split)):
+        for path in (corpus / "shards" / f"{split}.parquet", *_text_files(corpus, split)):
             if path.is_file():
                 shutil.copyfile(path, out / path.relative_to(corpus))
 
 
-def _shard(corpus: Path) -> Path:
+def _find_shard(corpus: Path) -> Path:
     return corpus / "shards" / f"{_TRAIN}.parquet"
 
 
-def _texts(corpus: Path, split: str) -> list[Path]:
+def _text_files(corpus: Path, split: str) -> list[Path]:
     langs = languages.get_pair(str(manifest.read(corpus).config["pair"]))
     return [corpus / f"{split}.{lang.code}" for lang in langs]
 
 
-def _table(corpus: Path) -> pl.LazyFrame:
-    """The training pairs with the columns of `EXTRA`."""
+def _scan_pairs(corpus: Path) -> pl.LazyFrame:
+    """The training pairs with the columns of `EXTRA_COLUMNS`."""
     sizes = {f"{side}_chars": pl.col(side).str.len_chars().cast(pl.Int64) for side in SIDES}
     longer, shorter = (choose(*sizes.values()) for choose in (pl.max_horizontal, pl.min_horizontal))
-    return pl.scan_parquet(_shard(corpus)).with_columns(**sizes, ratio=longer / shorter)
+    return pl.scan_parquet(_find_shard(corpus)).with_columns(**sizes, ratio=longer / shorter)
 
 
 def _condition(expr: str, table: pl.LazyFrame) -> pl.Expr:

@@ -54,7 +54,7 @@ class ParallelConfig(OfPair):
     source: tuple[str, ...] = ()
     out: str = ""
     size: int = 1_000_000
-    filters: tuple[str, ...] = chain.DEFAULT
+    filters: tuple[str, ...] = chain.DEFAULT_FILTERS
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     heldout: tuple[str, ...] = ()
     checkpoint: str = ""

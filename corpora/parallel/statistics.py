@@ -16,24 +16,24 @@ class PairCounters:
     def __init__(self, counters: Counters | None = None) -> None:
         self.counters = counters or Counters()
 
-    def read(self, pairs: pl.DataFrame) -> None:
+    def count_read(self, pairs: pl.DataFrame) -> None:
         """Count pairs that came in."""
-        _count(pairs, self.counters.sources)
+        _count_sources(pairs, self.counters.sources)
 
     def dropped(self, pairs: pl.DataFrame) -> None:
         """Count pairs that went out."""
-        self._lengths(pairs, "length dropped")
+        self._count_lengths(pairs, "length dropped")
 
-    def published(self, pairs: pl.DataFrame, num_samples: int) -> None:
+    def count_published(self, pairs: pl.DataFrame, num_samples: int) -> None:
         """Count pairs of the corpus; some may become one of ``num_samples`` shown."""
-        _count(pairs, self.counters.kept)
-        self._lengths(pairs, "length kept")
-        picked = (
+        _count_sources(pairs, self.counters.kept)
+        self._count_lengths(pairs, "length kept")
+        samples = (
             pairs.with_columns((pl.col("id").hash(3) // 2).alias("number")).sort("number").head(num_samples)
         )
         shown = [
             (number, name, f"{src[:500]}\n{tgt[:500]}")
-            for number, name, src, tgt in picked.select("number", "id", "src", "tgt").iter_rows()
+            for number, name, src, tgt in samples.select("number", "id", "src", "tgt").iter_rows()
         ]
         self.counters.samples = sorted([*self.counters.samples, *shown])[:num_samples]
 
@@ -41,14 +41,14 @@ class PairCounters:
         """Return JSON-ready values of the counters."""
         return self.counters.to_json()
 
-    def _lengths(self, pairs: pl.DataFrame, name: str) -> None:
+    def _count_lengths(self, pairs: pl.DataFrame, name: str) -> None:
         chars = pl.max_horizontal(pl.col("src").str.len_chars() + pl.col("tgt").str.len_chars(), 1)
         bins = (chars.log10() * BINS_PER_DECADE + 1e-9).floor().cast(pl.Int64)
         counts = pairs.select(bins.alias("bin"))["bin"].value_counts()
         self.counters.histograms.setdefault(name, Counter()).update(dict(counts.iter_rows()))
 
 
-def _count(pairs: pl.DataFrame, by_source: dict[str, SourceCounters]) -> None:
+def _count_sources(pairs: pl.DataFrame, by_source: dict[str, SourceCounters]) -> None:
     chars = pl.col("src").str.len_chars() + pl.col("tgt").str.len_chars()
     groups = pairs.group_by("source", maintain_order=True).agg(
         pl.len().alias("n"), chars.sum().alias("chars")

@@ -15,7 +15,7 @@ from xling.corpora.sources.wet import LICENCE, Wet, read_wet
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
 
-_DUMP = re.compile(r"CC-MAIN-\d{4}-\d{2}")
+_DUMP_NAME = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 
 
 @SOURCES.register("cc")
@@ -29,7 +29,7 @@ class CommonCrawl(Source):
     publisher = "https://data.commoncrawl.org/"
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
-        if not _DUMP.fullmatch(rest):
+        if not _DUMP_NAME.fullmatch(rest):
             raise UserError(f"{uri!r} names no dump", "cc:CC-MAIN-YYYY-WW, for example cc:CC-MAIN-2024-22")
         super().__init__(uri, rest, context)
         self._dump = rest

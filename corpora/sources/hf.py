@@ -20,13 +20,19 @@ from xling.corpora.sources.source import SOURCES, Context, Shard, Source, Source
 from xling.text.document import Document, Ledger
 
 # FineWeb-2 names a language by ISO 639-3 and script as FLORES does, but for these.
-_FINEWEB2 = {"zh": "cmn_Hani", "zh_Hant": "cmn_Hani", "fa": "fas_Arab", "et": "ekk_Latn", "sq": "als_Latn"}
+_FINEWEB2_CODES = {
+    "zh": "cmn_Hani",
+    "zh_Hant": "cmn_Hani",
+    "fa": "fas_Arab",
+    "et": "ekk_Latn",
+    "sq": "als_Latn",
+}
 # mC4 names a language by its two letters, but for CLD3's older ones.
-_MC4 = {"he": "iw", "nb": "no", "tl": "fil"}
+_MC4_CODES = {"he": "iw", "nb": "no", "tl": "fil"}
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownDataset:
     """Location of a documented data set on the Hub; its code of the language is filled in."""
 
     path: str
@@ -35,16 +41,18 @@ class _Known:
     licence: str = "see the data set's card"
 
 
-_KNOWN = {
-    "wikipedia": _Known(
+_KNOWN_DATASETS = {
+    "wikipedia": _KnownDataset(
         "wikimedia/wikipedia", "20231101.{wiki}", licence="CC BY-SA 3.0 and GFDL (Wikipedia)"
     ),
-    "mc4": _Known("allenai/c4", "{mc4}", licence="ODC-BY; Common Crawl terms of use"),
-    "fineweb-2": _Known("HuggingFaceFW/fineweb-2", "{fineweb2}", licence="ODC-BY; Common Crawl terms of use"),
-    "madlad-400": _Known(
+    "mc4": _KnownDataset("allenai/c4", "{mc4}", licence="ODC-BY; Common Crawl terms of use"),
+    "fineweb-2": _KnownDataset(
+        "HuggingFaceFW/fineweb-2", "{fineweb2}", licence="ODC-BY; Common Crawl terms of use"
+    ),
+    "madlad-400": _KnownDataset(
         "json", files="hf://datasets/allenai/MADLAD-400/data/{lang}/*clean*.gz", licence="ODC-BY"
     ),
-    "oscar": _Known(
+    "oscar": _KnownDataset(
         "json", files="hf://datasets/oscar-corpus/OSCAR-2301/{lang}_meta/*.jsonl.zst", licence="CC0 (gated)"
     ),
 }
@@ -58,25 +66,25 @@ class HuggingFace(Source):
         super().__init__(uri, rest, context)
         if not rest:
             raise UserError(
-                f"{uri!r} names no data set", f"hf:NAME[:CONFIG][:SPLIT]; known: {', '.join(_KNOWN)}"
+                f"{uri!r} names no data set", f"hf:NAME[:CONFIG][:SPLIT]; known: {', '.join(_KNOWN_DATASETS)}"
             )
         name, _, tail = rest.partition(":")
         config, _, split = tail.partition(":")
-        known = _KNOWN.get(name, _Known(name))
+        dataset = _KNOWN_DATASETS.get(name, _KnownDataset(name))
         language = languages.get(context.lang)
-        fill = {
+        placeholders = {
             "lang": language.base,
             "wiki": language.wiki or language.base,
-            "mc4": _MC4.get(language.code, language.base),
-            "fineweb2": _FINEWEB2.get(language.code) or language.flores or language.code,
+            "mc4": _MC4_CODES.get(language.code, language.base),
+            "fineweb2": _FINEWEB2_CODES.get(language.code) or language.flores or language.code,
         }
-        self.licence = known.licence
+        self.licence = dataset.licence
         self._split = split or "train"
-        self._arguments: dict[str, Any] = {"path": known.path, "split": self._split, "streaming": True}
-        if config or known.config:
-            self._arguments["name"] = config or known.config.format(**fill)
-        if known.files:
-            self._arguments["data_files"] = known.files.format(**fill)
+        self._arguments: dict[str, Any] = {"path": dataset.path, "split": self._split, "streaming": True}
+        if config or dataset.config:
+            self._arguments["name"] = config or dataset.config.format(**placeholders)
+        if dataset.files:
+            self._arguments["data_files"] = dataset.files.format(**placeholders)
 
     @classmethod
     def example(cls) -> SourceExample:
@@ -110,7 +118,7 @@ class HuggingFace(Source):
                 raise
             raise UserError(
                 f"{self.uri} is a loading script, which datasets no longer runs",
-                f"documented names: {', '.join(_KNOWN)}",
+                f"documented names: {', '.join(_KNOWN_DATASETS)}",
                 "download its files and give them as jsonl:GLOB or parquet:GLOB",
             ) from None
         except (DatasetNotFoundError, ConnectionError, OSError, ValueError) as error:

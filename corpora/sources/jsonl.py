@@ -19,10 +19,10 @@ from xling.corpora.sources.source import (
 from xling.text.document import Document, Ledger, replace_surrogates
 from xling.text.files.compressed import read_lines
 
-_TEXT = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
-_URL = ("url", "u", "source_url", "warc-target-uri")
-_LANG = ("lang", "language")
-_DATE = ("date", "timestamp", "ts", "date_download", "warc-date")
+_TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
+_URL_FIELDS = ("url", "u", "source_url", "warc-target-uri")
+_LANG_FIELDS = ("lang", "language")
+_DATE_FIELDS = ("date", "timestamp", "ts", "date_download", "warc-date")
 
 
 @SOURCES.register("jsonl")
@@ -53,24 +53,26 @@ class Jsonl(LocalFiles):
 def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | None:
     """Return the document in a row of JSON, Parquet or a data set; None, and count a drop, if it has none."""
     if not isinstance(row, dict):
-        _refuse(name, source, "not a JSON object", ledger)
+        _count_refused(name, source, "not a JSON object", ledger)
         return None
-    text = _first(row, _TEXT)
-    if not text and not any(key in row for key in _TEXT):
-        _refuse(name, source, "no text field", ledger)
+    text = _first_field(row, _TEXT_FIELDS)
+    if not text and not any(key in row for key in _TEXT_FIELDS):
+        _count_refused(name, source, "no text field", ledger)
         return None
-    doc = Document(name, paragraphs(text), _first(row, _URL), source, _first(row, _DATE))
-    if declared := declared_lang(_first(row, _LANG)):
+    doc = Document(
+        name, paragraphs(text), _first_field(row, _URL_FIELDS), source, _first_field(row, _DATE_FIELDS)
+    )
+    if declared := declared_lang(_first_field(row, _LANG_FIELDS)):
         doc.meta["declared_lang"] = declared
     return admit(doc, ledger)
 
 
-def _refuse(name: str, source: str, reason: str, ledger: Ledger) -> None:
+def _count_refused(name: str, source: str, reason: str, ledger: Ledger) -> None:
     doc = Document(name, "", source=source)
     ledger.count_seen(STAGE, doc)
     ledger.drop(STAGE, reason, doc)
 
 
-def _first(row: dict[str, Any], names: tuple[str, ...]) -> str:
+def _first_field(row: dict[str, Any], names: tuple[str, ...]) -> str:
     value = next((row[name] for name in names if row.get(name)), "")
     return replace_surrogates(value if isinstance(value, str) else str(value))

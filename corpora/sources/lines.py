@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
-from xling.corpora.sources.text import documents
+from xling.corpora.sources.text import documents_of_blocks
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
 
@@ -23,4 +23,4 @@ class Lines(LocalFiles):
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""
         blocks = ([line] for line in read_lines(self.context.local(shard), ledger) if line.strip())
-        return documents(blocks, shard, ledger)
+        return documents_of_blocks(blocks, shard, ledger)

@@ -25,8 +25,8 @@ _MAX_HEADER_BYTES = 1 << 16
 _MAX_BODY_BYTES = 1 << 26
 _VERSION = rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n"
 _MAX_VERSION_BYTES = 32
-_START = re.compile(_VERSION)
-_NEXT = re.compile(rb"\n(?=" + _VERSION + rb")")
+_RECORD_START = re.compile(_VERSION)
+_NEXT_RECORD = re.compile(rb"\n(?=" + _VERSION + rb")")
 _HEADER_END = re.compile(rb"\n\r?\n|\n(?=" + _VERSION + rb")")
 _TERMINATOR = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n]+")
@@ -57,68 +57,68 @@ class _Buffer:
     """The bytes between the read position and the last chunk before the end, or before damage."""
 
     def __init__(self, chunks: Iterator[bytes], ledger: Ledger) -> None:
-        self._chunks, self._ledger, self.data, self.at = chunks, ledger, b"", 0
-        self.ended = self.damaged = False
+        self._chunks, self._ledger, self.data, self.position = chunks, ledger, b"", 0
+        self.at_end = self.is_damaged = False
 
-    def grow(self) -> bool:
+    def read_chunk(self) -> bool:
         """Read one more chunk; False at the end of the file and at damage."""
-        if self.ended or self.damaged:
+        if self.at_end or self.is_damaged:
             return False
         chunk = next(self._chunks, None)
-        self.ended = chunk is None
-        self.damaged = isinstance(chunk, DamagedBytes)
-        if chunk is None or self.damaged:
+        self.at_end = chunk is None
+        self.is_damaged = isinstance(chunk, DamagedBytes)
+        if chunk is None or self.is_damaged:
             return False
         self._ledger.count_bytes(UNPACKED, "in", len(chunk))
-        self.data, self.at = self.data[self.at :] + chunk, 0
+        self.data, self.position = self.data[self.position :] + chunk, 0
         return True
 
-    def ensure(self, size: int) -> bool:
+    def read_until(self, size: int) -> bool:
         """Have ``size`` bytes after the read position if there are so many."""
-        while len(self.data) - self.at < size:
-            if not self.grow():
+        while len(self.data) - self.position < size:
+            if not self.read_chunk():
                 return False
         return True
 
     def starts_record(self) -> bool:
         """Return whether a record starts at the read position."""
-        self.ensure(_MAX_VERSION_BYTES)
-        return bool(_START.match(self.data, self.at))
+        self.read_until(_MAX_VERSION_BYTES)
+        return bool(_RECORD_START.match(self.data, self.position))
 
-    def take(self, size: int, name: str = "framing") -> None:
+    def skip(self, size: int, name: str = "framing") -> None:
         """Account for ``size`` bytes and move behind them."""
-        self.at += size
+        self.position += size
         self._ledger.count_bytes(UNPACKED, name, size)
 
     def skip_blank(self) -> bool:
         """Skip line ends; return False if nothing follows."""
         while True:
-            if blank := _BLANK.match(self.data, self.at):
-                self.take(blank.end() - self.at)
-            if self.at < len(self.data):
+            if blank := _BLANK.match(self.data, self.position):
+                self.skip(blank.end() - self.position)
+            if self.position < len(self.data):
                 return True
-            if not self.grow():
+            if not self.read_chunk():
                 return False
 
-    def until_start(self, limit: int, most: int = 1 << 62) -> tuple[bytes, int]:
-        """Skip to the start of the next record, reading at most ``most`` bytes.
+    def skip_to_record(self, limit: int, max_bytes: int = 1 << 62) -> tuple[bytes, int]:
+        """Skip to the start of the next record, reading at most ``max_bytes`` bytes.
 
         Returns:
             The first ``limit`` bytes of what was passed over, and how many bytes that was.
         """
-        passed: list[bytes] = []
+        skipped: list[bytes] = []
         num = 0
         while True:
-            match = _NEXT.search(self.data, self.at)
-            stopped = self.ended or self.damaged
+            match = _NEXT_RECORD.search(self.data, self.position)
+            stopped = self.at_end or self.is_damaged
             end = match.end() if match else len(self.data) - (0 if stopped else _MAX_VERSION_BYTES)
-            end = min(max(end, self.at), self.at + most - num)
-            passed.append(self.data[self.at : min(end, self.at + max(0, limit - num))])
-            num += end - self.at
-            self.at = end
-            if match or stopped or num >= most:
-                return b"".join(passed), num
-            self.grow()
+            end = min(max(end, self.position), self.position + max_bytes - num)
+            skipped.append(self.data[self.position : min(end, self.position + max(0, limit - num))])
+            num += end - self.position
+            self.position = end
+            if match or stopped or num >= max_bytes:
+                return b"".join(skipped), num
+            self.read_chunk()
 
 
 def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
@@ -130,91 +130,93 @@ def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
     pieces, number = iter(chunks), 0
     buffer = _Buffer(pieces, ledger)
     try:
-        while not buffer.ended:
+        while not buffer.at_end:
             buffer = _Buffer(pieces, ledger)
             while buffer.skip_blank():
-                if (record := _record(buffer, number, ledger)) is not None:
+                if (record := _read_record(buffer, number, ledger)) is not None:
                     yield record
                     number += 1
     except GeneratorExit:  # max_docs
-        ledger.count_bytes(UNPACKED, "not wanted", len(buffer.data) - buffer.at)
+        ledger.count_bytes(UNPACKED, "not wanted", len(buffer.data) - buffer.position)
         raise
 
 
-def is_wanted(record: Record, kind: str, what: str, ledger: Ledger) -> bool:
+def is_wanted(record: Record, kind: str, counter_name: str, ledger: Ledger) -> bool:
     """Return whether the record is of the type ``kind``; records of other types are counted here."""
     record_type = record.headers.get("warc-type", "")
     if record_type == kind:
         return True
     if record_type in TYPES:
-        ledger.count_event(f"WARC record of type {record_type}, no {what}")
+        ledger.count_event(f"WARC record of type {record_type}, no {counter_name}")
         ledger.count_bytes(UNPACKED, OTHER, record.num_bytes)
     else:
         ledger.drop_bytes("record of an unknown type", record.num_bytes, UNPACKED)
     return False
 
 
-def _record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
+def _read_record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
     """Read the record at the read position; without one return None and count the bytes as lost."""
     if not buffer.starts_record():
-        _, num = buffer.until_start(0)
+        _, num = buffer.skip_to_record(0)
         ledger.drop_bytes("bytes outside any record", num, UNPACKED)
         return None
-    headers = _headers(buffer, ledger)
+    headers = _read_headers(buffer, ledger)
     if headers is None:
-        _, num = buffer.until_start(0)
+        _, num = buffer.skip_to_record(0)
         ledger.drop_bytes("damaged record", num, UNPACKED)
         return None
-    return _with_body(buffer, Record(number, headers, b""), ledger)
+    return _read_body(buffer, Record(number, headers, b""), ledger)
 
 
-def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
+def _read_headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
     """Return the header fields of a record; None, reading nothing, if the next record starts before its end."""
-    while (end := _HEADER_END.search(buffer.data, buffer.at + 1, buffer.at + _MAX_HEADER_BYTES)) is None:
-        if len(buffer.data) - buffer.at > _MAX_HEADER_BYTES or not buffer.grow():
+    while (
+        end := _HEADER_END.search(buffer.data, buffer.position + 1, buffer.position + _MAX_HEADER_BYTES)
+    ) is None:
+        if len(buffer.data) - buffer.position > _MAX_HEADER_BYTES or not buffer.read_chunk():
             return None
     if end.end() == end.start() + 1:
         return None
-    head = buffer.data[buffer.at : end.end()]
-    buffer.take(len(head))
+    head = buffer.data[buffer.position : end.end()]
+    buffer.skip(len(head))
     if b"\r" not in head:
         ledger.count_event("WARC record with LF-only header lines")
     fields = [line.partition(":") for line in head.decode("utf-8", "replace").split("\n")]
-    return {_lower(name): value.partition("\r")[0].strip() for name, colon, value in fields if colon}
+    return {_lower_name(name): value.partition("\r")[0].strip() for name, colon, value in fields if colon}
 
 
 @lru_cache(maxsize=256)
-def _lower(name: str) -> str:
+def _lower_name(name: str) -> str:
     return name.strip().lower()
 
 
-def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None:
+def _read_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None:
     """Return the record with the content block at the read position; None, counting a loss, if it is too long."""
     length = record.headers.get("content-length", "")
     size = int(length) if _LENGTH.fullmatch(length) else -1
     if size > _MAX_BODY_BYTES:  # or a wrong length: read only up to the next record
-        _, num = buffer.until_start(0, size)
+        _, num = buffer.skip_to_record(0, size)
         ledger.drop_bytes("record over 64 MiB", num, UNPACKED)
         return None
     if size < 0:
         ledger.count_event("WARC record without a valid Content-Length")
         size = 0
-    elif _is_whole(buffer, size):
-        return _taken(buffer, record, size, size)
-    body = buffer.data[buffer.at : buffer.at + size]
+    elif _is_complete(buffer, size):
+        return _take_body(buffer, record, size, size)
+    body = buffer.data[buffer.position : buffer.position + size]
     if nested := _NESTED.search(body):
         ledger.count_event("WARC record inside another record's block")
-        return _taken(buffer, record, nested.start(), nested.end())
+        return _take_body(buffer, record, nested.start(), nested.end())
     if size and _TERMINATOR.match(
-        buffer.data, buffer.at + size
+        buffer.data, buffer.position + size
     ):  # the following record is damaged, not this one
-        return _taken(buffer, record, size, size)
+        return _take_body(buffer, record, size, size)
     if len(body) < size:
         ledger.count_event("truncated WARC record")
         record.complete = False
     elif size:
         ledger.count_event("WARC record longer than its Content-Length")
-    record.body, num = buffer.until_start(_MAX_BODY_BYTES)
+    record.body, num = buffer.skip_to_record(_MAX_BODY_BYTES)
     if num > _MAX_BODY_BYTES:
         ledger.drop_bytes("record over 64 MiB", num, UNPACKED)
         return None
@@ -222,21 +224,21 @@ def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
     return record
 
 
-def _is_whole(buffer: _Buffer, size: int) -> bool:
+def _is_complete(buffer: _Buffer, size: int) -> bool:
     """Return whether a block of ``size`` bytes is followed by a record or by nothing."""
-    if not buffer.ensure(size + 2 * _MAX_VERSION_BYTES) and len(buffer.data) - buffer.at < size:
+    if not buffer.read_until(size + 2 * _MAX_VERSION_BYTES) and len(buffer.data) - buffer.position < size:
         return False
-    end = buffer.at + size
+    end = buffer.position + size
     blank = _BLANK.match(buffer.data, end)
     end = blank.end() if blank else end
-    return end == len(buffer.data) or _START.match(buffer.data, end) is not None
+    return end == len(buffer.data) or _RECORD_START.match(buffer.data, end) is not None
 
 
-def _taken(buffer: _Buffer, record: Record, size: int, num_bytes: int) -> Record:
+def _take_body(buffer: _Buffer, record: Record, size: int, num_bytes: int) -> Record:
     """Return the record with a block of ``size`` bytes, ``num_bytes`` after the read position."""
-    record.body = buffer.data[buffer.at : buffer.at + size]
+    record.body = buffer.data[buffer.position : buffer.position + size]
     if num_bytes > size:
         record.body = record.body.rstrip(b"\r\n")
     record.num_bytes = num_bytes
-    buffer.at += num_bytes
+    buffer.position += num_bytes
     return record

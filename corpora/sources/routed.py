@@ -18,7 +18,7 @@ from xling.corpora.common.shards import SCHEMA, to_document, to_row
 from xling.corpora.sources.source import SOURCES, STAGE, Context, Shard, Source, SourceExample
 from xling.text.document import Document, Ledger
 
-INDEX, PARTS, PLAN = "index.json", "parts", "plan.json"
+INDEX_FILE, PARTS_FOLDER, PLAN_FILE = "index.json", "parts", "plan.json"
 _BATCH_ROWS = 256
 _CHARS_PER_BYTE = 2  # bytes per stored character, roughly; used to group parts
 
@@ -32,7 +32,7 @@ class Routed(Source):
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         super().__init__(uri, rest, context)
         self._folder, self._lang = Path(rest), context.lang
-        if not (self._folder / INDEX).is_file():
+        if not (self._folder / INDEX_FILE).is_file():
             raise UserError(f"{uri}: no routed crawl at {rest!r}", fix="build it with lang=sw,eu or lang=all")
 
     @classmethod
@@ -49,23 +49,23 @@ class Routed(Source):
             for i, (lang, text) in enumerate(texts.items())
         }
         plan = {"sources": [], "scopes": [{"first_part": 0, "num_parts": 1}]}
-        files = {INDEX: json.dumps(index).encode(), PLAN: json.dumps(plan).encode()}
+        files = {INDEX_FILE: json.dumps(index).encode(), PLAN_FILE: json.dumps(plan).encode()}
         return SourceExample(
-            "{folder}", (texts["sw"],), files | {f"{PARTS}/00000.parquet": part.getvalue()}, lang="sw"
+            "{folder}", (texts["sw"],), files | {f"{PARTS_FOLDER}/00000.parquet": part.getvalue()}, lang="sw"
         )
 
     def _index(self) -> dict[str, Any]:
-        entry: dict[str, Any] = self._stored(INDEX).get(self._lang, {})
+        entry: dict[str, Any] = self._read_json(INDEX_FILE).get(self._lang, {})
         return entry
 
-    def _stored(self, name: str) -> dict[str, Any]:
+    def _read_json(self, name: str) -> dict[str, Any]:
         """Return the values in a file of the folder, which is read again only if it has changed."""
         path = self._folder / name
-        return _json(path, path.stat().st_mtime_ns)
+        return _cached_json(path, path.stat().st_mtime_ns)
 
     def origins(self) -> list[dict[str, Any]]:
         """Return the sources that were read, as recorded in a build's plan."""
-        sources: list[dict[str, Any]] = self._stored(PLAN)["sources"]
+        sources: list[dict[str, Any]] = self._read_json(PLAN_FILE)["sources"]
         return sources
 
     def shards(self) -> list[Shard]:
@@ -76,17 +76,17 @@ class Routed(Source):
         """
         index = self._index()
         if not index:
-            there = sorted(self._stored(INDEX))
+            there = sorted(self._read_json(INDEX_FILE))
             raise UserError(f"{self.uri} holds no document in {self._lang}", ", ".join(there))
         scopes = {
             f"{part:05d}": number
-            for number, scope in enumerate(self._stored(PLAN)["scopes"])
+            for number, scope in enumerate(self._read_json(PLAN_FILE)["scopes"])
             for part in range(scope["first_part"], scope["first_part"] + scope["num_parts"])
         }
         return [
             Shard(
                 f"routed-{part}",
-                str(self._folder / PARTS / f"{part}.parquet"),
+                str(self._folder / PARTS_FOLDER / f"{part}.parquet"),
                 self.uri,
                 max(1, entry["characters"] // _CHARS_PER_BYTE),
                 f"sha256:{entry['sha256']}",
@@ -99,7 +99,7 @@ class Routed(Source):
         """Yield the documents of the language in one part, as they were identified."""
         groups = self._index()[Path(shard.location).stem]["groups"]
         path = Path(shard.location)
-        with pq.ParquetFile(path, metadata=_footer(path, path.stat().st_mtime_ns)) as file:
+        with pq.ParquetFile(path, metadata=_cached_footer(path, path.stat().st_mtime_ns)) as file:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups):
                 for row in batch.to_pylist():
                     doc = to_document(row)
@@ -109,13 +109,13 @@ class Routed(Source):
 
 
 @lru_cache(maxsize=4)
-def _json(path: Path, stamp: int) -> dict[str, Any]:
+def _cached_json(path: Path, stamp: int) -> dict[str, Any]:
     """Return the values in a file. Every part of every language reads it, so it is cached."""
     values: dict[str, Any] = read_json(path)
     return values
 
 
 @lru_cache(maxsize=32)
-def _footer(path: Path, stamp: int) -> pq.FileMetaData:
+def _cached_footer(path: Path, stamp: int) -> pq.FileMetaData:
     """Return the metadata of a routed file. Every language reads the same file, so it is cached."""
     return pq.read_metadata(path)

@@ -257,7 +257,7 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
     if path.is_dir():
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
     anchor = Path(path.anchor or ".")
-    paths = [path] if path.is_file() else [p for p in anchor.glob(_relative(pattern)) if p.is_file()]
+    paths = [path] if path.is_file() else [p for p in anchor.glob(_relative_pattern(pattern)) if p.is_file()]
     if not paths:
         raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
     if odd := next((p for p in paths if SURROGATE.search(str(p))), None):
@@ -265,7 +265,7 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
     return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(paths)]
 
 
-def _relative(pattern: str) -> str:
+def _relative_pattern(pattern: str) -> str:
     path = Path(pattern)
     return str(path.relative_to(path.anchor)) if path.anchor else pattern
 
@@ -291,7 +291,7 @@ def unique_names(shards: list[Shard]) -> list[Shard]:
 
 
 # A line end beside a blank. The expression begins with a literal, for which `re` has a fast loop.
-_UNTIDY = re.compile(r"\n(?:\s|(?<=\s\n))")
+_EXTRA_SPACE = re.compile(r"\n(?:\s|(?<=\s\n))")
 _LINE_ENDS = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of `str.splitlines`, beside \n
 
 
@@ -300,7 +300,7 @@ def paragraphs(text: str) -> str:
     text = text.strip()
     if any(end in text for end in _LINE_ENDS):
         lines = text.splitlines()
-    elif _UNTIDY.search(text):
+    elif _EXTRA_SPACE.search(text):
         lines = text.split("\n")  # in half of the time
     else:
         return text

@@ -41,17 +41,19 @@ class Text(LocalFiles):
 
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
-    room = min(MAX_DOC_BYTES, context.max_chars)
-    return documents(_blocks(read_lines(context.local(shard), ledger), room, ledger), shard, ledger)
+    max_bytes = min(MAX_DOC_BYTES, context.max_chars)
+    return documents_of_blocks(
+        _blocks(read_lines(context.local(shard), ledger), max_bytes, ledger), shard, ledger
+    )
 
 
-def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[bytes]]:
-    """Yield the lines between blank lines, at most ``room`` bytes at once if no single line is longer."""
+def _blocks(rows: Iterator[bytes], max_bytes: int, ledger: Ledger) -> Iterator[list[bytes]]:
+    """Yield the lines between blank lines, at most ``max_bytes`` bytes at once if no single line is longer."""
     block: list[bytes] = []
     size = 0
     for row in rows:
         is_text = bool(row.strip())
-        is_full = is_text and size + len(row) > room
+        is_full = is_text and size + len(row) > max_bytes
         if block and (is_full or not is_text):
             if is_full:
                 ledger.count_event("long text without a blank line, cut")
@@ -64,7 +66,7 @@ def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[b
         yield block
 
 
-def documents(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
+def documents_of_blocks(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield a document for each block of lines that holds text."""
     for number, block in enumerate(blocks):
         text = paragraphs(decode(b"\n".join(block), ledger).removeprefix("\ufeff"))

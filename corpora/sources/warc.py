@@ -9,13 +9,20 @@ import brotli
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
-from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample, admit, paragraphs
+from xling.corpora.sources.source import (
+    SOURCES,
+    LocalFiles,
+    Shard,
+    SourceExample,
+    admit,
+    paragraphs,
+)
 from xling.corpora.sources.webpage import REASONS, text_of
-from xling.corpora.sources.wet import LICENCE, record_of, target
+from xling.corpora.sources.wet import LICENCE, record_of, target_uri
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import read_chunks
 
-_HTML = ("text/html", "application/xhtml+xml")
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
 _MAX_PAGE_BYTES = 1 << 24
 
 
@@ -46,7 +53,7 @@ class Warc(LocalFiles):
             doc = Document(
                 id=f"{shard.name}/{record.number}",
                 text="",
-                url=target(record),
+                url=target_uri(record),
                 source=shard.source,
                 date=record.headers.get("warc-date", ""),
             )
@@ -60,15 +67,15 @@ class Warc(LocalFiles):
         """Return the text of a response, and the reason if there is none."""
         if not record.complete:
             return "", "truncated record"
-        head, body = _split(record.body)
-        status = head.get(":status", "")
+        http_headers, body = _split_http(record.body)
+        status = http_headers.get(":status", "")
         if not status.startswith("2"):
             return "", f"HTTP status {status[:3] or 'missing'}"
-        mime, _, parameters = head.get("content-type", "").partition(";")
-        if mime.strip().lower() not in _HTML:
+        mime, _, parameters = http_headers.get("content-type", "").partition(";")
+        if mime.strip().lower() not in _HTML_TYPES:
             return "", "not HTML"
         try:
-            page = _unpack(body, head)
+            page = _decode_body(body, http_headers)
         except (OSError, EOFError, zlib.error, brotli.error, ValueError):
             return "", "damaged HTTP body"
         if len(page) > _MAX_PAGE_BYTES:
@@ -78,7 +85,7 @@ class Warc(LocalFiles):
         return paragraphs(text), reason
 
 
-def _split(block: bytes) -> tuple[dict[str, str], bytes]:
+def _split_http(block: bytes) -> tuple[dict[str, str], bytes]:
     """Return HTTP header fields by lower-cased name (``:status`` holds the code) and the body."""
     for gap in (b"\r\n\r\n", b"\n\n"):
         head, separator, body = block.partition(gap)
@@ -92,20 +99,20 @@ def _split(block: bytes) -> tuple[dict[str, str], bytes]:
     return fields, body
 
 
-def _unpack(body: bytes, head: dict[str, str]) -> bytes:
+def _decode_body(body: bytes, http_headers: dict[str, str]) -> bytes:
     """Decode the transfer and content encodings of the body.
 
     Common Crawl stores bodies unpacked but leaves the fields of the wire, so the bytes decide.
     """
-    if head.get("transfer-encoding", "").lower() == "chunked":
+    if http_headers.get("transfer-encoding", "").lower() == "chunked":
         body = _unchunk(body)
-    coding = head.get("content-encoding", "").lower()
+    encoding = http_headers.get("content-encoding", "").lower()
     if body.startswith(b"\x1f\x8b"):
         return _inflate(body, 31)
     looks_like_html = body.lstrip()[:1] == b"<"
-    if coding == "br" and not looks_like_html:
+    if encoding == "br" and not looks_like_html:
         return bytes(brotli.Decompressor().process(body, output_buffer_limit=_MAX_PAGE_BYTES + 1))
-    if coding == "deflate" and not looks_like_html:
+    if encoding == "deflate" and not looks_like_html:
         return _inflate(body, 15 if body[:1] == b"\x78" else -15)
     return body
 
@@ -126,18 +133,18 @@ def _inflate(body: bytes, window_bits: int) -> bytes:
 def _unchunk(body: bytes) -> bytes:
     """Join the chunks of RFC 9112 section 7.1; a body that is not chunked comes back as it is."""
     parts: list[bytes] = []
-    at = 0
+    position = 0
     while True:
-        end = body.find(b"\r\n", at)
-        size = body[at:end].partition(b";")[0].strip() if end >= 0 else b""
+        end = body.find(b"\r\n", position)
+        size = body[position:end].partition(b";")[0].strip() if end >= 0 else b""
         try:
             length = int(size, 16)
         except ValueError:
-            return body if not parts else b"".join([*parts, body[at:]])
+            return body if not parts else b"".join([*parts, body[position:]])
         if length == 0:
             return b"".join(parts)
         parts.append(body[end + 2 : end + 2 + length])
-        at = end + 2 + length + 2
+        position = end + 2 + length + 2
 
 
 def _to_text(page: bytes, parameters: str, ledger: Ledger) -> str:

@@ -32,12 +32,12 @@ REASONS = {
     TOO_MUCH: f"extraction needs over {MAX_SECONDS} s or {_MAX_MEMORY >> 20} MiB",
 }
 _TAG = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))|<(/?)([a-zA-Z][a-zA-Z0-9]*)", re.DOTALL)
-_FLAT = (
+_UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
     "track|wbr"
 )
-_FLAT_NAMES = frozenset(_FLAT.split("|"))
-_HEAD = struct.Struct(
+_UNNESTED_TAG_NAMES = frozenset(_UNNESTED_TAGS.split("|"))
+_ANSWER_HEADER = struct.Struct(
     "<BQ"
 )  # main content or all, or whether the page was too deep; number of bytes that follow
 _workers: dict[int, subprocess.Popen[bytes]] = {}
@@ -51,53 +51,57 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
         main: the main content alone, without navigation and footers.
     """
     if len(html) <= SMALL_CHARS:
-        return _extracted(html, main)
-    worker = _worker()
+        return _extract(html, main)
+    worker = _running_worker()
     assert worker.stdin, "a pipe was asked for"
     assert worker.stdout, "a pipe was asked for"
     data = html.encode("utf-8", "surrogatepass")
     try:
-        worker.stdin.write(_HEAD.pack(main, len(data)) + data)
+        worker.stdin.write(_ANSWER_HEADER.pack(main, len(data)) + data)
         worker.stdin.flush()
-        is_deep, size = _HEAD.unpack(worker.stdout.read(_HEAD.size))
+        is_deep, size = _ANSWER_HEADER.unpack(worker.stdout.read(_ANSWER_HEADER.size))
         text = worker.stdout.read(size)
         if len(text) < size:
             raise EOFError
     except (BrokenPipeError, EOFError, struct.error):
-        _stop(os.getpid())
+        _stop_worker(os.getpid())
         return "", TOO_MUCH
     return text.decode("utf-8", "surrogatepass"), TOO_DEEP if is_deep else ""
 
 
-def _extracted(html: str, main: bool) -> tuple[str, str]:
-    if html.count("<") > _MAX_DEPTH and _depth(html) > _MAX_DEPTH:
+def _extract(html: str, main: bool) -> tuple[str, str]:
+    if html.count("<") > _MAX_DEPTH and _nesting_depth(html) > _MAX_DEPTH:
         return "", TOO_DEEP
     return extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False), ""
 
 
-def _depth(html: str) -> int:
+def _nesting_depth(html: str) -> int:
     """Return the nesting depth of elements that need an end tag; one that is never closed extends to the end."""
-    deepest = depth = 0
+    max_depth = depth = 0
     is_open: Counter[str] = Counter()
     for tag in _TAG.finditer(html):
         end, name = tag.group(1), (tag.group(2) or "").lower()
-        if not name or name in _FLAT_NAMES:
+        if not name or name in _UNNESTED_TAG_NAMES:
             continue
         if not end:
             is_open[name] += 1
             depth += 1
-            deepest = max(deepest, depth)
+            max_depth = max(max_depth, depth)
         elif is_open[name]:  # an end tag without an open element has no effect
             is_open[name] -= 1
             depth -= 1
-    return deepest
+    return max_depth
 
 
-def _worker() -> subprocess.Popen[bytes]:
+def _running_worker() -> subprocess.Popen[bytes]:
     """Return this process's helper process for reading pages; a forked process has its own."""
     pid = os.getpid()
     if pid not in _workers:
-        command = [sys.executable, "-c", f"from {__name__} import _serve; _serve({MAX_SECONDS})"]
+        command = [
+            sys.executable,
+            "-c",
+            f"from {__name__} import _serve_requests; _serve_requests({MAX_SECONDS})",
+        ]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         _workers[pid] = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
@@ -105,7 +109,7 @@ def _worker() -> subprocess.Popen[bytes]:
     return _workers[pid]
 
 
-def _stop(pid: int) -> None:
+def _stop_worker(pid: int) -> None:
     if (worker := _workers.pop(pid, None)) is not None:
         worker.kill()
         for pipe in (worker.stdin, worker.stdout):
@@ -116,25 +120,25 @@ def _stop(pid: int) -> None:
 
 
 @atexit.register
-def _stop_own() -> None:
-    _stop(os.getpid())
+def _stop_own_worker() -> None:
+    _stop_worker(os.getpid())
 
 
-def _lower(limit: int, value: int) -> None:
+def _lower_limit(limit: int, value: int) -> None:
     """Set a soft limit, within the hard one that the machine may have set."""
     hard = resource.getrlimit(limit)[1]
     resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _serve(seconds: int) -> None:
+def _serve_requests(seconds: int) -> None:
     """Answer pages on standard input until it ends; the system kills this process at a limit."""
-    _lower(resource.RLIMIT_AS, _MAX_MEMORY)
-    _lower(resource.RLIMIT_CORE, 0)
+    _lower_limit(resource.RLIMIT_AS, _MAX_MEMORY)
+    _lower_limit(resource.RLIMIT_CORE, 0)
     pages, answers = sys.stdin.buffer, sys.stdout.buffer
-    while head := pages.read(_HEAD.size):
-        _lower(resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds)
-        main, size = _HEAD.unpack(head)
-        text, reason = _extracted(pages.read(size).decode("utf-8", "surrogatepass"), bool(main))
+    while head := pages.read(_ANSWER_HEADER.size):
+        _lower_limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds)
+        main, size = _ANSWER_HEADER.unpack(head)
+        text, reason = _extract(pages.read(size).decode("utf-8", "surrogatepass"), bool(main))
         data = text.encode("utf-8", "surrogatepass")
-        answers.write(_HEAD.pack(bool(reason), len(data)) + data)
+        answers.write(_ANSWER_HEADER.pack(bool(reason), len(data)) + data)
         answers.flush()

@@ -50,7 +50,7 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
         doc = Document(
             id=f"{shard.name}/{record.number}",
             text=paragraphs(decode(record.body, ledger)),
-            url=target(record),
+            url=target_uri(record),
             source=shard.source,
             date=record.headers.get("warc-date", ""),
         )
@@ -70,6 +70,6 @@ def record_of(kind: str, body: bytes) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"\r\n\r\n"
 
 
-def target(record: Record) -> str:
+def target_uri(record: Record) -> str:
     """Return the URL that the record was captured from; some writers put it in angle brackets."""
     return record.headers.get("warc-target-uri", "").strip("<>")

@@ -21,13 +21,13 @@ from xling.corpora.sources.source import (
     is_url,
     local_shards,
 )
-from xling.corpora.sources.wikitext import Names, clean
+from xling.corpora.sources.wikitext import NamespaceNames, clean
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import DamagedBytes, read_chunks
 
 _BEGIN, _END = b"<page>", b"</page>"
 _MAX_PAGE_BYTES = 1 << 24
-_FILE, _CATEGORY, _MEDIA = "6", "14", "-2"
+_FILE_NAMESPACE, _CATEGORY_NAMESPACE, _MEDIA_NAMESPACE = "6", "14", "-2"
 
 
 @SOURCES.register("wiki")
@@ -78,7 +78,7 @@ class Wiki(Source):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document an article."""
-        dump = _Dump()
+        dump = _DumpReader()
         declared = declared_lang(shard.name.partition("wiki")[0].replace("_", "-"), "wiki")
         for page in dump.pages(self.context.local(shard), ledger):
             number = page.findtext("id") or page.findtext("title") or ""
@@ -91,7 +91,7 @@ class Wiki(Source):
                 date=page.findtext("revision/timestamp") or "",
                 meta={"title": title} | ({"declared_lang": declared} if declared else {}),
             )
-            if reason := _not_an_article(page):
+            if reason := _reason_not_article(page):
                 ledger.count_seen(STAGE, doc)
                 ledger.drop(STAGE, reason, doc)
                 continue
@@ -105,7 +105,7 @@ def stem_of(name: str) -> str:
     return name.partition("-latest")[0]
 
 
-def _not_an_article(page: ET.Element) -> str:
+def _reason_not_article(page: ET.Element) -> str:
     """Return why a page is skipped, or ""."""
     if (page.findtext("ns") or "0") != "0":
         return "not an article"
@@ -115,7 +115,7 @@ def _not_an_article(page: ET.Element) -> str:
     return "" if model == "wikitext" else f"content model {model}"
 
 
-class _Dump:
+class _DumpReader:
     """The pages of a dump one at a time, and the wiki's names from its header.
 
     Pages are found by their tags and parsed one by one, so that damage costs the pages that it touches.
@@ -123,7 +123,7 @@ class _Dump:
 
     def __init__(self) -> None:
         self.site = ""
-        self.names = Names()
+        self.names = NamespaceNames()
 
     def pages(self, path: Path, ledger: Ledger) -> Iterator[ET.Element]:
         """Yield ``<page>`` elements; what stands outside any page, or is not XML, is lost and counted."""
@@ -137,48 +137,48 @@ class _Dump:
                     end += len(_END)
                     block, data = data[:end], data[end:]
                     start = block.rfind(_BEGIN)
-                    self._between(block[: max(start, 0)], is_head, ledger)
+                    self._count_between(block[: max(start, 0)], is_head, ledger)
                     is_head = False
                     if start < 0:
                         ledger.drop_bytes("damaged page", len(block), UNPACKED)
-                    elif (page := _parsed(block[start:], ledger)) is not None:
+                    elif (page := _parse_page(block[start:], ledger)) is not None:
                         yield page
                 if isinstance(chunk, DamagedBytes) or len(data) > _MAX_PAGE_BYTES:
-                    data, is_head = self._given_up(data, is_head, ledger), False
-            self._given_up(data, is_head, ledger)
+                    data, is_head = self._skip_long_page(data, is_head, ledger), False
+            self._skip_long_page(data, is_head, ledger)
         except GeneratorExit:  # max_docs
             ledger.count_bytes(UNPACKED, "not wanted", len(data))
             raise
 
-    def _given_up(self, data: bytes, is_head: bool, ledger: Ledger) -> bytes:
+    def _skip_long_page(self, data: bytes, is_head: bool, ledger: Ledger) -> bytes:
         """Account for ``data``, in which no page ends."""
         start = data.find(_BEGIN)
-        self._between(data[:start] if start >= 0 else data, is_head, ledger)
+        self._count_between(data[:start] if start >= 0 else data, is_head, ledger)
         if start >= 0:
             ledger.drop_bytes("damaged page", len(data) - start, UNPACKED)
         return b""
 
-    def _between(self, data: bytes, is_head: bool, ledger: Ledger) -> None:
+    def _count_between(self, data: bytes, is_head: bool, ledger: Ledger) -> None:
         """Account for what stands before a page: the head of the dump, blanks, its last tag, or what is lost."""
         if is_head and b"<mediawiki" in data:
             if (first := data.find(b"<siteinfo>")) >= 0 and (last := data.find(b"</siteinfo>", first)) >= 0:
                 with contextlib.suppress(ET.ParseError):
-                    self._head(ET.fromstring(data[first : last + len(b"</siteinfo>")]))
+                    self._read_siteinfo(ET.fromstring(data[first : last + len(b"</siteinfo>")]))
             ledger.count_bytes(UNPACKED, "framing", len(data))
         elif data.strip() in (b"", b"</mediawiki>"):
             ledger.count_bytes(UNPACKED, "framing", len(data))
         else:
             ledger.drop_bytes("bytes outside any page", len(data), UNPACKED)
 
-    def _head(self, siteinfo: ET.Element) -> None:
+    def _read_siteinfo(self, siteinfo: ET.Element) -> None:
         base = siteinfo.findtext("base") or ""
         self.site = base.rpartition("/")[0] + "/" if base else ""
         spaces = {n.get("key"): n.text or "" for n in siteinfo.iterfind("namespaces/namespace")}
-        dropped = (spaces.get(key, "") for key in (_FILE, _CATEGORY, _MEDIA))
-        self.names = Names.of(name for name in dropped if name)
+        dropped = (spaces.get(key, "") for key in (_FILE_NAMESPACE, _CATEGORY_NAMESPACE, _MEDIA_NAMESPACE))
+        self.names = NamespaceNames.from_names(name for name in dropped if name)
 
 
-def _parsed(page: bytes, ledger: Ledger) -> ET.Element | None:
+def _parse_page(page: bytes, ledger: Ledger) -> ET.Element | None:
     """Return the element; None, counting a loss, if it is not valid XML."""
     try:
         try:

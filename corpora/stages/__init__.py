@@ -80,7 +80,7 @@ class Stage:
         """Yield example documents with the stage's result for each."""
         return map(self.edit, docs)
 
-    def _judged(self, docs: Iterator[Document]) -> Iterator[tuple[Document, Verdict]]:
+    def _with_verdicts(self, docs: Iterator[Document]) -> Iterator[tuple[Document, Verdict]]:
         """Yield each document with the stage's result, `at_once` of them judged together."""
         if type(self).edits is Stage.edits:
             for doc in docs:
@@ -90,7 +90,7 @@ class Stage:
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the documents that survive, in their order; ``meta`` counts what was cut out of each by reason."""
-        for doc, verdict in self._judged(iter(docs)):
+        for doc, verdict in self._with_verdicts(iter(docs)):
             ledger.count_seen(self.name, doc)
             if verdict.notes:
                 for event, count in verdict.notes.items():

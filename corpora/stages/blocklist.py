@@ -84,23 +84,27 @@ class Blocklist(Stage):
             return "listed_site"
         if url and self.domains and self._is_blocked(url):
             return "blocked_domain"
-        if url and self.url_words and not _entries(self.url_words).isdisjoint(_URL_WORD.findall(url.lower())):
+        if (
+            url
+            and self.url_words
+            and not _read_entries(self.url_words).isdisjoint(_URL_WORD.findall(url.lower()))
+        ):
             return "blocked_url_word"
         if self.words and self._has_blocked_words(text):
             return "blocked_words"
         return None
 
     def _is_blocked(self, url: str) -> bool:
-        blocked = _entries(self.domains)
+        blocked_domains = _read_entries(self.domains)
         address = _address(url)
         labels = _host(address).strip(".").split(".")
-        if any(".".join(labels[i:]) in blocked for i in range(len(labels))):
+        if any(".".join(labels[i:]) in blocked_domains for i in range(len(labels))):
             return True
         parts = address.split("/")
-        return any("/".join(parts[:i]).rstrip("/") in blocked for i in range(2, len(parts) + 1))
+        return any("/".join(parts[:i]).rstrip("/") in blocked_domains for i in range(2, len(parts) + 1))
 
     def _has_blocked_words(self, text: str) -> bool:
-        words, phrases = _words(self.words)
+        words, phrases = _read_words(self.words)
         text_units = split_units(text)
         hits = [word for word in text_units if word in words]
         distinct = len(set(hits))
@@ -134,7 +138,7 @@ def _host(address: str) -> str:
 
 
 @cache
-def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
+def _read_entries(paths: tuple[Path, ...]) -> frozenset[str]:
     """Return the lower-cased entries of list files; of a URL the part after the scheme."""
     lines: list[str] = []
     for path in map(Path, paths):
@@ -149,8 +153,8 @@ def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
 
 
 @cache
-def _words(paths: tuple[Path, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _read_words(paths: tuple[Path, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split entries into those of one unit and those of several, whose units are joined by spaces."""
-    split = [split_units(entry) for entry in _entries(paths)]
+    split = [split_units(entry) for entry in _read_entries(paths)]
     single = frozenset(parts[0] for parts in split if len(parts) == 1)
     return single, tuple(sorted(" ".join(parts) for parts in split if len(parts) > 1))

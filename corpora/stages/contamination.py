@@ -21,7 +21,7 @@ from xling.text.leaks import read as read_leaks
 from xling.text.words.units import split_units
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-_EXAMPLE = {"evaluation.tsv": "1\tone two three four five six\n2\t委员会下周开会\n"}
+_EXAMPLE_FILES = {"evaluation.tsv": "1\tone two three four five six\n2\t委员会下周开会\n"}
 
 
 @STREAMING.register("contamination")
@@ -51,7 +51,12 @@ class Contamination(Stage):
         "overlap": "it holds a row of a test set, or shares a run of n words with an evaluation file"
     }
     examples = tuple(
-        Example(reason, text, settings={"files": ("evaluation.tsv",), "n": 5, "min_units": 3}, files=_EXAMPLE)
+        Example(
+            reason,
+            text,
+            settings={"files": ("evaluation.tsv",), "n": 5, "min_units": 3},
+            files=_EXAMPLE_FILES,
+        )
         for reason, text in (
             ("", "one two three four"),
             ("overlap", "Before: ONE two, three four five."),
@@ -76,12 +81,12 @@ class Contamination(Stage):
             yield Verdict("overlap" if notes and self.block else None, notes=notes)
 
     @cached_property
-    def _index(self) -> Index | None:
-        return _index(stamped(self.files), self.n, self.min_units) if self.files else None
+    def _index(self) -> TestIndex | None:
+        return _build_index(with_time_stamps(self.files), self.n, self.min_units) if self.files else None
 
 
 @dataclass(frozen=True)
-class Index:
+class TestIndex:
     """The n-grams of evaluation files.
 
     Args:
@@ -110,17 +115,17 @@ class Index:
         return ""
 
 
-Stamped: TypeAlias = tuple[Path, int]
+StampedPath: TypeAlias = tuple[Path, int]
 """A file and when it was changed last: what is remembered of it is forgotten when it changes."""
 
 
-def stamped(files: Iterable[Path]) -> tuple[Stamped, ...]:
+def with_time_stamps(files: Iterable[Path]) -> tuple[StampedPath, ...]:
     """Return the files with their modification times in ns, 0 for a missing one."""
     return tuple((Path(f), Path(f).stat().st_mtime_ns if Path(f).exists() else 0) for f in files)
 
 
 @lru_cache(maxsize=2)
-def _index(files: tuple[Stamped, ...], n: int, min_units: int) -> Index:
+def _build_index(files: tuple[StampedPath, ...], n: int, min_units: int) -> TestIndex:
     numbers: dict[str, int] = {}
     grams: dict[int, dict[tuple[int, ...], str]] = {}
     for file, _ in files:
@@ -137,7 +142,7 @@ def _index(files: tuple[Stamped, ...], n: int, min_units: int) -> Index:
             f"the evaluation files hold no text of {min_units} words: {', '.join(str(file) for file, _ in files)}",
             fix="name other files or lower min_units",
         )
-    return Index(numbers, grams)
+    return TestIndex(numbers, grams)
 
 
 def texts_of(path: Path) -> Iterator[str]:
@@ -151,24 +156,24 @@ def texts_of(path: Path) -> Iterator[str]:
     kind = next((s for s in reversed(path.suffixes) if s not in _COMPRESSED), "")
     try:
         if kind == ".json":
-            yield from _strings(json.loads("\n".join(corpus_reader.read_lines(path))))
+            yield from _string_values(json.loads("\n".join(corpus_reader.read_lines(path))))
             return
         for line in corpus_reader.read_lines(path):
             if kind == ".jsonl":
-                yield from _strings(json.loads(line))
+                yield from _string_values(json.loads(line))
             else:
                 yield from line.split("\t")
     except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"evaluation file {path} cannot be read: {error}", "JSON, or JSON lines") from None
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _string_values(value: Any) -> Iterator[str]:
     """Yield every string inside a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _strings(item)
+            yield from _string_values(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from _string_values(item)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.corpora.builtin.limits import NUMBERS, Limits, limits_of
+from xling.corpora.builtin.limits import NUMERIC_LIMITS, Limits, limits_of
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.words.units import CountedUnits, count_units, hash_powers, hash_runs
@@ -29,39 +29,39 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
-_ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
+_SENTENCE_ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
 _CLOSING = "\"'”’»›)]）］」』】〉》“‘"
 _ELLIPSES = ("…", "...", "‥", "……")
-_BULLETS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
-_LOREM = "lorem ipsum"
+_BULLET_MARKS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
+_LOREM_IPSUM = "lorem ipsum"
 
 
 def _examples() -> dict[str, str]:
     """Return a text of eight lines that every rule accepts, and reason -> a variant that this rule rejects."""
     words = [a + b + c for a in "bdfgk" for b in "aeiou" for c in ("lmo", "nta", "rsi", "pol")]
-    good = "\n".join(" ".join(words[i : i + 12]) + "." for i in range(0, 96, 12))
-    first = good.partition("\n")[0]
+    good_text = "\n".join(" ".join(words[i : i + 12]) + "." for i in range(0, 96, 12))
+    first_line = good_text.partition("\n")[0]
     return {
-        "": good,
+        "": good_text,
         "too_few_words": " ".join(words[:49]) + ".",
         "mean_word_length": " ".join("abcdefgh"[i % 8] for i in range(60)) + ".",
-        "symbols": good + " # … ... ..." * 4,
-        "few_letters": good + " 1999 2000 2001 2002" * 12,
-        "braces": good + "{}{}{}{}{}{}{}{}{}{}",
-        "placeholder": good + "\nLorem Ipsum dolor.",
-        "bullets": "\n".join("• " + line for line in good.split("\n")),
-        "ellipses": good.replace(".", "…", 3).replace(".", " …", 2),
-        "repeated_lines": f"{good}\n{first * 3}\n{first * 3}",
-        "unended_lines": good.replace(".", ""),
-        "short_lines": good.replace(" ", ".\n"),
-        "top_ngram": good.replace("\n", " one two one two one two one two.\n"),
-        "repeated_runs": good + " " + " ".join(words[3:24]) + " x.",
+        "symbols": good_text + " # … ... ..." * 4,
+        "few_letters": good_text + " 1999 2000 2001 2002" * 12,
+        "braces": good_text + "{}{}{}{}{}{}{}{}{}{}",
+        "placeholder": good_text + "\nLorem Ipsum dolor.",
+        "bullets": "\n".join("• " + line for line in good_text.split("\n")),
+        "ellipses": good_text.replace(".", "…", 3).replace(".", " …", 2),
+        "repeated_lines": f"{good_text}\n{first_line * 3}\n{first_line * 3}",
+        "unended_lines": good_text.replace(".", ""),
+        "short_lines": good_text.replace(" ", ".\n"),
+        "top_ngram": good_text.replace("\n", " one two one two one two one two.\n"),
+        "repeated_runs": good_text + " " + " ".join(words[3:24]) + " x.",
     }
 
 
 _EXAMPLES = _examples()
 # Limits of the rules that are off.
-_SWITCHED_ON = {
+_OPTIONAL_LIMITS = {
     "braces": {"max_braces": 0.02},
     "placeholder": {"max_placeholders": 0.0},
     "short_lines": {"max_short": 0.35},
@@ -104,7 +104,7 @@ class Filters(Stage):
     }
     examples = (
         *(
-            Example(reason, text, settings={"limits": _SWITCHED_ON.get(reason, {})})
+            Example(reason, text, settings={"limits": _OPTIONAL_LIMITS.get(reason, {})})
             for reason, text in _EXAMPLES.items()
         ),
         Example("few_stop_words", _EXAMPLES[""], lang="en"),
@@ -115,8 +115,8 @@ class Filters(Stage):
         for lang, changes in self.per_lang.items():
             languages.get(lang)
             for name in changes:
-                if name not in NUMBERS:
-                    raise unknown("filter limit", name, NUMBERS)
+                if name not in NUMERIC_LIMITS:
+                    raise unknown("filter limit", name, NUMERIC_LIMITS)
         for lang, words in self.stop_words.items():
             languages.get(lang)
             if odd := [word for word in words if len(count_units(word).hashes) != 1]:
@@ -129,10 +129,10 @@ class Filters(Stage):
         for lang in {doc.lang for doc in docs} - self._by_lang.keys():
             self._by_lang[lang] = self.limits_for(lang)
         limits = [self._by_lang[doc.lang] for doc in docs]
-        values_of = measured_each([doc.text for doc in docs], limits)
+        values_of = measure_each([doc.text for doc in docs], limits)
         for doc, limit, values in zip(docs, limits, values_of, strict=True):
             doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
-            yield Verdict(judged(values, limit) or None)
+            yield Verdict(first_failed_rule(values, limit) or None)
 
     @cached_property
     def _by_lang(self) -> dict[str, Limits]:
@@ -151,7 +151,7 @@ class Filters(Stage):
         for code, listed in self.stop_words.items():
             if languages.get(code) == language:
                 words = listed
-        return limits_of(language, self.limits).changed(changes, words)
+        return limits_of(language, self.limits).with_changes(changes, words)
 
 
 # Reason, statistic, its limit, and whether it is a minimum or a maximum, in the order of checking.
@@ -197,13 +197,13 @@ STATISTICS = {
 }
 
 
-def failed(text: str, limits: Limits) -> str:
+def failed_reason(text: str, limits: Limits) -> str:
     """Return the first rule of ``limits`` that ``text`` fails, or ""."""
-    return judged(measured(text, limits), limits)
+    return first_failed_rule(measure(text, limits), limits)
 
 
-def judged(values: Mapping[str, float], limits: Limits) -> str:
-    """Return the first rule that a text with these `measured` values fails, or ""."""
+def first_failed_rule(values: Mapping[str, float], limits: Limits) -> str:
+    """Return the first rule that a text with these `measure` values fails, or ""."""
     for reason, statistic, name, side in RULES:
         value = values.get(statistic)
         limit = getattr(limits, name)
@@ -212,31 +212,31 @@ def judged(values: Mapping[str, float], limits: Limits) -> str:
     return ""
 
 
-def measured(text: str, limits: Limits) -> dict[str, float]:
+def measure(text: str, limits: Limits) -> dict[str, float]:
     """Compute the values of `STATISTICS`; ``limits`` defines short lines, the units of a word and stop words."""
-    return measured_each([text], [limits])[0]
+    return measure_each([text], [limits])[0]
 
 
-def measured_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[str, float]]:
-    """Return `measured` of each text with its limits, computed together in less time."""
+def measure_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[str, float]]:
+    """Return `measure` of each text with its limits, computed together in less time."""
     words = list(map(count_units, texts))
     per_word = [
         limit.units_per_word if each.unspaced_share > 0.5 else 1
         for each, limit in zip(words, limits, strict=True)
     ]
-    values_of: list[dict[str, float]] = [
-        _values(text, each, limit, size) if len(each.hashes) else {"words": 0}
+    statistics: list[dict[str, float]] = [
+        _statistics(text, each, limit, size) if len(each.hashes) else {"words": 0}
         for text, each, limit, size in zip(texts, words, limits, per_word, strict=True)
     ]
     for size in set(per_word):
         ours = [i for i, each in enumerate(words) if per_word[i] == size and len(each.hashes)]
-        for batch in _batches(ours, [len(words[i].hashes) for i in ours]):
-            for i, values in zip(batch, _repetition([words[i] for i in batch], size), strict=True):
-                values_of[i] |= values
-    return values_of
+        for batch in _batch_indices(ours, [len(words[i].hashes) for i in ours]):
+            for i, values in zip(batch, _repetition_shares([words[i] for i in batch], size), strict=True):
+                statistics[i] |= values
+    return statistics
 
 
-def _batches(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
+def _batch_indices(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
     """Yield the items in groups whose sizes add up to `_BATCH_UNITS`, or single ones that are larger."""
     batch, total = list[int](), 0
     for item, size in zip(items, sizes, strict=True):
@@ -252,7 +252,7 @@ def _batches(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
 _BATCH_UNITS = 1 << 16
 
 
-def _values(text: str, words: CountedUnits, limits: Limits, per_word: int) -> dict[str, float]:
+def _statistics(text: str, words: CountedUnits, limits: Limits, per_word: int) -> dict[str, float]:
     """Compute the statistics of the words and lines of a text that has words."""
     num = len(words.hashes)
     num_words = num / per_word
@@ -262,7 +262,9 @@ def _values(text: str, words: CountedUnits, limits: Limits, per_word: int) -> di
         "symbols": symbols / num_words,
         "lettered": 1 - words.num_numeric / num,
         "braces": (text.count("{") + text.count("}")) / len(text),
-        "placeholders": text.lower().count(_LOREM) / num_words if "psum" in text or "PSUM" in text else 0.0,
+        "placeholders": text.lower().count(_LOREM_IPSUM) / num_words
+        if "psum" in text or "PSUM" in text
+        else 0.0,
     }
     if limits.stop_words:
         is_stop = _stop_table(limits.stop_words)[(words.hashes >> _STOP_SHIFT).view(np.int64)]
@@ -270,7 +272,7 @@ def _values(text: str, words: CountedUnits, limits: Limits, per_word: int) -> di
     if per_word == 1:
         values["mean_word"] = float(words.lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    return values | _lines(text.split("\n"), short_line)
+    return values | _line_statistics(text.split("\n"), short_line)
 
 
 _STOP_BITS = 16
@@ -284,31 +286,37 @@ def _stop_table(words: tuple[str, ...]) -> Bool[np.ndarray, " hashes"]:
     A stop word counts as well without its accents, tones or vowel points, which many writers of Yoruba or Arabic omit.
     """
     table = np.zeros(1 << _STOP_BITS, dtype=bool)
-    hashes = np.concatenate([count_units(word).hashes for word in {*words, *map(_bare, words)}])
+    hashes = np.concatenate(
+        [count_units(word).hashes for word in {*words, *map(_without_optional_marks, words)}]
+    )
     table[(hashes >> _STOP_SHIFT).view(np.int64)] = True
     return table
 
 
-def _bare(word: str) -> str:
+def _without_optional_marks(word: str) -> str:
     """Return a word without accents and the like; vowel signs of Indian scripts, which no one omits, stay."""
     parts = unicodedata.normalize("NFD", word)
-    return unicodedata.normalize("NFC", "".join(c for c in parts if unicodedata.combining(c) < _OPTIONAL))
+    return unicodedata.normalize(
+        "NFC", "".join(c for c in parts if unicodedata.combining(c) < _MIN_OPTIONAL_CLASS)
+    )
 
 
-_OPTIONAL = 10  # least combining class of marks that may be omitted; signs below are nuktas and viramas
+_MIN_OPTIONAL_CLASS = (
+    10  # least combining class of marks that may be omitted; signs below are nuktas and viramas
+)
 
 
-def _lines(lines: list[str], short_line: int) -> dict[str, float]:
+def _line_statistics(lines: list[str], short_line: int) -> dict[str, float]:
     """Compute the filters' statistics of the lines of a document."""
-    num, unique = len(lines), set(lines)
+    num, unique_lines = len(lines), set(lines)
     num_chars = sum(map(len, lines))
     body = lines[1:] or lines  # the first line is the title
     body_chars = sum(map(len, body)) or 1
     return {
-        "bullets": sum(line.startswith(_BULLETS) for line in lines) / num,
+        "bullets": sum(line.startswith(_BULLET_MARKS) for line in lines) / num,
         "ellipses": sum(line.endswith(_ELLIPSES) for line in lines) / num,
-        "repeated_lines": (num - len(unique)) / num,
-        "repeated_line_chars": (num_chars - sum(map(len, unique))) / num_chars,
+        "repeated_lines": (num - len(unique_lines)) / num,
+        "repeated_line_chars": (num_chars - sum(map(len, unique_lines))) / num_chars,
         "ended": sum(len(line) for line in body if is_ended(line)) / body_chars,
         "short": sum(len(line) for line in body if len(line) < short_line) / body_chars,
     }
@@ -316,53 +324,54 @@ def _lines(lines: list[str], short_line: int) -> dict[str, float]:
 
 def is_ended(line: str) -> bool:
     """Return whether a line ends a sentence, in any script."""
-    return line.rstrip(_CLOSING).endswith(_ENDS)
+    return line.rstrip(_CLOSING).endswith(_SENTENCE_ENDS)
 
 
-def _repetition(batch: Sequence[CountedUnits], per_word: int) -> list[dict[str, float]]:
+def _repetition_shares(batch: Sequence[CountedUnits], per_word: int) -> list[dict[str, float]]:
     """Compute statistics of word n-grams of each text, compared by a 64-bit hash."""
-    units = _Batch(batch)
-    shares = np.zeros((len(batch), len(_TOP) + 1))
-    for n, recurring in zip(range(2, 11), _recurring(units, per_word), strict=False):
+    units = _UnitBatch(batch)
+    shares = np.zeros((len(batch), len(_TOP_NGRAMS) + 1))
+    for n, ngrams in zip(range(2, 11), _find_recurring(units, per_word), strict=False):
         if n < 5:
-            shares[:, n - 2] = units.top_chars(recurring) / units.totals
+            shares[:, n - 2] = units.top_chars(ngrams) / units.total_chars
             continue
-        share = units.repeated_chars(recurring) / units.totals
+        share = units.repeated_chars(ngrams) / units.total_chars
         best = shares[:, -1]
         np.maximum(best, np.where(share > 0, share + (n - 5) / 100, 0), out=best)
         # Longer repeated n-grams lie inside of these.
         units.is_open &= share + 0.05 > best
-    return [dict(zip((*_TOP, "repeated_runs"), row, strict=True)) for row in shares.tolist()]
+    return [dict(zip((*_TOP_NGRAMS, "repeated_runs"), row, strict=True)) for row in shares.tolist()]
 
 
-_TOP = ("top_bigram", "top_trigram", "top_fourgram")
+_TOP_NGRAMS = ("top_bigram", "top_trigram", "top_fourgram")
 
 
-class _Recurring(NamedTuple):
+class _RecurringNgrams(NamedTuple):
     """The n-grams that occur more than once in their text.
 
     Attributes:
         num_units: of one n-gram.
-        places: the unit that each occurrence starts at; those of one n-gram follow each other, ``(num_occurrences,)``.
+        positions: the unit that each occurrence starts at; those of one n-gram follow each other,
+            ``(num_occurrences,)``.
         counts: how many each n-gram has, ``(num_ngrams,)``.
-        firsts: the least place of each, ``(num_ngrams,)``.
+        first_positions: the least place of each, ``(num_ngrams,)``.
     """
 
     num_units: int
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     counts: NDArray[np.int64]
-    firsts: NDArray[np.int64]
+    first_positions: NDArray[np.int64]
 
 
-class _Batch:
+class _UnitBatch:
     """The units of several texts, one after the other.
 
     Attributes:
         hashes: of all units, ``(num_units,)``.
         text_of: the text of each unit, ``(num_units,)``.
-        last: where the text of each unit ends, ``(num_units,)``.
+        last_unit: where the text of each unit ends, ``(num_units,)``.
         ends: the characters before each unit and after the last, ``(num_units + 1,)``.
-        totals: characters of each text, ``(num_texts,)``.
+        total_chars: characters of each text, ``(num_texts,)``.
         is_open: whether longer n-grams of a text are wanted, ``(num_texts,)``.
     """
 
@@ -371,65 +380,65 @@ class _Batch:
         self.hashes = np.concatenate([each.hashes for each in batch])
         self.text_of = np.arange(len(batch)).repeat(sizes)
         stops = np.cumsum(sizes)
-        self.last = stops.repeat(sizes)
+        self.last_unit = stops.repeat(sizes)
         self.ends = np.zeros(len(self.hashes) + 1, dtype=np.int64)
         np.cumsum(np.concatenate([each.lengths for each in batch]), out=self.ends[1:])
-        self.totals = self.ends[stops] - self.ends[stops - sizes]
+        self.total_chars = self.ends[stops] - self.ends[stops - sizes]
         self.is_open = np.ones(len(batch), dtype=bool)
 
-    def top_chars(self, recurring: _Recurring) -> Int64[np.ndarray, " texts"]:
+    def top_chars(self, ngrams: _RecurringNgrams) -> Int64[np.ndarray, " texts"]:
         """Return for each text the characters in all occurrences of its most frequent n-gram, ``(num_texts,)``.
 
         Of equal ones the first counts; 0 where none recurs.
         """
-        texts = self.text_of[recurring.firsts]
-        most = np.zeros(len(self.totals), dtype=np.int64)
-        np.maximum.at(most, texts, recurring.counts)
-        is_top = recurring.counts == most[texts]
-        place = np.full(len(most), len(self.hashes) - recurring.num_units)
-        np.minimum.at(place, texts[is_top], recurring.firsts[is_top])
-        return most * (self.ends[place + recurring.num_units] - self.ends[place])
+        texts = self.text_of[ngrams.first_positions]
+        max_chars = np.zeros(len(self.total_chars), dtype=np.int64)
+        np.maximum.at(max_chars, texts, ngrams.counts)
+        is_top = ngrams.counts == max_chars[texts]
+        place = np.full(len(max_chars), len(self.hashes) - ngrams.num_units)
+        np.minimum.at(place, texts[is_top], ngrams.first_positions[is_top])
+        return max_chars * (self.ends[place + ngrams.num_units] - self.ends[place])
 
-    def repeated_chars(self, recurring: _Recurring) -> Float64[np.ndarray, " texts"]:
+    def repeated_chars(self, ngrams: _RecurringNgrams) -> Float64[np.ndarray, " texts"]:
         """Return for each text the characters covered by n-grams that occurred before, each once, ``(num_texts,)``."""
-        places = np.sort(recurring.places[recurring.places != recurring.firsts.repeat(recurring.counts)])
-        stops = places + recurring.num_units
+        places = np.sort(ngrams.positions[ngrams.positions != ngrams.first_positions.repeat(ngrams.counts)])
+        stops = places + ngrams.num_units
         np.minimum(stops[:-1], places[1:], out=stops[:-1])
-        sums = np.bincount(self.text_of[places], self.ends[stops] - self.ends[places], len(self.totals))
+        sums = np.bincount(self.text_of[places], self.ends[stops] - self.ends[places], len(self.total_chars))
         return sums.astype(np.float64)
 
 
-def _recurring(units: _Batch, per_word: int) -> Iterator[_Recurring]:
+def _find_recurring(units: _UnitBatch, per_word: int) -> Iterator[_RecurringNgrams]:
     """Yield the n-grams of 2 words that occur twice in a text, then those of 3, and so on as long as there are any.
 
-    An n-gram recurs only where the one shorter by a word does, so all but the first step look at few places.
+    An n-gram recurs only where the one shorter by a word does, so all but the first step look at few positions.
     """
     size = 2 * per_word
-    places = np.flatnonzero(np.arange(size, len(units.hashes) + size) <= units.last)
+    positions = np.flatnonzero(np.arange(size, len(units.hashes) + size) <= units.last_unit)
     # Equal n-grams of two texts get different hashes.
-    hashes = hash_runs(units.hashes, size)[places] ^ (units.text_of[places].astype(np.uint64) * _SALT)
+    hashes = hash_runs(units.hashes, size)[positions] ^ (units.text_of[positions].astype(np.uint64) * _SALT)
     while len(hashes) > 1:
         order = hashes.argsort()
-        ordered = hashes[order]
+        sorted_hashes = hashes[order]
         # is_same[i]: n-gram i equals n-gram i - 1; False at both ends.
-        is_same = np.zeros(len(ordered) + 1, dtype=bool)
-        np.equal(ordered[1:], ordered[:-1], out=is_same[1:-1])
+        is_same = np.zeros(len(sorted_hashes) + 1, dtype=bool)
+        np.equal(sorted_hashes[1:], sorted_hashes[:-1], out=is_same[1:-1])
         is_kept = is_same[1:] | is_same[:-1]
-        places = places[order[is_kept]]
-        if not len(places):
+        positions = positions[order[is_kept]]
+        if not len(positions):
             return
         starts = np.flatnonzero(~is_same[:-1][is_kept])
         counts = np.empty_like(starts)
         np.subtract(starts[1:], starts[:-1], out=counts[:-1])
-        counts[-1] = len(places) - starts[-1]
-        yield _Recurring(size, places, counts, np.minimum.reduceat(places, starts))
-        longer = size + per_word
-        is_inside = places + longer <= units.last[places]
-        is_inside &= units.is_open[units.text_of[places]]
-        places, hashes = places[is_inside], ordered[is_kept][is_inside]
-        for k, power in zip(range(size, longer), hash_powers(longer)[size:], strict=True):
-            hashes += units.hashes[places + k] * power
-        size = longer
+        counts[-1] = len(positions) - starts[-1]
+        yield _RecurringNgrams(size, positions, counts, np.minimum.reduceat(positions, starts))
+        next_size = size + per_word
+        is_inside = positions + next_size <= units.last_unit[positions]
+        is_inside &= units.is_open[units.text_of[positions]]
+        positions, hashes = positions[is_inside], sorted_hashes[is_kept][is_inside]
+        for k, power in zip(range(size, next_size), hash_powers(next_size)[size:], strict=True):
+            hashes += units.hashes[positions + k] * power
+        size = next_size
 
 
 _SALT = np.uint64(0x9E3779B97F4A7C15)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.langid.identify import SURE, Identifier, Ranking, body_of, lid176, open_identifier
+from xling.corpora.langid.identify import SURE_SCORE, Identifier, Ranking, body_of, lid176, open_identifier
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 
@@ -80,7 +80,7 @@ class LangId(Stage):
         ranked = dict(zip(new, ranks, strict=True))
         for i, (doc, body) in enumerate(zip(docs, bodies, strict=True)):
             if i in ranked:  # else it was identified during routing
-                _name(doc, ranked[i])
+                _set_language(doc, ranked[i])
             yield self._verdict(doc, body)
 
     def _verdict(self, doc: Document, body: str) -> Verdict:
@@ -88,9 +88,9 @@ class LangId(Stage):
         code, score = doc.lang, doc.meta["lang_score"]
         notes = {f"identified as {code or 'no language'}": 1}
         base = code.partition("_")[0]
-        doc.lang = self._wanted.get(base, code)
+        doc.lang = self._wanted_bases.get(base, code)
         doc.meta["lang_score"] = round(score, 4)
-        if reason := self._reason(doc, body, base, score):
+        if reason := self._reason_to_drop(doc, body, base, score):
             return Verdict(reason, notes=notes)
         if not self.paragraphs:
             return Verdict(notes=notes)
@@ -101,11 +101,11 @@ class LangId(Stage):
         kept = [title, *(line for line in lines if line not in foreign)]
         return Verdict(None, "\n".join(kept), {"paragraphs_in_other_languages": foreign}, notes)
 
-    def _reason(self, doc: Document, body: str, base: str, score: float) -> str:
+    def _reason_to_drop(self, doc: Document, body: str, base: str, score: float) -> str:
         """Return why a whole document is dropped, or ""."""
         if not base:
             return "no_letters"
-        if self._wanted and base not in self._wanted:
+        if self._wanted_bases and base not in self._wanted_bases:
             return "other_language"
         if score < self._thresholds.get(base, self.threshold):
             return "low_score"
@@ -120,12 +120,12 @@ class LangId(Stage):
         Raises:
             UserError: it knows one of the wanted languages not, or there is no such model.
         """
-        known = self._identifier.langs
-        for base, code in self._wanted.items():
-            if base not in known:
+        known_langs = self._identifier.langs
+        for base, code in self._wanted_bases.items():
+            if base not in known_langs:
                 raise UserError(
                     f"no available model identifies {code} ({languages.get(code).name})",
-                    f"one of {len(known)} languages",
+                    f"one of {len(known_langs)} languages",
                     f"bring a model (settings.langid.model=FILE, fastText), train one (xling corpus langid-train "
                     f"text.{code}=FILES), or leave langid out of after_dedup",
                 )
@@ -135,7 +135,7 @@ class LangId(Stage):
         return open_identifier(self.model, self.labels)
 
     @cached_property
-    def _wanted(self) -> dict[str, str]:
+    def _wanted_bases(self) -> dict[str, str]:
         return {languages.get(code).base: languages.get(code).code for code in self.langs}
 
     @cached_property
@@ -145,27 +145,27 @@ class LangId(Stage):
     def _is_foreign(self, line: str, base: str) -> bool:
         if len(line) < self.paragraph_chars:
             return False
-        code, score = _best(self._identifier, line)
+        code, score = _best_language(self._identifier, line)
         return bool(code) and code.partition("_")[0] != base and score >= self.paragraph_threshold
 
 
-def _name(doc: Document, ranked: Ranking) -> None:
+def _set_language(doc: Document, ranked: Ranking) -> None:
     """Give a document its language, and the candidates where the vote was close."""
     doc.lang, doc.meta["lang_score"] = ranked[0] if ranked else (UNKNOWN, 0.0)
-    if len(ranked) > 1 and ranked[0][1] < SURE:
+    if len(ranked) > 1 and ranked[0][1] < SURE_SCORE:
         doc.meta["langs"] = {code: round(score, 4) for code, score in ranked}
 
 
-def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:
+def identify(text: str, ask_all_models: bool = True) -> tuple[str, float]:
     """Return the language code of ``text`` and its score in [0, 1]; ``("", 0.0)`` without letters.
 
     Args:
         text: any text in any case; `body_of` it is read.
-        second_opinion: whether other models are asked where fastText's score is low.
+        ask_all_models: whether other models are asked where fastText's score is low.
     """
-    return _best(open_identifier(None, {}) if second_opinion else lid176(), text)
+    return _best_language(open_identifier(None, {}) if ask_all_models else lid176(), text)
 
 
-def _best(identifier: Identifier, text: str) -> tuple[str, float]:
+def _best_language(identifier: Identifier, text: str) -> tuple[str, float]:
     ranked = identifier.rank(body_of(text))
     return ranked[0] if ranked else (UNKNOWN, 0.0)

@@ -64,32 +64,32 @@ class Lines(Stage):
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Yield the verdict on each document; those of ``sources`` are judged in one call."""
-        judged = [doc for doc in docs if doc.source.startswith(self.sources) and "\n" in doc.text]
-        keep, at = list[bool](), 0
-        if judged:
-            scores = _model(self.model).scores([doc.text for doc in judged])
-            keep = (scores > np.log(self.threshold / (1 - self.threshold))).tolist()
-        names = {id(doc) for doc in judged}
+        docs_to_cut = [doc for doc in docs if doc.source.startswith(self.sources) and "\n" in doc.text]
+        is_text, position = list[bool](), 0
+        if docs_to_cut:
+            scores = _load_model(self.model).scores([doc.text for doc in docs_to_cut])
+            is_text = (scores > np.log(self.threshold / (1 - self.threshold))).tolist()
+        names = {id(doc) for doc in docs_to_cut}
         for doc in docs:
             if id(doc) in names:
-                first, at = at, at + doc.text.count("\n") + 1
-                yield self._cut(doc, keep[first + 1 : at])
+                first, position = position, position + doc.text.count("\n") + 1
+                yield self._keep_lines(doc, is_text[first + 1 : position])
             else:
                 yield Verdict()
 
-    def _cut(self, doc: Document, keep: list[bool]) -> Verdict:
-        """Return the verdict on a document; ``keep`` says which of its lines after the title are running text."""
+    def _keep_lines(self, doc: Document, is_text: list[bool]) -> Verdict:
+        """Return the verdict on a document; ``is_text`` says which of its lines after the title are running text."""
         title, *body = doc.text.split("\n")
-        kept = list(compress(body, keep))
-        if sum(map(len, kept)) < self.min_chars:
+        kept_lines = list(compress(body, is_text))
+        if sum(map(len, kept_lines)) < self.min_chars:
             return Verdict("no_running_text")
-        if len(kept) == len(body):
+        if len(kept_lines) == len(body):
             return Verdict()
-        lost = list(compress(body, map(not_, keep)))
+        lost = list(compress(body, map(not_, is_text)))
         notes = {"boilerplate lines": len(lost)}
-        return Verdict(None, "\n".join([title, *kept]), {"boilerplate": lost}, notes)
+        return Verdict(None, "\n".join([title, *kept_lines]), {"boilerplate": lost}, notes)
 
 
 @cache
-def _model(path: Path | None) -> boilerplate.LineModel:
+def _load_model(path: Path | None) -> boilerplate.LineModel:
     return boilerplate.load(path or Path(boilerplate.__file__).with_suffix(".npz"))

@@ -5,7 +5,7 @@ The steps, each a function over files so that it can be an array element:
 1. `sketch_shard` (map over shards) writes the band hashes of every document, sorted by band and range of hashes.
 2. `find_pairs` (map over bands and ranges) pairs documents that share a band; memory is one range of one band.
 3. `shingle_shard` (map over shards, only with ``min_jaccard``) writes the shingles of the paired documents.
-4. `choose` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
+4. `choose_dropped` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
    shards: the result depends neither on workers nor on the order in which parts end. What does not fit into memory
    is sorted on disk (`xling.corpora.common.disk_sort`).
 5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each
@@ -35,7 +35,16 @@ from numpy.typing import NDArray
 from rensa import RMinHash
 
 from xling.core.errors import UserError
-from xling.corpora.common.disk_sort import HALF, LOW, Sorter, counted, halves, merged, packed, stars
+from xling.corpora.common.disk_sort import (
+    HALF_BITS,
+    LOW_MASK,
+    Sorter,
+    connected_stars,
+    count_values,
+    join_halves,
+    merged,
+    split_halves,
+)
 from xling.corpora.common.slices import (
     read_slice,
     read_slices,
@@ -52,13 +61,13 @@ if TYPE_CHECKING:
 
 STAGE = "near_dedup"
 REASONS = {"near_duplicate": "an earlier document is nearly the same"}
-PARTIAL: frozenset[str] = frozenset()
+PARTIAL_REASONS: frozenset[str] = frozenset()
 
 _BATCH_DOCS, _RUN_DOCS = 500, 400_000
 _BATCH_SHINGLES = 8_000_000  # 64 MB
 _BLOCK_PAIRS, _FILE_BLOCK = 1 << 20, 1 << 14
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
-HASHES, POSITIONS = "hashes.u64", "positions.u32"
+HASHES_FILE, POSITIONS_FILE = "hashes.u64", "positions.u32"
 # Bytes of memory while pairs are looked for, for each document of a range; and for each pair while they are joined.
 BYTES_PER_HASH, _BYTES_PER_PAIR = 60, 64
 
@@ -116,27 +125,27 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
     temporary = out.with_name(out.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    numbered, number, runs_written = enumerate(docs), 0, list[Path]()
-    while chunk := _sketched(numbered, cfg):
+    numbered_docs, num_numbered, runs_written = enumerate(docs), 0, list[Path]()
+    while chunk := _next_sketches(numbered_docs, cfg):
         bands, positions = [np.zeros((0, cfg.bands), dtype=np.uint64)], list[int]()
         num_docs = 0
         while chunk and num_docs < _RUN_DOCS:
             sketched = [(i, hashes) for i, hashes in chunk if len(hashes)]
             bands.append(_band_hashes([hashes for _, hashes in sketched], cfg))
             positions += [i for i, _ in sketched]
-            number, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
-            chunk = _sketched(numbered, cfg) if num_docs < _RUN_DOCS else []
+            num_numbered, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
+            chunk = _next_sketches(numbered_docs, cfg) if num_docs < _RUN_DOCS else []
         runs_written.append(temporary / f"{len(runs_written)}")
         _write_run(np.concatenate(bands), np.array(positions, dtype="<u4"), runs_written[-1], num_ranges)
-    _join_runs(runs_written, temporary, cfg.bands * num_ranges, number)
+    _join_runs(runs_written, temporary, cfg.bands * num_ranges, num_numbered)
     shutil.rmtree(out, ignore_errors=True)
     temporary.rename(out)
-    return number
+    return num_numbered
 
 
-def _sketched(numbered: Iterator[tuple[int, Document]], cfg: NearDedup) -> list[tuple[int, Hashes]]:
+def _next_sketches(numbered_docs: Iterator[tuple[int, Document]], cfg: NearDedup) -> list[tuple[int, Hashes]]:
     """Return the numbers and shingles of the next documents, each made while its units are remembered."""
-    return [(i, _scoped_shingles(doc, cfg)) for i, doc in itertools.islice(numbered, _BATCH_DOCS)]
+    return [(i, _scoped_shingles(doc, cfg)) for i, doc in itertools.islice(numbered_docs, _BATCH_DOCS)]
 
 
 def _scoped_shingles(doc: Document, cfg: NearDedup) -> Hashes:
@@ -168,8 +177,8 @@ def _write_run(bands: Hashes, positions: NDArray[np.uint32], out: Path, num_rang
         docs.append(positions[order])
         lengths += np.diff([0, *np.searchsorted(hashes[-1], edges), len(order)]).tolist()
     out.mkdir()
-    write_slices(out / HASHES, np.concatenate(hashes), np.cumsum(lengths))
-    (out / POSITIONS).write_bytes(np.concatenate(docs).data)
+    write_slices(out / HASHES_FILE, np.concatenate(hashes), np.cumsum(lengths))
+    (out / POSITIONS_FILE).write_bytes(np.concatenate(docs).data)
 
 
 def _join_runs(run_folders: list[Path], out: Path, num_slices: int, num_docs: int) -> None:
@@ -178,17 +187,17 @@ def _join_runs(run_folders: list[Path], out: Path, num_slices: int, num_docs: in
     def blocks(
         docs: BinaryIO,
     ) -> Iterator[tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " slices"]]]:
-        for number in range(num_slices):
-            parts = [_slice(folder, number) for folder in run_folders]
+        for slice_number in range(num_slices):
+            parts = [_read_band_slice(folder, slice_number) for folder in run_folders]
             hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
             order = np.argsort(hashes, kind="stable")
             nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
             docs.write(nodes[order].astype("<u4").data)
-            yield hashes[order], np.bincount([number] * len(order), minlength=num_slices + 1)
+            yield hashes[order], np.bincount([slice_number] * len(order), minlength=num_slices + 1)
         yield np.array([num_docs], dtype=np.uint64), np.bincount([num_slices])
 
-    with (out / POSITIONS).open("wb") as docs:
-        write_slices_in_blocks(out / HASHES, blocks(docs), num_slices + 1)
+    with (out / POSITIONS_FILE).open("wb") as docs:
+        write_slices_in_blocks(out / HASHES_FILE, blocks(docs), num_slices + 1)
     for folder in run_folders:
         shutil.rmtree(folder)
 
@@ -199,15 +208,15 @@ def first_documents(sketches: Sequence[Path]) -> list[int]:
     Raises:
         UserError: more than 4 billion documents.
     """
-    nums = (int(read_slice(sketch / HASHES, -1)[0]) for sketch in sketches)
-    firsts = [0, *itertools.accumulate(nums)]
-    if firsts[-1] >> 32:
+    nums = (int(read_slice(sketch / HASHES_FILE, -1)[0]) for sketch in sketches)
+    first_numbers = [0, *itertools.accumulate(nums)]
+    if first_numbers[-1] >> 32:
         raise UserError(
-            f"{firsts[-1]:,} documents are too many to compare",
+            f"{first_numbers[-1]:,} documents are too many to compare",
             "fewer than 4,294,967,296",
             "build fewer dumps at once",
         )
-    return firsts
+    return first_numbers
 
 
 def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends: Path | None = None) -> int:
@@ -221,21 +230,24 @@ def find_pairs(sketches: Sequence[Path], numbers: Sequence[int], out: Path, ends
         out: file of ``first * 2^32 + second``, ascending uint64. Written whole or not at all.
         ends: file of `xling.corpora.common.slices` that gets the documents of the pairs by shard, for `shingle_shard`.
     """
-    firsts = first_documents(sketches)
-    by_slice = [_pairs_of_slice(sketches, firsts, number) for number in numbers]
+    first_numbers = first_documents(sketches)
+    by_slice = [_band_pairs(sketches, first_numbers, number) for number in numbers]
     pairs = by_slice[0] if len(by_slice) == 1 else np.unique(np.concatenate(by_slice))
     if ends:
-        of_pairs = np.unique(np.concatenate(halves(pairs)))
-        write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(firsts[1:], dtype=np.uint64)))
+        of_pairs = np.unique(np.concatenate(split_halves(pairs)))
+        write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(first_numbers[1:], dtype=np.uint64)))
     temporary = out.with_name(out.name + ".tmp")
     temporary.write_bytes(pairs.data)
     temporary.rename(out)
     return len(pairs)
 
 
-def _pairs_of_slice(sketches: Sequence[Path], firsts: Sequence[int], number: int) -> Hashes:
-    """Return the pairs of one slice, ascending; ``firsts`` as `first_documents` returns."""
-    parts = [_slice(sketch, number, first) for sketch, first in zip(sketches, firsts[:-1], strict=True)]
+def _band_pairs(sketches: Sequence[Path], first_numbers: Sequence[int], slice_number: int) -> Hashes:
+    """Return the pairs of one slice, ascending; ``first_numbers`` as `first_documents` returns."""
+    parts = [
+        _read_band_slice(sketch, slice_number, first)
+        for sketch, first in zip(sketches, first_numbers[:-1], strict=True)
+    ]
     hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
     nodes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[1] for part in parts)])
     del parts
@@ -243,23 +255,26 @@ def _pairs_of_slice(sketches: Sequence[Path], firsts: Sequence[int], number: int
     hashes, nodes = hashes[order], nodes[order]
     is_start = np.concatenate([np.ones(min(1, len(hashes)), dtype=bool), hashes[1:] != hashes[:-1]])
     starts = np.maximum.accumulate(np.where(is_start, np.arange(len(hashes)), 0))
-    pairs: Hashes = np.sort(packed(nodes[starts], nodes)[~is_start])
+    pairs: Hashes = np.sort(join_halves(nodes[starts], nodes)[~is_start])
     return pairs
 
 
-def _slice(sketch: Path, number: int, first: int = 0) -> tuple[Hashes, Hashes]:
+def _read_band_slice(sketch: Path, slice_number: int, first: int = 0) -> tuple[Hashes, Hashes]:
     """Return the hashes of a slice of a sketch, and their documents, counted from ``first``."""
-    hashes, start = read_slice(sketch / HASHES, number), slice_start(sketch / HASHES, number)
-    places = np.fromfile(sketch / POSITIONS, dtype="<u4", count=len(hashes), offset=4 * start)
+    hashes, start = (
+        read_slice(sketch / HASHES_FILE, slice_number),
+        slice_start(sketch / HASHES_FILE, slice_number),
+    )
+    places = np.fromfile(sketch / POSITIONS_FILE, dtype="<u4", count=len(hashes), offset=4 * start)
     return hashes, places.astype(np.uint64) + np.uint64(first)
 
 
-def _pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " _"]]:
+def _read_pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the pairs of all files in order, each once."""
-    return merged([_blocks(path) for path in pair_files])
+    return merged([_read_blocks(path) for path in pair_files])
 
 
-def _blocks(path: Path) -> Iterator[Hashes]:
+def _read_blocks(path: Path) -> Iterator[Hashes]:
     for offset in range(0, path.stat().st_size, 8 * _FILE_BLOCK):
         yield np.fromfile(path, dtype="<u8", count=_FILE_BLOCK, offset=offset)
 
@@ -294,7 +309,7 @@ def shingle_shard(
     temporary.rename(out)
 
 
-def choose(
+def choose_dropped(
     pair_files: Sequence[Path],
     sketches: Sequence[Path],
     out: Path,
@@ -318,52 +333,56 @@ def choose(
     assert bool(shingle_files) or not cfg.min_jaccard, "the exact check needs the shingles"
     num = max(1, (memory_mb << 20) // _BYTES_PER_PAIR)
     folder = out.with_name(out.name + ".sort")
-    pairs = _pairs(pair_files)
+    pairs = _read_pairs(pair_files)
     if cfg.min_jaccard:
-        pairs = _exact(pairs, shingle_files, cfg.min_jaccard)
-    leaves = stars(pairs, folder / "stars", num)
-    by_first, chosen = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
+        pairs = _are_near(pairs, shingle_files, cfg.min_jaccard)
+    leaves = connected_stars(pairs, folder / "stars", num)
+    cluster_sizes, dropped = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
     num_dropped = 0
-    for node, first in map(halves, leaves.blocks()):
+    for node, first in map(split_halves, leaves.blocks()):
         num_dropped += len(node)
-        by_first.add(packed(first, node))
-        chosen.add(node << HALF)
-    for first, size in counted(block >> HALF for block in by_first.blocks()):
-        chosen.add(packed(first, size + np.uint64(1)))
+        cluster_sizes.add(join_halves(first, node))
+        dropped.add(node << HALF_BITS)
+    for first, size in count_values(block >> HALF_BITS for block in cluster_sizes.blocks()):
+        dropped.add(join_halves(first, size + np.uint64(1)))
     ends = np.array(first_documents(sketches), dtype=np.uint64)
-    write_slices_in_blocks(out, (_of_shards(block, ends) for block in chosen.blocks()), len(sketches))
+    write_slices_in_blocks(out, (_split_by_shard(block, ends) for block in dropped.blocks()), len(sketches))
     shutil.rmtree(folder, ignore_errors=True)
     return num_dropped
 
 
-def _of_shards(block: Hashes, firsts: Hashes) -> tuple[Hashes, NDArray[np.int64]]:
+def _split_by_shard(block: Hashes, first_numbers: Hashes) -> tuple[Hashes, NDArray[np.int64]]:
     """Return ``size * 2^32 + position`` for ``document * 2^32 + size``, and how many are in each shard."""
-    nodes, sizes = halves(block)
-    shard = np.searchsorted(firsts, nodes, side="right") - 1
-    return packed(sizes, nodes - firsts[shard]), np.bincount(shard, minlength=len(firsts) - 1)
+    nodes, sizes = split_halves(block)
+    shard = np.searchsorted(first_numbers, nodes, side="right") - 1
+    return join_halves(sizes, nodes - first_numbers[shard]), np.bincount(
+        shard, minlength=len(first_numbers) - 1
+    )
 
 
-def _exact(
+def _are_near(
     pairs: Iterable[Hashes], shingle_files: Sequence[Path], min_jaccard: float
 ) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the pairs that reach the exact Jaccard similarity, with a bounded number of shingles in memory."""
-    stored = pl.scan_parquet(list(shingle_files))
+    all_shingles = pl.scan_parquet(list(shingle_files))
     for whole in pairs:
         for block in np.array_split(whole, -(-len(whole) // _BLOCK_PAIRS)):
-            first, second = (half.tolist() for half in halves(block))
-            ends = pl.Series(sorted({*first, *second}), dtype=pl.UInt64)
-            of_ends = stored.filter(pl.col("node").is_in(ends.implode()))
+            first_nodes, second_nodes = (half.tolist() for half in split_halves(block))
+            ends = pl.Series(sorted({*first_nodes, *second_nodes}), dtype=pl.UInt64)
+            of_ends = all_shingles.filter(pl.col("node").is_in(ends.implode()))
             sizes = dict(of_ends.select("node", pl.col("shingles").list.len()).collect().iter_rows())
             reached: list[bool] = []
-            for batch in _batches(zip(first, second, strict=True), sizes):
-                reached += _reached(batch, stored, min_jaccard)
+            for batch in _batches(zip(first_nodes, second_nodes, strict=True), sizes):
+                reached += _reach_similarity(batch, all_shingles, min_jaccard)
             yield block[np.array(reached, dtype=bool)]
 
 
-def _reached(batch: list[tuple[int, int]], stored: pl.LazyFrame, min_jaccard: float) -> Iterator[bool]:
+def _reach_similarity(
+    batch: list[tuple[int, int]], all_shingles: pl.LazyFrame, min_jaccard: float
+) -> Iterator[bool]:
     """Yield for each pair whether its shingles are similar enough."""
     needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
-    documents = stored.filter(pl.col("node").is_in(needed.implode())).collect()
+    documents = all_shingles.filter(pl.col("node").is_in(needed.implode())).collect()
     flat = documents["shingles"].explode().to_numpy()
     parts = np.split(flat, np.cumsum(documents["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
     sets = dict(zip(documents["node"].to_list(), parts, strict=True))
@@ -376,37 +395,37 @@ def _reached(batch: list[tuple[int, int]], stored: pl.LazyFrame, min_jaccard: fl
 def _batches(pairs: Iterable[tuple[int, int]], sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
     """Yield pairs in order, grouped so that a group has `_BATCH_SHINGLES` shingles."""
     batch: list[tuple[int, int]] = []
-    seen: set[int] = set()
+    nodes_in_batch: set[int] = set()
     num_shingles = 0
     for first, second in pairs:
         batch.append((first, second))
-        num_shingles += sum(sizes[node] for node in {first, second} - seen)
-        seen |= {first, second}
+        num_shingles += sum(sizes[node] for node in {first, second} - nodes_in_batch)
+        nodes_in_batch |= {first, second}
         if num_shingles >= _BATCH_SHINGLES:
             yield batch
-            batch, seen, num_shingles = [], set(), 0
+            batch, nodes_in_batch, num_shingles = [], set(), 0
     if batch:
         yield batch
 
 
 def drop_near_duplicates(
-    docs: Iterable[Document], shard: int, choice: Path, ledger: Ledger
+    docs: Iterable[Document], shard: int, dropped_file: Path, ledger: Ledger
 ) -> Iterator[Document]:
-    """Yield the documents of a shard that `choose` keeps.
+    """Yield the documents of a shard that `choose_dropped` keeps.
 
     Args:
         docs: the documents that `sketch_shard` saw, in the same order.
         shard: their position among the shards.
-        choice: what `choose` wrote.
+        dropped_file: what `choose_dropped` wrote.
         ledger: gets the others as ``near_duplicate``.
     """
-    values = read_slice(choice, shard)
-    sizes = dict(zip((values & LOW).tolist(), (values >> HALF).tolist(), strict=True))
-    yield from _Drop(sizes)(docs, ledger)
+    values = read_slice(dropped_file, shard)
+    sizes = dict(zip((values & LOW_MASK).tolist(), (values >> HALF_BITS).tolist(), strict=True))
+    yield from _DropNearDuplicates(sizes)(docs, ledger)
 
 
 @dataclass
-class _Drop(Stage):
+class _DropNearDuplicates(Stage):
     """Drop documents of one shard, in its order, and store how many documents each kept one represents.
 
     Args:

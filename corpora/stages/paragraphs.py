@@ -41,11 +41,11 @@ REASONS = {
     "repeated_paragraphs": "these paragraphs occur earlier in the same document",
     "no_paragraph_left": "every paragraph after the title was a duplicate",
 }
-PARTIAL = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
+PARTIAL_REASONS = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
 
-KEYS, LENGTHS, RANGES, BOUNDS = "keys.u64", "lengths.u32", "ranges.u64", "bounds.u64"
-REPEATED = 0  # in the key file: the paragraph occurs earlier in its document
-COPIED = 1  # in the key file: the paragraph occurs in an earlier document of the shard
+KEYS_FILE, LENGTHS_FILE, RANGES_FILE, BOUNDS_FILE = "keys.u64", "lengths.u32", "ranges.u64", "bounds.u64"
+REPEATED_KEY = 0  # in the key file: the paragraph occurs earlier in its document
+COPIED_KEY = 1  # in the key file: the paragraph occurs in an earlier document of the shard
 _KEY_BYTES = 8
 _BATCH_CHARS = 100_000
 _CHECK_EVERY = 64  # one document in this many has its first key verified; the number of paragraphs always is
@@ -90,11 +90,11 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
     bounds: list[NDArray[np.int64]] = []
     num_written = 0
     with (
-        (temporary / KEYS).open("wb") as keys_file,
-        (temporary / LENGTHS).open("wb") as lengths_file,
-        (temporary / RANGES).open("wb") as ranges_file,
+        (temporary / KEYS_FILE).open("wb") as keys_file,
+        (temporary / LENGTHS_FILE).open("wb") as lengths_file,
+        (temporary / RANGES_FILE).open("wb") as ranges_file,
     ):
-        for keys, lengths in _spills(docs):
+        for keys, lengths in _key_batches(docs):
             num_repeated, new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
             keys_file.write(keys.data)
             lengths_file.write(lengths.data)
@@ -106,13 +106,13 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
             counts.num_paragraphs += len(keys)
             counts.num_repeated += num_repeated
     # The keys of one range are stored together, so that no other range is read.
-    (temporary / BOUNDS).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
+    (temporary / BOUNDS_FILE).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
     shutil.rmtree(out_dir, ignore_errors=True)
     temporary.rename(out_dir)
     return counts
 
 
-def _spills(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]]]:
+def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]]]:
     """Yield keys and paragraph counts of whole documents, a few million keys at a time."""
     parts: list[Keys] = []
     lengths: list[int] = []
@@ -137,7 +137,7 @@ def _spills(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]
 
 
 def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) -> tuple[int, Keys]:
-    """Set the keys of paragraphs that occur earlier in the shard to `REPEATED` or `COPIED`, in place.
+    """Set the keys of paragraphs that occur earlier in the shard to `REPEATED_KEY` or `COPIED_KEY`, in place.
 
     Args:
         keys: of some documents, in order.
@@ -148,28 +148,30 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
         How many are repeated in their document, and the sorted keys that are new in the shard.
     """
     order = np.argsort(keys, kind="stable")
-    ordered, docs = keys[order], doc_of[order]
-    again = np.zeros(len(keys), dtype=bool)
-    again[1:] = ordered[1:] == ordered[:-1]
-    repeated = again.copy()
-    repeated[1:] &= docs[1:] == docs[:-1]
-    new, places = ordered[~again], order[~again]
-    known = np.zeros(len(new), dtype=bool)
+    sorted_keys, docs = keys[order], doc_of[order]
+    is_again = np.zeros(len(keys), dtype=bool)
+    is_again[1:] = sorted_keys[1:] == sorted_keys[:-1]
+    is_repeated = is_again.copy()
+    is_repeated[1:] &= docs[1:] == docs[:-1]
+    new, positions = sorted_keys[~is_again], order[~is_again]
+    is_known = np.zeros(len(new), dtype=bool)
     for run in runs:
-        known |= is_member(new, run)
-    keys[order[again]] = COPIED
-    keys[order[repeated]] = REPEATED
-    keys[places[known]] = COPIED
-    return int(repeated.sum()), new[~known]
+        is_known |= is_member(new, run)
+    keys[order[is_again]] = COPIED_KEY
+    keys[order[is_repeated]] = REPEATED_KEY
+    keys[positions[is_known]] = COPIED_KEY
+    return int(is_repeated.sum()), new[~is_known]
 
 
-def _range_of(shard_dir: Path, number: int, num_ranges: int) -> Keys:
+def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int) -> Keys:
     """Return the keys of one range of a shard, each once, in sorted runs."""
-    path = shard_dir / BOUNDS
+    path = shard_dir / BOUNDS_FILE
     num_runs = path.stat().st_size // (_KEY_BYTES * (num_ranges + 1))
-    bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * number).astype(np.int64)
+    bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * range_number).astype(
+        np.int64
+    )
     pairs = bounds.reshape(2, num_runs).T.tolist()
-    with (shard_dir / RANGES).open("rb") as handle:
+    with (shard_dir / RANGES_FILE).open("rb") as handle:
         runs = []
         for first, last in pairs:
             handle.seek(_KEY_BYTES * first)
@@ -177,16 +179,16 @@ def _range_of(shard_dir: Path, number: int, num_ranges: int) -> Keys:
     return np.concatenate(runs)
 
 
-def find_duplicates(shard_dirs: Sequence[Path], number: int, num_ranges: int, out: Path) -> int:
+def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: int, out: Path) -> int:
     """Write the keys of one range that an earlier shard has, by shard; return their number.
 
     Args:
         shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
-        number: which range.
+        range_number: which range.
         num_ranges: as given to `hash_shard`.
         out: file of `xling.corpora.common.slices`. Memory is four times the keys of the range.
     """
-    parts = [_range_of(folder, number, num_ranges) for folder in shard_dirs]
+    parts = [_keys_in_range(folder, range_number, num_ranges) for folder in shard_dirs]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
     keys = np.concatenate(parts)
     del parts
@@ -216,37 +218,40 @@ def drop_duplicates(
         docs: the documents that `hash_shard` saw, in the same order.
         shard_dir: what `hash_shard` wrote for them.
         shard: its position among the shards that were compared.
-        found: what `find_duplicates` wrote, one file a range.
+        duplicates: what `find_duplicates` wrote, one file a range.
         ledger: gets a document's lost paragraphs as one partial drop a reason.
 
     Raises:
         UserError: the documents are not those that were hashed.
     """
-    stage = _Drop(shard_dir, read_slices(duplicates, shard))
+    stage = _DropParagraphs(shard_dir, read_slices(duplicates, shard))
     yield from stage(docs, ledger)
     if stage.number != stage.num_docs:
-        raise stage.changed()
+        raise stage.changed_error()
 
 
-class _Drop(Stage):
+class _DropParagraphs(Stage):
     """Cuts the lost paragraphs out of the documents of one shard, which come in the order of their keys.
 
     Args:
         shard_dir: what `hash_shard` wrote for them.
-        elsewhere: sorted keys that an earlier shard has.
+        duplicate_keys: sorted keys that an earlier shard has.
     """
 
     name: ClassVar[str] = STAGE
     reasons: ClassVar[dict[str, str]] = REASONS
-    partial: ClassVar[frozenset[str]] = PARTIAL
+    partial: ClassVar[frozenset[str]] = PARTIAL_REASONS
 
-    def __init__(self, shard_dir: Path, elsewhere: UInt64[np.ndarray, " keys"]) -> None:
+    def __init__(self, shard_dir: Path, duplicate_keys: UInt64[np.ndarray, " keys"]) -> None:
         self.shard_dir, self.number = shard_dir, 0
-        self.keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
-        repeated = self.keys == REPEATED
-        lost = is_member(self.keys, elsewhere) | (self.keys <= COPIED)
-        self.kept, self.masks = (~lost).tobytes(), ((lost & ~repeated).tobytes(), repeated.tobytes())
-        lengths = np.fromfile(shard_dir / LENGTHS, dtype="<u4")
+        self.keys: Keys = np.fromfile(shard_dir / KEYS_FILE, dtype="<u8")
+        repeated = self.keys == REPEATED_KEY
+        lost = is_member(self.keys, duplicate_keys) | (self.keys <= COPIED_KEY)
+        self.is_kept, self.reason_masks = (
+            (~lost).tobytes(),
+            ((lost & ~repeated).tobytes(), repeated.tobytes()),
+        )
+        lengths = np.fromfile(shard_dir / LENGTHS_FILE, dtype="<u4")
         ends = np.cumsum(lengths, dtype=np.int64)
         num_lost_before = np.concatenate([[0], np.cumsum(lost)])
         num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
@@ -259,28 +264,32 @@ class _Drop(Stage):
         Raises:
             UserError: the document is not the one that was hashed.
         """
-        length, end, num_lost = next(self.table, (-1, 0, 0))
+        length, key_end, num_dropped = next(self.table, (-1, 0, 0))
         if doc.text.count("\n") != length:
-            raise self.changed()
-        if self.number % _CHECK_EVERY == 0 and length and self.keys[end - length] > COPIED:
+            raise self.changed_error()
+        if self.number % _CHECK_EVERY == 0 and length and self.keys[key_end - length] > COPIED_KEY:
             first = keys_of(doc.text.split("\n", 2)[1])[0]
-            if first != self.keys[end - length]:
-                raise self.changed()
+            if first != self.keys[key_end - length]:
+                raise self.changed_error()
         self.number += 1
-        reason = None if num_lost < length else "no_paragraph_left"
-        if not num_lost:
+        reason = None if num_dropped < length else "no_paragraph_left"
+        if not num_dropped:
             return Verdict(reason)
-        span = slice(end - length, end)
+        span = slice(key_end - length, key_end)
         title, *body = doc.text.split("\n")
-        cut = {
+        dropped_by_reason = {
             why: list(itertools.compress(body, mask[span]))
-            for why, mask in zip(("duplicate_paragraphs", "repeated_paragraphs"), self.masks, strict=True)
+            for why, mask in zip(
+                ("duplicate_paragraphs", "repeated_paragraphs"), self.reason_masks, strict=True
+            )
             if 1 in mask[span]
         }
-        text = "\n".join([title, *itertools.compress(body, self.kept[span])])
-        return Verdict(reason, text, cut, {why: len(parts) for why, parts in cut.items()})
+        text = "\n".join([title, *itertools.compress(body, self.is_kept[span])])
+        return Verdict(
+            reason, text, dropped_by_reason, {why: len(parts) for why, parts in dropped_by_reason.items()}
+        )
 
-    def changed(self) -> UserError:
+    def changed_error(self) -> UserError:
         """Return the error for documents that do not match the keys."""
         return UserError(
             f"the documents are not those hashed into {self.shard_dir}",

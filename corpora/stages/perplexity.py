@@ -118,12 +118,12 @@ def fit_cutoffs(
     Raises:
         UserError: there is no perplexity to fit to, or the percentiles are out of order.
     """
-    low, high = percentiles
-    if not 0 < low <= high < 100:
-        raise UserError(f"percentiles {low:g}, {high:g}", "0 < first <= second < 100")
+    low_percentile, high_percentile = percentiles
+    if not 0 < low_percentile <= high_percentile < 100:
+        raise UserError(f"percentiles {low_percentile:g}, {high_percentile:g}", "0 < first <= second < 100")
     values = np.fromiter(perplexities, dtype=np.float64)
     values = values[np.isfinite(values)]
     if not len(values):
         raise UserError("no document has a perplexity", fix="name a language model with lm=")
-    head, tail = np.percentile(values, [low, high], method="inverted_cdf")
+    head, tail = np.percentile(values, [low_percentile, high_percentile], method="inverted_cdf")
     return float(head), float(tail)

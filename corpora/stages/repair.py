@@ -21,16 +21,23 @@ _CONTINUATION = (
 )
 _MOJIBAKE = re.compile(f"[\u00c2-\u00f4][{_CONTINUATION}]")
 _ONE_CONTINUED = re.compile(f"[{_CONTINUATION}]")
-_OTHER_ENDS = "\r\x0b\x0c\u2028\u2029"
-_BREAKS = re.compile(f"\r\n|[{_OTHER_ENDS}]")
+_OTHER_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
+_LINE_BREAKS = re.compile(f"\r\n|[{_OTHER_LINE_ENDS}]")
 # Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners
 # and spaces stay: Persian, the scripts of India and Khmer are written with them.
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
 # Kinds of code points: to be repaired; of mojibake; a blank; a line end; one whose normal form only unicodedata knows.
 # A lead byte is the next bit after a continuation byte.
-_ODD, _CONTINUED, _LEAD, _BLANK, _END, _UNKNOWN = 1, 2, 4, 8, 16, 32
-_SMALL = 0x3100  # code points that are looked up one by one
-_PLAIN = ((0x3100, 0x312F), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF9D), (0x1F300, 0x1FAFF))
+_INVISIBLE_KIND, _CONTINUATION_KIND, _LEAD_KIND, _BLANK_KIND, _LINE_END_KIND, _UNKNOWN_KIND = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+)
+_TABLE_SIZE = 0x3100  # code points that are looked up one by one
+_PLAIN_RANGES = ((0x3100, 0x312F), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF9D), (0x1F300, 0x1FAFF))
 
 
 @STREAMING.register("repair")
@@ -63,7 +70,7 @@ class Repair(Stage):
     def edit(self, doc: Document) -> Verdict:
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
         text = repair(doc.text)
-        notes = {} if text == doc.text or text == tidy(doc.text) else {"repaired_unicode": 1}
+        notes = {} if text == doc.text or text == tidy_space(doc.text) else {"repaired_unicode": 1}
         if not text:
             return Verdict("empty", notes=notes)
         if text.count("\ufffd") > self.max_replacement_ratio * len(text):
@@ -81,8 +88,8 @@ def repair(text: str) -> str:
     text = _with_line_feeds(text).replace("\t", " ")
     # A repair may uncover another layer or a decomposed letter, hence repeat until nothing changes. Only then
     # may spaces be removed: the last byte of a letter may look like one.
-    while (mended := tidy(_mend(text))) != text:
-        text = mended
+    while (repaired := tidy_space(_repair_once(text))) != text:
+        text = repaired
     return text
 
 
@@ -91,50 +98,62 @@ def _is_clean(text: str) -> bool:
     if not text:
         return True
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    kinds = _kinds()[codes]
-    present = int(np.bitwise_or.reduce(kinds))
-    if present & _ODD or (kinds[0] | kinds[-1]) & _BLANK:
+    kinds = _character_kinds()[codes]
+    kinds_present = int(np.bitwise_or.reduce(kinds))
+    if kinds_present & _INVISIBLE_KIND or (kinds[0] | kinds[-1]) & _BLANK_KIND:
         return False
-    before, after = kinds[:-1], kinds[1:]
-    if present & _LEAD and present & _CONTINUED and (before & (after << 1) & _LEAD).any():
+    previous, following = kinds[:-1], kinds[1:]
+    if (
+        kinds_present & _LEAD_KIND
+        and kinds_present & _CONTINUATION_KIND
+        and (previous & (following << 1) & _LEAD_KIND).any()
+    ):
         return False
     # A blank beside a line end: one of two neighbours is a line end, and both are blank.
     if (
-        present & _END
-        and ((before & _BLANK != 0) & (after & _BLANK != 0) & ((before | after) & _END != 0)).any()
+        kinds_present & _LINE_END_KIND
+        and (
+            (previous & _BLANK_KIND != 0)
+            & (following & _BLANK_KIND != 0)
+            & ((previous | following) & _LINE_END_KIND != 0)
+        ).any()
     ):
         return False
-    return not present & _UNKNOWN or unicodedata.is_normalized("NFC", text)
+    return not kinds_present & _UNKNOWN_KIND or unicodedata.is_normalized("NFC", text)
 
 
 @cache
-def _kinds() -> NDArray[np.uint8]:
+def _character_kinds() -> NDArray[np.uint8]:
     """Return what each code point may be a sign of, ``(1114112,)`` uint8."""
-    table = np.full(0x110000, _UNKNOWN, dtype=np.uint8)
-    for first, last in _PLAIN:
+    table = np.full(0x110000, _UNKNOWN_KIND, dtype=np.uint8)
+    for first, last in _PLAIN_RANGES:
         table[first : last + 1] = 0
-    split = (unicodedata.decomposition(chr(code)).split() for code in range(_SMALL))
+    split = (unicodedata.decomposition(chr(code)).split() for code in range(_TABLE_SIZE))
     canonical = [parts for parts in split if parts and parts[0][0] != "<"]
     seconds = {int(part, 16) for parts in canonical for part in parts[1:]}
-    for code in range(_SMALL):
+    for code in range(_TABLE_SIZE):
         char = chr(code)
         stays = not unicodedata.combining(char) and unicodedata.is_normalized("NFC", char)
-        table[code] = 0 if stays and code not in seconds and not 0x1100 <= code <= 0x11FF else _UNKNOWN
-        table[code] |= _BLANK * char.isspace()
-    table[0xC2:0xF5] |= _LEAD
-    for pattern, kind in ((_ONE_CONTINUED, _CONTINUED), (_BREAKS, _ODD), (_INVISIBLE, _ODD)):
+        table[code] = 0 if stays and code not in seconds and not 0x1100 <= code <= 0x11FF else _UNKNOWN_KIND
+        table[code] |= _BLANK_KIND * char.isspace()
+    table[0xC2:0xF5] |= _LEAD_KIND
+    for pattern, kind in (
+        (_ONE_CONTINUED, _CONTINUATION_KIND),
+        (_LINE_BREAKS, _INVISIBLE_KIND),
+        (_INVISIBLE, _INVISIBLE_KIND),
+    ):
         table[[code for code in range(0x10000) if pattern.match(chr(code))]] |= kind
-    table[ord("\t")] |= _ODD
-    table[ord("\n")] |= _END
+    table[ord("\t")] |= _INVISIBLE_KIND
+    table[ord("\n")] |= _LINE_END_KIND
     return table
 
 
 def _with_line_feeds(text: str) -> str:
     """Return the text with a line feed for each line end of another kind."""
-    return _BREAKS.sub("\n", text) if any(end in text for end in _OTHER_ENDS) else text
+    return _LINE_BREAKS.sub("\n", text) if any(end in text for end in _OTHER_LINE_ENDS) else text
 
 
-def _mend(text: str) -> str:
+def _repair_once(text: str) -> str:
     """Run one pass of repair: mojibake, invisible characters and NFC."""
     if _MOJIBAKE.search(text):
         # A page mixes charsets, and ftfy only repairs text that is completely wrong: one line at a time.
@@ -145,6 +164,6 @@ def _mend(text: str) -> str:
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
-def tidy(text: str) -> str:
+def tidy_space(text: str) -> str:
     """Strip every paragraph, turn tabs into spaces and delete empty paragraphs."""
     return "\n".join(filter(None, map(str.strip, text.replace("\t", " ").split("\n"))))

@@ -24,7 +24,7 @@ _COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
 _WORLD_SECTIONS = {"number": ("2", "3", "4", "5")}
 
 
-def _forms(lang: str, section: str, concept: str) -> tuple[str, ...]:
+def _word_forms(lang: str, section: str, concept: str) -> tuple[str, ...]:
     row = load(lang)[section][concept]
     columns = _COLUMNS[section].get(lang, _COLUMNS[section][""])
     forms = tuple(row[column] for column in columns)
@@ -50,7 +50,9 @@ def dictionary(src_lang: str, tgt_lang: str) -> list[tuple[str, str]]:
     pairs: dict[tuple[str, str], None] = {}
     for section in _COLUMNS:
         for concept in _WORLD_SECTIONS.get(section) or WORLD[section]:
-            forms = zip(_forms(src_lang, section, concept), _forms(tgt_lang, section, concept), strict=False)
+            forms = zip(
+                _word_forms(src_lang, section, concept), _word_forms(tgt_lang, section, concept), strict=False
+            )
             for src, tgt in forms:
                 if " " not in src and " " not in tgt:
                     pairs[src, tgt] = None

@@ -37,6 +37,6 @@ class Draw:
         """Return true with a probability of ``percent`` / 100."""
         return self.below(100) < percent
 
-    def choice(self, things: Sequence[T]) -> T:
-        """Draw one of ``things`` uniformly."""
-        return things[self.below(len(things))]
+    def choice(self, items: Sequence[T]) -> T:
+        """Draw one of ``items`` uniformly."""
+        return items[self.below(len(items))]

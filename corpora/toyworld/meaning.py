@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person; ``show`` says which of the names the sentence uses: full, first or last."""
+    """A person; ``shown_as`` says which of the names the sentence uses: full, first or last."""
 
     first: str
     last: str
-    show: str = "full"
+    shown_as: str = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Meaning:
         source: identifier of the place a journey starts from.
         time: identifier of a weekday, month or day, a year as digits, or "".
         negated: whether the clause is denied.
-        front: whether the time stands at the beginning of the sentence.
+        time_first: whether the time stands at the beginning of the sentence.
         score: the result of a match, for ``beat``.
-        said: what was said, for ``say``.
+        reported: what was reported, for ``say``.
     """
 
     verb: str
@@ -80,9 +80,9 @@ class Meaning:
     source: str = ""
     time: str = ""
     negated: bool = False
-    front: bool = False
+    time_first: bool = False
     score: str = ""
-    said: Meaning | None = None
+    reported: Meaning | None = None
 
 
 SPECIAL = (
@@ -95,8 +95,8 @@ def entities(meaning: Meaning) -> list[str]:
     """Return the sorted entity types (PER, ORG, LOC) that every rendering of ``meaning`` must contain."""
     types = [kind for kind in (entity_type(meaning.agent), entity_type(meaning.other)) if kind]
     types += ["LOC"] * (bool(meaning.place) + bool(meaning.source))
-    if meaning.said:
-        types += entities(meaning.said)
+    if meaning.reported:
+        types += entities(meaning.reported)
     return sorted(types)
 
 

@@ -7,20 +7,20 @@ from functools import lru_cache
 from xling.corpora.toyworld.draw import Draw, digest
 from xling.corpora.toyworld.meaning import Meaning
 from xling.corpora.toyworld.relations import pair
-from xling.corpora.toyworld.world import Names, Sampler, document
+from xling.corpora.toyworld.world import Names, Sampler, draw_document
 
 SPLITS = ("train", "dev", "test")
 _BUCKETS = {"train": range(6), "dev": range(6, 8), "test": range(8, 10)}
 
 
-def in_split(split: str, *meanings: Meaning) -> bool:
+def is_in_split(split: str, *meanings: Meaning) -> bool:
     """Return whether ``meanings`` belong to ``split``; a hash assigns splits, so they are disjoint."""
     return digest("split", *meanings) % 10 in _BUCKETS[split]
 
 
 def mono_meanings(seed: int, lang: str, index: int) -> list[Meaning]:
     """Return the clauses of document ``index``; each language has different documents."""
-    return document(Draw(seed, "mono", lang, index))
+    return draw_document(Draw(seed, "mono", lang, index))
 
 
 def para_meaning(seed: int, src_lang: str, tgt_lang: str, index: int) -> Meaning:
@@ -33,7 +33,7 @@ def ner_meaning(seed: int, split: str, index: int) -> Meaning:
     """Return the clause behind tagged sentence ``index`` of ``split``, the same in every language."""
     names = Names("train" if split == "train" else "test")
     sampler = Sampler(Draw(seed, "ner", split, index), names)
-    while not in_split(split, meaning := sampler.meaning()):
+    while not is_in_split(split, meaning := sampler.meaning()):
         pass
     return meaning
 
@@ -44,5 +44,5 @@ def nli_pair(seed: int, split: str, index: int) -> tuple[Meaning, Meaning, str]:
     draw, names = Draw(seed, "nli", split, index), Names("all")
     while True:
         premise, hypothesis, label = pair(draw, names)
-        if in_split(split, premise, hypothesis):
+        if is_in_split(split, premise, hypothesis):
             return premise, hypothesis, label

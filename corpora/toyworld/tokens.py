@@ -21,7 +21,7 @@ Phrase = tuple[tuple[str, str], ...]
 """Pairs of form and tag."""
 
 _NO_SPACE_BEFORE = frozenset(".,")
-YEAR = frozenset("0123456789")
+DIGITS = frozenset("0123456789")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -36,7 +36,7 @@ def name(text: str, kind: str) -> Phrase:
     return tuple((form, f"{'I' if i else 'B'}-{kind}") for i, form in enumerate(text.split()))
 
 
-def seq(*parts: str | Phrase) -> Phrase:
+def join_phrases(*parts: str | Phrase) -> Phrase:
     """Join phrases; a string stands for words outside any entity, "" for nothing."""
     tokens: list[tuple[str, str]] = []
     for part in parts:
@@ -46,16 +46,16 @@ def seq(*parts: str | Phrase) -> Phrase:
 
 def shown_name(person: Person) -> str:
     """Return the person's name as spelt in languages with Latin script, as far as it is shown."""
-    if person.show == "full":
+    if person.shown_as == "full":
         return f"{person.first} {person.last}"
-    return person.first if person.show == "first" else person.last
+    return person.first if person.shown_as == "first" else person.last
 
 
 def time_phrase(phrases: dict[str, dict[str, str]], time: str) -> str:
     """Return the adverbial for a time: a named one from the lexicon, or a year put into the phrase for years."""
     if not time:
         return ""
-    if time[0] in YEAR:
+    if time[0] in DIGITS:
         return phrases["year"]["phrase"].replace("%", time)
     return phrases[time]["phrase"]
 

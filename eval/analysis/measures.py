@@ -20,7 +20,7 @@ TOP_SHARE = 0.05
 """Share of the units of a layer that count as a language's own."""
 
 
-def cka(a: Float[np.ndarray, "rows dim_a"], b: Float[np.ndarray, "rows dim_b"]) -> float:
+def linear_cka(a: Float[np.ndarray, "rows dim_a"], b: Float[np.ndarray, "rows dim_b"]) -> float:
     """Return linear centred kernel alignment of vectors of the same items, 0 to 1 (Kornblith et al. 2019, eq. 4)."""
     a, b = (x.astype(np.float64) - x.mean(axis=0, dtype=np.float64) for x in (a, b))
     norm = float(np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b))
@@ -91,7 +91,7 @@ def control_labels(texts: Sequence[str], classes: Int64[np.ndarray, " rows"]) ->
     return drawn
 
 
-def identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], centred: bool) -> float:
+def language_identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], centred: bool) -> float:
     """Return the share of texts whose language a linear probe predicts, trained on every second text.
 
     Args:
@@ -109,18 +109,20 @@ def identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], centred: bool
     return float((probe(train, labels, test) == wanted).mean())
 
 
-def top_units(vectors: Float[np.ndarray, "rows dim"], everywhere: Float[np.ndarray, " dim"]) -> set[int]:
+def strongest_units(
+    vectors: Float[np.ndarray, "rows dim"], overall_mean: Float[np.ndarray, " dim"]
+) -> set[int]:
     """Return the units of a layer whose mean deviates most from that of all languages, in standard deviations."""
-    far = np.abs(vectors.mean(axis=0) - everywhere) / (vectors.std(axis=0) + 1e-6)
+    far = np.abs(vectors.mean(axis=0) - overall_mean) / (vectors.std(axis=0) + 1e-6)
     return set(np.argsort(-far, kind="stable")[: max(1, round(TOP_SHARE * len(far)))].tolist())
 
 
-def overlap(one: set[int], other: set[int]) -> float:
+def jaccard(first: set[int], second: set[int]) -> float:
     """Return Jaccard's index: the size of the intersection divided by the size of the union."""
-    return len(one & other) / (len(one | other) or 1)
+    return len(first & second) / (len(first | second) or 1)
 
 
-def held_out(
+def held_out_predictions(
     predictors: Float[np.ndarray, "langs features"], scores: Float[np.ndarray, " langs"]
 ) -> Float[np.ndarray, " langs"]:
     """Predict each language's score by a linear regression on the other languages.
@@ -130,11 +132,11 @@ def held_out(
         scores: what is predicted.
     """
     predicted = np.zeros(len(scores))
-    for out in range(len(scores)):
-        rest = np.arange(len(scores)) != out
+    for left_out in range(len(scores)):
+        rest = np.arange(len(scores)) != left_out
         mean, scale = predictors[rest].mean(axis=0), predictors[rest].std(axis=0) + 1e-9
         x = (predictors[rest] - mean) / scale
         level = scores[rest].mean()
         weights = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ (scores[rest] - level))
-        predicted[out] = level + (predictors[out] - mean) / scale @ weights
+        predicted[left_out] = level + (predictors[left_out] - mean) / scale @ weights
     return predicted

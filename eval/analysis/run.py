@@ -19,7 +19,7 @@ from xling.core.output.answer import Answer
 from xling.eval import systems
 from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.report.why import BY_LAYER, KEYS, TABLES, Row, figures, mean
+from xling.eval.report.why import COLUMNS, MEASURES_BY_LAYER, TABLES_FILE, Row, figures, mean
 from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.eval.run import untuned
 from xling.eval.run.settings import EvalConfig
@@ -62,11 +62,11 @@ class AnalyseConfig:
 
 
 @dataclass(frozen=True)
-class Texts:
+class AlignedTexts:
     """Texts of one language aligned with those of the source; classes if the suite has any."""
 
     lang: str
-    own: list[str]
+    texts: list[str]
     source: list[str]
     classes: list[str]
 
@@ -80,24 +80,24 @@ def run(cfg: AnalyseConfig) -> Answer:
     if not cfg.suites:
         raise UserError("no suite is named", "suites=tatoeba,sib200", "see xling eval list")
     data = data_folder(cfg.data)
-    read = {name: list(_texts(suites()[name], cfg, data)) for name in cfg.suites}
+    texts_of_suites = {name: list(_read_texts(suites()[name], cfg, data)) for name in cfg.suites}
     inputs = [cfg.checkpoint, *([cfg.scores] if cfg.scores else [])]
     if not manifest.up_to_date(cfg.out, "analyse", cfg, inputs, replaceable=True):
-        rows = [row for name, texts in read.items() for row in _by_layer(name, texts, cfg)]
-        surface = _surface(read, cfg)
-        tables = [_layers(rows), _languages(rows, surface), *_explained(rows, surface, cfg)]
+        rows = [row for name, texts in texts_of_suites.items() for row in _by_layer(name, texts, cfg)]
+        surface = _surface_measures(texts_of_suites, cfg)
+        tables = [_layer_table(rows), _language_table(rows, surface), *_explain_scores(rows, surface, cfg)]
         with manifest.publish(cfg.out, "analyse", cfg, inputs) as out:
             for name, text in _files(rows, tables).items():
                 (out.path / name).write_text(text, encoding="utf-8")
             out.counts |= {"measures": len(rows)}
-    facts = json.loads((cfg.out / "analysis.json").read_text(encoding="utf-8"))
+    analysis = json.loads((cfg.out / "analysis.json").read_text(encoding="utf-8"))
     text = (cfg.out / "analysis.md").read_text(encoding="utf-8")
-    return Answer(f"{text.rstrip()}\n\nwritten: {cfg.out / 'analysis.html'}", facts)
+    return Answer(f"{text.rstrip()}\n\nwritten: {cfg.out / 'analysis.html'}", analysis)
 
 
-def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
+def _read_texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[AlignedTexts]:
     """Yield the languages of a suite, each paired with the source; items are paired by their ids."""
-    if not suite.shape.analysed:
+    if not suite.shape.analysed_as:
         raise UserError(
             f"{suite.name} has rows of kind {suite.kind}", "suites of retrieval or of texts with a class"
         )
@@ -105,22 +105,27 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
         x for x in languages_at(suite, "test", data) if not cfg.langs or x in cfg.langs or x == cfg.source
     ]
     num = 0
-    first = (
+    source_texts = (
         {r.id: r.fields["text"] for r in load(suite, cfg.source, "test", data)}
-        if suite.shape.analysed == "classes"
+        if suite.shape.analysed_as == "classes"
         else {}
     )
     for lang in langs:
         rows = load(suite, lang, "test", data)
-        if suite.shape.analysed == "pairs":
+        if suite.shape.analysed_as == "pairs":
             if untuned.sides(suite, lang)[1] != cfg.source:
                 continue
-            rows = _spread(rows, cfg.rows)
-            yield Texts(lang, [r.fields["text_a"] for r in rows], [r.fields["text_b"] for r in rows], [])
+            rows = _spread_rows(rows, cfg.rows)
+            yield AlignedTexts(
+                lang, [r.fields["text_a"] for r in rows], [r.fields["text_b"] for r in rows], []
+            )
         else:
-            rows = _spread([r for r in rows if r.id in first], cfg.rows)
-            yield Texts(
-                lang, [r.fields["text"] for r in rows], [first[r.id] for r in rows], [r.label for r in rows]
+            rows = _spread_rows([r for r in rows if r.id in source_texts], cfg.rows)
+            yield AlignedTexts(
+                lang,
+                [r.fields["text"] for r in rows],
+                [source_texts[r.id] for r in rows],
+                [r.label for r in rows],
             )
         num += 1
     if not num:
@@ -129,20 +134,20 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
         )
 
 
-def _spread(rows: Sequence[Example], most: int) -> list[Example]:
+def _spread_rows(rows: Sequence[Example], max_rows: int) -> list[Example]:
     """At most so many rows, from all parts of a file: it may be sorted by topic."""
-    places = np.linspace(0, len(rows), min(most, len(rows)), endpoint=False).astype(int)
-    return [rows[place] for place in places.tolist()]
+    positions = np.linspace(0, len(rows), min(max_rows, len(rows)), endpoint=False).astype(int)
+    return [rows[place] for place in positions.tolist()]
 
 
-def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator[Row]:
+def _by_layer(name: str, texts: Sequence[AlignedTexts], cfg: AnalyseConfig) -> Iterator[Row]:
     settings = EvalConfig(cfg.suites, cfg.out, checkpoint=cfg.checkpoint)
     for system in SYSTEMS:
         model = systems.build(system, settings)
         for layer in _layers_of(model, cfg):
-            vectors = {t.lang: model.embed(t.own, t.lang, layer, cfg.pooling) for t in texts}
+            vectors = {t.lang: model.embed(t.texts, t.lang, layer, cfg.pooling) for t in texts}
             sources = {t.lang: model.embed(t.source, cfg.source, layer, cfg.pooling) for t in texts}
-            for lang, measure, value in _measured(texts, vectors, sources, cfg.source):
+            for lang, measure, value in _measure_layer(texts, vectors, sources, cfg.source):
                 yield system, name, layer, lang, measure, 100 * value
 
 
@@ -159,30 +164,38 @@ def _layers_of(model: systems.Backend, cfg: AnalyseConfig) -> Iterator[int]:
 Vectors = Mapping[str, Any]
 
 
-def _measured(
-    texts: Sequence[Texts], vectors: Vectors, sources: Vectors, source: str
+def _measure_layer(
+    texts: Sequence[AlignedTexts], vectors: Vectors, sources: Vectors, source: str
 ) -> Iterator[tuple[str, str, float]]:
     """Yield language, measure and value from 0 to 1 of one layer."""
-    everywhere = np.vstack(list(vectors.values())).mean(axis=0)
-    sure: dict[tuple[str, ...], Any] = {}
+    overall_mean = np.vstack(list(vectors.values())).mean(axis=0)
+    classifiers: dict[tuple[str, ...], Any] = {}
     for t in texts:
-        own, other = vectors[t.lang], sources[t.lang]
+        vectors_of_lang, source_vectors = vectors[t.lang], sources[t.lang]
         if t.lang != source:
-            hits = nearest_neighbours.nearest(own, other, "cosine") == np.arange(len(own))
+            hits = nearest_neighbours.nearest_rows(vectors_of_lang, source_vectors, "cosine") == np.arange(
+                len(vectors_of_lang)
+            )
             yield t.lang, "retrieval", float(hits.mean())
-            yield t.lang, "cka", measures.cka(own, other)
-            units = (measures.top_units(x, everywhere) for x in (own, other))
-            yield t.lang, "units shared", measures.overlap(*units)
+            yield t.lang, "cka", measures.linear_cka(vectors_of_lang, source_vectors)
+            units = (measures.strongest_units(x, overall_mean) for x in (vectors_of_lang, source_vectors))
+            yield t.lang, "units shared", measures.jaccard(*units)
         if t.classes:
             where = "" if t.lang != source else " of the source"
-            yield from _probed(t, own, other, where)
-            yield t.lang, "calibration error" + where, _miscalibration(t, own, other, sure)
+            yield from _probe(t, vectors_of_lang, source_vectors, where)
+            yield (
+                t.lang,
+                "calibration error" + where,
+                _miscalibration(t, vectors_of_lang, source_vectors, classifiers),
+            )
     if len(vectors) > 1:
-        yield "all", "identity", measures.identity(vectors, centred=False)
-        yield "all", "identity without the mean", measures.identity(vectors, centred=True)
+        yield "all", "identity", measures.language_identity(vectors, centred=False)
+        yield "all", "identity without the mean", measures.language_identity(vectors, centred=True)
 
 
-def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, str, float]]:
+def _probe(
+    t: AlignedTexts, vectors: Any, source_vectors: Any, suffix: str
+) -> Iterator[tuple[str, str, float]]:
     """Train a probe on every second row of the source, and test it on a language: on other rows, and on the same.
 
     Nothing is known of the control task but the items that it was learned on. So both tasks are tried on these, in
@@ -191,46 +204,58 @@ def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, s
     names = sorted(set(t.classes))
     classes = np.array([names.index(x) for x in t.classes], dtype=np.int64)
     control = measures.control_labels(t.source, classes)
-    answers = measures.probe(other[::2], classes[::2], own)
-    yield t.lang, "probe" + where, float((answers == classes)[1::2].mean())
-    yield t.lang, "probe, learned items" + where, float((answers == classes)[::2].mean())
-    answers = measures.probe(other[::2], control[::2], own[::2])
-    yield t.lang, "control task" + where, float((answers == control[::2]).mean())
+    answers = measures.probe(source_vectors[::2], classes[::2], vectors)
+    yield t.lang, "probe" + suffix, float((answers == classes)[1::2].mean())
+    yield t.lang, "probe, learned items" + suffix, float((answers == classes)[::2].mean())
+    answers = measures.probe(source_vectors[::2], control[::2], vectors[::2])
+    yield t.lang, "control task" + suffix, float((answers == control[::2]).mean())
 
 
-def _miscalibration(t: Texts, own: Any, other: Any, sure: dict[tuple[str, ...], Any]) -> float:
+def _miscalibration(
+    t: AlignedTexts, vectors: Any, source_vectors: Any, classifiers: dict[tuple[str, ...], Any]
+) -> float:
     """Return the calibration error of a language, by a classifier learned like the probe.
 
-    ``sure`` keeps classifiers by the texts that they learned: those of the source are the same for most languages.
+    ``classifiers`` keeps them by the texts that they learned: those of the source are the same for most languages.
     """
     names = sorted(set(t.classes))
     classes = np.array([names.index(x) for x in t.classes], dtype=np.int64)
-    learned = tuple(t.source[::2])
-    if learned not in sure:
-        known = np.unique(classes[::2])
-        sure[learned] = known, measures.classifier(other[::2], classes[::2]) if len(known) > 1 else None
-    known, probabilities = sure[learned]
+    learned_texts = tuple(t.source[::2])
+    if learned_texts not in classifiers:
+        learned_classes = np.unique(classes[::2])
+        classifiers[learned_texts] = (
+            learned_classes,
+            measures.classifier(source_vectors[::2], classes[::2]) if len(learned_classes) > 1 else None,
+        )
+    learned_classes, probabilities = classifiers[learned_texts]
     if probabilities is None:
         return 0.0
-    every = np.zeros((len(own[1::2]), len(names)))
-    every[:, known] = probabilities(own[1::2])
-    return measures.calibration_error(every, classes[1::2])
+    class_probabilities = np.zeros((len(vectors[1::2]), len(names)))
+    class_probabilities[:, learned_classes] = probabilities(vectors[1::2])
+    return measures.calibration_error(class_probabilities, classes[1::2])
 
 
-def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[str, tuple[float, float]]:
+def _surface_measures(
+    texts_of_suites: Mapping[str, Sequence[AlignedTexts]], cfg: AnalyseConfig
+) -> dict[str, tuple[float, float]]:
     """Language -> sub-words a word, or a character of a script without spaces; share of its kinds in the source's."""
     pieces_of = _pieces_of(cfg.checkpoint)
-    own: dict[str, list[str]] = {}
-    for texts in read.values():
+    texts_of_langs: dict[str, list[str]] = {}
+    for texts in texts_of_suites.values():
         for t in texts:
-            own.setdefault(t.lang, []).extend(t.own)
-            own.setdefault(cfg.source, []).extend(t.source)
-    kinds = {lang: {piece for text in texts for piece in pieces_of(text)} for lang, texts in own.items()}
+            texts_of_langs.setdefault(t.lang, []).extend(t.texts)
+            texts_of_langs.setdefault(cfg.source, []).extend(t.source)
+    pieces_of_langs = {
+        lang: {piece for text in texts for piece in pieces_of(text)} for lang, texts in texts_of_langs.items()
+    }
     measured = {}
-    for lang, read_texts in own.items():
+    for lang, read_texts in texts_of_langs.items():
         words = sum(len(split_units(text)) for text in read_texts) or 1
         pieces = sum(len(pieces_of(text)) for text in read_texts)
-        measured[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
+        measured[lang] = (
+            pieces / words,
+            100 * measures.jaccard(pieces_of_langs[lang], pieces_of_langs[cfg.source]),
+        )
     return measured
 
 
@@ -246,18 +271,18 @@ def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
     return encode
 
 
-def _layers(rows: Sequence[Row]) -> Table:
+def _layer_table(rows: Sequence[Row]) -> Table:
     """Return means over languages; selectivity is the probe's gain over the control task on the same items."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
-        values = [mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
+        values = [mean(rows, system, suite, layer, measure) for measure in MEASURES_BY_LAYER]
         chosen = None if values[-2] is None or values[-1] is None else values[-2] - values[-1]
         table.append((suite, system, layer, *values, chosen))
     columns = (
         ("suite", ""),
         ("system", ""),
         ("layer", "d"),
-        *((m, ".1f") for m in (*BY_LAYER, "selectivity")),
+        *((m, ".1f") for m in (*MEASURES_BY_LAYER, "selectivity")),
     )
     notes = (
         "Percent, means over the languages other than the source; random: the same shape with fresh weights.",
@@ -271,32 +296,32 @@ def _layers(rows: Sequence[Row]) -> Table:
     return Table("layers", "By layer", columns, tuple(table), notes)
 
 
-def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
+def _best_layer_value(rows: Sequence[Row], lang: str, measure: str) -> float | None:
     """Return the highest value of any layer of the model."""
     return max((r[5] for r in rows if (r[0], r[3], r[4]) == (SYSTEMS[0], lang, measure)), default=None)
 
 
-def _beside(rows: Sequence[Row], lang: str, measure: str, by: str) -> float | None:
-    """Return a measure of the model at the layer and suite where ``by`` is highest."""
-    own = [r for r in rows if (r[0], r[3]) == (SYSTEMS[0], lang)]
-    places = [(r[5], r[1], r[2]) for r in own if r[4] == by]
-    values = [r[5] for r in own if places and (r[1], r[2], r[4]) == (*max(places)[1:], measure)]
+def _correlation_with_best(rows: Sequence[Row], lang: str, measure: str, best_by: str) -> float | None:
+    """Return a measure of the model at the layer and suite where ``best_by`` is highest."""
+    model_rows = [r for r in rows if (r[0], r[3]) == (SYSTEMS[0], lang)]
+    places = [(r[5], r[1], r[2]) for r in model_rows if r[4] == best_by]
+    values = [r[5] for r in model_rows if places and (r[1], r[2], r[4]) == (*max(places)[1:], measure)]
     return values[0] if values else None
 
 
-def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Table:
+def _language_table(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Table:
     """Return results by language, at the best layer of the model."""
-    wanted = ("retrieval", "cka", "units shared", "probe")
-    beside = {lang: _beside(rows, lang, "calibration error", "probe") for lang in surface}
+    shown_measures = ("retrieval", "cka", "units shared", "probe")
+    beside = {lang: _correlation_with_best(rows, lang, "calibration error", "probe") for lang in surface}
     table = [
-        (lang, *surface[lang], *(_best(rows, lang, m) for m in wanted), beside[lang])
+        (lang, *surface[lang], *(_best_layer_value(rows, lang, m) for m in shown_measures), beside[lang])
         for lang in sorted(surface)
     ]
     columns = (
         ("language", ""),
         ("fertility", ".2f"),
         ("vocabulary shared %", ".1f"),
-        *((m, ".1f") for m in wanted),
+        *((m, ".1f") for m in shown_measures),
         ("calibration error", ".1f"),
     )
     return Table(
@@ -308,7 +333,7 @@ def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) 
     )
 
 
-def _explained(
+def _explain_scores(
     rows: Sequence[Row], surface: Mapping[str, tuple[float, float]], cfg: AnalyseConfig
 ) -> Iterator[Table]:
     """Yield a regression of zero-shot scores on the measures, each language predicted from the others."""
@@ -323,19 +348,21 @@ def _explained(
         for s in scores:
             if (s.suite, s.metric) == (suite, metric):
                 by_lang.setdefault(s.lang, []).append(s.value)
-        used = {
-            x: (*surface[x], _best(rows, x, "retrieval"), _best(rows, x, "cka"))
+        features = {
+            x: (*surface[x], _best_layer_value(rows, x, "retrieval"), _best_layer_value(rows, x, "cka"))
             for x in by_lang
             if x in surface
         }
-        langs = [lang for lang, values in used.items() if None not in values]
+        langs = [lang for lang, values in features.items() if None not in values]
         if len(langs) < 6:
             continue
-        wanted = np.array([np.mean(by_lang[lang]) for lang in langs])
-        said = measures.held_out(np.array([used[lang] for lang in langs], dtype=np.float64), wanted)
-        plain = (wanted.sum() - wanted) / (len(wanted) - 1)
-        errors = [float(np.abs(guess - wanted).mean()) for guess in (said, plain)]
-        left = float(((said - wanted) ** 2).sum() / (((plain - wanted) ** 2).sum() or 1.0))
+        measures_used = np.array([np.mean(by_lang[lang]) for lang in langs])
+        sentence = measures.held_out_predictions(
+            np.array([features[lang] for lang in langs], dtype=np.float64), measures_used
+        )
+        plain = (measures_used.sum() - measures_used) / (len(measures_used) - 1)
+        errors = [float(np.abs(guess - measures_used).mean()) for guess in (sentence, plain)]
+        left = float(((sentence - measures_used) ** 2).sum() / (((plain - measures_used) ** 2).sum() or 1.0))
         table.append((suite, metric, len(langs), *errors, 1 - left))
     columns = (
         ("suite", ""), ("metric", ""), ("languages", "d"), ("error", ".2f"), ("error of the mean", ".2f"),
@@ -353,11 +380,11 @@ def _files(rows: Sequence[Row], tables: Sequence[Table]) -> dict[str, str]:
     title = "Why does it transfer?"
     pictures = figure.arrange_figures(figures(rows))
     body = [f"<main><h1>{title}</h1>", pictures, *map(tabular.html_table, tables), "</main>"]
-    told = [dict(zip(KEYS, row, strict=True)) for row in rows]
+    told = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     return {
         "analysis.html": page.html_document(title, "\n".join(body)),
         "analysis.md": f"# {title}\n\n" + "\n".join(map(tabular.to_markdown, tables)),
         "analysis.json": json.dumps(told, ensure_ascii=False, indent=1) + "\n",
-        TABLES: json.dumps([asdict(s) for s in tables], ensure_ascii=False) + "\n",
+        TABLES_FILE: json.dumps([asdict(s) for s in tables], ensure_ascii=False) + "\n",
         **{f"{s.name}.csv": tabular.to_csv(s) for s in tables},
     }

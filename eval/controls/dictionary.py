@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.eval.controls.majority_ngrams import Ngram
+from xling.eval.controls.majority_ngrams import NgramControl
 from xling.eval.rows.suite import Example, Suite
 from xling.text.files import word_alignments
 from xling.text.files.dictionary import read_dictionary
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float32
 
-LONGEST = 8
+MAX_ENTRY_WORDS = 8
 """Characters of the longest entry that is looked for in a text without spaces."""
-_WHAT = "an output of xling corpus links, or a folder of MUSE dictionaries LANG-{source}.txt"
+_EXPECTED_FOLDER = "an output of xling corpus links, or a folder of MUSE dictionaries LANG-{source}.txt"
 
 
 class Dictionaries:
@@ -50,7 +50,9 @@ class Dictionaries:
         self._files = {path.name.partition("-")[0]: path for path in sorted(folder.glob(f"*-{source}.txt"))}
         if not self._files and not (folder / word_alignments.FILE_NAME).is_file():
             raise UserError(
-                f"dictionary={folder} has no dictionary", _WHAT.format(source=source), "check dictionary="
+                f"dictionary={folder} has no dictionary",
+                _EXPECTED_FOLDER.format(source=source),
+                "check dictionary=",
             )
 
     @cached_property
@@ -72,38 +74,40 @@ class Dictionaries:
             for lang, words in counts.items()
         }
 
-    def translated(self, text: str, lang: str) -> str:
+    def translate_text(self, text: str, lang: str) -> str:
         """Return ``text`` with each known word of ``lang`` replaced; capitals and marks stay where they are."""
         entries = self._entries.get(lang)
         if not entries or lang == self._source:
             return text
-        places, pieces, end, at = word_spans(text), list[str](), 0, 0
-        while at < len(places):
-            size, new = _entry(text, places, at, entries, lang)
-            start, stop = places[at][0], places[at + size - 1][1]
+        word_spans, pieces, end, word_index = word_spans(text), list[str](), 0, 0
+        while word_index < len(word_spans):
+            size, new = _longest_entry(text, word_spans, word_index, entries, lang)
+            start, stop = word_spans[word_index][0], word_spans[word_index + size - 1][1]
             word = text[start:stop]
             pieces.append(text[end:start])
             if new:
                 new = copy_capitals(new, word, self._source, lang)
             pieces.append(f" {new or word} " if is_unspaced(word) else new or word)
-            end, at = stop, at + size
+            end, word_index = stop, word_index + size
         joined = "".join([*pieces, text[end:]])
-        return " ".join(joined.split()) if any(is_unspaced(text[a]) for a, _ in places) else joined
+        return " ".join(joined.split()) if any(is_unspaced(text[a]) for a, _ in word_spans) else joined
 
 
-def _entry(
-    text: str, places: Sequence[tuple[int, int]], at: int, entries: Mapping[str, str], lang: str
+def _longest_entry(
+    text: str, word_spans: Sequence[tuple[int, int]], word_index: int, entries: Mapping[str, str], lang: str
 ) -> tuple[int, str]:
-    """Return how many places the longest entry from ``at`` covers, and its translation, empty if there is none."""
-    start = places[at][0]
-    most = LONGEST if is_unspaced(text[start:]) else 1
-    for size in range(min(most, len(places) - at), 0, -1):
-        if translation := entries.get(dictionary_key(text[start : places[at + size - 1][1]], lang)):
+    """Return how many words the longest entry from ``word_index`` on covers, and its translation, empty for none."""
+    start = word_spans[word_index][0]
+    most = MAX_ENTRY_WORDS if is_unspaced(text[start:]) else 1
+    for size in range(min(most, len(word_spans) - word_index), 0, -1):
+        if translation := entries.get(
+            dictionary_key(text[start : word_spans[word_index + size - 1][1]], lang)
+        ):
             return size, translation
     return 1, ""
 
 
-class ByDictionary(Ngram):
+class DictionaryControl(NgramControl):
     """Control that translates rows with a dictionary and answers as the control ``ngram`` does.
 
     Args:
@@ -119,7 +123,7 @@ class ByDictionary(Ngram):
     def __init__(self, folder: Path, source: str) -> None:
         self._dictionaries = Dictionaries(folder, source)
         self.digest = hashlib.sha256(
-            f"dictionary 1 {manifest.digest(folder)} {Ngram.digest}".encode()
+            f"dictionary 1 {manifest.digest(folder)} {NgramControl.digest}".encode()
         ).hexdigest()
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
@@ -130,21 +134,23 @@ class ByDictionary(Ngram):
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
         """Return the n-gram vectors of the translated texts."""
-        translated = [self._dictionaries.translated(text, lang) for text in texts]
+        translated = [self._dictionaries.translate_text(text, lang) for text in texts]
         return super().embed(translated, lang, layer, pooling)
 
     def _row(self, row: Example, lang: str) -> Example:
-        return replace(row, fields={name: self._field(value, lang) for name, value in row.fields.items()})
+        return replace(
+            row, fields={name: self._translated_field(value, lang) for name, value in row.fields.items()}
+        )
 
-    def _field(self, value: Any, lang: str) -> Any:
+    def _translated_field(self, value: Any, lang: str) -> Any:
         if isinstance(value, str):
-            return self._dictionaries.translated(value, lang)
+            return self._dictionaries.translate_text(value, lang)
         if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
-            return tuple(self._dictionaries.translated(part, lang) for part in value)
+            return tuple(self._dictionaries.translate_text(part, lang) for part in value)
         return value
 
 
-def dictionary(cfg: Any) -> ByDictionary:
+def dictionary(cfg: Any) -> DictionaryControl:
     """Create the control that uses a dictionary.
 
     Raises:
@@ -152,6 +158,8 @@ def dictionary(cfg: Any) -> ByDictionary:
     """
     if cfg.dictionary is None:
         raise UserError(
-            "the system dictionary has no dictionary", _WHAT.format(source=cfg.source), "dictionary=FOLDER"
+            "the system dictionary has no dictionary",
+            _EXPECTED_FOLDER.format(source=cfg.source),
+            "dictionary=FOLDER",
         )
-    return ByDictionary(cfg.dictionary, cfg.source)
+    return DictionaryControl(cfg.dictionary, cfg.source)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.eval.controls.majority_ngrams import Ngram
+from xling.eval.controls.majority_ngrams import NgramControl
 from xling.eval.rows.suite import Example, Suite
 from xling.eval.systems import FitConfig, build
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 
-class WithNgrams:
+class NgramEnsemble:
     """A model and character n-grams that learn the same rows, for texts with one class.
 
     Args:
@@ -32,7 +32,7 @@ class WithNgrams:
     name = "with_ngrams"
 
     def __init__(self, model: Any) -> None:
-        self._model, self._grams = model, Ngram()
+        self._model, self._grams = model, NgramControl()
         self.seeded: bool = model.seeded
         self.digest = hashlib.sha256(f"{model.digest} {self._grams.digest}".encode()).hexdigest()
 
@@ -79,6 +79,6 @@ class WithNgrams:
         return vectors
 
 
-def with_ngrams(cfg: Any) -> WithNgrams:
+def with_ngrams(cfg: Any) -> NgramEnsemble:
     """Create the system from the checkpoint of an evaluation."""
-    return WithNgrams(build("pretrained", cfg))
+    return NgramEnsemble(build("pretrained", cfg))

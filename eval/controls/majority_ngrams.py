@@ -28,7 +28,7 @@ NUM_BUCKETS = 1 << 18
 EMBED_DIM = 1024
 
 
-class Majority:
+class MajorityControl:
     """Control that always predicts the most frequent label (or tag, or intent with the most frequent slot).
 
     The answer to a question is the text at the most frequent position of the training answers, given as first
@@ -44,9 +44,9 @@ class Majority:
         self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
     ) -> Sequence[Any]:
         """Count the labels; ties go to the first in the alphabet."""
-        if type(suite.shape).commonest is Kind.commonest:
+        if type(suite.shape).majority_label is Kind.majority_label:
             raise _no_answer(self.name, suite)
-        return [suite.shape.commonest(train, _most_frequent)]
+        return [suite.shape.majority_label(train, _most_frequent)]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """Return the only checkpoint, since a control has one."""
@@ -54,7 +54,7 @@ class Majority:
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
         """Return the most frequent label for every row."""
-        return [suite.shape.repeated(checkpoint, row) for row in rows]
+        return [suite.shape.majority_answer(checkpoint, row) for row in rows]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -63,7 +63,7 @@ class Majority:
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
-class Ngram:
+class NgramControl:
     """Control with logistic regression on hashed character n-grams, and vectors of n-gram counts for retrieval.
 
     The features of a text are character 1- to 5-grams of its words. Those of a pair are the n-grams of its
@@ -79,13 +79,13 @@ class Ngram:
         self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
     ) -> Sequence[Any]:
         """Fit a classifier, a tagger, or both for intents with slots."""
-        read = self._read(suite, train)
+        read = self._training_data(suite, train)
         features, names, tags = ([part for part in column if part is not None] for column in read)
         if any(map(has_probabilities, train)):
-            return [(_soft_classifier(features, train), None)]
+            return [(_classifier_of_shares(features, train), None)]
         return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
 
-    def _read(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
+    def _training_data(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
         """Return features, class and tags of every row."""
         if type(suite.shape).class_and_tags is Kind.class_and_tags:
             raise _no_answer(self.name, suite)
@@ -97,11 +97,11 @@ class Ngram:
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
         """Return the most probable label of each row or word."""
-        features, _, _ = self._read(suite, rows)
+        features, _, _ = self._training_data(suite, rows)
         classifier, tagger = checkpoint or (None, None)
         names = classifier.predict(list(features)).tolist() if classifier and rows else [None] * len(rows)
         tags = _tags(tagger, rows) if tagger else [None] * len(rows)
-        return [suite.shape.answer_of(*pair) for pair in zip(names, tags, strict=True)]
+        return [suite.shape.answer_from_tags(*pair) for pair in zip(names, tags, strict=True)]
 
     def probabilities(
         self, checkpoint: Any, labels: Sequence[str], rows: Sequence[Example]
@@ -142,32 +142,32 @@ def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
     """Fit TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression."""
     from sklearn.pipeline import make_pipeline
 
-    return make_pipeline(*_parts()).fit(features, labels)
+    return make_pipeline(*_sklearn_parts()).fit(features, labels)
 
 
-def _parts() -> tuple[Any, Any]:
+def _sklearn_parts() -> tuple[Any, Any]:
     """Return TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression, not fitted yet."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    seen_twice = TfidfVectorizer(analyzer=_same, min_df=2, sublinear_tf=True, dtype=np.float32)
+    seen_twice = TfidfVectorizer(analyzer=_identity, min_df=2, sublinear_tf=True, dtype=np.float32)
     return seen_twice, LogisticRegression(C=10.0, max_iter=200, tol=1e-3)
 
 
-def _soft_classifier(features: Sequence[list[str]], rows: Sequence[Example]) -> Any:
+def _classifier_of_shares(features: Sequence[list[str]], rows: Sequence[Example]) -> Any:
     """Fit the same to rows of which a teacher gave the probability of each class: a row counts once, in parts."""
     from sklearn.pipeline import make_pipeline
 
     labels = sorted({name for row in rows for name in row.fields.get(PROBABILITIES_FIELD, {row.label: 1.0})})
     shares = np.stack([target_shares(row, labels) for row in rows])
     place, of_class = np.nonzero(shares)
-    seen_twice, regression = _parts()
+    seen_twice, regression = _sklearn_parts()
     counts = seen_twice.fit_transform(features)
     names = np.array(labels)[of_class]
     return make_pipeline(seen_twice, regression.fit(counts[place], names, shares[place, of_class]))
 
 
-def _same(features: list[str]) -> list[str]:
+def _identity(features: list[str]) -> list[str]:
     return features
 
 
@@ -193,7 +193,7 @@ def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
 
     words = [features for e in train for features in _word_features(e.fields["tokens"])]
     tags = [tag for sequence in labels for tag in sequence]
-    hashing = HashingVectorizer(analyzer=_same, n_features=NUM_BUCKETS, alternate_sign=False)
+    hashing = HashingVectorizer(analyzer=_identity, n_features=NUM_BUCKETS, alternate_sign=False)
     model = SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=8, tol=None, random_state=0)
     return make_pipeline(hashing, model).fit(words, tags)
 
@@ -209,11 +209,11 @@ def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
     return tags
 
 
-def majority(cfg: Any) -> Majority:
+def majority(cfg: Any) -> MajorityControl:
     """Create the control that predicts the most frequent label."""
-    return Majority()
+    return MajorityControl()
 
 
-def ngram(cfg: Any) -> Ngram:
+def ngram(cfg: Any) -> NgramControl:
     """Create the control that uses character n-grams."""
-    return Ngram()
+    return NgramControl()

@@ -96,7 +96,7 @@ class Kind:
         is_slow: metrics align texts, a hundred times the cost of counting: their row statistics are cached.
         with_intervals: section of a report that shows the interval of every score, or "".
         texts: fields to translate if labels survive translation.
-        analysed: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
+        analysed_as: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
     """
 
     name: ClassVar[str]
@@ -114,7 +114,7 @@ class Kind:
     is_slow: ClassVar[bool] = False
     with_intervals: ClassVar[str] = ""
     texts: ClassVar[tuple[str, ...]] = ()
-    analysed: ClassVar[Analysed] = ""
+    analysed_as: ClassVar[Analysed] = ""
 
     # Rows.
 
@@ -122,7 +122,7 @@ class Kind:
         """Return whether a row's label has the right shape."""
         return isinstance(row.label, str)
 
-    def misfit(self, row: Example) -> tuple[str, str] | None:
+    def label_mismatch(self, row: Example) -> tuple[str, str] | None:
         """Return what is wrong with an optional field of a row, and what would be right; None if nothing is."""
         return None
 
@@ -147,7 +147,7 @@ class Kind:
         """Return whether an answer is valid for a row."""
         return isinstance(answer, str)
 
-    def among(
+    def candidate_check(
         self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
     ) -> Callable[[Any], bool] | None:
         """Return whether an answer is among the candidates of rows and training rows; None without candidates."""
@@ -157,15 +157,17 @@ class Kind:
         """Return the correct answer."""
         return row.label
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Compute answers from vectors, for a kind without a task."""
         raise NotImplementedError(self.name)
 
     def passages(self, row: Example) -> dict[str, str]:
         """Return the texts of a row that a model must not have read before: field -> text, including references."""
-        given = {name: row.fields.get(name, "") for name in self.fields}
+        fields = {name: row.fields.get(name, "") for name in self.fields}
         return {
-            name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
+            name: " ".join(value) if is_texts(value) else str(value)
+            for name, value in fields.items()
+            if value
         }
 
     # For display.
@@ -174,9 +176,9 @@ class Kind:
         """Return the input of a system as text: the passages of a row without its reference."""
         return " / ".join(text for name, text in self.passages(row).items() if name != "reference")
 
-    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+    def answer_text(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
         """Return an answer to one of ``rows`` as text."""
-        return _plain(answer)
+        return _plain_text(answer)
 
     # Protocols.
 
@@ -197,23 +199,25 @@ class Kind:
             )
         fields: list[dict[str, Any]] = [dict(row.fields) for row in rows]
         for name in self.texts:
-            given = [f[name] for f in fields]
-            whole = all(isinstance(value, str) for value in given)
-            new = translate(given if whole else [text for value in given for text in value])
-            parts: Iterator[Any] = iter(new) if whole else _regrouped(new, given)
+            texts_of_rows = [f[name] for f in fields]
+            are_texts = all(isinstance(value, str) for value in texts_of_rows)
+            new = translate(
+                texts_of_rows if are_texts else [text for value in texts_of_rows for text in value]
+            )
+            parts: Iterator[Any] = iter(new) if are_texts else _regroup(new, texts_of_rows)
             for field, value in zip(fields, parts, strict=True):
                 field[name] = value
         return [replace(row, fields=new) for row, new in zip(rows, fields, strict=True)]
 
     # Controls.
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the label that the control ``majority`` counts; kinds without this method have no such control."""
         raise NotImplementedError(self.name)
 
-    def repeated(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the answer of the control ``majority``."""
-        return learned
+        return majority_label
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return what the control ``ngram`` learns of a row: features and class name, or None; tags, or None.
@@ -222,7 +226,7 @@ class Kind:
         """
         raise NotImplementedError(self.name)
 
-    def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
+    def answer_from_tags(self, name: str | None, tags: list[str] | None) -> Any:
         """Convert a class and tags to an answer."""
         return name if tags is None else tags
 
@@ -232,14 +236,14 @@ def is_texts(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 
-def _plain(value: Any) -> str:
-    return " ".join(map(_plain, value)) if isinstance(value, (list, tuple)) else str(value)
+def _plain_text(value: Any) -> str:
+    return " ".join(map(_plain_text, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _regrouped(flat: Sequence[str], like: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+def _regroup(texts: Sequence[str], groups: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
     start = 0
-    for part in like:
-        yield tuple(flat[start : start + len(part)])
+    for part in groups:
+        yield tuple(texts[start : start + len(part)])
         start += len(part)
 
 

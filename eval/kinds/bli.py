@@ -25,7 +25,7 @@ class Dictionary(Kind):
         """Return whether the label is a tuple of texts."""
         return is_texts(row.label)
 
-    def among(
+    def candidate_check(
         self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
     ) -> Callable[[Any], bool] | None:
         """Return whether the answer is a target word of the dictionaries; None if the one to learn from is missing."""
@@ -44,14 +44,14 @@ class Dictionary(Kind):
         """Return the word to translate."""
         return str(row.fields["word"])
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the nearest target word of the pair's dictionaries for each source word."""
         known = [*question.rows, *question.training()]
         candidates = sorted({word for row in known for word in row.label})
         source, target = question.langs
         a = question.embed([r.fields["word"] for r in question.rows], source)
         b = question.embed(candidates, target)
-        return [candidates[i] for i in nearest_neighbours.nearest(a, b, question.distance)]
+        return [candidates[i] for i in nearest_neighbours.nearest_rows(a, b, question.distance)]
 
 
 KINDS.add(Dictionary.name, Dictionary())

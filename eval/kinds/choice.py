@@ -32,11 +32,11 @@ class Choice(Kind):
         texts = {f"choice{i}": text for i, text in enumerate(row.fields["choices"])}
         return {"premise": row.fields["premise"], **texts}
 
-    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+    def answer_text(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
         """Return the text of the chosen alternative."""
         return str(row.fields["choices"][answer])
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the index that is right most often in the training rows."""
         return most_frequent(row.label for row in train)
 

@@ -20,19 +20,19 @@ class Classify(Kind):
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     task = "classify"
     closed = True
-    analysed: ClassVar[Analysed] = "classes"
+    analysed_as: ClassVar[Analysed] = "classes"
     texts: ClassVar[tuple[str, ...]] = ("text",)
 
-    def misfit(self, row: Example) -> tuple[str, str] | None:
+    def label_mismatch(self, row: Example) -> tuple[str, str] | None:
         """Return what is wrong with the probabilities that a teacher gave, and what would be right."""
         if PROBABILITIES_FIELD not in row.fields:
             return None
-        given = row.fields[PROBABILITIES_FIELD]
-        shares = [*given.values()] if isinstance(given, Mapping) else []
+        probabilities = row.fields[PROBABILITIES_FIELD]
+        shares = [*probabilities.values()] if isinstance(probabilities, Mapping) else []
         if not all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares):
             shares = []
         if not 0.99 < sum(shares) < 1.01:
-            return f"field {PROBABILITIES_FIELD!r} is {given!r}"[
+            return f"field {PROBABILITIES_FIELD!r} is {probabilities!r}"[
                 :80
             ], "a share from 0 to 1 of each class, of sum 1"
         return None
@@ -45,7 +45,7 @@ class Classify(Kind):
         """Return whether the answer is a class of the suite."""
         return isinstance(answer, str) and (answer in suite.labels or not suite.labels)
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the most frequent class of the training rows."""
         return most_frequent(row.label for row in train)
 

@@ -24,11 +24,11 @@ class Generation(Kind):
         """Return the source and the reference."""
         return {**super().passages(row), "reference": row.label}
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return None: this kind has no most frequent answer."""
         return None
 
-    def repeated(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Answer with the text of the source: the control copies."""
         return row.fields["text"]
 

@@ -47,20 +47,20 @@ class IntentSlots(Tag):
         """Return the classes that a row belongs to: its intent."""
         return {row.label[0]}
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the most frequent intent and the most frequent tag."""
         tag = most_frequent(tag for row in train for tag in row.label[1])
         return most_frequent(row.label[0] for row in train), tag
 
-    def repeated(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Answer with the most frequent intent, and the most frequent tag for every word."""
-        return [learned[0], [learned[1]] * len(row.fields["tokens"])]
+        return [majority_label[0], [majority_label[1]] * len(row.fields["tokens"])]
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return the n-grams of the utterance with its intent, and the tags."""
         return character_grams(" ".join(row.fields["tokens"])), row.label[0], row.label[1]
 
-    def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
+    def answer_from_tags(self, name: str | None, tags: list[str] | None) -> Any:
         """Build an answer from an intent and the tags of the words."""
         return [name, tags]
 

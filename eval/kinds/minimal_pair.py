@@ -31,11 +31,11 @@ class MinimalPair(Kind):
         """Return whether the answer is the first or the second place."""
         return type(answer) is int and answer in (0, 1)
 
-    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+    def answer_text(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
         """Return the sentence that the model prefers."""
         return str(row.fields["choices"][answer])
 
-    def repeated(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the place of the shorter sentence, in characters."""
         right, wrong = map(len, row.fields["choices"])
         return int(right >= wrong)

@@ -28,7 +28,7 @@ class Mining(Kind):
         """Return whether the answer is a list of texts."""
         return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
 
-    def among(
+    def candidate_check(
         self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
     ) -> Callable[[Any], bool] | None:
         """Return whether the answer consists of ids of rows of the other side."""
@@ -42,7 +42,7 @@ class Mining(Kind):
         """Return the answer as a list for JSON."""
         return list(row.label)
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the ids mined for each row; the threshold is chosen on the training rows only.
 
         A control that finds no right pair there mines nothing.
@@ -65,7 +65,7 @@ def _candidates(
         question.embed([r.fields["text"] for r in part], lang)
         for part, lang in zip((source, target), question.langs, strict=True)
     )
-    return nearest_neighbours.mine(a, b, question.distance), source, target
+    return nearest_neighbours.mine_pairs(a, b, question.distance), source, target
 
 
 KINDS.add(Mining.name, Mining())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Distance = Literal["cosine", "margin", "csls"]
 
-NEIGHBOURS: dict[str, int] = {"cosine": 0, "margin": 4, "csls": 10}
+NUM_NEIGHBOURS: dict[str, int] = {"cosine": 0, "margin": 4, "csls": 10}
 BLOCK_ROWS = 1024
 BLOCK_SCORES = 2**27
 
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
     score: float
 
 
-def nearest(
+def nearest_rows(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "cosine"
 ) -> Int64[np.ndarray, " src"]:
     """Return the row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
@@ -54,7 +54,7 @@ def nearest(
 def best_rows(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance
 ) -> tuple[Int64[np.ndarray, " src"], Float32[np.ndarray, " src"]]:
-    """Return `nearest` with the scores, float32 (num_src,)."""
+    """Return `nearest_rows` with the scores, float32 (num_src,)."""
     rows, scores = [], []
     for block in _score_blocks(src, tgt, distance):
         best = block.argmax(axis=1)
@@ -83,17 +83,20 @@ def ranked(
 
 def _score_blocks(src: Vectors, tgt: Vectors, distance: Distance) -> Iterator[Vectors]:
     """Yield the scores of some rows of ``src`` with all of ``tgt``, float32 (block, num_tgt), in order."""
-    if distance not in NEIGHBOURS:
-        raise unknown("distance", distance, NEIGHBOURS)
-    a, b = normalised(src), normalised(tgt)
-    near_a, near_b = mean_of_nearest(a, b, NEIGHBOURS[distance]), mean_of_nearest(b, a, NEIGHBOURS[distance])
+    if distance not in NUM_NEIGHBOURS:
+        raise unknown("distance", distance, NUM_NEIGHBOURS)
+    a, b = normalise(src), normalise(tgt)
+    src_means, tgt_means = (
+        mean_of_nearest(a, b, NUM_NEIGHBOURS[distance]),
+        mean_of_nearest(b, a, NUM_NEIGHBOURS[distance]),
+    )
     size = block_rows(len(b))
     for start in range(0, len(a), size):
         block = _cosines(a[start : start + size], b)
         if distance == "margin":
-            block /= (near_a[start : start + size, None] + near_b[None]) / 2
+            block /= (src_means[start : start + size, None] + tgt_means[None]) / 2
         elif distance == "csls":
-            block = 2 * block - near_a[start : start + size, None] - near_b[None]
+            block = 2 * block - src_means[start : start + size, None] - tgt_means[None]
         yield block
 
 
@@ -102,7 +105,7 @@ def block_rows(num_columns: int) -> int:
     return min(BLOCK_ROWS, max(1, BLOCK_SCORES // max(1, num_columns)))
 
 
-def centred(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
+def centre(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     """Subtract the mean from rows (num, dim); a row that would become zero is unchanged.
 
     The mean of many sentences is what their language adds to every one of them.
@@ -113,7 +116,7 @@ def centred(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "ro
     return np.where(moved.any(axis=1, keepdims=True), moved, vectors)
 
 
-def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
+def normalise(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     """Scale rows to length 1.
 
     Raises:
@@ -148,7 +151,7 @@ def mean_of_nearest(
     return np.concatenate(means)
 
 
-def mine(
+def mine_pairs(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "margin"
 ) -> list[Candidate]:
     """Match rows greedily by descending score in both directions, each row at most once."""
@@ -176,11 +179,11 @@ def fit_threshold(pairs: Sequence[Candidate], gold: Set[tuple[int, int]]) -> tup
     Raises:
         UserError: no candidate is right, so no threshold can be fitted.
     """
-    right, best, threshold = 0, 0.0, float("inf")
+    num_right, best, threshold = 0, 0.0, float("inf")
     for count, pair in enumerate(pairs, 1):
-        right += (pair.src, pair.tgt) in gold
-        f1 = 200 * right / (count + len(gold))
-        if right and f1 > best:
+        num_right += (pair.src, pair.tgt) in gold
+        f1 = 200 * num_right / (count + len(gold))
+        if num_right and f1 > best:
             below = pairs[count].score if count < len(pairs) else pair.score
             best, threshold = f1, (pair.score + below) / 2
     if not best:

@@ -16,7 +16,7 @@ class Pair(Classify):
     name = "pair"
     fields: ClassVar[Mapping[str, type]] = {"text_a": str, "text_b": str}
     task = "pair"
-    analysed = ""
+    analysed_as = ""
     texts: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:

@@ -12,7 +12,7 @@ from xling.eval.kinds.base import KINDS, Example, VectorQuestion
 from xling.eval.kinds.mining import Mining
 from xling.eval.kinds.nearest_neighbours import Vectors
 
-DEPTH = 20
+RANKING_DEPTH = 20
 """Candidates in an answer, which is as far as XTREME-R looks."""
 
 
@@ -30,11 +30,11 @@ class Ranking(Mining):
     metrics: ClassVar[tuple[str, ...]] = ("map_at_20",)
     reads_training = False
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the nearest candidates of each question."""
         sides = [[row for row in question.rows if row.fields["side"] == side] for side in ("src", "tgt")]
         asked, pool = (_vectors(question, part) for part in sides)
-        best, _ = nearest_neighbours.ranked(asked, pool, question.distance, DEPTH)
+        best, _ = nearest_neighbours.ranked(asked, pool, question.distance, RANKING_DEPTH)
         names = [row.id for row in sides[1]]
         answers = iter([[names[i] for i in row] for row in best.tolist()])
         return [next(answers) if row.fields["side"] == "src" else [] for row in question.rows]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
 
-CANDIDATES = 30
+NUM_CANDIDATES = 30
 """Nearest rows among which words decide, if they are compared."""
 
 
@@ -21,7 +21,7 @@ class Retrieval(Kind):
     answer = "the number of a row"
     metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
     with_intervals = "retrieval"
-    analysed = "pairs"
+    analysed_as = "pairs"
     compares_words = True
 
     def is_label(self, row: Example) -> bool:
@@ -32,7 +32,7 @@ class Retrieval(Kind):
         """Return whether the value is a whole number."""
         return type(answer) is int
 
-    def among(
+    def candidate_check(
         self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
     ) -> Callable[[Any], bool] | None:
         """Return whether the answer is the index of a row."""
@@ -42,18 +42,18 @@ class Retrieval(Kind):
         """Return the sentence whose translation is looked for."""
         return str(row.fields["text_a"])
 
-    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+    def answer_text(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
         """Return the sentence that was found."""
         return str(rows[answer].fields["text_b"])
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the nearest translation of each row."""
         texts = [[row.fields[name] for row in question.rows] for name in ("text_a", "text_b")]
         a, b = (question.embed(side, lang) for side, lang in zip(texts, question.langs, strict=True))
         if question.match is None:
-            indices: list[int] = nearest_neighbours.nearest(a, b, question.distance).tolist()
+            indices: list[int] = nearest_neighbours.nearest_rows(a, b, question.distance).tolist()
             return indices
-        near, scores = nearest_neighbours.ranked(a, b, question.distance, CANDIDATES)
+        near, scores = nearest_neighbours.ranked(a, b, question.distance, NUM_CANDIDATES)
         best = (scores + question.match(texts[0], texts[1], near)).argmax(1)
         return [int(row[place]) for row, place in zip(near, best, strict=True)]
 

@@ -29,11 +29,11 @@ class Similarity(Kind):
         """Return whether the answer is a finite number."""
         return _is_number(answer)
 
-    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+    def answers_by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the cosine of the two vectors of each row, whatever the distance of retrieval is."""
         sides = zip(("text_a", "text_b"), question.langs, strict=True)
         a, b = (
-            nearest_neighbours.normalised(question.embed([r.fields[name] for r in question.rows], lang))
+            nearest_neighbours.normalise(question.embed([r.fields[name] for r in question.rows], lang))
             for name, lang in sides
         )
         cosines: list[float] = (a * b).sum(axis=1).tolist()

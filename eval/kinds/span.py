@@ -34,16 +34,18 @@ class Span(Kind):
         """Return the first of the accepted answers as the right one."""
         return row.label[0][0]
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the position of the first answer: its first word and its number of words."""
-        return most_frequent(_place(row.fields["context"], *row.label[0]) for row in train if row.label)
+        return most_frequent(
+            _answer_position(row.fields["context"], *row.label[0]) for row in train if row.label
+        )
 
-    def repeated(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the words at the most frequent position."""
-        return _words_at(row.fields["context"], learned)
+        return _words_at(row.fields["context"], majority_label)
 
 
-def _place(context: str, answer: str, start: int) -> tuple[int, int]:
+def _answer_position(context: str, answer: str, start: int) -> tuple[int, int]:
     """Return the index of an answer's first word in its passage, from 0, and its number of words."""
     words = [m.span() for m in _WORD.finditer(context)]
     inside = [i for i, (begin, end) in enumerate(words) if begin < start + len(answer) and end > start]

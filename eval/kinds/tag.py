@@ -47,24 +47,26 @@ class Tag(Kind):
         """Return the types of the row's spans, or its tags; a row without them has the class ``O``."""
         return {tag[2:] if suite.scheme else tag for tag in row.label if tag != "O"} or {"O"}
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the most frequent tag of the training rows."""
         return most_frequent(tag for row in train for tag in row.label)
 
-    def repeated(self, learned: Any, row: Example) -> Any:
+    def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the tag for every word."""
-        return [learned] * len(row.fields["tokens"])
+        return [majority_label] * len(row.fields["tokens"])
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return the tags of a row for the control ``ngram``."""
         return None, None, row.label
 
 
-def are_tags(row: Example, answer: Any, known: set[str | None] | None) -> bool:
+def are_tags(row: Example, answer: Any, known_tags: set[str | None] | None) -> bool:
     """Return whether an answer has a tag or None for every word, all of them known if required."""
     fits = isinstance(answer, list) and len(answer) == len(row.fields["tokens"])
     return fits and (
-        all(isinstance(t, str | None) for t in answer) if known is None else known.issuperset(answer)
+        all(isinstance(t, str | None) for t in answer)
+        if known_tags is None
+        else known_tags.issuperset(answer)
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output.answer import Answer
 from xling.core.output.manifest import write_atomic
-from xling.eval.leaks.row_index import Test, entries, tests_at
+from xling.eval.leaks.row_index import TestSet, entries, tests_in
 from xling.eval.rows.suite import data_folder, load, suites
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import Score
@@ -72,33 +72,34 @@ def run(cfg: ContaminationConfig) -> Answer:
     files = predictions.files(cfg.run)
     origins = [predictions.read_origin(path) for path in files]
     tests = sorted({(o.suite, o.lang, o.split) for o in origins})
-    exposures = check(tests, corpus_texts(cfg.corpus), data)
-    sides = [["suite", "lang", "side", "rows", "exposed"]]
-    for (suite, lang, _), facts in exposures.items():
-        shown = {**facts.sides, "any": facts.rows, "translation": facts.translated}
-        sides += [
-            [suite, lang, side, str(facts.n), f"{len(ids)} ({100 * len(ids) / facts.n:.1f} %)"]
+    exposures = find_exposed(tests, corpus_texts(cfg.corpus), data)
+    side_table = [["suite", "lang", "side", "rows", "exposed"]]
+    for (suite, lang, _), exposure in exposures.items():
+        shown = {**exposure.sides, "any": exposure.rows, "translation": exposure.translated}
+        side_table += [
+            [suite, lang, side, str(exposure.n), f"{len(ids)} ({100 * len(ids) / exposure.n:.1f} %)"]
             for side, ids in shown.items()
             if ids or side == "any"
         ]
     table, rows = [["suite", "lang", "system", "all rows", "unexposed rows"]], []
     for path, origin in zip(files, origins, strict=True):
-        facts = exposures[origin.suite, origin.lang, origin.split]
-        every, clean = scores_on_clean(path, facts.rows, data)
+        exposure = exposures[origin.suite, origin.lang, origin.split]
+        every, clean = scores_on_clean(path, exposure.rows, data)
         rest = f"{clean.value:.1f} ({clean.n} rows)" if clean else "no row is unexposed"
         name = f"{origin.system} {origin.select} seed {origin.seed}"
         table.append([origin.suite, origin.lang, name, f"{every.value:.1f}", rest])
         both = {"all": asdict(every), "clean": asdict(clean) if clean else None}
-        rows.append({"suite": origin.suite, "lang": origin.lang, **_facts(facts), **both})
+        rows.append({"suite": origin.suite, "lang": origin.lang, **_exposure_data(exposure), **both})
     texts = [False] * 3
     lines = [
-        *tabular.markdown_grid(sides, [*texts, True, True]),
+        *tabular.markdown_grid(side_table, [*texts, True, True]),
         "",
         *tabular.markdown_grid(table, [*texts, True, True]),
     ]
     if cfg.out:
         listed = [
-            {"suite": s, "lang": x, "split": p, **_facts(facts)} for (s, x, p), facts in exposures.items()
+            {"suite": s, "lang": x, "split": p, **_exposure_data(exposure)}
+            for (s, x, p), exposure in exposures.items()
         ]
         write_atomic(
             cfg.out, json.dumps({"format": FORMAT, "exposed": listed}, ensure_ascii=False, indent=0) + "\n"
@@ -107,18 +108,18 @@ def run(cfg: ContaminationConfig) -> Answer:
     return Answer("\n".join(lines), rows)
 
 
-def _facts(facts: Exposure) -> dict[str, Any]:
+def _exposure_data(exposure: Exposure) -> dict[str, Any]:
     """Convert an exposure to JSON values."""
-    sides = {side: sorted(ids) for side, ids in facts.sides.items() if ids}
+    sides = {side: sorted(ids) for side, ids in exposure.sides.items() if ids}
     return {
-        "rows": facts.n,
-        "exposed": sorted(facts.rows),
+        "rows": exposure.n,
+        "exposed": sorted(exposure.rows),
         "sides": sides,
-        "translated": sorted(facts.translated),
+        "translated": sorted(exposure.translated),
     }
 
 
-def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
+def read_exposure(path: Path) -> dict[TestSet, frozenset[str]]:
     """Read the exposed rows written by `run`: (suite, language, split) -> ids.
 
     Raises:
@@ -144,45 +145,45 @@ def scores_on_clean(path: Path, exposed: set[str], data: Path) -> tuple[Score, S
     return predictions.score_file(path, data, main)[0], clean[0] if clean else None
 
 
-def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test, Exposure]:
+def find_exposed(tests: Sequence[TestSet], texts: Iterable[str], data: Path) -> dict[TestSet, Exposure]:
     """Look for the rows of tests in the texts of a corpus, in one pass over it.
 
     Of suites whose rows are translations of each other the other available languages are searched too.
     """
-    parallel = {name for name, _, _ in tests if suites()[name].is_parallel}
+    parallel_suites = {name for name, _, _ in tests if suites()[name].is_parallel}
     splits = {split for _, _, split in tests}
-    more = [
+    parallel_tests = [
         test
-        for test in tests_at(sorted(parallel), splits, data)
+        for test in tests_in(sorted(parallel_suites), splits, data)
         if (test[0], test[2]) in {(t[0], t[2]) for t in tests}
     ]
-    index = Leaks.build(entries(dict.fromkeys([*tests, *more]), data))
+    index = Leaks.build(entries(dict.fromkeys([*tests, *parallel_tests]), data))
     hits: dict[str, set[str]] = {}
     for text in texts:
         for row in index.find(text).tolist():
             for group, name in index.entries(row):
                 hits.setdefault(group, set()).add(name)
-    exposures: dict[Test, Exposure] = {}
+    exposures: dict[TestSet, Exposure] = {}
     for test in tests:
         rows = load(suites()[test[0]], test[1], test[2], data)
         sides = dict.fromkeys(side for row in rows for side in suites()[test[0]].shape.passages(row))
         exposures[test] = Exposure(
             len(rows), {side: hits.get(" ".join([*test, side]), set()) for side in sides}
         )
-        if test[0] in parallel:
-            exposures[test].translated = _elsewhere(test, hits) & {row.id for row in rows}
+        if test[0] in parallel_suites:
+            exposures[test].translated = _exposed_in_other_langs(test, hits) & {row.id for row in rows}
     return exposures
 
 
-def _elsewhere(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
+def _exposed_in_other_langs(test: TestSet, hits: Mapping[str, set[str]]) -> set[str]:
     """Return ids that were exposed in another language of a suite and split."""
     parts = [(group.split(" "), ids) for group, ids in hits.items()]
-    others = [
+    other_tests = [
         ids
         for (suite, lang, split, _), ids in parts
         if (suite, split) == (test[0], test[2]) and lang != test[1]
     ]
-    return set().union(*others)
+    return set().union(*other_tests)
 
 
 def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:
@@ -204,32 +205,36 @@ def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _is_text(path: Path) -> bool:
-    return path.is_file() and _plain_name(path).endswith((".txt", ".jsonl")) and path.stat().st_size > 0
+    return (
+        path.is_file()
+        and _name_without_compression(path).endswith((".txt", ".jsonl"))
+        and path.stat().st_size > 0
+    )
 
 
-def _plain_name(path: Path) -> str:
+def _name_without_compression(path: Path) -> str:
     return path.stem if path.suffix in (".gz", ".bz2", ".xz", ".zst") else path.name
 
 
 def _texts(path: Path) -> Iterator[str]:
     """Documents: a JSON object each, else what stands between empty lines."""
-    as_json = _plain_name(path).endswith(".jsonl")
-    held: list[str] = []
+    as_json = _name_without_compression(path).endswith(".jsonl")
+    paragraph_lines: list[str] = []
     size = 0
     for number, line in enumerate(corpus_reader.read_lines(path), 1):
         if as_json and line.strip():
-            yield _text_of(path, number, line)
+            yield _text_of_record(path, number, line)
         elif not as_json:
-            held.append(line)
+            paragraph_lines.append(line)
             size += len(line)
             if not line.strip() or size > MAX_CHARS:
-                yield "\n".join(held)
-                held, size = [], 0
-    if held:
-        yield "\n".join(held)
+                yield "\n".join(paragraph_lines)
+                paragraph_lines, size = [], 0
+    if paragraph_lines:
+        yield "\n".join(paragraph_lines)
 
 
-def _text_of(path: Path, number: int, line: str) -> str:
+def _text_of_record(path: Path, number: int, line: str) -> str:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:

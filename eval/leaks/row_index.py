@@ -12,7 +12,7 @@ from xling.core.output.answer import Answer
 from xling.eval.rows.suite import data_folder, languages_at, load, suites
 from xling.text.leaks import FILE_NAME, Entry, Leaks
 
-Test = tuple[str, str, str]
+TestSet = tuple[str, str, str]
 """Suite, language or pair, split."""
 
 
@@ -40,7 +40,7 @@ def run(cfg: LeaksConfig) -> Answer:
         UserError: no rows are available.
     """
     data = data_folder(cfg.data)
-    tests = tests_at(cfg.suites or sorted(suites()), cfg.splits, data)
+    tests = tests_in(cfg.suites or sorted(suites()), cfg.splits, data)
     if not tests:
         raise UserError(
             f"no rows of {', '.join(cfg.suites) or 'any suite'} below {data}", fix="see xling eval list"
@@ -63,19 +63,19 @@ def run(cfg: LeaksConfig) -> Answer:
     )
 
 
-def tests_at(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Test]:
+def tests_in(names: Iterable[str], splits: Iterable[str], data: Path) -> list[TestSet]:
     """Return every language and split of suites whose rows are available; a ``test`` split means all test sets."""
-    wanted = set(splits)
+    wanted_splits = set(splits)
     tests = []
     for name in names:
         suite = suites()[name]
         for split in (*suite.splits, *suite.test_sets):
-            if split in wanted or ("test" in wanted and split in suite.test_sets):
+            if split in wanted_splits or ("test" in wanted_splits and split in suite.test_sets):
                 tests += [(name, lang, split) for lang in languages_at(suite, split, data)]
     return tests
 
 
-def entries(tests: Iterable[Test], data: Path) -> Iterator[Entry]:
+def entries(tests: Iterable[TestSet], data: Path) -> Iterator[Entry]:
     """Yield every passage of every row; the group is suite, language, split and side, with spaces between."""
     for name, lang, split in tests:
         suite = suites()[name]

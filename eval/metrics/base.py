@@ -78,22 +78,31 @@ def evaluate(
     return float(metric.reduce(stats.sum(axis=0))), stats
 
 
-def ratio(
-    top: Float64[np.ndarray, " *rows"] | np.float64, bottom: Float64[np.ndarray, " *rows"] | np.float64
+def safe_ratio(
+    numerators: Float64[np.ndarray, " *rows"] | np.float64,
+    denominators: Float64[np.ndarray, " *rows"] | np.float64,
 ) -> Float64[np.ndarray, " *rows"]:
-    """Return ``100 * top / bottom``, 0 if ``bottom`` is 0."""
-    top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
-    return np.divide(100 * top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom != 0)
+    """Return ``100 * top / bottom``, 0 if ``denominators`` is 0."""
+    numerators, denominators = (
+        np.asarray(numerators, dtype=np.float64),
+        np.asarray(denominators, dtype=np.float64),
+    )
+    return np.divide(
+        100 * numerators,
+        denominators,
+        out=np.zeros(np.broadcast(numerators, denominators).shape),
+        where=denominators != 0,
+    )
 
 
 def mean(sums: Float64[np.ndarray, " *rows 2"]) -> Float64[np.ndarray, " *rows"]:
     """Return the mean in percent of statistics (value, 1)."""
-    return ratio(sums[..., 0], sums[..., 1])
+    return safe_ratio(sums[..., 0], sums[..., 1])
 
 
 def f1(sums: Float64[np.ndarray, " *rows 3"]) -> Float64[np.ndarray, " *rows"]:
     """Return F1 in percent of statistics (true positives, predicted, gold): ``2 tp / (predicted + gold)``."""
-    return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
+    return safe_ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
 
 
 _SHARES: dict[Callable[[Array], Array], Callable[[Array], tuple[Array, Array]]] = {

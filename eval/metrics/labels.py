@@ -48,14 +48,14 @@ def span_f1(
     A span begins at ``B-`` and also at an ``I-`` that continues nothing. A word that the model did not see
     (None) counts as outside, so the spans there are missed.
     """
-    return _span_rows(examples, predictions, default_spans)
+    return _span_counts(examples, predictions, default_spans)
 
 
 def span_f1_strict(
     examples: Sequence[Example], predictions: TagRows, lang: str = ""
 ) -> Float64[np.ndarray, "rows 3"]:
     """Like `span_f1` in seqeval's strict IOB2 mode: a span must begin with ``B-``."""
-    return _span_rows(examples, predictions, strict_spans)
+    return _span_counts(examples, predictions, strict_spans)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -69,17 +69,17 @@ def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
         from seqeval.metrics.sequence_labeling import get_entities
 
         return frozenset(get_entities(list(tags)))
-    return _spans(tags, loose=True)
+    return _spans(tags, any_start=True)
 
 
-def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
-    """Return spans of IOB2 tags; a ``loose`` span may begin with an ``I-`` without a preceding tag."""
+def _spans(tags: Sequence[str], any_start: bool) -> frozenset[Span]:
+    """Return spans of IOB2 tags; a ``any_start`` span may begin with an ``I-`` without a preceding tag."""
     spans, start, kind = [], -1, ""
     for i, tag in enumerate((*tags, "O")):
         if start >= 0 and (tag[0] != "I" or tag[2:] != kind):
             spans.append((kind, start, i - 1))
             start = -1
-        if tag[0] == "B" or (loose and tag[0] == "I" and start < 0):
+        if tag[0] == "B" or (any_start and tag[0] == "I" and start < 0):
             start, kind = i, tag[2:]
     return frozenset(spans)
 
@@ -88,7 +88,7 @@ def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
 def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
     """Return spans (type, first word, last word) in seqeval's strict IOB2 mode; see `default_spans`."""
     if all(tag[:2] in ("B-", "I-") or tag == "O" for tag in tags):
-        return _spans(tags, loose=False)
+        return _spans(tags, any_start=False)
     from seqeval.scheme import IOB2, Entities
 
     (entities,) = Entities([list(tags)], scheme=IOB2).entities
@@ -102,11 +102,11 @@ def tag_f1(
 
     XTREME prints this for parts of speech; equal neighbours count once.
     """
-    return _span_rows(examples, predictions, _runs)
+    return _span_counts(examples, predictions, _tag_runs)
 
 
 @lru_cache(maxsize=1 << 16)
-def _runs(tags: tuple[str, ...]) -> frozenset[Span]:
+def _tag_runs(tags: tuple[str, ...]) -> frozenset[Span]:
     from seqeval.metrics.sequence_labeling import get_entities
 
     with warnings.catch_warnings():
@@ -126,7 +126,7 @@ def slot_f1(
 ) -> Float64[np.ndarray, "rows 3"]:
     """Return statistics (true positives, predicted, gold) of the slots in seqeval's strict mode, xSID's measure."""
     slots = [Example(e.id, e.fields, e.label[1]) for e in examples]
-    return _span_rows(slots, [p[1] for p in predictions], strict_spans)
+    return _span_counts(slots, [p[1] for p in predictions], strict_spans)
 
 
 def fully_correct(
@@ -168,7 +168,7 @@ def check_length(example: Example, gold: Sequence[str], tags: Sequence[str | Non
         )
 
 
-def _span_rows(examples: Sequence[Example], predictions: TagRows, spans: Any) -> Array:
+def _span_counts(examples: Sequence[Example], predictions: TagRows, spans: Any) -> Array:
     rows = np.zeros((len(examples), 3))
     for row, example, tags in zip(rows, examples, predictions, strict=True):
         check_length(example, example.label, tags)

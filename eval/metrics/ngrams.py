@@ -60,7 +60,7 @@ def bleu_stats(
         texts = [*hypotheses[i : i + ROWS_AT_ONCE], *references[i : i + ROWS_AT_ONCE]]
         words = [metric._preprocess_segment(text).split() for text in texts]
         lengths = np.array([len(row) for row in words])
-        shared = _shared(_numbered(words), lengths, order)[:, 2::3]
+        shared = _count_shared(_number_ngrams(words), lengths, order)[:, 2::3]
         of_hypothesis, of_reference = np.split(lengths, 2)
         total = np.maximum(of_hypothesis[:, None] - np.arange(order), 0)
         parts.append(np.concatenate([of_hypothesis[:, None], of_reference[:, None], shared, total], axis=1))
@@ -71,23 +71,28 @@ def bleu_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64
     """Compute ``compute_bleu`` for many sums of statistics, (n, 2 + 2 * order) -> (n,); smoothing is ``exp``."""
     assert metric.smooth_method == "exp" and not metric.effective_order
     order = metric.max_ngram_order
-    words, wanted, shared, total = sums[:, 0], sums[:, 1], sums[:, 2 : 2 + order], sums[:, 2 + order :]
-    halved = 2.0 ** -np.cumsum(shared == 0, axis=1)
+    words, reference_length, matches, total = (
+        sums[:, 0],
+        sums[:, 1],
+        sums[:, 2 : 2 + order],
+        sums[:, 2 + order :],
+    )
+    halved = 2.0 ** -np.cumsum(matches == 0, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(np.where(shared > 0, shared, halved) / total)
-        brevity = np.minimum(0.0, 1 - wanted / words)
+        logs = np.log(np.where(matches > 0, matches, halved) / total)
+        brevity = np.minimum(0.0, 1 - reference_length / words)
     scores = 100 * np.exp(np.where((total > 0).all(axis=1), logs.mean(axis=1), -np.inf) + brevity)
-    return np.where(shared.any(axis=1) & (words > 0), scores, 0.0)
+    return np.where(matches.any(axis=1) & (words > 0), scores, 0.0)
 
 
 def chrf_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64[np.ndarray, " rows"]:
     """Compute ``CHRF._compute_f_score`` for many sums of statistics, (n, 3 * orders) -> (n,)."""
-    of_hypothesis, of_reference, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
-    counted = (of_hypothesis > 0) & (of_reference > 0)
+    hypothesis_counts, reference_counts, matches = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+    counted = (hypothesis_counts > 0) & (reference_counts > 0)
     orders = np.maximum(counted.sum(axis=1), 1)
     precision, recall = (
-        np.divide(shared, of, out=np.zeros(shared.shape), where=counted).sum(axis=1) / orders
-        for of in (of_hypothesis, of_reference)
+        np.divide(matches, of, out=np.zeros(matches.shape), where=counted).sum(axis=1) / orders
+        for of in (hypothesis_counts, reference_counts)
     )
     weight = metric.beta**2
     bottom = weight * precision + recall
@@ -101,7 +106,7 @@ def ter_scores(metric: Any, sums: Float64[np.ndarray, "rows 2"]) -> Float64[np.n
     return np.divide(100 * edits, words, out=np.where(edits > 0, 100.0, 0.0), where=words > 0)
 
 
-def _numbered(rows: Sequence[Sequence[str]]) -> Codes:
+def _number_ngrams(rows: Sequence[Sequence[str]]) -> Codes:
     """Return the words of all rows concatenated as numbers, equal for equal words."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(word, len(known)) for row in rows for word in row], dtype=np.int64)
@@ -109,15 +114,15 @@ def _numbered(rows: Sequence[Sequence[str]]) -> Codes:
 
 def _chrf_chunk(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Array:
     texts = [*hypotheses, *references]
-    bare = ["".join(text.split()) for text in texts]
-    chars = np.frombuffer("".join(bare).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(
-        np.int64
-    )
+    without_spaces = ["".join(text.split()) for text in texts]
+    chars = np.frombuffer(
+        "".join(without_spaces).encode("utf-32-le", "surrogatepass"), dtype=np.uint32
+    ).astype(np.int64)
     words = [metric._remove_punctuation(text) for text in texts]
     counts = np.concatenate(
         [
-            _shared(chars, np.array([len(text) for text in bare]), metric.char_order),
-            _shared(_numbered(words), np.array([len(row) for row in words]), metric.word_order),
+            _count_shared(chars, np.array([len(text) for text in without_spaces]), metric.char_order),
+            _count_shared(_number_ngrams(words), np.array([len(row) for row in words]), metric.word_order),
         ],
         axis=1,
     )
@@ -125,7 +130,7 @@ def _chrf_chunk(metric: Any, hypotheses: Sequence[str], references: Sequence[str
     return counts
 
 
-def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
+def _count_shared(codes: Codes, lengths: Codes, order: int) -> Array:
     """Count shared n-grams, n = 1 to ``order``, of concatenated sequences: all hypotheses, then all references.
 
     An n-gram is numbered by the number of its first n - 1 symbols and its last symbol; the numbers of the
@@ -135,23 +140,23 @@ def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
     _, codes = np.unique(codes, return_inverse=True)
     width = int(codes.max(initial=0)) + 1
     row = np.repeat(np.arange(2 * num_rows) % max(num_rows, 1), lengths)
-    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(
+    num_remaining = np.repeat(np.cumsum(lengths), lengths) - np.arange(
         len(codes)
     )  # number of symbols to the end of the sequence
     split = int(lengths[:num_rows].sum())
-    keys, places = row * width + codes, np.arange(len(codes))
+    keys, positions = row * width + codes, np.arange(len(codes))
     columns = []
     for n in range(1, order + 1):
         distinct, numbers = np.unique(keys, return_inverse=True)
-        first = places < split
+        first = positions < split
         counts = [np.bincount(numbers[side], minlength=len(distinct)) for side in (first, ~first)]
         owner = np.zeros(len(distinct), dtype=np.int64)
-        owner[numbers] = row[places]
+        owner[numbers] = row[positions]
         of_row = [
             np.bincount(owner, weights=count, minlength=num_rows) for count in (*counts, np.minimum(*counts))
         ]
         columns += of_row
-        longer = left[places] > n
-        places, numbers = places[longer], numbers[longer]
-        keys = numbers * width + codes[places + n]
+        longer = num_remaining[positions] > n
+        positions, numbers = positions[longer], numbers[longer]
+        keys = numbers * width + codes[positions + n]
     return np.stack(columns, axis=1)

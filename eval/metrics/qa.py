@@ -96,12 +96,12 @@ def best_over_answers(
     return with_count(values)
 
 
-def _add(name: str, normalise: Normaliser, score: Callable[[str, str], float], rules: str) -> None:
+def _add_metric(name: str, normalise: Normaliser, score: Callable[[str, str], float], rules: str) -> None:
     stats = partial(best_over_answers, normalise, score)
     METRICS.add(name, Metric(name, stats, mean, lambda lang: f"{name}:1|rules:{rules}|lang:{lang}"))
 
 
-_add("squad_f1", normalise_squad, token_f1, "squad-1.1")
-_add("squad_em", normalise_squad, exact_match, "squad-1.1")
-_add("mlqa_f1", normalise_mlqa, token_f1, "mlqa-1.0")
-_add("mlqa_em", normalise_mlqa, exact_match, "mlqa-1.0")
+_add_metric("squad_f1", normalise_squad, token_f1, "squad-1.1")
+_add_metric("squad_em", normalise_squad, exact_match, "squad-1.1")
+_add_metric("mlqa_f1", normalise_mlqa, token_f1, "mlqa-1.0")
+_add_metric("mlqa_em", normalise_mlqa, exact_match, "mlqa-1.0")

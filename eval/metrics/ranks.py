@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
 
 
-def average_precision(right: Sequence[str], ranked: Sequence[str], depth: int) -> float:
+def average_precision(right_ids: Sequence[str], ranked: Sequence[str], depth: int) -> float:
     """Return the mean precision at the places of the right candidates that fit into ``depth`` places.
 
     With one right candidate this is its reciprocal rank. A candidate counts where it stands first.
     """
-    wanted, num_right, total = set(right), 0, 0.0
-    for place, name in enumerate(dict.fromkeys(ranked[:depth]), 1) if wanted else ():
-        if name in wanted:
+    right_set, num_right, total = set(right_ids), 0, 0.0
+    for place, name in enumerate(dict.fromkeys(ranked[:depth]), 1) if right_set else ():
+        if name in right_set:
             num_right += 1
             total += num_right / place
-    return total / min(len(wanted), depth) if wanted else 0.0
+    return total / min(len(right_set), depth) if right_set else 0.0
 
 
 def precision_of_ranking(
@@ -87,13 +87,13 @@ def moments(
 def correlation(sums: Float64[np.ndarray, " *rows 6"]) -> Float64[np.ndarray, " *rows"]:
     """Return Pearson's correlation, times 100, of the sums of `moments`; 0 where one side does not vary."""
     count = np.maximum(sums[..., 0], 1)
-    across = sums[..., 5] - sums[..., 1] * sums[..., 2] / count
+    covariance = sums[..., 5] - sums[..., 1] * sums[..., 2] / count
     own = [sums[..., 2 + side] - sums[..., side] ** 2 / count for side in (1, 2)]
     varies = [
         part > 1e-12 * np.maximum(sums[..., 2 + side], 1e-300) for side, part in zip((1, 2), own, strict=True)
     ]
     scale = np.sqrt(np.maximum(own[0], 0)) * np.sqrt(np.maximum(own[1], 0))
-    return np.divide(100 * across, scale, out=np.zeros(scale.shape), where=varies[0] & varies[1])
+    return np.divide(100 * covariance, scale, out=np.zeros(scale.shape), where=varies[0] & varies[1])
 
 
 def correlation_rows(

@@ -37,18 +37,18 @@ _WORDS = re.compile(
 
 
 @cache
-def target_of(lang: str) -> str:
+def target_language(lang: str) -> str:
     """Return the plain language code of a text: itself, or the second of a pair such as ``en-zh-CN``.
 
     A code that is in no list, or in two, stays as it is.
     """
-    second = lang.partition("-")[2]
-    for code in filter(None, (lang, second)):
+    target_lang = lang.partition("-")[2]
+    for code in filter(None, (lang, target_lang)):
         try:
             return languages.get(code).base
         except UserError:
             continue
-    return second or lang
+    return target_lang or lang
 
 
 @cache
@@ -86,7 +86,7 @@ def check_spm() -> None:
 
 def tokens(name: str, lang: str) -> str:
     """Return what a metric of sacreBLEU counts in a language: scores of other words do not belong in one average."""
-    target = target_of(lang)
+    target = target_language(lang)
     if name == "ter":
         return "characters" if target in ("zh", "ja", "ko") else "words"
     tokeniser = bleu_tokeniser(target)
@@ -101,7 +101,7 @@ def sacre_stats(
     name: str, examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows stats"]:
     """Return Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
-    metric, references = scorer(name, target_of(lang)), [e.label for e in examples]
+    metric, references = scorer(name, target_language(lang)), [e.label for e in examples]
     if name == "chrf":
         return chrf_stats(metric, predictions, references)
     if name == "ter":
@@ -111,12 +111,12 @@ def sacre_stats(
 
 def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str]) -> Array:
     """Return (edits, words of the reference); equal texts need no search."""
-    differ = [i for i, (a, b) in enumerate(zip(predictions, references, strict=True)) if a != b]
+    different_rows = [i for i, (a, b) in enumerate(zip(predictions, references, strict=True)) if a != b]
     rows = np.zeros((len(references), 2))
     rows[:, 1] = [len(metric._preprocess_segment(text).split()) for text in references]
-    if differ:
-        rows[differ] = metric._extract_corpus_statistics(
-            [predictions[i] for i in differ], [[references[i] for i in differ]]
+    if different_rows:
+        rows[different_rows] = metric._extract_corpus_statistics(
+            [predictions[i] for i in different_rows], [[references[i] for i in different_rows]]
         )
     return rows
 
@@ -125,19 +125,19 @@ def sacre_reduce(name: str, sums: Float64[np.ndarray, " *rows stats"]) -> Float6
     """Corpus scores from sums of sentence statistics, one of them by sacrebleu itself; tokenisers play no part here."""
     metric = scorer("bleu" if name == "spbleu" else name, "en")
     if sums.ndim == 1:
-        return np.asarray(metric._aggregate_and_compute([_counts(sums)]).score, dtype=np.float64)
+        return np.asarray(metric._aggregate_and_compute([_ter_counts(sums)]).score, dtype=np.float64)
     many = {"bleu": bleu_scores, "spbleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
     return many(metric, sums.reshape(-1, sums.shape[-1])).reshape(sums.shape[:-1])
 
 
 def sacre_signature(name: str, lang: str) -> str:
     """Return Sacrebleu's signature."""
-    metric = scorer(name, target_of(lang))
+    metric = scorer(name, target_language(lang))
     metric.corpus_score(["a"], [["a"]])
     return f"{name}|{metric.get_signature()}"
 
 
-def _counts(row: Array) -> list[float]:
+def _ter_counts(row: Array) -> list[float]:
     return [int(x) if x == int(x) else float(x) for x in row]
 
 
@@ -189,11 +189,11 @@ def meteor(
     except ImportError:
         raise UserError("METEOR needs nltk", fix="pip install nltk, or choose bleu or rouge_l") from None
 
-    class Whole:
+    class OneValueMetric:
         def stem(self, word: str) -> str:
             return word
 
-    stemmer = PorterStemmer() if target_of(lang) == "en" else Whole()
+    stemmer = PorterStemmer() if target_language(lang) == "en" else OneValueMetric()
     pairs = zip(examples, predictions, strict=True)
     values = [
         single_meteor_score(words(e.label), words(p), stemmer=stemmer, wordnet=_NoSynonyms())
@@ -202,14 +202,14 @@ def meteor(
     return with_count(values)
 
 
-def in_language(
+def for_language(
     examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (identified as the requested language, 1); an empty text is in no language.
 
     What is left to 100 is the off-target rate of zero-shot translation (Zhang et al. 2020).
     """
-    wanted = languages.get(target_of(lang)).base
+    wanted = languages.get(target_language(lang)).base
     return with_count([float(identify(text)[0].partition("_")[0] == wanted) for text in predictions])
 
 
@@ -218,7 +218,7 @@ def _language_signature(lang: str) -> str:
 
 
 def _meteor_signature(lang: str) -> str:
-    stems = "porter" if target_of(lang) == "en" else "none"
+    stems = "porter" if target_language(lang) == "en" else "none"
     return f"meteor:2|nltk:{version('nltk')}|stemmer:{stems}|synonyms:none|tok:unicode"
 
 
@@ -240,4 +240,4 @@ for _name in ("bleu", "spbleu", "chrf", "ter"):
     METRICS.add(_name, _metric)
 METRICS.add("rouge_l", Metric("rouge_l", rouge_l, mean, _rouge_signature))
 METRICS.add("meteor", Metric("meteor", meteor, mean, _meteor_signature))
-METRICS.add("in_language", Metric("in_language", in_language, mean, _language_signature))
+METRICS.add("in_language", Metric("in_language", for_language, mean, _language_signature))

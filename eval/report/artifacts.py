@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float64
 
-LOG = "log.jsonl"
+LOG_FILE = "log.jsonl"
 TEXT_STAGES = ("finetune mt", "umt", "finetune generate")
 """Stages that keep the texts they wrote for their test sets, and the plain references' places."""
-_REACH = 3
+_MAX_LEVELS_UP = 3
 Event = dict[str, Any]
 
 
@@ -50,8 +50,7 @@ class Run:
         name: unique within the report.
         folder: folder that the user named.
         artifacts: its published directories and their ancestors, each after its inputs.
-        own: how many of ``artifacts`` are in the folder itself.
-        gone: missing inputs.
+        missing_inputs: those that are not there any more.
         scores: scores of its evaluations, and of the texts that it wrote.
         logs: name of a training -> its log, event by event.
         averages: intervals of the averages of its evaluations.
@@ -60,22 +59,25 @@ class Run:
     name: str
     folder: Path
     artifacts: tuple[Artifact, ...]
-    gone: tuple[str, ...]
+    missing_inputs: tuple[str, ...]
     scores: tuple[Score, ...]
     logs: Mapping[str, Sequence[Event]]
     averages: tuple[Average, ...] = ()
 
 
-def open_runs(places: Sequence[str | Path]) -> list[Run]:
+def open_runs(paths_of_runs: Sequence[str | Path]) -> list[Run]:
     """Return the runs at these places, each a path or ``NAME=PATH``.
 
     Raises:
         UserError: there is nothing, or nothing that a stage has made; two runs of one name.
     """
-    named = [str(place).partition("=") for place in places]
-    paths = [Path(path if sign else name) for name, sign, path in named]
-    given = [name if sign else "" for name, sign, _ in named]
-    names = [mine or short for mine, short in zip(given, short_names(paths), strict=True)]
+    names_and_paths = [str(place).partition("=") for place in paths_of_runs]
+    paths = [Path(path if sign else name) for name, sign, path in names_and_paths]
+    given_names = [name if sign else "" for name, sign, _ in names_and_paths]
+    names = [
+        given_name or short_name
+        for given_name, short_name in zip(given_names, short_names(paths), strict=True)
+    ]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
@@ -84,13 +86,13 @@ def open_runs(places: Sequence[str | Path]) -> list[Run]:
 
 def short_names(paths: Sequence[Path]) -> list[str]:
     """Return the shortest distinct suffixes of paths."""
-    homes = [(path.parent if path.is_file() else path).absolute().parts for path in paths]
-    for length in range(1, max(map(len, homes), default=0) + 1):
+    parts_of_paths = [(path.parent if path.is_file() else path).absolute().parts for path in paths]
+    for length in range(1, max(map(len, parts_of_paths), default=0) + 1):
         # A suffix that all paths share is not informative.
-        names = ["/".join(parts[-length:]) for parts in homes]
-        if len(set(names)) == len(set(homes)):
+        names = ["/".join(parts[-length:]) for parts in parts_of_paths]
+        if len(set(names)) == len(set(parts_of_paths)):
             return names
-    return ["/".join(parts) for parts in homes]
+    return ["/".join(parts) for parts in parts_of_paths]
 
 
 def open_run(path: Path, name: str) -> Run:
@@ -104,23 +106,27 @@ def open_run(path: Path, name: str) -> Run:
         return Run(name, path, (), (), tuple(scores), {}, tuple(score_file.read_averages(path)))
     if not path.is_dir():
         raise UserError(f"no run at {path}", "a folder that xling has written, or a scores.json")
-    own = [p.parent for p in sorted(path.rglob(FILE_NAME)) if not _is_hidden(p.relative_to(path))]
-    own = [p for p in own if manifest.read(p).stage != "report"]
-    logs = sorted(p for p in path.rglob(f"*.partial/{LOG}") if not _is_hidden(p.relative_to(path)))
-    loose = [p for p in sorted(path.rglob("scores.json")) if p.parent not in own and _is_scores(p)]
-    if not own and not logs and not loose:
+    own_folders = [p.parent for p in sorted(path.rglob(FILE_NAME)) if not _is_hidden(p.relative_to(path))]
+    own_folders = [p for p in own_folders if manifest.read(p).stage != "report"]
+    logs = sorted(p for p in path.rglob(f"*.partial/{LOG_FILE}") if not _is_hidden(p.relative_to(path)))
+    loose_score_files = [
+        p for p in sorted(path.rglob("scores.json")) if p.parent not in own_folders and _is_scores(p)
+    ]
+    if not own_folders and not logs and not loose_score_files:
         raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
-    published, gone = in_order(own)
-    mine = [item for item in published if item.path in own]
-    scored = [*loose, *(m.path / "scores.json" for m in mine if m.stage == "eval")]
-    scores = score_file.merge(scored)
-    averages = tuple(average for file in scored for average in score_file.read_averages(file))
-    for item in mine:
+    artifact, missing_inputs = inputs_first(own_folders)
+    own_artifacts = [item for item in artifact if item.path in own_folders]
+    score_files = [*loose_score_files, *(m.path / "scores.json" for m in own_artifacts if m.stage == "eval")]
+    scores = score_file.merge(score_files)
+    averages = tuple(average for file in score_files for average in score_file.read_averages(file))
+    for item in own_artifacts:
         if item.stage in TEXT_STAGES:
             scores += text_scores(item, label(item.path, path))
-    log_of = {label(p.parent, path): read_log(p) for p in logs}
-    log_of |= {label(m.path, path): read_log(m.path / LOG) for m in published if (m.path / LOG).is_file()}
-    return Run(name, path, tuple(published), tuple(gone), tuple(scores), log_of, averages)
+    logs_by_name = {label(p.parent, path): read_log(p) for p in logs}
+    logs_by_name |= {
+        label(m.path, path): read_log(m.path / LOG_FILE) for m in artifact if (m.path / LOG_FILE).is_file()
+    }
+    return Run(name, path, tuple(artifact), tuple(missing_inputs), tuple(scores), logs_by_name, averages)
 
 
 def _is_hidden(path: Path) -> bool:
@@ -137,27 +143,27 @@ def label(path: Path, folder: Path) -> str:
     return path.name if inside == "." else inside
 
 
-def in_order(places: Sequence[Path]) -> tuple[list[Artifact], list[str]]:
+def inputs_first(paths_of_runs: Sequence[Path]) -> tuple[list[Artifact], list[str]]:
     """Return published directories and their ancestors, inputs first; then the missing inputs."""
-    published: dict[Path, Artifact] = {}
-    gone: dict[str, None] = {}
+    artifact: dict[Path, Artifact] = {}
+    missing_inputs: dict[str, None] = {}
 
     def visit(path: Path) -> None:
-        if path.absolute() in published:
+        if path.absolute() in artifact:
             return
         record = manifest.read(path)
-        published[path.absolute()] = Artifact(path, record)
+        artifact[path.absolute()] = Artifact(path, record)
         for name in inputs_of(record):
-            home = home_of(Path(name))
-            if home is not None and home.absolute() != path.absolute():
-                visit(home)
-            elif home is None and not Path(name).exists():
-                gone[name] = None
-        published[path.absolute()] = published.pop(path.absolute())  # move it after its inputs
+            folder = published_folder_of(Path(name))
+            if folder is not None and folder.absolute() != path.absolute():
+                visit(folder)
+            elif folder is None and not Path(name).exists():
+                missing_inputs[name] = None
+        artifact[path.absolute()] = artifact.pop(path.absolute())  # move it after its inputs
 
-    for place in places:
+    for place in paths_of_runs:
         visit(place)
-    return list(published.values()), list(gone)
+    return list(artifact.values()), list(missing_inputs)
 
 
 def inputs_of(record: Manifest) -> list[str]:
@@ -165,14 +171,14 @@ def inputs_of(record: Manifest) -> list[str]:
     settings = record.counts.get("made_by", {}).get("settings", {})
     models = [settings.get("checkpoint"), *(p.rpartition("=")[2] for p in settings.get("checkpoints", []))]
     sources = [str(uri).partition(":")[2].partition("*")[0] for uri in record.config.get("source") or []]
-    local = [place for place in sources if home_of(Path(place))]
+    local = [place for place in sources if published_folder_of(Path(place))]
     return [*filter(None, [*models, settings.get("data")]), *local, *record.inputs]
 
 
-def home_of(path: Path) -> Path | None:
+def published_folder_of(path: Path) -> Path | None:
     """Return the published directory that contains a path or equals it."""
-    near = [path, *list(path.parents)[:_REACH]] if path.parts else []
-    return next((p for p in near if (p / FILE_NAME).is_file()), None)
+    nearest_first = [path, *list(path.parents)[:_MAX_LEVELS_UP]] if path.parts else []
+    return next((p for p in nearest_first if (p / FILE_NAME).is_file()), None)
 
 
 def read_log(path: Path) -> list[Event]:
@@ -182,7 +188,7 @@ def read_log(path: Path) -> list[Event]:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTexts:
     """Texts that a model wrote for a test set, with the row statistics of BLEU (num_rows, num_stats)."""
 
     lang: str
@@ -191,33 +197,33 @@ class Written:
     stats: Float64[np.ndarray, "rows stats"] | None
 
 
-def written(published: Artifact) -> Iterator[Written]:
+def written_texts(artifact: Artifact) -> Iterator[WrittenTexts]:
     """Return the test sets of a translation or generation model.
 
     Without ``stats`` if references are missing or changed.
     """
-    scores = published.manifest.counts.get("scores", {})
+    scores = artifact.manifest.counts.get("scores", {})
     for lang, result in scores.get("test", scores).items():
-        mine = result.get("model", result)
-        rows = _rows(published, lang)
-        reached, metric = None, METRICS["bleu"]
+        model_result = result.get("model", result)
+        rows = _references_and_texts(artifact, lang)
+        stats, metric = None, METRICS["bleu"]
         if rows is not None:
-            reached = metric.stats(rows[0], rows[1], lang)
-            if abs(float(metric.reduce(reached.sum(axis=0))) - mine["bleu"]) > 0.005:
-                reached = None
-        yield Written(lang, mine["bleu"], mine["signature"], reached)
+            stats = metric.stats(rows[0], rows[1], lang)
+            if abs(float(metric.reduce(stats.sum(axis=0))) - model_result["bleu"]) > 0.005:
+                stats = None
+        yield WrittenTexts(lang, model_result["bleu"], model_result["signature"], stats)
 
 
-def _rows(published: Artifact, lang: str) -> tuple[list[Example], list[str]] | None:
+def _references_and_texts(artifact: Artifact, lang: str) -> tuple[list[Example], list[str]] | None:
     """Return references and texts, or None if they no longer exist."""
-    place = published.manifest.config["test"].get(lang)
+    place = artifact.manifest.config["test"].get(lang)
     names = [place] if isinstance(place, str) else list(place or [])
-    output = published.path / f"test.{lang}.txt"
-    if not names or not output.is_file() or not all(Path(name).is_file() for name in names):
+    output_path = artifact.path / f"test.{lang}.txt"
+    if not names or not output_path.is_file() or not all(Path(name).is_file() for name in names):
         return None
     texts = [_lines(Path(name)) for name in names]
     references = [row.partition("\t")[2] for row in texts[0]] if len(texts) == 1 else texts[1]
-    answers = _lines(output)
+    answers = _lines(output_path)
     if len(answers) != len(references):
         return None
     return [Example(str(i), {}, text) for i, text in enumerate(references)], answers
@@ -227,23 +233,23 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
-def text_scores(published: Artifact, name: str) -> list[Score]:
+def text_scores(artifact: Artifact, name: str) -> list[Score]:
     """Return BLEU of a model's translations, with bootstrap intervals if the references are available."""
     scores = []
-    for item in written(published):
+    for item in written_texts(artifact):
         low, high = None, None
         if item.stats is not None:
-            low, high = statistics.interval(
-                item.stats, METRICS["bleu"], f"{published.stage}/{item.lang}/bleu"
+            low, high = statistics.score_interval(
+                item.stats, METRICS["bleu"], f"{artifact.stage}/{item.lang}/bleu"
             )
         scores.append(
             Score(
-                suite=published.stage,
+                suite=artifact.stage,
                 lang=item.lang,
                 metric="bleu",
                 value=item.bleu,
                 n=len(item.stats) if item.stats is not None else 1,
-                seed=int(published.manifest.config.get("seed", 1)),
+                seed=int(artifact.manifest.config.get("seed", 1)),
                 system=name,
                 signature=item.signature,
                 source="",
@@ -261,51 +267,57 @@ def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 
     A system that several runs have in one suite takes its run's name; a control stays the first run's.
     """
-    named = names_of(runs)
+    names = system_names(runs)
     scores = [
-        replace(score, system=named[run.name, score.suite, score.system])
+        replace(score, system=names[run.name, score.suite, score.system])
         for run in runs
         for score in run.scores
-        if named[run.name, score.suite, score.system]
+        if names[run.name, score.suite, score.system]
     ]
-    kept = not all(named.values())
-    notes = [f"Controls are those of {runs[0].name}, or of the first run that has them."] if kept else []
+    has_dropped_controls = not all(names.values())
+    notes = (
+        [f"Controls are those of {runs[0].name}, or of the first run that has them."]
+        if has_dropped_controls
+        else []
+    )
     return scores, notes
 
 
-def ends_of(runs: Sequence[Run]) -> score_table.Ends:
+def interval_of_averages(runs: Sequence[Run]) -> score_table.AverageInterval:
     """Return the recorded intervals of averages in the runs, under the names of `merged_scores`."""
-    named = names_of(runs)
-    recorded = {
+    names = system_names(runs)
+    averages_of_columns = {
         (score_table.column_of(replace(average, system=name)), average.langs, average.is_gap): average
         for run in runs
         for average in run.averages
-        if (name := named.get((run.name, average.suite, average.system), ""))
+        if (name := names.get((run.name, average.suite, average.system), ""))
     }
 
-    def ends(column: score_table.Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
-        average = recorded.get((column, tuple(langs), is_gap))
+    def interval_of(
+        column: score_table.Column, langs: Sequence[str], is_gap: bool
+    ) -> tuple[float, float] | None:
+        average = averages_of_columns.get((column, tuple(langs), is_gap))
         return (average.low, average.high) if average else None
 
-    return ends
+    return interval_of
 
 
-def names_of(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
+def system_names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
     """Map (run, suite, system) to its name in the report; "" for a control that another run has too."""
-    homes: dict[tuple[str, str], list[str]] = {}
+    runs_of_systems: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         for suite, system in dict.fromkeys((s.suite, s.system) for s in run.scores):
-            homes.setdefault((suite, system), []).append(run.name)
+            runs_of_systems.setdefault((suite, system), []).append(run.name)
     names: dict[tuple[str, str, str], str] = {}
     for run in runs:
         systems = {(s.suite, s.system) for s in run.scores}
-        num_of = Counter(suite for suite, system in systems if system not in CONTROLS)
+        num_systems = Counter(suite for suite, system in systems if system not in CONTROLS)
         for suite, system in systems:
-            owners, name = homes[suite, system], system
-            if len(owners) > 1:
+            run_names, name = runs_of_systems[suite, system], system
+            if len(run_names) > 1:
                 is_control = system in CONTROLS
-                name = system_name(run.name, system, num_of[suite]) if not is_control else system
-                name = name if not is_control or owners[0] == run.name else ""
+                name = system_name(run.name, system, num_systems[suite]) if not is_control else system
+                name = name if not is_control or run_names[0] == run.name else ""
             names[run.name, suite, system] = name
     return names
 

@@ -8,44 +8,47 @@ from collections.abc import Iterator, Sequence
 from xling.eval.report.comparison import System
 from xling.eval.report.sections import Section
 from xling.eval.rows.suite import suites
-from xling.eval.scores.predictions import Scored
+from xling.eval.scores.predictions import ScoredPredictions
 from xling.pages.tabular import Table
 
-MOST_CHARS = 240
-LEAD = (
+MAX_CHARS = 240
+INTRODUCTION = (
     "Rows that at least one of two systems got wrong, as many of each language and of each kind of mistake as there is "
     "room for. Rows of test sets that are put on the web end up in training text: publish this section with care."
 )
 KINDS = ("the first is better", "the second is better", "both are wrong")
 
 
-def rows(systems: Sequence[System], most: int) -> Section:
+def rows(systems: Sequence[System], max_rows: int) -> Section:
     """Return the section that shows wrongly answered test rows, a table per suite.
 
     Its first system beside its second, or beside the first control if there is one system.
 
     Args:
         systems: with their answers.
-        most: rows a suite; 0 leaves the section out.
+        max_rows: rows a suite; 0 leaves the section out.
     """
-    section = Section("Rows", LEAD)
-    for suite in dict.fromkeys(s.suite for s in systems) if most else ():
-        there = sorted((s for s in systems if s.suite == suite and s.scored), key=lambda s: s.control)
-        if len(there) < 2 or suite not in suites():
+    section = Section("Rows", INTRODUCTION)
+    for suite in dict.fromkeys(s.suite for s in systems) if max_rows else ():
+        scored_systems = sorted(
+            (s for s in systems if s.suite == suite and s.scored), key=lambda s: s.control
+        )
+        if len(scored_systems) < 2 or suite not in suites():
             continue
-        first, second = there[:2]
-        keys = sorted(first.scored.keys() & second.scored.keys())
+        first_system, second_system = scored_systems[:2]
+        keys = sorted(first_system.scored.keys() & second_system.scored.keys())
         # One seed and one way of choosing a language: the first.
         by_lang = {key[0]: key for key in reversed(keys)}
-        faults = {
-            lang: _faults(first.scored[key](), second.scored[key]()) for lang, key in sorted(by_lang.items())
+        wrong_rows = {
+            lang: _wrong_rows(first_system.scored[key](), second_system.scored[key]())
+            for lang, key in sorted(by_lang.items())
         }
-        chosen = _shared_out(faults, most)
-        if chosen:
-            heads = ("language", "row", "source", "gold", first.name, second.name, "what")
+        shown_rows = _interleave(wrong_rows, max_rows)
+        if shown_rows:
+            heads = ("language", "row", "source", "gold", first_system.name, second_system.name, "what")
             columns = tuple((head, "") for head in heads)
             section.details.append(
-                Table(f"rows_{suite}", f"{suite}: rows with errors", columns, tuple(chosen))
+                Table(f"rows_{suite}", f"{suite}: rows with errors", columns, tuple(shown_rows))
             )
     return section
 
@@ -53,47 +56,49 @@ def rows(systems: Sequence[System], most: int) -> Section:
 Row = tuple[str, ...]
 
 
-def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
+def _wrong_rows(a: ScoredPredictions, b: ScoredPredictions) -> dict[str, list[Row]]:
     """Group rows by kind of mistake, without those that both systems got right."""
-    shape, by_kind = suites()[a.origin.suite].shape, defaultdict(list)
+    suite_kind, by_kind = suites()[a.origin.suite].shape, defaultdict(list)
     if [row.id for row in a.rows] != [row.id for row in b.rows]:
         return {}
-    best = a.metric.reduce(
-        a.metric.stats(a.rows, [shape.right_answer(row) for row in a.rows], a.origin.lang).sum(axis=0)
+    best_score = a.metric.reduce(
+        a.metric.stats(a.rows, [suite_kind.right_answer(row) for row in a.rows], a.origin.lang).sum(axis=0)
     )
     sign = 1 if a.metric.higher_is_better else -1
     for number, row in enumerate(a.rows):
-        one, two = (sign * float(x.metric.reduce(x.stats[number])) for x in (a, b))
-        if min(one, two) >= sign * float(best):
+        first_score, second_score = (sign * float(x.metric.reduce(x.stats[number])) for x in (a, b))
+        if min(first_score, second_score) >= sign * float(best_score):
             continue
-        kind = KINDS[0] if one > two else KINDS[1] if two > one else KINDS[2]
+        kind = (
+            KINDS[0] if first_score > second_score else KINDS[1] if second_score > first_score else KINDS[2]
+        )
         texts = (
-            shape.source_of(row),
+            suite_kind.source_of(row),
             *(
-                shape.shown(x, row, a.rows)
-                for x in (shape.right_answer(row), a.answers[number], b.answers[number])
+                suite_kind.answer_text(x, row, a.rows)
+                for x in (suite_kind.right_answer(row), a.answers[number], b.answers[number])
             ),
         )
-        by_kind[kind].append((a.origin.lang, row.id, *map(_short, texts), kind))
+        by_kind[kind].append((a.origin.lang, row.id, *map(_shorten, texts), kind))
     return by_kind
 
 
-def _shared_out(faults: dict[str, dict[str, list[Row]]], most: int) -> list[Row]:
+def _interleave(wrong_rows: dict[str, dict[str, list[Row]]], max_rows: int) -> list[Row]:
     """Interleave rows of languages and kinds, then order them by language."""
-    queues = [iter(faults[lang].get(kind, ())) for kind in KINDS for lang in faults]
-    chosen: list[Row] = []
-    while queues and len(chosen) < most:
-        queues = [queue for queue in queues if len(chosen) < most and _take(queue, chosen)]
-    return sorted(chosen, key=lambda row: (row[0], KINDS.index(row[-1])))
+    queues = [iter(wrong_rows[lang].get(kind, ())) for kind in KINDS for lang in wrong_rows]
+    taken_rows: list[Row] = []
+    while queues and len(taken_rows) < max_rows:
+        queues = [queue for queue in queues if len(taken_rows) < max_rows and _take_row(queue, taken_rows)]
+    return sorted(taken_rows, key=lambda row: (row[0], KINDS.index(row[-1])))
 
 
-def _take(queue: Iterator[Row], chosen: list[Row]) -> bool:
-    row = next(queue, None)
+def _take_row(rows_left: Iterator[Row], taken_rows: list[Row]) -> bool:
+    row = next(rows_left, None)
     if row is not None:
-        chosen.append(row)
+        taken_rows.append(row)
     return row is not None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= MOST_CHARS else text[: MOST_CHARS - 1] + "…"
+    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1] + "…"

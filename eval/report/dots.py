@@ -7,7 +7,7 @@ from typing import Any
 
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import score_table
-from xling.eval.tables.score_table import Values
+from xling.eval.tables.score_table import ScoresBySeed
 from xling.pages.figure import LINE_COLOURS, MARKERS, MAX_LINES, ROW_HEIGHT_IN, draw_figure
 
 
@@ -20,8 +20,8 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
     columns = score_table.sorted_columns(table)
     columns = [c for c in columns if c.metric == columns[0].metric]
     main, langs = columns[0], score_table.languages_of(table, suite)
-    beside = next((c for c in columns[1:] if c.system in CONTROLS), None)
-    bars = score_table.intervals_of(scores)
+    control = next((c for c in columns[1:] if c.system in CONTROLS), None)
+    intervals = score_table.row_intervals(scores)
     systems = [c for c in columns if c.system not in CONTROLS][: MAX_LINES - 1] or [main]
 
     def draw(axes: Any) -> None:
@@ -29,12 +29,12 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
         for number, column in enumerate(systems):
             values = [_mean(table[column], lang) for lang in langs]
             name = score_table.column_name(column, columns)
-            held = [
-                (x, row, *bars[column, lang])
+            points_with_intervals = [
+                (x, row, *intervals[column, lang])
                 for row, (lang, x) in enumerate(zip(langs, values, strict=True))
-                if (column, lang) in bars
+                if (column, lang) in intervals
             ]
-            for x, row, low, high in held:
+            for x, row, low, high in points_with_intervals:
                 axes.plot(
                     [min(x, low), max(x, high)],
                     [row, row],
@@ -45,16 +45,16 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
             axes.scatter(
                 values, rows, s=22, marker=MARKERS[number], color=LINE_COLOURS[number], zorder=3, label=name
             )
-        if beside and beside is not main:
-            values = [_mean(table[beside], lang) for lang in langs]
+        if control and control is not main:
+            values = [_mean(table[control], lang) for lang in langs]
             axes.scatter(
                 values, rows, s=26, marker="o", facecolors="white", edgecolors="black", zorder=2,
-                label=f"{beside.system} (control)",
+                label=f"{control.system} (control)",
             )  # fmt: skip
-            ends = [(_mean(table[beside], x), _mean(table[main], x), row) for row, x in enumerate(langs)]
-            both = [(a, b, row) for a, b, row in ends if a == a and b == b]
-            if both:
-                left, right, at = zip(*both, strict=True)
+            lines = [(_mean(table[control], x), _mean(table[main], x), row) for row, x in enumerate(langs)]
+            complete = [(a, b, row) for a, b, row in lines if a == a and b == b]
+            if complete:
+                left, right, at = zip(*complete, strict=True)
                 axes.hlines(at, left, right, color="#9aa5b1", linewidth=1.5, zorder=1)
         axes.set_yticks(rows, langs)
         axes.set_ylim(len(langs) - 0.5, -0.5)
@@ -66,6 +66,6 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
     return draw_figure(draw, f"{suite}, {main.metric} by language; bars: 95 % intervals", high)
 
 
-def _mean(values: Values, lang: str) -> float:
-    mean = score_table.over_seeds(list(values[lang].values())).value if lang in values else None
+def _mean(values: ScoresBySeed, lang: str) -> float:
+    mean = score_table.mean_over_seeds(list(values[lang].values())).value if lang in values else None
     return float("nan") if mean is None else mean

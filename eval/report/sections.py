@@ -19,7 +19,7 @@ from xling.eval.scores.score_file import CONTROLS, PUBLISHED, Score
 from xling.pages import figure
 from xling.pages.tabular import Cell, Table
 
-MANY = 60
+MAX_ROWS_OPEN = 60
 """Rows of a table that HTML shows unfolded, and languages that have a picture by language."""
 TRAIN, VALID = "train", "valid"
 
@@ -48,7 +48,7 @@ class Section:
         return bool(self.figures or self.tables or self.details or self.commands)
 
 
-def of_suite(suite: str, picture: str) -> str:
+def mark_suite(suite: str, picture: str) -> str:
     """Return a picture that is hidden when the page is filtered to another suite."""
     return picture.replace("<figure", f'<figure data-suite="{html.escape(suite)}"', 1)
 
@@ -61,16 +61,18 @@ def transfer(scores: Sequence[Score]) -> Section:
         "The stronger the colour, the higher; one scale for all pictures of a metric.",
     )
     rows: list[tuple[Cell, ...]] = []
-    maps: list[tuple[str, str, list[str], list[str], dict[tuple[str, str], float]]] = []
+    heat_maps: list[tuple[str, str, list[str], list[str], dict[tuple[str, str], float]]] = []
     for suite in dict.fromkeys(s.suite for s in scores):
-        own = [s for s in scores if s.suite == suite and s.system not in CONTROLS and s.select != PUBLISHED]
-        if not own:
+        suite_scores = [
+            s for s in scores if s.suite == suite and s.system not in CONTROLS and s.select != PUBLISHED
+        ]
+        if not suite_scores:
             continue
-        own = [s for s in own if own[0].metric == s.metric]
+        suite_scores = [s for s in suite_scores if suite_scores[0].metric == s.metric]
         cells: dict[tuple[str, str], list[float]] = {}
-        systems = list(dict.fromkeys((s.system, s.select) for s in own))
-        for score in own:
-            source, target = _sides(score)
+        systems = list(dict.fromkeys((s.system, s.select) for s in suite_scores))
+        for score in suite_scores:
+            source, target = _train_and_test_lang(score)
             name = (
                 score.system
                 if len({x for x, _ in systems}) == len(systems)
@@ -85,13 +87,15 @@ def transfer(scores: Sequence[Score]) -> Section:
             columns.sort()  # as the rows are
         if len(langs) < 2:
             continue
-        maps.append((suite, own[0].metric, langs, columns, means))
-        rows += [(suite, own[0].metric, column, row, value) for (row, column), value in means.items()]
-    for suite, metric, langs, columns, means in maps:
-        drawn = [value for _, other, *_, cells in maps if other == metric for value in cells.values()]
+        heat_maps.append((suite, suite_scores[0].metric, langs, columns, means))
+        rows += [
+            (suite, suite_scores[0].metric, column, row, value) for (row, column), value in means.items()
+        ]
+    for suite, metric, langs, columns, means in heat_maps:
+        drawn = [value for _, other, *_, cells in heat_maps if other == metric for value in cells.values()]
         scale = (min(drawn), max(drawn))
         caption = f"{suite}, {metric}; colours from {scale[0]:.1f} to {scale[1]:.1f}"
-        section.figures.append(of_suite(suite, figure.heat_map(langs, columns, means, caption, scale)))
+        section.figures.append(mark_suite(suite, figure.heat_map(langs, columns, means, caption, scale)))
     columns_of = (("suite", ""), ("metric", ""), ("trained on", ""), ("scored in", ""), ("score", ".2f"))
     if rows:
         section.details.append(
@@ -100,7 +104,7 @@ def transfer(scores: Sequence[Score]) -> Section:
     return section
 
 
-def _sides(score: Score) -> tuple[str, str]:
+def _train_and_test_lang(score: Score) -> tuple[str, str]:
     """Return the training language and the scored language."""
     if "-" in score.lang:
         try:
@@ -112,7 +116,7 @@ def _sides(score: Score) -> tuple[str, str]:
 
 def intervals(scores: Sequence[Score]) -> Section:
     """Return the section on retrieval, mining, dictionaries, translation and generation, with intervals."""
-    known = suites()
+    all_suites = suites()
     columns = (
         ("system", ""), ("test", ""), ("language", ""), ("metric", ""), ("score", ".2f"),
         ("low", ".2f"), ("high", ".2f"), ("rows", ",d"), ("seed", "d"),
@@ -121,16 +125,16 @@ def intervals(scores: Sequence[Score]) -> Section:
         "Retrieval and translation", "Low and high are the ends of 95 % bootstrap intervals over rows."
     )
     for name in ("retrieval", "translation"):
-        own = [
+        interval_scores = [
             s for s in scores
-            if name == (known[s.suite].shape.with_intervals if s.suite in known else "translation")
+            if name == (all_suites[s.suite].shape.with_intervals if s.suite in all_suites else "translation")
         ]  # fmt: skip
         rows = tuple(
             (s.system, s.suite, s.lang, s.metric, s.value, s.low, s.high, s.n, s.seed)
-            for s in sorted(own, key=lambda s: (s.suite, s.metric, s.lang))
+            for s in sorted(interval_scores, key=lambda s: (s.suite, s.metric, s.lang))
         )
         if rows:
-            place = section.tables if len(rows) <= MANY else section.details
+            place = section.tables if len(rows) <= MAX_ROWS_OPEN else section.details
             place.append(Table(name, name.capitalize(), columns, rows))
     return section
 
@@ -162,7 +166,7 @@ def _row(t: Test) -> tuple[Cell, ...]:
     c = t.comparison
     over = t.lang if t.lang != AVERAGE else t.langs[0] if len(t.langs) == 1 else f"{len(t.langs)} languages"
     numbers = (c.difference, c.low, c.high, c.p_two_sided, t.p_holm)
-    return (t.after, t.before, t.suite, over, *numbers, *t.scores, t.metric, c.n)
+    return (t.system, t.baseline, t.suite, over, *numbers, *t.scores, t.metric, c.n)
 
 
 def training(runs: Sequence[Run]) -> Section:
@@ -176,7 +180,7 @@ def training(runs: Sequence[Run]) -> Section:
         for name, events in run.logs.items():
             title = f"{run.name}: {name}" if len(runs) > 1 else name
             section.figures += [
-                picture for split in (TRAIN, VALID) for picture in _panels(title, events, split)
+                picture for split in (TRAIN, VALID) for picture in _loss_charts(title, events, split)
             ]
             rows += [(run.name, name, *row) for row in _last_values(events)]
     if len(runs) > 1:
@@ -190,36 +194,40 @@ def training(runs: Sequence[Run]) -> Section:
     return section
 
 
-def _panels(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
+def _loss_charts(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
     """Yield one chart per objective, lines by language; then one for each other measurement."""
-    word = {TRAIN: "training", VALID: "validation"}[split]
-    families = _families(events, split)
-    for family, series in families.items():
-        if not any(len(points) > 1 for points in series.values()):
+    split_name = {TRAIN: "training", VALID: "validation"}[split]
+    families = _values_by_chart(events, split)
+    for chart_name, lines in families.items():
+        if not any(len(points) > 1 for points in lines.values()):
             continue
-        is_loss = family.startswith("loss")
-        what = f"{word} loss of {family[5:] or 'all objectives'}" if is_loss else f"{word}: {family}"
-        label = "loss in nats" if is_loss else family
-        yield from figure.line_charts(series, f"{title}, {what}", label)
+        is_loss = chart_name.startswith("loss")
+        chart_title = (
+            f"{split_name} loss of {chart_name[5:] or 'all objectives'}"
+            if is_loss
+            else f"{split_name}: {chart_name}"
+        )
+        label = "loss in nats" if is_loss else chart_name
+        yield from figure.line_charts(lines, f"{title}, {chart_title}", label)
 
 
-def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
+def _values_by_chart(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """Group measurements by chart: objective -> language, or measure -> pair."""
     charts: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for event in events:
         if event["split"] != split:
             continue
         for key, value in event.items():
-            place = _place(key)
+            place = _chart_and_line(key)
             if place and isinstance(value, (int, float)) and value == value:
-                family, line = place
-                charts.setdefault(family, {}).setdefault(line, []).append((event["update"], value))
+                chart_name, line = place
+                charts.setdefault(chart_name, {}).setdefault(line, []).append((event["update"], value))
     if len(charts) > 1:  # with one objective the sum equals that objective
         charts.pop("loss", None)
     return charts
 
 
-def _place(key: str) -> tuple[str, str] | None:
+def _chart_and_line(key: str) -> tuple[str, str] | None:
     """Return chart and line of a number in a log; None if it is not a learning curve."""
     parts = key.split("/")
     if parts[0] == "loss":
@@ -242,107 +250,124 @@ def _runs_compared(runs: Sequence[Run]) -> list[str]:
     charts: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in runs:
         for name, events in run.logs.items():
-            for family, series in _families(events, VALID).items():
+            for chart_name, lines in _values_by_chart(events, VALID).items():
                 line = run.name if len(run.logs) == 1 else f"{run.name} {name}"
-                if "all" in series:
-                    charts.setdefault(family, {})[line] = series["all"]
+                if "all" in lines:
+                    charts.setdefault(chart_name, {})[line] = lines["all"]
     return [
         picture
-        for family, series in charts.items()
-        if len(series) > 1
+        for chart_name, lines in charts.items()
+        if len(lines) > 1
         for picture in figure.line_charts(
-            series,
-            f"validation {'loss of ' + (family[5:] or 'all objectives') if family.startswith('loss') else family}",
-            "loss in nats" if family.startswith("loss") else family,
+            lines,
+            "validation "
+            + (
+                f"loss of {chart_name[5:] or 'all objectives'}"
+                if chart_name.startswith("loss")
+                else chart_name
+            ),
+            "loss in nats" if chart_name.startswith("loss") else chart_name,
         )
     ]
 
 
 def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
     """Yield objective, language, updates, last training loss, last and first validation loss, perplexity."""
-    train, valid = _families(events, TRAIN), _families(events, VALID)
-    last = next((e for e in reversed(events) if e["split"] == VALID), {})
-    for family in {**train, **valid}:
-        if not family.startswith("loss"):
+    training_charts, validation_charts = _values_by_chart(events, TRAIN), _values_by_chart(events, VALID)
+    last_event = next((e for e in reversed(events) if e["split"] == VALID), {})
+    for chart_name in {**training_charts, **validation_charts}:
+        if not chart_name.startswith("loss"):
             continue
-        lines = {**train.get(family, {}), **valid.get(family, {})}
+        lines = {**training_charts.get(chart_name, {}), **validation_charts.get(chart_name, {})}
         for line in sorted(lines, key=lambda name: (name != "all", name)):
-            learned, held = train.get(family, {}).get(line, []), valid.get(family, {}).get(line, [])
-            key = f"ppl{family[4:]}" + (f"/{line}" if line != "all" else "")
+            training_points, validation_points = (
+                training_charts.get(chart_name, {}).get(line, []),
+                validation_charts.get(chart_name, {}).get(line, []),
+            )
+            key = f"ppl{chart_name[4:]}" + (f"/{line}" if line != "all" else "")
             yield (
-                family[5:] or "all",
+                chart_name[5:] or "all",
                 line,
-                int((held or learned)[-1][0]),
-                learned[-1][1] if learned else None,
-                held[-1][1] if held else None,
-                held[0][1] if held else None,
-                last.get(key),
+                int((validation_points or training_points)[-1][0]),
+                training_points[-1][1] if training_points else None,
+                validation_points[-1][1] if validation_points else None,
+                validation_points[0][1] if validation_points else None,
+                last_event.get(key),
             )
 
 
 def corpus(runs: Sequence[Run]) -> Section:
     """Return the section on text by language: read and kept by cleaning, available and drawn by sampling."""
     section = Section("Corpus", "What there is by language, and what sampling makes of it.")
-    cleaned: dict[tuple[Cell, ...], None] = {}
-    sampled: list[tuple[Cell, ...]] = []
+    cleaning_rows: dict[tuple[Cell, ...], None] = {}
+    sampling_rows: list[tuple[Cell, ...]] = []
     for run in runs:
-        for item in run.artifacts:
-            if row := _cleaned(item):
-                cleaned[row] = None
-            for what, unit, amounts in _mixtures(item):
+        for artifact in run.artifacts:
+            if row := _cleaning_row(artifact):
+                cleaning_rows[row] = None
+            for sampling_name, unit, amounts in _sampling_amounts(artifact):
                 before = {name: float(there) for name, (there, _) in amounts.items()}
                 after = {name: float(drawn) for name, (_, drawn) in amounts.items()}
-                title = f"{run.name}: {what}" if len(runs) > 1 else what
+                title = f"{run.name}: {sampling_name}" if len(runs) > 1 else sampling_name
                 section.figures.append(
                     figure.share_bars(before, after, f"{title}, share of {unit} by language")
                 )
-                sampled += _sampled(run.name, what, unit, before, after)
-    if cleaned:
+                sampling_rows += _sampling_rows(run.name, sampling_name, unit, before, after)
+    if cleaning_rows:
         columns = (
             ("language", ""), ("corpus", ""), ("unit", ""), ("read", ",d"), ("kept", ",d"),
             ("characters read", ",d"), ("characters kept", ",d"), ("kept %", ".1f"),
         )  # fmt: skip
-        section.details.append(Table("corpora", "Cleaning", columns, tuple(cleaned)))
-    if sampled:
+        section.details.append(Table("corpora", "Cleaning", columns, tuple(cleaning_rows)))
+    if sampling_rows:
         columns_of = (
             ("run", ""), ("sampling", ""), ("language", ""), ("unit", ""), ("there is", ",d"), ("share %", ".2f"),
             ("drawn", ",d"), ("drawn %", ".2f"), ("times", ".2f"),
         )  # fmt: skip
         note = "In pre-training the amounts drawn are those of one epoch of the training."
         section.details.append(
-            Table("sampling", "Before and after sampling", columns_of, tuple(sampled), (note,))
+            Table("sampling", "Before and after sampling", columns_of, tuple(sampling_rows), (note,))
         )
     return section
 
 
-def _cleaned(item: Artifact) -> tuple[Cell, ...] | None:
+def _cleaning_row(artifact: Artifact) -> tuple[Cell, ...] | None:
     """Return one row about a corpus from its statistics, or None for other directories."""
-    path = item.path / "stats.json"
-    if item.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
+    path = artifact.path / "stats.json"
+    if artifact.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
         return None
     stats = json.loads(path.read_text(encoding="utf-8"))
-    seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
-    kept = 100 * chars["corpus"] / max(1, chars["read"])
+    num_seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
+    kept_percent = 100 * chars["corpus"] / max(1, chars["read"])
     name, unit = stats.get("pair") or stats["lang"], stats.get("unit", "documents")
-    return (name, str(item.path), unit, seen["read"], seen["corpus"], chars["read"], chars["corpus"], kept)
+    return (
+        name,
+        str(artifact.path),
+        unit,
+        num_seen["read"],
+        num_seen["corpus"],
+        chars["read"],
+        chars["corpus"],
+        kept_percent,
+    )
 
 
-def _mixtures(item: Artifact) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:
+def _sampling_amounts(artifact: Artifact) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:
     """Name, unit and language -> (there, drawn) of every sampling that a directory records."""
-    counts = item.manifest.counts
-    if item.stage == "corpus sample":
+    counts = artifact.manifest.counts
+    if artifact.stage == "corpus sample":
         amounts = {
-            x: (c["there"], c["characters"])
-            for x, c in counts.items()
+            lang: (c["there"], c["characters"])
+            for lang, c in counts.items()
             if isinstance(c, dict) and "there" in c
         }
         if amounts:
-            yield item.path.name, "characters", amounts
-    if item.stage == "vocab" and counts.get("chars"):
+            yield artifact.path.name, "characters", amounts
+    if artifact.stage == "vocab" and counts.get("chars"):
         total = sum(counts["chars"].values())
         yield (
-            item.path.name, "characters",
-            {x: (n, round(total * counts["shares"][x])) for x, n in counts["chars"].items()},
+            artifact.path.name, "characters",
+            {lang: (n, round(total * counts["shares"][lang])) for lang, n in counts["chars"].items()},
         )  # fmt: skip
     mixture: Mapping[str, Any] = counts.get("mixture", {})
     by_objective: dict[str, dict[str, tuple[int, int]]] = {}
@@ -350,42 +375,42 @@ def _mixtures(item: Artifact) -> Iterator[tuple[str, str, Mapping[str, tuple[int
         objective, _, name = key.rpartition(" ")
         by_objective.setdefault(objective, {})[name] = (there, drawn)
     for objective, amounts in by_objective.items():
-        yield f"{item.path.name} {objective}".strip(), "tokens", amounts
+        yield f"{artifact.path.name} {objective}".strip(), "tokens", amounts
 
 
-def _sampled(
-    run: str, what: str, unit: str, before: Mapping[str, float], after: Mapping[str, float]
+def _sampling_rows(
+    run: str, sampling_name: str, unit: str, before: Mapping[str, float], after: Mapping[str, float]
 ) -> list[tuple[Cell, ...]]:
-    there, drawn = sum(before.values()) or 1.0, sum(after.values()) or 1.0
+    total_there, total_drawn = sum(before.values()) or 1.0, sum(after.values()) or 1.0
     return [
         (
-            run, what, name, unit, int(before[name]), 100 * before[name] / there,
-            int(after[name]), 100 * after[name] / drawn, after[name] / (before[name] or 1.0),
+            run, sampling_name, name, unit, int(before[name]), 100 * before[name] / total_there,
+            int(after[name]), 100 * after[name] / total_drawn, after[name] / (before[name] or 1.0),
         )
         for name in sorted(before, key=lambda name: -before[name])
     ]  # fmt: skip
 
 
-def reproduction(runs: Sequence[Run]) -> Section:
+def commands_to_reproduce(runs: Sequence[Run]) -> Section:
     """Return the commands that reproduce the runs, in order, from their manifests, with their durations."""
     section = Section("How to make it again", "Commands from the manifests, each after what it needs.")
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
         lines = []
-        for item in run.artifacts:
-            settings, stage = item.manifest.config, item.stage
-            if by := item.manifest.counts.get("made_by"):
+        for artifact in run.artifacts:
+            settings, stage = artifact.manifest.config, artifact.stage
+            if by := artifact.manifest.counts.get("made_by"):
                 settings, stage = by["settings"], by["stage"]
-            lines.append(shlex.join(command_line.command_words(stage, settings, str(item.path))))
-            facts = item.manifest
+            lines.append(shlex.join(command_line.command_words(stage, settings, str(artifact.path))))
+            facts = artifact.manifest
             rows.append(
                 (
-                    run.name, str(item.path), stage, facts.seconds, facts.peak_memory_mb,
+                    run.name, str(artifact.path), stage, facts.seconds, facts.peak_memory_mb,
                     facts.code_version, facts.digest()[:16],
                 )
             )  # fmt: skip
-        if run.gone:
-            lines += [f"# no longer available: {name}" for name in run.gone]
+        if run.missing_inputs:
+            lines += [f"# no longer available: {name}" for name in run.missing_inputs]
         if lines:
             section.commands[run.name] = lines
     columns = (

@@ -21,16 +21,16 @@ from xling.core.output.answer import Answer
 from xling.eval.report import artifacts, browse, comparison, frontier, ranks, sections, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dots import dots
-from xling.eval.report.overall import by_weight, counted, overall
+from xling.eval.report.overall import number_of, overall, sort_findings
 from xling.eval.report.sections import Section
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import render, score_table
-from xling.eval.tables.published import FILE, beside
-from xling.eval.tables.score_table import Column, ScoreTable, Values
+from xling.eval.tables.published import PUBLISHED_FILE, published_scores
+from xling.eval.tables.score_table import Column, ScoresBySeed, ScoreTable
 from xling.pages import figure, page, script, tabular
 
 STAGE = "report"
-WEIGHTIEST = 7
+NUM_SHOWN_FINDINGS = 7
 """Findings that the page shows unfolded."""
 MOST_ROWS, MOST_SIGNATURES = 300, 200
 """Rows of a table that the page shows, and signatures; the files beside it have all."""
@@ -69,7 +69,7 @@ class Report:
     Attributes:
         title: heading.
         note: a sentence under it.
-        leads: warnings.
+        warnings: warnings.
         overall: every system on every suite; None without scores.
         findings: the result in sentences, most important first.
         tables: score tables, one per suite.
@@ -80,7 +80,7 @@ class Report:
 
     title: str
     note: str
-    leads: list[str]
+    warnings: list[str]
     overall: tabular.Table | None
     findings: list[str]
     tables: list[ScoreTable]
@@ -98,7 +98,7 @@ def run(cfg: ReportConfig) -> Answer:
     if not cfg.runs:
         raise UserError("no run is given", "xling report RUN..., folders that xling has written")
     runs = artifacts.open_runs(cfg.runs)
-    inputs = [path for run in runs for path in _inputs(run)] + ([FILE] if cfg.published else [])
+    inputs = [path for run in runs for path in _inputs(run)] + ([PUBLISHED_FILE] if cfg.published else [])
     settings = replace(cfg, out=Path())
     if not manifest.up_to_date(cfg.out, STAGE, settings, inputs, replaceable=True):
         report = build(runs, cfg)
@@ -106,14 +106,15 @@ def run(cfg: ReportConfig) -> Answer:
             for name, text in files(report).items():
                 (out.path / name).write_text(text, encoding="utf-8")
             out.counts["scores"] = len(report.scores)
-    written = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
+    written_files = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
     text = (cfg.out / "report.md").read_text(encoding="utf-8").split("\n## Transfer\n")[0]
-    facts = {
+    summary_data = {
         "written": sorted(str(p) for p in cfg.out.iterdir()),
         "scores": [asdict(s) for s in artifacts.merged_scores(runs)[0]],
     }
     return Answer(
-        f"{text.rstrip()}\n\nwritten: {', '.join(written)}, and its tables as CSV beside them", facts
+        f"{text.rstrip()}\n\nwritten: {', '.join(written_files)}, and its tables as CSV beside them",
+        summary_data,
     )
 
 
@@ -121,56 +122,56 @@ def _inputs(run: Run) -> list[Path]:
     """Return the inputs of a run's report, with text under a separate name so that nothing counts twice."""
     if run.folder.is_file():
         return [run.folder]
-    return [item.path for item in run.artifacts] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
+    return [item.path for item in run.artifacts] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG_FILE}"))
 
 
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     """Build the report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
     scores, notes = artifacts.merged_scores(runs)
-    ends = artifacts.ends_of(runs)
-    data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
-    shown = [*scores, *(beside(scores, data) if cfg.published else [])]
+    interval_of = artifacts.interval_of_averages(runs)
+    data = cfg.data or next(filter(None, map(comparison.data_folder_of, runs)), None)
+    scores_shown = [*scores, *(published_scores(scores, data) if cfg.published else [])]
     score_tables = [
         score_table.language_table(
-            [s for s in shown if s.suite == suite], suite, cfg.allow_missing, ends=ends
+            [s for s in scores_shown if s.suite == suite], suite, cfg.allow_missing, interval_of=interval_of
         )
         for suite in dict.fromkeys(s.suite for s in scores)
     ]
-    spoken: dict[str, set[str]] = {}
+    langs_of_suites: dict[str, set[str]] = {}
     for score in scores:
-        spoken.setdefault(score.suite, set()).add(score.lang)
-    leads = []
+        langs_of_suites.setdefault(score.suite, set()).add(score.lang)
+    warnings = []
     if any(score.synthetic for score in scores):
-        leads.append(
+        warnings.append(
             f"{render.SYNTHETIC}: these rows come from a small grammar; they show that the path works, "
             "not how good a model is on real language."
         )
     systems = comparison.systems_of(runs, cfg.data)
-    tests, untested = comparison.tests(systems)
-    every = [
+    tests, notes_on_tests = comparison.test_systems(systems)
+    all_sections = [
         frontier.section(runs, scores),
         browse.rows(systems, cfg.rows),
         sections.transfer(scores),
         sections.intervals(scores),
-        sections.significance(tests, untested),
+        sections.significance(tests, notes_on_tests),
         why.section(runs),
         sections.training(runs),
         sections.corpus(runs),
-        sections.reproduction(runs),
+        sections.commands_to_reproduce(runs),
     ]
     return Report(
         title=cfg.title,
         note=cfg.note,
-        leads=[*leads, *notes],
-        overall=overall(scores, ends, tests, ranks.groups(systems)) if scores else None,
+        warnings=[*warnings, *notes],
+        overall=overall(scores, interval_of, tests, ranks.rank_groups(systems)) if scores else None,
         findings=summary(scores),
         tables=score_tables,
         pictures=[
-            sections.of_suite(suite, dots(suite, scores))
-            for suite, langs in spoken.items()
-            if len(langs) <= sections.MANY
+            sections.mark_suite(suite, dots(suite, scores))
+            for suite, langs in langs_of_suites.items()
+            if len(langs) <= sections.MAX_ROWS_OPEN
         ],
-        sections=[section for section in every if section],
+        sections=[section for section in all_sections if section],
         scores=scores,
     )
 
@@ -179,7 +180,12 @@ def files(report: Report) -> dict[str, str]:
     """Return the report's files: file name -> content."""
     tables = _csv_files(report)
     page = html_page(report, tables)
-    return {"report.html": page, "report.md": markdown(report), "report.tex": latex(report), **tables}
+    return {
+        "report.html": page,
+        "report.md": markdown_report(report),
+        "report.tex": latex_report(report),
+        **tables,
+    }
 
 
 def _csv_files(report: Report) -> dict[str, str]:
@@ -191,69 +197,71 @@ def _csv_files(report: Report) -> dict[str, str]:
     return content_of
 
 
-def markdown(report: Report) -> str:
+def markdown_report(report: Report) -> str:
     """Return the report as Markdown, without pictures."""
-    first = tabular.to_markdown(report.overall).rstrip() if report.overall else ""
-    told = [
+    overall_table = tabular.to_markdown(report.overall).rstrip() if report.overall else ""
+    texts = [
         f"# {report.title}",
         report.note,
-        *report.leads,
-        first,
+        *report.warnings,
+        overall_table,
         "\n".join(f"- {f}" for f in report.findings),
     ]
-    parts = [tabular.escape_html_tags(text) for text in told]
-    parts += [render.markdown(table).rstrip() for table in report.tables]
+    parts = [tabular.escape_html_tags(text) for text in texts]
+    parts += [render.markdown_table(table).rstrip() for table in report.tables]
     for section in report.sections:
-        told = [f"## {section.title}", section.lead]
-        told += [f"#{tabular.to_markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
-        parts += [tabular.escape_html_tags(text) for text in told]
+        texts = [f"## {section.title}", section.lead]
+        texts += [f"#{tabular.to_markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
+        parts += [tabular.escape_html_tags(text) for text in texts]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in section.commands.items()]
-    signed = [
+    signatures = [
         tabular.escape_html_tags(f"- {name}: `{text}`") for name, text in _signatures(report.scores).rows
     ]
-    parts.append("## Signatures\n\n" + "\n".join(signed))
+    parts.append("## Signatures\n\n" + "\n".join(signatures))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def latex(report: Report) -> str:
+def latex_report(report: Report) -> str:
     """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
     every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
     first = [tabular.to_latex(report.overall)] if report.overall else []
-    return "\n".join([*first, *map(render.latex, report.tables), *map(tabular.to_latex, every_table)])
+    return "\n".join([*first, *map(render.latex_table, report.tables), *map(tabular.to_latex, every_table)])
 
 
-def html_page(report: Report, beside: Iterable[str]) -> str:
-    """Return the whole report as one page, with links to the files ``beside`` it."""
+def html_page(report: Report, csv_names: Iterable[str]) -> str:
+    """Return the whole report as one page, with links to the files ``csv_names`` it."""
     names = [*(["Scores"] if report.tables else []), *(c.title for c in report.sections)]
     links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
-    rest = report.findings[WEIGHTIEST:]
+    other_findings = report.findings[NUM_SHOWN_FINDINGS:]
     body = [
         f"<h1>{html.escape(report.title)}</h1>",
         f"<p>{html.escape(report.note)}</p>" if report.note else "",
-        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in report.leads),
-        _overall(report.overall) if report.overall else "",
-        _list(report.findings[:WEIGHTIEST]),
-        _folded(f"{counted(len(rest), 'more finding')}", _list(rest)) if rest else "",
-        _beside(beside),
+        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in report.warnings),
+        _overall_html(report.overall) if report.overall else "",
+        _list_html(report.findings[:NUM_SHOWN_FINDINGS]),
+        _details_html(f"{number_of(len(other_findings), 'more finding')}", _list_html(other_findings))
+        if other_findings
+        else "",
+        _file_links(csv_names),
         f"<nav aria-label=Chapters>{links}</nav>",
         script.filter_bar() if report.scores else "",
     ]
     if report.tables:
         body += [
-            _heading("Scores"),
-            *map(_score_table, report.tables),
+            _heading_html("Scores"),
+            *map(_suite_html, report.tables),
             figure.arrange_figures(report.pictures),
         ]
-    body += [_section(section) for section in report.sections]
+    body += [_section_html(section) for section in report.sections]
     if report.scores:
-        said = f"Signatures of {counted(len(report.scores), 'score')}"
+        caption = f"Signatures of {number_of(len(report.scores), 'score')}"
         signed = tabular.html_table(_signatures(report.scores), heading=False, max_rows=MOST_SIGNATURES)
-        body.append(_folded(said, signed))
+        body.append(_details_html(caption, signed))
     body = ["<main>", *filter(None, body), "</main>", _script(report.scores)]
     return page.html_document(report.title, "\n".join(body))
 
 
-def _overall(table: tabular.Table) -> str:
+def _overall_html(table: tabular.Table) -> str:
     marks = {name: name.partition(" ")[0] for name, _ in table.columns[1:]}
     return tabular.html_table(table, script_marks=marks)
 
@@ -261,62 +269,65 @@ def _overall(table: tabular.Table) -> str:
 def _script(scores: Sequence[Score]) -> str:
     """Return the script for sorting and filtering, with family and script of every language."""
     sides = {side for score in scores for side in (score.lang, *score.lang.split("-"))}
-    known = {}
+    family_and_script = {}
     for side in sorted(sides):
         try:
             language = languages.get_variant(side)[0]
         except UserError:
             continue
-        known[side] = (language.family, language.script)
-    return script.page_script(known) if scores else ""
+        family_and_script[side] = (language.family, language.script)
+    return script.page_script(family_and_script) if scores else ""
 
 
-def _list(findings: Sequence[str]) -> str:
+def _list_html(findings: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(f)}</li>" for f in findings) + "</ul>" if findings else ""
 
 
-def _beside(names: Iterable[str]) -> str:
+def _file_links(names: Iterable[str]) -> str:
     """Return links to the other files of the report, which lie in the same folder."""
     links = " ".join(
         f'<a href="{html.escape(quote(name))}">{html.escape(name)}</a>'
         for name in ("report.md", "report.tex", *names)
     )
-    return _folded("The same as files", f'<p class="files">{links}</p>')
+    return _details_html("The same as files", f'<p class="files">{links}</p>')
 
 
-def _score_table(table: ScoreTable) -> str:
-    return f'<section data-suite="{html.escape(table.title)}">{_folded_if_long(table)}</section>'
+def _suite_html(table: ScoreTable) -> str:
+    return f'<section data-suite="{html.escape(table.title)}">{_score_table_html(table)}</section>'
 
 
-def _folded_if_long(table: ScoreTable) -> str:
-    if len(table.lines) <= sections.MANY:
-        return render.html_under("h3", table)
-    return _folded(f"{table.title}, {len(table.lines)} rows", render.html_under("h3", table))
+def _score_table_html(table: ScoreTable) -> str:
+    if len(table.lines) <= sections.MAX_ROWS_OPEN:
+        return render.html_with_heading("h3", table)
+    return _details_html(f"{table.title}, {len(table.lines)} rows", render.html_with_heading("h3", table))
 
 
-def _section(section: Section) -> str:
-    parts = [_heading(section.title), f"<p>{html.escape(section.lead)}</p>" if section.lead else ""]
+def _section_html(section: Section) -> str:
+    parts = [_heading_html(section.title), f"<p>{html.escape(section.lead)}</p>" if section.lead else ""]
     parts += [tabular.html_table(s) for s in section.tables]
     parts.append(figure.arrange_figures(section.figures))
     parts += [
-        _folded(s.title, tabular.html_table(s, heading=False, max_rows=MOST_ROWS)) for s in section.details
+        _details_html(s.title, tabular.html_table(s, heading=False, max_rows=MOST_ROWS))
+        for s in section.details
     ]
     for name, lines in section.commands.items():
-        shown = "\n\n".join(_broken(line) for line in lines)
+        command_text = "\n\n".join(_shell_lines(line) for line in lines)
         parts.append(
-            _folded(
-                f"Commands of {name}", f"<pre>{html.escape(shown)}</pre>", is_open=len(section.commands) == 1
+            _details_html(
+                f"Commands of {name}",
+                f"<pre>{html.escape(command_text)}</pre>",
+                is_open=len(section.commands) == 1,
             )
         )
     return "\n".join(filter(None, parts))
 
 
-def _broken(line: str) -> str:
+def _shell_lines(line: str) -> str:
     """Format a command over several lines of a shell."""
-    return line if line.startswith("#") else " \\\n    ".join(_wrapped(line))
+    return line if line.startswith("#") else " \\\n    ".join(_wrap_command(line))
 
 
-def _wrapped(line: str, width: int = 100) -> list[str]:
+def _wrap_command(line: str, width: int = 100) -> list[str]:
     lines = [""]
     for word in map(shlex.quote, shlex.split(line)):
         if lines[-1] and len(lines[-1]) + len(word) >= width:
@@ -325,7 +336,7 @@ def _wrapped(line: str, width: int = 100) -> list[str]:
     return lines
 
 
-def _heading(title: str) -> str:
+def _heading_html(title: str) -> str:
     return f'<h2 id="{_anchor(title)}">{html.escape(title)}</h2>'
 
 
@@ -333,8 +344,8 @@ def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def _folded(title: str, inside: str, is_open: bool = False) -> str:
-    return f"<details{' open' if is_open else ''}><summary>{html.escape(title)}</summary>{inside}</details>"
+def _details_html(title: str, content: str, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{html.escape(title)}</summary>{content}</details>"
 
 
 def summary(scores: Sequence[Score]) -> list[str]:
@@ -345,31 +356,36 @@ def summary(scores: Sequence[Score]) -> list[str]:
     table = score_table.by_column(scores)
     sentences: list[tuple[float, float, str]] = []
     for column in score_table.sorted_columns(table):
-        langs = score_table.transferred(column, score_table.averaged_of(table, column))
+        langs = score_table.without_source(column, score_table.averaged_languages(table, column))
         if column.system in CONTROLS or not langs:
             continue
-        mine = _complete_mean(table[column], langs)
-        if mine is None:
+        mean = _complete_mean(table[column], langs)
+        if mean is None:
             continue
-        beside, margins = [], []
+        control_texts, leads = [], []
         for control in (c for c in table if c.suite == column.suite and c.metric == column.metric):
-            other = _complete_mean(table[control], langs)
-            if control.system in CONTROLS and other is not None:
-                beside.append(f"{control.system} {other:.1f}")
-                margins.append(mine - other)
-        against = f" (controls: {', '.join(beside)})" if beside else " (no control was run)"
-        over = (
-            f"the {counted(len(langs), 'language')} other than {column.source}"
-            if column.source
-            else counted(len(langs), "pair" if all("-" in x for x in langs) else "language")
+            control_mean = _complete_mean(table[control], langs)
+            if control.system in CONTROLS and control_mean is not None:
+                control_texts.append(f"{control.system} {control_mean:.1f}")
+                leads.append(mean - control_mean)
+        control_note = (
+            f" (controls: {', '.join(control_texts)})" if control_texts else " (no control was run)"
         )
-        said = f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
-        sentences.append((min(margins, key=abs, default=0.0), mine, said))
-    return by_weight(sentences)
+        langs_text = (
+            f"the {number_of(len(langs), 'language')} other than {column.source}"
+            if column.source
+            else number_of(len(langs), "pair" if all("-" in x for x in langs) else "language")
+        )
+        sentence = f"{column.suite}, {column.system}: {column.metric} {mean:.1f} on average"
+        sentence += f" over {langs_text}{control_note}."
+        sentences.append((min(leads, key=abs, default=0.0), mean, sentence))
+    return sort_findings(sentences)
 
 
-def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:
-    cell = score_table.average(values, Column("", "", "", "", "", ""), langs, score_table._Holes(allow=False))
+def _complete_mean(values: ScoresBySeed, langs: Sequence[str]) -> float | None:
+    cell = score_table.average(
+        values, Column("", "", "", "", "", ""), langs, score_table.MissingScores(allowed=False)
+    )
     return cell.value
 
 

@@ -17,8 +17,8 @@ from xling.pages import figure
 from xling.pages.tabular import Table
 
 STAGE = "analyse"
-TABLES = "tables.json"
-BY_LAYER = (
+TABLES_FILE = "tables.json"
+MEASURES_BY_LAYER = (
     "retrieval",
     "cka",
     "identity",
@@ -32,7 +32,7 @@ BY_LAYER = (
 """Measures of a layer, in percent."""
 
 Row = tuple[str, str, int, str, str, float]
-KEYS = ("system", "suite", "layer", "lang", "measure", "percent")
+COLUMNS = ("system", "suite", "layer", "lang", "measure", "percent")
 """System, suite, layer, language or ``all``, measure, percent."""
 
 
@@ -68,7 +68,7 @@ def figures(rows: Sequence[Row]) -> list[str]:
     """Return a picture of every measure by layer, for each suite, as HTML."""
     pictures: list[str] = []
     for suite in dict.fromkeys(r[1] for r in rows):
-        for measure in BY_LAYER:
+        for measure in MEASURES_BY_LAYER:
             series: dict[str, list[tuple[float, float]]] = {}
             for system, layer in dict.fromkeys((r[0], r[2]) for r in rows if r[1] == suite):
                 if (value := mean(rows, system, suite, layer, measure)) is not None:
@@ -93,9 +93,9 @@ def read(folder: Path) -> tuple[list[Row], list[Table]]:
     """
     try:
         told = json.loads((folder / "analysis.json").read_text(encoding="utf-8"))
-        rows = [tuple(row[key] for key in KEYS) for row in told]
+        rows = [tuple(row[key] for key in COLUMNS) for row in told]
         path = (
-            folder / TABLES if (folder / TABLES).is_file() else folder / "sheets.json"
+            folder / TABLES_FILE if (folder / TABLES_FILE).is_file() else folder / "sheets.json"
         )  # its name until 0.2
         stored = json.loads(path.read_text(encoding="utf-8"))
         tables = [_table(record) for record in stored]

@@ -140,7 +140,7 @@ class Suite:
     @property
     def has_one_class(self) -> bool:
         """Whether the rows are single texts with a class."""
-        return self.shape.analysed == "classes" and tuple(self.shape.texts) == ("text",)
+        return self.shape.analysed_as == "classes" and tuple(self.shape.texts) == ("text",)
 
     @property
     def task(self) -> str:
@@ -306,7 +306,7 @@ def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
         if not (is_texts(value) if is_list else isinstance(value, str)):
             problem = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
             return f"field {name!r} {problem}", "a list of texts" if is_list else "a text"
-    return kind.misfit(row) if kind.is_label(row) else (f"label {row.label!r}"[:60], kind.label)
+    return kind.label_mismatch(row) if kind.is_label(row) else (f"label {row.label!r}"[:60], kind.label)
 
 
 def frozen(value: Any) -> Any:

@@ -243,7 +243,7 @@ def _one_model(
     folder = cfg.out / "predictions"
     modes = cfg.select if system.seeded else ("none",) if ready else ("last",)
     wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by, data)) for t in targets for m in modes]
-    missing = [item for item in wanted if not predictions.is_there(folder, item[2])]
+    missing = [item for item in wanted if not predictions.exists(folder, item[2])]
     if missing:
         given = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, fit.seed, cfg.train_with)
         rows = (
@@ -310,7 +310,7 @@ def _translate(cfg: EvalConfig, system: Backend, target: Target, data: Path) -> 
     origin = _origin(cfg, system, target, FIXED_SEED, "none", made_by, data)
     origin = replace(origin, protocol="none", source="")
     folder = cfg.out / "predictions"
-    if not predictions.is_there(folder, origin):
+    if not predictions.exists(folder, origin):
         gold = load(target.suite, target.lang, target.split, data)
         predictions.write(folder, origin, gold, system.predict(None, target.suite, gold, target.lang))
     return origin.path(folder)

@@ -55,7 +55,7 @@ def predict(
             suite.name, lang, split, system.name, -1, "none", "none", "",
             checkpoint=system.digest, extra=how, rows=_rows_digest(suite, lang, split, data),
         )  # fmt: skip
-        if not predictions.is_there(folder, origin):
+        if not predictions.exists(folder, origin):
             rows = load(suite, lang, split, data)
             question = VectorQuestion(
                 rows=rows,
@@ -66,7 +66,7 @@ def predict(
                 is_control=system.name in CONTROLS,
                 match=match,
             )
-            predictions.write(folder, origin, rows, suite.shape.by_vectors(question))
+            predictions.write(folder, origin, rows, suite.shape.answers_by_vectors(question))
         yield origin.path(folder)
 
 
@@ -124,7 +124,7 @@ def _precision(cfg: EvalConfig) -> str:
 def _side(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
     """Return the vectors of one side, preprocessed for comparison."""
     computed = vectors(cfg, system, texts, lang)
-    return nearest_neighbours.centred(computed) if cfg.centred else computed
+    return nearest_neighbours.centre(computed) if cfg.centred else computed
 
 
 def sides(suite: Suite, lang: str) -> tuple[str, str]:

@@ -18,8 +18,8 @@ from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array
 from xling.eval.rows.suite import data_folder, suites
 from xling.eval.scores import predictions, statistics
-from xling.eval.scores.predictions import Scored
-from xling.eval.scores.statistics import Comparison, Paired
+from xling.eval.scores.predictions import ScoredPredictions
+from xling.eval.scores.statistics import Comparison, PairedStatistics
 
 BASELINE_FORMAT = "xling-baseline 1"
 FALSE_ALARMS = 0.005
@@ -122,9 +122,9 @@ def diff(cfg: DiffConfig) -> Answer:
             "xling eval diff OLDER NEWER",
         )
     data = data_folder(cfg.data)
-    lines, told = [], []
+    lines, answer_data = [], []
     for file_diff in differences(*cfg.runs, data):
-        told.append(asdict(file_diff))
+        answer_data.append(asdict(file_diff))
         better = [c for c in file_diff.changes if c.score_after > c.score_before]
         worse = [c for c in file_diff.changes if c.score_after < c.score_before]
         test = file_diff.comparison
@@ -136,10 +136,10 @@ def diff(cfg: DiffConfig) -> Answer:
         )
         for change in (worse + better)[: cfg.rows]:
             lines.append(
-                f"    {change.id}: {_short(change.before)} -> {_short(change.after)}, right: "
-                f"{_short(change.label)}"
+                f"    {change.id}: {_shorten(change.before)} -> {_shorten(change.after)}, right: "
+                f"{_shorten(change.label)}"
             )
-    return Answer("\n".join(lines), told)
+    return Answer("\n".join(lines), answer_data)
 
 
 def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
@@ -148,23 +148,25 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
     Raises:
         UserError: they have none in common.
     """
-    old, new = ({p.relative_to(run): p for p in predictions.files(run)} for run in (before, after))
-    common = sorted(old.keys() & new.keys())
-    if not common:
+    old_files, new_files = (
+        {p.relative_to(run): p for p in predictions.files(run)} for run in (before, after)
+    )
+    common_files = sorted(old_files.keys() & new_files.keys())
+    if not common_files:
         raise UserError(
             f"{before} and {after} have no suite, system, protocol and language in common",
-            f"runs that share one; these hold for example {min(old)} and {min(new)}",
+            f"runs that share one; these hold for example {min(old_files)} and {min(new_files)}",
             "evaluate both on the same suites",
         )
-    for name in common:
-        a, b = (main_score(path, data) for path in (old[name], new[name]))
+    for name in common_files:
+        a, b = (main_score(path, data) for path in (old_files[name], new_files[name]))
         main = a.metric.name
-        pair = Paired(a.origin.lang, a.stats, b.stats, a.ids, a.blocks, a.origin.seed)
-        test = statistics.compare([pair], a.metric, str(name))
+        pair = PairedStatistics(a.origin.lang, a.stats, b.stats, a.ids, a.blocks, a.origin.seed)
+        test = statistics.compare_systems([pair], a.metric, str(name))
         yield FileDiff(str(name.with_suffix("")), main, a.value, b.value, test, list(_changes(a, b)))
 
 
-def main_score(path: Path, data: Path) -> Scored:
+def main_score(path: Path, data: Path) -> ScoredPredictions:
     """Score a file of predictions by the main metric of its suite."""
     (result,) = predictions.evaluate_file(path, data, [suites()[predictions.read_origin(path).suite].metric])
     return result
@@ -195,7 +197,7 @@ def gate(cfg: GateConfig) -> Answer:
         return Answer(text, {"rows": len(rows), "baseline": str(cfg.baseline)})
     compared = compare_with_baseline(rows, _read_baseline(cfg.baseline), cfg.baseline)
     level = FALSE_ALARMS / len(compared)
-    lines, failed = [], {}
+    lines, failed_suites = [], {}
     for suite, test in sorted(compared.items()):
         metric = suites()[suite].metric
         lines.append(
@@ -203,21 +205,21 @@ def gate(cfg: GateConfig) -> Answer:
             f"(95 % {test.low:+.2f} to {test.high:+.2f}, p = {test.p_lower:.4f}, level {level:.4f})"
         )
         if test.p_lower <= level:
-            failed[suite] = f"{suite} {metric} {test.difference:+.2f} points"
+            failed_suites[suite] = f"{suite} {metric} {test.difference:+.2f} points"
         elif test.detectable > cfg.drop:
             lines.append(
                 f"    warning: too few rows to catch a drop of {cfg.drop:g} points; "
                 f"this test finds drops of {test.detectable:.1f} with 95 % power"
             )
-    told = {
+    answer_data = {
         "level": level,
         "suites": {suite: asdict(test) for suite, test in sorted(compared.items())},
-        "failed": list(failed),
+        "failed": list(failed_suites),
     }
-    if failed:
-        worse = "; ".join(failed.values())
-        raise RegressionError(f"worse than {cfg.baseline}: {worse}\n" + "\n".join(lines), told)
-    return Answer("\n".join([*lines, "no significant regression"]), told)
+    if failed_suites:
+        worse = "; ".join(failed_suites.values())
+        raise RegressionError(f"worse than {cfg.baseline}: {worse}\n" + "\n".join(lines), answer_data)
+    return Answer("\n".join([*lines, "no significant regression"]), answer_data)
 
 
 def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path) -> dict[str, Comparison]:
@@ -228,28 +230,30 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
     """
     keys = ["suite", "lang", "key", "id"]
     older = baseline.drop("block", strict=False)  # baselines of before 2026-11 have none
-    both = older.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
-    alone = both.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
-    if len(alone):
-        first = alone.row(0, named=True)
+    joined_rows = older.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
+    unmatched = joined_rows.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
+    if len(unmatched):
+        first = unmatched.row(0, named=True)
         where = "the run" if first["stats"] is None else "the baseline"
         raise UserError(
-            f"{path}: {len(alone)} rows are on one side only; {first['suite']}/{first['lang']} "
+            f"{path}: {len(unmatched)} rows are on one side only; {first['suite']}/{first['lang']} "
             f"{first['key']} id {first['id']!r} only in {where}",
             "a baseline of the same suites, languages, seeds and rows",
             "record it again with write=true",
         )
-    pairs: dict[str, list[Paired]] = {}
-    for (suite, lang, key), part in both.group_by(["suite", "lang", "key"], maintain_order=True):
-        before, after = (_matrix(part[name]) for name in ("stats", "stats_now"))
+    pairs: dict[str, list[PairedStatistics]] = {}
+    for (suite, lang, key), part in joined_rows.group_by(["suite", "lang", "key"], maintain_order=True):
+        before, after = (_stats_matrix(part[name]) for name in ("stats", "stats_now"))
         blocks = part["block"].to_list()
         *_, split, seed = str(key).split(".")
         items = [f"{split} {name}" for name in part["id"]]
         pairs.setdefault(str(suite), []).append(
-            Paired(str(lang), before, after, items, blocks, int(seed.removeprefix("seed")))
+            PairedStatistics(str(lang), before, after, items, blocks, int(seed.removeprefix("seed")))
         )
     return {
-        suite: statistics.compare(parts, METRICS[suites()[suite].metric], f"gate/{suite}", GATE_RESAMPLES)
+        suite: statistics.compare_systems(
+            parts, METRICS[suites()[suite].metric], f"gate/{suite}", GATE_RESAMPLES
+        )
         for suite, parts in pairs.items()
     }
 
@@ -262,13 +266,13 @@ def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
         if origin.system != cfg.system:
             continue
         (scored,) = predictions.evaluate_file(path, data, [suites()[origin.suite].metric])
-        how = f"{origin.protocol}.{origin.select}.{origin.source}.{origin.split}.seed{origin.seed}"
+        setting_name = f"{origin.protocol}.{origin.select}.{origin.source}.{origin.split}.seed{origin.seed}"
         frames.append(
             pl.DataFrame(
                 {
                     "suite": [origin.suite] * len(scored.rows),
                     "lang": [origin.lang] * len(scored.rows),
-                    "key": [how] * len(scored.rows),
+                    "key": [setting_name] * len(scored.rows),
                     "id": [row.id for row in scored.rows],
                     "block": [None if block is None else str(block) for block in scored.blocks],
                     "stats": scored.stats.tolist(),
@@ -292,18 +296,18 @@ def _read_baseline(path: Path) -> pl.DataFrame:
     if not path.is_file():
         raise UserError(f"no baseline at {path}", fix="record one with write=true")
     try:
-        facts = pl.read_parquet_metadata(path)
+        metadata = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(
             f"{path} is not a Parquet file: {str(error).splitlines()[0]}",
             fix="record it again with write=true",
         ) from None
-    if facts.get("format") != BASELINE_FORMAT:
+    if metadata.get("format") != BASELINE_FORMAT:
         raise UserError(f"{path} is not a baseline", f"a file with format {BASELINE_FORMAT!r}")
     return pl.read_parquet(path)
 
 
-def _changes(a: Scored, b: Scored) -> Iterator[Change]:
+def _changes(a: ScoredPredictions, b: ScoredPredictions) -> Iterator[Change]:
     scores = [s.metric.reduce(s.stats) for s in (a, b)]
     for i, row in enumerate(a.rows):
         if a.answers[i] != b.answers[i]:
@@ -312,10 +316,10 @@ def _changes(a: Scored, b: Scored) -> Iterator[Change]:
             )
 
 
-def _matrix(column: pl.Series) -> Array:
+def _stats_matrix(column: pl.Series) -> Array:
     return np.asarray(column.to_list(), dtype=np.float64)
 
 
-def _short(value: Any, limit: int = 60) -> str:
+def _shorten(value: Any, limit: int = 60) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -21,7 +21,7 @@ from xling.eval.metrics.base import Array
 from xling.eval.rows.suite import Example, Suite, data_digest, load, suites
 from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
-from xling.eval.scores.statistics import Answered
+from xling.eval.scores.statistics import RowStatistics
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
@@ -100,22 +100,22 @@ def read_origin(path: Path) -> Origin:
     if not path.is_file():
         raise UserError(f"no predictions at {path}", fix="run the evaluation that makes them")
     try:
-        facts = pl.read_parquet_metadata(path)
+        metadata = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(
             f"{path} is not a Parquet file: {str(error).splitlines()[0]}", fix="predict again"
         ) from None
-    if facts.get("format") != FORMAT:
+    if metadata.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
-        return Origin(**json.loads(facts["origin"]))
+        return Origin(**json.loads(metadata["origin"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: its origin cannot be read: {type(error).__name__} {error}", fix="predict again"
         ) from None
 
 
-def is_there(folder: Path, origin: Origin) -> bool:
+def exists(folder: Path, origin: Origin) -> bool:
     """Return whether the predictions of an origin exist, made with the same model, settings and rows."""
     path = origin.path(folder)
     return path.is_file() and read_origin(path) == origin
@@ -158,11 +158,11 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
     except (TypeError, ValueError, RecursionError):
         answers = []
     if len(answers) != len(texts):
-        raise _not_json(path, examples, texts)
+        raise _json_error(path, examples, texts)
     return answers
 
 
-def _not_json(path: Path, examples: Sequence[Example], texts: Sequence[str]) -> UserError:
+def _json_error(path: Path, examples: Sequence[Example], texts: Sequence[str]) -> UserError:
     """Return the error that names the first answer that is not valid JSON."""
     for position, (example, text) in enumerate(zip(examples, texts, strict=True)):
         try:
@@ -196,26 +196,26 @@ def check_answers(
     Raises:
         UserError: naming file, row and answer.
     """
-    known = suite.shape.among(rows, training)
+    is_candidate = suite.shape.candidate_check(rows, training)
     for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        shaped = suite.shape.is_answer(suite, row, answer)
-        if shaped and (known is None or known(answer)):
+        is_valid = suite.shape.is_answer(suite, row, answer)
+        if is_valid and (is_candidate is None or is_candidate(answer)):
             continue
-        shown = json.dumps(answer, ensure_ascii=False)
-        what = (
+        answer_text = json.dumps(answer, ensure_ascii=False)
+        problem = (
             "is not an answer to a row"
-            if not shaped
+            if not is_valid
             else f"is none of the candidates of the {len(rows)} rows"
         )
         raise UserError(
-            f"{path}: row {position}, id {row.id!r}: {shown[:60]} {what} of {suite.name}",
+            f"{path}: row {position}, id {row.id!r}: {answer_text[:60]} {problem} of {suite.name}",
             suite.shape.answer + (f": {', '.join(suite.labels)}" if suite.labels else ""),
             "correct the file, or predict again",
         )
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredPredictions:
     """Predictions with their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
 
     origin: Origin
@@ -226,9 +226,9 @@ class Scored:
     stats: Float64[np.ndarray, "rows stats"]
 
     @property
-    def answered(self) -> Answered:
+    def row_statistics(self) -> RowStatistics:
         """Return the input of statistics over several languages and seeds."""
-        return Answered(self.origin.lang, self.stats, self.ids, self.blocks, self.origin.seed)
+        return RowStatistics(self.origin.lang, self.stats, self.ids, self.blocks, self.origin.seed)
 
     @property
     def ids(self) -> list[str]:
@@ -243,37 +243,37 @@ class Scored:
 
 
 def evaluate_file(
-    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
-) -> Iterator[Scored]:
+    path: Path, data: Path, metrics: Sequence[str] = (), keep_row: Callable[[Example], bool] | None = None
+) -> Iterator[ScoredPredictions]:
     """Evaluate a file of predictions against the suite's rows, metric by metric, without a model.
 
     Args:
         path: file written by `write`.
         data: folder of the suites.
         metrics: names of metrics; default: all of the suite.
-        keep: which rows to score; all by default. Nothing is yielded when none is left.
+        keep_row: which rows to score; all by default. Nothing is yielded when none is left.
     """
     origin = read_origin(path)
     suite = suites()[origin.suite]
     rows = load(suite, origin.lang, origin.split, data)
     _check_gold(path, origin, suite, data)
     answers = read(path, rows)
-    check_answers(path, suite, rows, answers, partial(_training, suite, origin.lang, data))
-    if keep is not None:
-        chosen = [i for i, row in enumerate(rows) if keep(row)]
+    check_answers(path, suite, rows, answers, partial(_training_rows, suite, origin.lang, data))
+    if keep_row is not None:
+        chosen = [i for i, row in enumerate(rows) if keep_row(row)]
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
     for name in (metrics or suite.metrics) if rows else ():
         metric = METRICS[name]
-        if suite.shape.is_slow and keep is None:
+        if suite.shape.is_slow and keep_row is None:
             digest = data_digest(suite, origin.lang, origin.split, data)
-            rowstats = _kept_stats(path, digest, metric, rows, answers, origin.lang)
+            rowstats = _cached_stats(path, digest, metric, rows, answers, origin.lang)
             value = float(metric.reduce(rowstats.sum(axis=0)))
         else:
             value, rowstats = evaluate(metric, rows, answers, origin.lang)
-        yield Scored(origin, metric, rows, answers, value, rowstats)
+        yield ScoredPredictions(origin, metric, rows, answers, value, rowstats)
 
 
-def _training(suite: Suite, lang: str, data: Path) -> list[Example]:
+def _training_rows(suite: Suite, lang: str, data: Path) -> list[Example]:
     """Return the training rows of a language; none if they are not available any more."""
     return load(suite, lang, "train", data) if suite.has(lang, "train", data) else []
 
@@ -284,56 +284,58 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
     Raises:
         UserError: naming both digests and the command that predicts again.
     """
-    predicted = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
-    now = data_digest(suite, origin.lang, origin.split, data)
-    if predicted and predicted != now:
+    predicted_digest = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
+    gold_digest = data_digest(suite, origin.lang, origin.split, data)
+    if predicted_digest and predicted_digest != gold_digest:
         run = path.parents[4]
         raise UserError(
-            f"{path} answers the {origin.split} rows of {suite.name} in {origin.lang} with digest {predicted[:12]}; "
-            f"those in {data} have {now[:12]}",
+            f"{path} answers the {origin.split} rows of {suite.name} in {origin.lang} with digest "
+            f"{predicted_digest[:12]}; those in {data} have {gold_digest[:12]}",
             "the rows that were predicted",
             f"restore them, or predict again with the settings of the run: xling eval {suite.name} "
             f"langs={origin.lang} systems={origin.system} out={run}",
         )
 
 
-def _kept_stats(
+def _cached_stats(
     path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
 ) -> Array:
     """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
     parts = "\n".join([sha256(path), digest, metric.signature(lang)])
-    kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
-    if kept.is_file():
-        stored: Array = np.load(kept)
+    cache_path = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
+    if cache_path.is_file():
+        stored: Array = np.load(cache_path)
         return stored
-    _, rowstats = evaluate(metric, rows, answers, lang)
-    kept.parent.mkdir(exist_ok=True)
-    temporary = kept.with_name(f".{kept.stem}.{os.getpid()}.npy")
-    np.save(temporary, rowstats)
-    temporary.replace(kept)
-    return rowstats
+    _, row_stats = evaluate(metric, rows, answers, lang)
+    cache_path.parent.mkdir(exist_ok=True)
+    temporary = cache_path.with_name(f".{cache_path.stem}.{os.getpid()}.npy")
+    np.save(temporary, row_stats)
+    temporary.replace(cache_path)
+    return row_stats
 
 
 def score_file(
-    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
+    path: Path, data: Path, metrics: Sequence[str] = (), keep_row: Callable[[Example], bool] | None = None
 ) -> list[Score]:
     """Return the scores of `evaluate_file` with their intervals and signatures."""
-    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
+    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep_row)]
 
 
-def answered_file(
-    path: Path, data: Path, keep: Callable[[Example], bool] | None = None
-) -> list[tuple[Score, Answered]]:
+def read_row_statistics(
+    path: Path, data: Path, keep_row: Callable[[Example], bool] | None = None
+) -> list[tuple[Score, RowStatistics]]:
     """Return the scores of `score_file`, each with the row statistics needed for averages."""
-    return [(_score(scored, data), scored.answered) for scored in evaluate_file(path, data, (), keep)]
+    return [
+        (_score(scored, data), scored.row_statistics) for scored in evaluate_file(path, data, (), keep_row)
+    ]
 
 
-def _score(scored: Scored, data: Path) -> Score:
+def _score(scored: ScoredPredictions, data: Path) -> Score:
     origin, metric = scored.origin, scored.metric
     suite = suites()[origin.suite]
     digest = data_digest(suite, origin.lang, origin.split, data)
     name = f"{suite.name}/{origin.lang}/{metric.name}"
-    low, high = statistics.interval(scored.stats, metric, name, scored.blocks)
+    low, high = statistics.score_interval(scored.stats, metric, name, scored.blocks)
     return Score(
         suite=origin.suite,
         lang=origin.lang,

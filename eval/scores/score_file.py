@@ -17,7 +17,7 @@ AVERAGE = "average"
 """Language code of the average that a published table prints."""
 PUBLISHED = "published"
 """``select`` of a published score."""
-UNEXPOSED = ", unexposed rows"
+UNEXPOSED_SUFFIX = ", unexposed rows"
 """End of the name of a system that is scored on the rows that are not in a corpus."""
 CONTROLS = ("random", "majority", "ngram", "dictionary")
 """Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label,
@@ -171,14 +171,14 @@ _TYPES: dict[str, Any] = {
 
 def _score(path: Path, position: int, row: Any) -> Score:
     # One score a line after the line with the format.
-    where = f"{path}:{position + 2}"
+    row_name = f"{path}:{position + 2}"
     if not isinstance(row, dict):
-        raise UserError(f"{where}: {row!r} is not a score", "a JSON object", "run the evaluation again")
+        raise UserError(f"{row_name}: {row!r} is not a score", "a JSON object", "run the evaluation again")
     try:
         score = Score(**row)
     except TypeError as error:
         raise UserError(
-            f"{where}: not a score: {str(error).replace('Score.__init__() ', '')}",
+            f"{row_name}: not a score: {str(error).replace('Score.__init__() ', '')}",
             "the fields that xling eval writes",
             "run the evaluation again",
         ) from None
@@ -187,7 +187,9 @@ def _score(path: Path, position: int, row: Any) -> Score:
         if not isinstance(value, _TYPES[str(field.type)]) or (
             isinstance(value, bool) and field.type != "bool"
         ):
-            raise UserError(f"{where}: {field.name}={value!r}", str(field.type), "run the evaluation again")
+            raise UserError(
+                f"{row_name}: {field.name}={value!r}", str(field.type), "run the evaluation again"
+            )
     if score.n < 1:
-        raise UserError(f"{where}: value {score.value!r} over {score.n} rows", "at least one row")
+        raise UserError(f"{row_name}: value {score.value!r} over {score.n} rows", "at least one row")
     return score

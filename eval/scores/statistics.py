@@ -2,7 +2,7 @@
 
 Rows are not independent: most suites ask the same items in every language, every seed answers the same items,
 and the questions of one passage or the sentences of one document depend on each other. The sampling unit is
-therefore a cluster of rows (`clusters_of`): an item in all languages and seeds, with the rows of its passage.
+therefore a cluster of rows (`assign_clusters`): an item in all languages and seeds, with the rows of its passage.
 Seeds are a second random factor. The spread of the seeds' means that items do not explain is added to every
 interval and to the null distribution, with one degree of freedom less than seeds.
 
@@ -39,15 +39,15 @@ VALUES_AT_ONCE = 1 << 22
 """Numbers that one block of resamples holds."""
 COST_OF_DISTINCT = 20
 """What a distinct cluster costs in a multinomial draw, in clusters drawn one by one (measured)."""
-LEVEL = 0.95
-EQUAL = 1e-6
+CONFIDENCE_LEVEL = 0.95
+TIE_TOLERANCE = 1e-6
 """A sum in another order differs in its last bits: equal is within a millionth of a point."""
 
 Clusters = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Answered:
+class RowStatistics:
     """One system's row statistics in one language with one seed.
 
     Attributes:
@@ -69,8 +69,8 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Paired:
-    """Statistics of two systems on the same rows; the rest as in `Answered`."""
+class PairedStatistics:
+    """Statistics of two systems on the same rows; the rest as in `RowStatistics`."""
 
     lang: str
     a: Float64[np.ndarray, "rows stats"]
@@ -82,11 +82,11 @@ class Paired:
     def __post_init__(self) -> None:
         assert self.a.shape == self.b.shape, (self.lang, self.a.shape, self.b.shape)
 
-    def sides(self) -> tuple[Answered, Answered]:
+    def sides(self) -> tuple[RowStatistics, RowStatistics]:
         """Resample the rows of both systems together."""
         return (
-            Answered(self.lang, self.a, self.ids, self.blocks, self.seed),
-            Answered(self.lang, self.b, self.ids, self.blocks, self.seed),
+            RowStatistics(self.lang, self.a, self.ids, self.blocks, self.seed),
+            RowStatistics(self.lang, self.b, self.ids, self.blocks, self.seed),
         )
 
 
@@ -117,14 +117,14 @@ class Comparison:
     seeds: int
 
 
-def clusters_of(parts: Sequence[Answered]) -> tuple[list[Int64[np.ndarray, " _"]], int]:
+def assign_clusters(parts: Sequence[RowStatistics]) -> tuple[list[Int64[np.ndarray, " _"]], int]:
     """Return the cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
 
     Rows with one id belong together in every language and seed; so do the rows of one language that share a block,
     and whatever these join.
     """
     parent: list[int] = []
-    known: dict[Hashable, int] = {}
+    node_of_key: dict[Hashable, int] = {}
 
     def root(node: int) -> int:
         while parent[node] != node:
@@ -133,27 +133,27 @@ def clusters_of(parts: Sequence[Answered]) -> tuple[list[Int64[np.ndarray, " _"]
         return node
 
     def node_of(key: Hashable) -> int:
-        if key not in known:
-            known[key] = len(parent)
+        if key not in node_of_key:
+            node_of_key[key] = len(parent)
             parent.append(len(parent))
-        return known[key]
+        return node_of_key[key]
 
     nodes: list[list[int]] = []
-    for number, part in enumerate(parts):
-        own: list[int] = []
+    for part_index, part in enumerate(parts):
+        row_nodes: list[int] = []
         for row in range(len(part.stats)):
-            node = node_of(("id", part.ids[row]) if part.ids else ("row", number, row))
+            node = node_of(("id", part.ids[row]) if part.ids else ("row", part_index, row))
             if part.blocks and part.blocks[row] is not None:
                 parent[root(node)] = root(node_of(("block", part.lang, part.blocks[row])))
-            own.append(node)
-        nodes.append(own)
-    roots = [np.array([root(node) for node in own], dtype=np.int64) for own in nodes]
+            row_nodes.append(node)
+        nodes.append(row_nodes)
+    roots = [np.array([root(node) for node in row_nodes], dtype=np.int64) for row_nodes in nodes]
     names, places = np.unique(np.concatenate([np.zeros(0, np.int64), *roots]), return_inverse=True)
-    ends = np.cumsum([len(own) for own in roots])
+    ends = np.cumsum([len(row_nodes) for row_nodes in roots])
     return np.split(places.astype(np.int64), ends[:-1]), len(names)
 
 
-def interval(
+def score_interval(
     stats: Float64[np.ndarray, "rows stats"],
     metric: Metric,
     key: str,
@@ -166,19 +166,21 @@ def interval(
         stats: (num_rows, num_stats).
         metric: how sums become a score.
         key: names the draw, so that equal input gives equal intervals.
-        blocks: what rows share, see `Answered`.
+        blocks: what rows share, see `RowStatistics`.
         num_resamples: number of resamples.
     """
-    part = Answered("", stats, blocks=blocks)
-    (own,), count = clusters_of([part])
+    part = RowStatistics("", stats, blocks=blocks)
+    (cluster_of_row,), count = assign_clusters([part])
     if metric.share is not None:
-        return wilson(*_by_cluster(np.stack(metric.share(stats), axis=1), own, count).T)
+        return wilson_interval(
+            *_sum_by_cluster(np.stack(metric.share(stats), axis=1), cluster_of_row, count).T
+        )
     draws = _resampled_scores([part], metric, key, num_resamples)[0][:, 0]
-    return _ends(draws, float(metric.reduce(stats.sum(axis=0))), count)
+    return _percentile_interval(draws, float(metric.reduce(stats.sum(axis=0))), count)
 
 
-def wilson(
-    top: Float64[np.ndarray, " clusters"], bottom: Float64[np.ndarray, " clusters"]
+def wilson_interval(
+    num_right: Float64[np.ndarray, " clusters"], num_rows: Float64[np.ndarray, " clusters"]
 ) -> tuple[float, float]:
     """Return Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
 
@@ -186,24 +188,24 @@ def wilson(
     their number where they are all alike.
 
     Args:
-        top: float64 (num_clusters,).
-        bottom: float64 (num_clusters,).
+        num_right: float64 (num_clusters,).
+        num_rows: float64 (num_clusters,).
     """
-    total = float(bottom.sum())
+    total = float(num_rows.sum())
     if not total:
         return 0.0, 0.0
-    share = min(1.0, max(0.0, float(top.sum()) / total))
-    variance = float(((top - share * bottom) ** 2).sum()) / total**2
-    counted = int((bottom > 0).sum())
+    share = min(1.0, max(0.0, float(num_right.sum()) / total))
+    variance = float(((num_right - share * num_rows) ** 2).sum()) / total**2
+    counted = int((num_rows > 0).sum())
     trials = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else float(counted)
-    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE_LEVEL / 2)
     middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
     return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
 
 
 def average_interval(
-    parts: Sequence[Answered],
+    parts: Sequence[RowStatistics],
     metric: Metric,
     key: str,
     weights: Sequence[float] = (),
@@ -220,21 +222,24 @@ def average_interval(
         weights: of the parts in the mean; default: equal ones. A transfer gap has negative ones.
         num_resamples: number of resamples.
     """
-    shares = np.asarray(weights or [1 / len(parts)] * len(parts), dtype=np.float64)
+    part_weights = np.asarray(weights or [1 / len(parts)] * len(parts), dtype=np.float64)
     scores, count = _resampled_scores(parts, metric, key, num_resamples)
     observed = np.array([float(metric.reduce(part.stats.sum(axis=0))) for part in parts])
-    is_alike = float(np.ptp(observed)) < EQUAL and float(np.ptp(scores)) < EQUAL
+    is_alike = float(np.ptp(observed)) < TIE_TOLERANCE and float(np.ptp(scores)) < TIE_TOLERANCE
     if metric.share is not None and not weights and is_alike:
-        own, count = clusters_of(parts)
+        cluster_of_row, count = assign_clusters(parts)
         sums = [np.stack(metric.share(part.stats), axis=1) for part in parts]
-        counts = [_by_cluster(each, c, count) for each, c in zip(sums, own, strict=True)]
-        return wilson(*np.sum(counts, axis=0).T)
-    draws = scores @ shares + _seed_noise(scores, observed, shares, [p.seed for p in parts], key)
-    return _ends(draws, float(observed @ shares), count)
+        counts = [_sum_by_cluster(each, c, count) for each, c in zip(sums, cluster_of_row, strict=True)]
+        return wilson_interval(*np.sum(counts, axis=0).T)
+    draws = scores @ part_weights + _seed_noise(scores, observed, part_weights, [p.seed for p in parts], key)
+    return _percentile_interval(draws, float(observed @ part_weights), count)
 
 
-def compare(
-    pairs: Sequence[Paired], metric: Metric, key: str = "compare", num_resamples: int = NUM_RESAMPLES
+def compare_systems(
+    pairs: Sequence[PairedStatistics],
+    metric: Metric,
+    key: str = "compare",
+    num_resamples: int = NUM_RESAMPLES,
 ) -> Comparison:
     """Test b against a on the average over languages and seeds: interval by bootstrap, p by randomisation.
 
@@ -242,28 +247,30 @@ def compare(
     clusters in all languages and seeds at once.
     """
     sign = 1.0 if metric.higher_is_better else -1.0
-    sides = [side for pair in pairs for side in pair.sides()]
-    own, count = clusters_of(sides[::2])
-    sums = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
+    systems = [side for pair in pairs for side in pair.sides()]
+    cluster_of_row, count = assign_clusters(systems[::2])
+    sums = [metric.reduce(side.stats.sum(axis=0)) for side in systems]
     observed = sign * (np.array(sums[1::2], dtype=np.float64) - np.array(sums[::2], dtype=np.float64))
     seeds = [pair.seed for pair in pairs]
-    shares = np.full(len(pairs), 1 / len(pairs))
-    matrices = [_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, own, strict=True)]
+    weights = np.full(len(pairs), 1 / len(pairs))
+    matrices = [
+        _sum_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, cluster_of_row, strict=True)
+    ]
     draws = sign * _differences(matrices, metric, key, num_resamples)
-    difference = float(observed @ shares)
-    noise = _seed_noise(draws, observed, shares, seeds, key)
-    low, high = _ends(draws @ shares + noise, difference, count)
-    swaps = sign * _swapped(matrices, metric, key, num_resamples) + noise
-    lower = int((swaps <= difference + EQUAL).sum())
-    either = int((np.abs(swaps) >= abs(difference) - EQUAL).sum())
+    difference = float(observed @ weights)
+    noise = _seed_noise(draws, observed, weights, seeds, key)
+    low, high = _percentile_interval(draws @ weights + noise, difference, count)
+    randomised = sign * _randomised_differences(matrices, metric, key, num_resamples) + noise
+    num_as_low = int((randomised <= difference + TIE_TOLERANCE).sum())
+    num_as_extreme = int((np.abs(randomised) >= abs(difference) - TIE_TOLERANCE).sum())
     return Comparison(
         difference=difference,
         low=low,
         high=high,
-        p_lower=(lower + 1) / (num_resamples + 1),
-        p_two_sided=(either + 1) / (num_resamples + 1),
+        p_lower=(num_as_low + 1) / (num_resamples + 1),
+        p_two_sided=(num_as_extreme + 1) / (num_resamples + 1),
         n=sum(len(pair.a) for pair in pairs),
-        detectable=power_drop(float(swaps.std())),
+        detectable=power_drop(float(randomised.std())),
         clusters=count,
         seeds=len(set(seeds)),
     )
@@ -317,57 +324,65 @@ def seed_variance(
     weights = of_seed * shares[:, None] * len(names)
     means, resampled = observed @ weights, draws @ weights
     around = resampled - resampled.mean(axis=1, keepdims=True)
-    free = len(names) - 1
-    explained = float(around.var(axis=0).sum()) / free
-    return max(0.0, float(means.var(ddof=1)) - explained) / len(names), free
+    degrees_of_freedom = len(names) - 1
+    explained = float(around.var(axis=0).sum()) / degrees_of_freedom
+    return max(0.0, float(means.var(ddof=1)) - explained) / len(names), degrees_of_freedom
 
 
 def _seed_noise(
-    draws: Array, observed: Array, shares: Array, seeds: Sequence[int], key: str
+    draws: Array, observed: Array, weights: Array, seeds: Sequence[int], key: str
 ) -> npt.NDArray[np.float64]:
     """Return the seeds' contribution to each resample, float64 (num_resamples,); zeros with one seed."""
-    variance, free = seed_variance(draws, observed, shares, seeds)
+    variance, degrees_of_freedom = seed_variance(draws, observed, weights, seeds)
     if not variance:
         return np.zeros(len(draws))
-    noise: npt.NDArray[np.float64] = rng("seeds", key).standard_t(free, len(draws)) * math.sqrt(variance)
+    noise: npt.NDArray[np.float64] = rng("seeds", key).standard_t(degrees_of_freedom, len(draws)) * math.sqrt(
+        variance
+    )
     return noise
 
 
-def _ends(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
+def _percentile_interval(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
     """Return the percentiles of resamples, widened as Student's t is for few clusters."""
     # One more draw is equally likely in each of the n + 1 gaps; numpy's own percentiles of 400 cover 94.5 %.
-    low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], method="weibull")
-    wider = _student(count - 1) / _student(1 << 30) * math.sqrt(count / (count - 1)) if count > 1 else 1.0
-    return observed + wider * (float(low) - observed), observed + wider * (float(high) - observed)
+    low, high = np.percentile(
+        draws, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)], method="weibull"
+    )
+    widening = (
+        _student_quantile(count - 1) / _student_quantile(1 << 30) * math.sqrt(count / (count - 1))
+        if count > 1
+        else 1.0
+    )
+    return observed + widening * (float(low) - observed), observed + widening * (float(high) - observed)
 
 
-def _student(free: int) -> float:
+def _student_quantile(degrees_of_freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t (Cornish and Fisher; 0.3 % error from three degrees on)."""
-    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE_LEVEL / 2)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return z + sum(term / max(free, 1) ** power for power, term in enumerate(terms, 1))
+    return z + sum(term / max(degrees_of_freedom, 1) ** power for power, term in enumerate(terms, 1))
 
 
-def _by_cluster(stats: Array, own: Clusters, count: int) -> Array:
+def _sum_by_cluster(stats: Array, cluster_of_row: Clusters, count: int) -> Array:
     """Return sums of row statistics by cluster, (num_clusters, num_stats)."""
     sums = np.zeros((count, stats.shape[1]))
-    np.add.at(sums, own, stats)
+    np.add.at(sums, cluster_of_row, stats)
     return sums
 
 
 def _resampled_scores(
-    parts: Sequence[Answered], metric: Metric, key: str, num_resamples: int
+    parts: Sequence[RowStatistics], metric: Metric, key: str, num_resamples: int
 ) -> tuple[Array, int]:
     """Return scores of resamples, (num_resamples, num_parts), and the number of clusters."""
-    own, count = clusters_of(parts)
-    matrices = [_by_cluster(part.stats, c, count) for part, c in zip(parts, own, strict=True)]
+    cluster_of_row, count = assign_clusters(parts)
+    matrices = [_sum_by_cluster(part.stats, c, count) for part, c in zip(parts, cluster_of_row, strict=True)]
     blocks = [
         np.stack([metric.reduce(sums) for sums in block], axis=1)
-        for block in _resampled(matrices, key, num_resamples)
+        for block in _resample(matrices, key, num_resamples)
     ]
     return np.concatenate(blocks), count
 
@@ -377,13 +392,13 @@ def _differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamp
     width = matrices[0].shape[1] // 2
     drawn = [
         np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in block], axis=1)
-        for block in _resampled(matrices, key, num_resamples)
+        for block in _resample(matrices, key, num_resamples)
     ]
     return np.concatenate(drawn)
 
 
 @dataclass(frozen=True)
-class Spread:
+class VarianceComponents:
     """Components of the variance of a difference, in points squared.
 
     Attributes:
@@ -412,88 +427,90 @@ class Spread:
         return each / items + self.seed / seeds
 
 
-def spread_of(
-    pairs: Sequence[Paired], metric: Metric, key: str, num_resamples: int = NUM_RESAMPLES
-) -> Spread:
+def variance_components(
+    pairs: Sequence[PairedStatistics], metric: Metric, key: str, num_resamples: int = NUM_RESAMPLES
+) -> VarianceComponents:
     """Return the parts of the variance of a difference, from the covariances of resampled scores.
 
     Without a second language or seed their parts are in the others.
     """
-    sides = [side for pair in pairs for side in pair.sides()]
-    own, count = clusters_of(sides[::2])
-    matrices = [_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, own, strict=True)]
+    systems = [side for pair in pairs for side in pair.sides()]
+    cluster_of_row, count = assign_clusters(systems[::2])
+    matrices = [
+        _sum_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, cluster_of_row, strict=True)
+    ]
     draws = _differences(matrices, metric, key, num_resamples)
-    shared = np.atleast_2d(np.cov(draws.T)) * count
+    covariances = np.atleast_2d(np.cov(draws.T)) * count
     langs, seeds = (np.array(values) for values in ([p.lang for p in pairs], [p.seed for p in pairs]))
     lang, seed = langs[:, None] == langs, seeds[:, None] == seeds
 
-    def mean(places: Bool[np.ndarray, "pairs pairs"], other: float) -> float:
-        return float(shared[places].mean()) if places.any() else other
+    def mean(mask: Bool[np.ndarray, "pairs pairs"], default: float) -> float:
+        return float(covariances[mask].mean()) if mask.any() else default
 
-    both = float(shared[lang & seed].mean())
-    of_lang, of_seed = mean(lang & ~seed, both), mean(~lang & seed, both)
-    item = max(0.0, mean(~lang & ~seed, min(of_lang, of_seed)))
-    scores = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
+    item_variance = float(covariances[lang & seed].mean())
+    lang_covariance, seed_covariance = mean(lang & ~seed, item_variance), mean(~lang & seed, item_variance)
+    item = max(0.0, mean(~lang & ~seed, min(lang_covariance, seed_covariance)))
+    scores = [metric.reduce(side.stats.sum(axis=0)) for side in systems]
     observed = np.array(scores[1::2], dtype=np.float64) - np.array(scores[::2], dtype=np.float64)
-    shares, num_seeds = np.full(len(pairs), 1 / len(pairs)), len(set(seeds.tolist()))
-    alone, _ = seed_variance(draws, observed, shares, seeds.tolist())
-    return Spread(
+    weights, num_seeds = np.full(len(pairs), 1 / len(pairs)), len(set(seeds.tolist()))
+    one_seed_variance, _ = seed_variance(draws, observed, weights, seeds.tolist())
+    return VarianceComponents(
         item=item,
-        item_lang=max(0.0, of_lang - item),
-        item_seed=max(0.0, of_seed - item),
-        rest=max(0.0, both - of_lang - of_seed + item),
-        seed=alone * num_seeds,
+        item_lang=max(0.0, lang_covariance - item),
+        item_seed=max(0.0, seed_covariance - item),
+        rest=max(0.0, item_variance - lang_covariance - seed_covariance + item),
+        seed=one_seed_variance * num_seeds,
         items=count,
         langs=len(set(langs.tolist())),
         seeds=num_seeds,
     )
 
 
-def _distinct(clusters: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+def _distinct_rows(clusters: Array) -> tuple[Array, npt.NDArray[np.int64]]:
     rows, counts = np.unique(clusters, axis=0, return_counts=True)
     return rows, counts
 
 
-def _resampled(matrices: Sequence[Array], key: str, num_resamples: int) -> Iterator[list[Array]]:
+def _resample(matrices: Sequence[Array], key: str, num_resamples: int) -> Iterator[list[Array]]:
     """Yield sums of bootstrap samples of clusters in blocks: per matrix (block, num_stats)."""
-    whole = np.hstack(matrices)
+    side_by_side = np.hstack(matrices)
     ends = np.cumsum([m.shape[1] for m in matrices])[:-1]
-    rows, counts = _distinct(whole)
+    rows, counts = _distinct_rows(side_by_side)
     generator = rng("bootstrap", key)
-    total = len(whole)
+    total = len(side_by_side)
     is_few = COST_OF_DISTINCT * len(rows) < total
-    for size in _blocks(num_resamples, len(rows) if is_few else total):
+    for size in _block_sizes(num_resamples, len(rows) if is_few else total):
         if is_few:
-            times = generator.multinomial(total, counts / total, size=size)
-            sums = times.astype(np.float64) @ rows
+            multiplicities = generator.multinomial(total, counts / total, size=size)
+            sums = multiplicities.astype(np.float64) @ rows
         else:
             drawn = generator.integers(total, size=(size, total), dtype=np.int64)
             drawn += np.arange(size, dtype=np.int64)[:, None] * total
-            times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-            sums = times.astype(np.float64) @ whole
+            multiplicities = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+            sums = multiplicities.astype(np.float64) @ side_by_side
         yield np.split(sums, ends, axis=1)
 
 
-def _swapped(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
+def _randomised_differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
     """Return mean differences b - a after swapping the systems' answers to random clusters, (num_resamples,)."""
-    halves = [np.split(m, 2, axis=1) for m in matrices]
-    rows, counts = _distinct(np.hstack([b - a for a, b in halves]))
+    pairs_of_matrices = [np.split(m, 2, axis=1) for m in matrices]
+    rows, counts = _distinct_rows(np.hstack([b - a for a, b in pairs_of_matrices]))
     generator = rng("randomise", key)
-    ends = np.cumsum([a.shape[1] for a, _ in halves])[:-1]
+    ends = np.cumsum([a.shape[1] for a, _ in pairs_of_matrices])[:-1]
     means = []
-    for size in _blocks(num_resamples, len(rows)):
+    for size in _block_sizes(num_resamples, len(rows)):
         swapped = generator.binomial(counts, 0.5, size=(size, len(counts))).astype(np.float64) @ rows
-        moved = np.split(swapped, ends, axis=1)
+        moved_by_pair = np.split(swapped, ends, axis=1)
         differences = [
             metric.reduce(b.sum(axis=0) - m) - metric.reduce(a.sum(axis=0) + m)
-            for (a, b), m in zip(halves, moved, strict=True)
+            for (a, b), m in zip(pairs_of_matrices, moved_by_pair, strict=True)
         ]
         means.append(np.mean(differences, axis=0))
     return np.concatenate(means)
 
 
-def _blocks(num_resamples: int, width: int) -> Iterator[int]:
+def _block_sizes(num_resamples: int, width: int) -> Iterator[int]:
     """Yield block sizes of resamples that fit into memory."""
-    most = max(1, VALUES_AT_ONCE // max(width, 1))
-    for start in range(0, num_resamples, most):
-        yield min(most, num_resamples - start)
+    max_size = max(1, VALUES_AT_ONCE // max(width, 1))
+    for start in range(0, num_resamples, max_size):
+        yield min(max_size, num_resamples - start)

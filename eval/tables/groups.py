@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import Score
-from xling.eval.tables.score_table import Column, Values, by_column
+from xling.eval.tables.score_table import Column, ScoresBySeed, by_column
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ def group_notes(group: Group, scores: Sequence[Score], allow_missing: bool = Fal
 
 
 def _over_languages(
-    table: Mapping[Column, Values], suite: str, metric: str, system: str
+    table: Mapping[Column, ScoresBySeed], suite: str, metric: str, system: str
 ) -> tuple[float | None, list[str]]:
     """Return the mean over the published languages that have a score, and those without one."""
-    wanted = suites()[suite].languages
+    suite_langs = suites()[suite].languages
     column = next((c for c in table if (c.suite, c.metric, c.system) == (suite, metric, system)), None)
     if column is None:
-        return None, list(wanted)
-    values = [statistics.fmean(table[column][lang].values()) for lang in wanted if lang in table[column]]
-    return statistics.fmean(values) if values else None, [x for x in wanted if x not in table[column]]
+        return None, list(suite_langs)
+    values = [statistics.fmean(table[column][lang].values()) for lang in suite_langs if lang in table[column]]
+    return statistics.fmean(values) if values else None, [x for x in suite_langs if x not in table[column]]

@@ -16,17 +16,17 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.settings.config import to_dict
 from xling.eval.leaks.exposure import read_exposure
-from xling.eval.leaks.row_index import Test
+from xling.eval.leaks.row_index import TestSet
 from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, data_digest, data_folder, suites
 from xling.eval.scores import predictions, score_file, statistics
 from xling.eval.scores.predictions import Origin
-from xling.eval.scores.score_file import UNEXPOSED, Average, Score
-from xling.eval.scores.statistics import Answered
+from xling.eval.scores.score_file import UNEXPOSED_SUFFIX, Average, Score
+from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
 from xling.eval.tables.groups import GROUPS, group_notes
-from xling.eval.tables.published import FILE, beside
+from xling.eval.tables.published import PUBLISHED_FILE, published_scores
 from xling.eval.tables.score_table import Column, ScoreTable
 from xling.eval.tables.sizes import read_sizes
 from xling.pages import page
@@ -80,7 +80,7 @@ def publish(
         *files,
         *([cfg.exposure] if cfg.exposure else []),
         *([cfg.corpus_sizes] if cfg.corpus_sizes else []),
-        *([FILE] if cfg.published else []),
+        *([PUBLISHED_FILE] if cfg.published else []),
     ]
     if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
         return _answer(out)
@@ -156,18 +156,18 @@ def check_workers(num_workers: int) -> None:
         raise UserError(f"num_workers={num_workers}", "a whole number from 1")
 
 
-def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[tuple[Score, Answered]]:
+def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[tuple[Score, RowStatistics]]:
     """Score files of predictions in order, with their rows, using any number of processes."""
     if num_workers == 1:
-        return [pair for path in files for pair in predictions.answered_file(path, data)]
+        return [pair for path in files for pair in predictions.read_row_statistics(path, data)]
     with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
-        results = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
+        results = pool.map(predictions.read_row_statistics, files, [data] * len(files), chunksize=4)
         return [pair for pairs in results for pair in pairs]
 
 
 def on_unexposed(
-    files: Sequence[Path], exposed: Mapping[Test, frozenset[str]], data: Path
-) -> list[tuple[Score, Answered]]:
+    files: Sequence[Path], exposed: Mapping[TestSet, frozenset[str]], data: Path
+) -> list[tuple[Score, RowStatistics]]:
     """Score files on the rows that are not in a corpus, with each system renamed accordingly.
 
     Raises:
@@ -182,8 +182,8 @@ def on_unexposed(
                 f"exposure does not say which {origin.split} rows of {origin.suite} in {origin.lang} are in the corpus",
                 fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
             )
-        for score, part in predictions.answered_file(path, data, partial(_is_unexposed, exposed[test])):
-            name = f"{score.system}{UNEXPOSED}"
+        for score, part in predictions.read_row_statistics(path, data, partial(_is_unexposed, exposed[test])):
+            name = f"{score.system}{UNEXPOSED_SUFFIX}"
             scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
     return scores
 
@@ -195,9 +195,9 @@ def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
 class Averages:
     """Intervals of averages, computed from row statistics when a table asks for them and kept in ``intervals``."""
 
-    def __init__(self, answered: Sequence[tuple[Score, Answered]]) -> None:
+    def __init__(self, answered: Sequence[tuple[Score, RowStatistics]]) -> None:
         self.intervals: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
-        self._parts: dict[Column, list[Answered]] = {}
+        self._parts: dict[Column, list[RowStatistics]] = {}
         for score, part in answered:
             self._parts.setdefault(score_table.column_of(score), []).append(part)
 
@@ -222,15 +222,19 @@ class Averages:
 
 
 def table_of(
-    cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: score_table.Ends, data: Path
+    cfg: TableConfig,
+    named: Sequence[str],
+    scores: Sequence[Score],
+    ends: score_table.AverageInterval,
+    data: Path,
 ) -> ScoreTable:
     """Build the table of scores with the additional rows and columns of ``cfg``."""
     sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = score_table.language_table(
-        [*scores, *(beside(scores, data) if cfg.published else [])],
+        [*scores, *(published_scores(scores, data) if cfg.published else [])],
         cfg.title,
         cfg.allow_missing,
-        score_table.group_maps(scores, cfg.by),
+        score_table.groups_of_languages(scores, cfg.by),
         sizes,
         ends,
     )

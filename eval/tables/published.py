@@ -21,10 +21,10 @@ from xling.core.errors import UserError
 from xling.eval.rows.suite import Suite, load, suites
 from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, Score
 
-FILE = Path(str(files("xling.eval.tables") / "published.yaml"))
-TOLERANCE = 0.01
+PUBLISHED_FILE = Path(str(files("xling.eval.tables") / "published.yaml"))
+AVERAGE_TOLERANCE = 0.01
 """Share by which numbers of training rows may differ: corpora are cleaned a little."""
-ROUNDING = 0.1 + 1e-6
+ROUNDING_ERROR = 0.1 + 1e-6
 """Half a unit of the last printed digit, for the average and once more for its parts."""
 
 
@@ -63,7 +63,7 @@ class Published:
 
 
 @cache
-def published(path: Path = FILE) -> tuple[Published, ...]:
+def read_published(path: Path = PUBLISHED_FILE) -> tuple[Published, ...]:
     """Return the rows of the cited file.
 
     Raises:
@@ -75,10 +75,12 @@ def published(path: Path = FILE) -> tuple[Published, ...]:
         raise UserError(
             f"{path} is not YAML: {' '.join(str(error).split())}", fix="correct the file"
         ) from None
-    return tuple(row for position, entry in enumerate(document, 1) for row in _rows(path, position, entry))
+    return tuple(
+        row for position, entry in enumerate(document, 1) for row in _read_entry(path, position, entry)
+    )
 
 
-def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -> str:
+def check_average(values: Mapping[str, float], languages: Iterable[str] | None = None) -> str:
     """Return what is wrong with the arithmetic of a row, or "".
 
     Args:
@@ -93,12 +95,14 @@ def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -
     if gone := [x for x in langs if x not in values]:
         return f"average over {' '.join(gone)}, which have no score"
     mean = statistics.fmean(values[x] for x in langs)
-    if abs(mean - values[AVERAGE]) > ROUNDING:
+    if abs(mean - values[AVERAGE]) > ROUNDING_ERROR:
         return f"average {values[AVERAGE]} printed, {mean:.2f} computed from {len(langs)} languages"
     return ""
 
 
-def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE) -> list[Score]:
+def published_scores(
+    scores: Iterable[Score], data: Path | None = None, path: Path = PUBLISHED_FILE
+) -> list[Score]:
     """Return published numbers of the same suites, metrics and protocols, one system per row of the file.
 
     The name of a system says whether it may be compared, its signature where the number was read and why not.
@@ -108,18 +112,18 @@ def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE)
         data: folder of the suites' files, in which training rows are counted where a signature has no number.
         path: the cited file.
     """
-    mine: dict[tuple[str, str, str], list[Score]] = {}
+    scores_by_suite: dict[tuple[str, str, str], list[Score]] = {}
     for score in scores:
-        mine.setdefault((score.suite, score.metric, score.protocol), []).append(score)
+        scores_by_suite.setdefault((score.suite, score.metric, score.protocol), []).append(score)
     rows = []
-    for row in published(path):
-        ours = mine.get((row.suite, row.metric, row.protocol))
-        if not ours:
+    for row in read_published(path):
+        same_suite = scores_by_suite.get((row.suite, row.metric, row.protocol))
+        if not same_suite:
             continue
-        reasons = differences(row, ours, data)
+        reasons = reasons_not_comparable(row, same_suite, data)
         name = f"{row.system} ({PUBLISHED}{', not comparable' if reasons else ''})"
-        told = f"Not comparable: {'; '.join(reasons)}" if reasons else "Comparable"
-        cited = f"{row.paper}, {row.table}{f'; note: {row.note}' if row.note else ''}. {told}"
+        verdict = f"Not comparable: {'; '.join(reasons)}" if reasons else "Comparable"
+        signature = f"{row.paper}, {row.table}{f'; note: {row.note}' if row.note else ''}. {verdict}"
         source = "" if row.protocol == "none" else "en"
         rows += [
             Score(
@@ -130,7 +134,7 @@ def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE)
                 1,
                 -1,
                 name,
-                cited,
+                signature,
                 row.split,
                 source,
                 row.protocol,
@@ -141,31 +145,33 @@ def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE)
     return rows
 
 
-def differences(row: Published, scores: Sequence[Score], data: Path | None = None) -> list[str]:
+def reasons_not_comparable(row: Published, scores: Sequence[Score], data: Path | None = None) -> list[str]:
     """Return why a published row is not comparable with our scores of its suite, metric and protocol; empty if it is.
 
     Args:
         row: published.
         scores: ours; controls count only where there is nothing else.
-        data: as in `beside`.
+        data: as in `published_scores`.
     """
-    ours = [s for s in scores if s.system not in CONTROLS] or list(scores)
+    model_scores = [s for s in scores if s.system not in CONTROLS] or list(scores)
     suite = suites()[row.suite]
-    reasons = [*_languages_differ(row, suite, {s.lang for s in ours})]
-    if splits := sorted({s.split for s in ours} - {row.split}):
+    reasons = [*_reasons_from_languages(row, suite, {s.lang for s in model_scores})]
+    if splits := sorted({s.split for s in model_scores} - {row.split}):
         reasons.append(f"scored on {row.split} rows, ours on {' and '.join(splits)} rows")
     if suite.task:
-        counts = {trained_rows(s, {x.lang for x in ours}, data) for s in ours}
+        counts = {trained_rows(s, {x.lang for x in model_scores}, data) for s in model_scores}
         if not row.train_rows:
             reasons.append("the source does not say how many rows it was trained on")
         elif None in counts:
             reasons.append(f"trained on {row.train_rows:,} rows, of ours it is not recorded")
-        elif other := [n for n in counts if n and abs(n - row.train_rows) > TOLERANCE * row.train_rows]:
+        elif other := [
+            n for n in counts if n and abs(n - row.train_rows) > AVERAGE_TOLERANCE * row.train_rows
+        ]:
             reasons.append(
                 f"trained on {row.train_rows:,} rows, ours on {' and '.join(f'{n:,}' for n in sorted(other))}"
             )
         return reasons
-    how = sorted({_vectors(s) for s in ours})
+    how = sorted({_vectors_used(s) for s in model_scores})
     if not row.vectors:
         reasons.append(f"the source states no layer, pooling and distance; ours {' and '.join(how)}")
     elif how != [row.vectors]:
@@ -173,20 +179,22 @@ def differences(row: Published, scores: Sequence[Score], data: Path | None = Non
     return reasons
 
 
-def _languages_differ(row: Published, suite: Suite, langs: set[str]) -> list[str]:
+def _reasons_from_languages(row: Published, suite: Suite, langs: set[str]) -> list[str]:
     """Return whether a published average covers other languages than ours would."""
     if AVERAGE not in row.values:
         return []
-    own = {*row.values} - {AVERAGE} or ({*suite.languages} if row.over[:1].isdigit() else set())
+    published_langs = {*row.values} - {AVERAGE} or ({*suite.languages} if row.over[:1].isdigit() else set())
     here = langs & {*suite.languages}
-    if not own:
+    if not published_langs:
         return [f"its average is over {row.over}, which are not listed; ours over {len(here)}"]
-    if own == here:
+    if published_langs == here:
         return []
-    return [f"its average is over {len(own)} languages, ours over {len(own & here)} of them"]
+    return [
+        f"its average is over {len(published_langs)} languages, ours over {len(published_langs & here)} of them"
+    ]
 
 
-def _vectors(score: Score) -> str:
+def _vectors_used(score: Score) -> str:
     """Return layer, pooling and distance of a signature, and the rest of its fields."""
     match = re.search(r"layer:.*?(?=\|data:)", score.signature)
     return match[0] if match else "unknown vectors"
@@ -200,22 +208,22 @@ def trained_rows(score: Score, langs: Collection[str], data: Path | None = None)
         langs: all languages of the run, into which ``translate_train_all`` translates.
         data: folder of the suites' files.
     """
-    home = re.search(r"\|train:([^|/]+)(?:/(\w+))?", score.signature)
-    if home is None or "|with:" in score.signature:
+    training_source = re.search(r"\|train:([^|/]+)(?:/(\w+))?", score.signature)
+    if training_source is None or "|with:" in score.signature:
         return None
     limit = re.search(r"\|rows:(\d+)(?:x(\d+))?", score.signature)
-    times = len({*langs, score.source}) if score.protocol == "translate_train_all" else 1
-    suite, split = suites()[home[1]], home[2] or "train"
+    num_copies = len({*langs, score.source}) if score.protocol == "translate_train_all" else 1
+    suite, split = suites()[training_source[1]], training_source[2] or "train"
     there = data is not None and suite.has(score.source, split, data)
     at_hand = len(load(suite, score.source, split, data)) if there and data else None
     if limit:
         return min(int(limit[1]), at_hand or int(limit[1])) * int(limit[2] or 1)
-    return at_hand * times if at_hand else None
+    return at_hand * num_copies if at_hand else None
 
 
-def _rows(path: Path, position: int, entry: Any) -> list[Published]:
+def _read_entry(path: Path, position: int, entry: Any) -> list[Published]:
     """Return the rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
-    where = f"{path} entry {position}"
+    entry_name = f"{path} entry {position}"
     names = (
         "paper",
         "table",
@@ -228,15 +236,18 @@ def _rows(path: Path, position: int, entry: Any) -> list[Published]:
         "split",
         "vectors",
     )
-    common = {k: entry[k] for k in names if k in entry}
+    shared_fields = {k: entry[k] for k in names if k in entry}
     for key in ("paper", "table", "suite", "metric", "protocol"):
-        if not common.get(key):
-            raise UserError(f"{where} has no {key!r}", "paper, table, suite, metric, protocol and systems")
+        if not shared_fields.get(key):
+            raise UserError(
+                f"{entry_name} has no {key!r}", "paper, table, suite, metric, protocol and systems"
+            )
     rows = []
     for system, values in entry["systems"].items():
-        if problem := audit(values):
+        if problem := check_average(values):
             raise UserError(
-                f"{where}, {system}: {problem}", fix="compare with the paper; mistakes are ours or theirs"
+                f"{entry_name}, {system}: {problem}",
+                fix="compare with the paper; mistakes are ours or theirs",
             )
-        rows.append(Published(system=system, values=values, **common))
+        rows.append(Published(system=system, values=values, **shared_fields))
     return rows

@@ -18,46 +18,46 @@ SYNTHETIC = "SYNTHETIC data"
 FORMATS: Registry[Callable[[ScoreTable], str]] = Registry("table format")
 
 
-def number(cell: Cell) -> str:
+def number_text(cell: Cell) -> str:
     """Format the score with one decimal and its mark; a missing score is a dash."""
     return EMPTY_CELL if cell.value is None else f"{cell.value:.1f}{cell.mark}"
 
 
-def spread(cell: Cell) -> str:
+def spread_text(cell: Cell) -> str:
     """Return ``±`` the standard deviation over seeds, else the 95 % interval, else nothing."""
     if cell.value is None:
         return ""
     if cell.spread is not None:
         return f"±{cell.spread:.1f}"
-    return interval(cell)
+    return interval_text(cell)
 
 
-def interval(cell: Cell) -> str:
+def interval_text(cell: Cell) -> str:
     """Return the 95 % interval, or nothing."""
     return "" if cell.low is None or cell.high is None else f"{cell.low:z.1f}–{cell.high:z.1f}"
 
 
-def beside(line: Line, cell: Cell) -> str:
-    """Return the text beside a number: the interval for an average, `spread` for a language."""
-    return (interval(cell) if line.kind == "summary" else "") or spread(cell)
+def uncertainty_text(line: Line, cell: Cell) -> str:
+    """Return the text beside a number: the interval for an average, `spread_text` for a language."""
+    return (interval_text(cell) if line.kind == "summary" else "") or spread_text(cell)
 
 
-def _text(line: Line, cell: Cell) -> str:
-    return " ".join(part for part in (number(cell), beside(line, cell)) if part)
+def _cell_text(line: Line, cell: Cell) -> str:
+    return " ".join(part for part in (number_text(cell), uncertainty_text(line, cell)) if part)
 
 
-def _heads(table: ScoreTable) -> list[str]:
+def _column_heads(table: ScoreTable) -> list[str]:
     """Return column names with the group's name in front."""
     groups = [name for name, width in table.groups for _ in range(width)]
     return [f"{group}: {name}" for group, name in zip(groups, table.columns, strict=True)]
 
 
 @FORMATS.register("md")
-def markdown(table: ScoreTable) -> str:
+def markdown_table(table: ScoreTable) -> str:
     """Return a GitHub table with aligned columns; summary rows in bold."""
-    rows = [["", *_heads(table)]]
+    rows = [["", *_column_heads(table)]]
     for line in table.lines:
-        cells = [_text(line, cell) for cell in line.cells]
+        cells = [_cell_text(line, cell) for cell in line.cells]
         bold = line.kind == "summary"
         rows.append([f"**{line.name}**" if bold else line.name, *cells])
     title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
@@ -70,7 +70,7 @@ def comma_separated(table: ScoreTable) -> str:
     """Format one row per line: kind, name, then value and spread of each column with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    heads = [part for head in _heads(table) for part in (head, f"{head}: sd")]
+    heads = [part for head in _column_heads(table) for part in (head, f"{head}: sd")]
     writer.writerow(["kind", "name", *heads, *(["data"] if table.synthetic else [])])
     for line in table.lines:
         values = [v for c in line.cells for v in (c.value, c.spread)]
@@ -86,15 +86,15 @@ def as_json(table: ScoreTable) -> str:
 
 
 @FORMATS.register("tex")
-def latex(table: ScoreTable) -> str:
+def latex_table(table: ScoreTable) -> str:
     """Return a table with the rules of the LaTeX package booktabs."""
-    spec = "l" + "".join("r" * width for _, width in table.groups)
+    column_spec = "l" + "".join("r" * width for _, width in table.groups)
     heads = " & ".join(
         rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}" for name, width in table.groups
     )
-    start, rules = 2, []
+    start, group_rules = 2, []
     for _, width in table.groups:
-        rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
+        group_rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
         start += width
     body, before = [], "lang"
     for line in table.lines:
@@ -109,10 +109,10 @@ def latex(table: ScoreTable) -> str:
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{title}. {notes}}}",
-            rf"\begin{{tabular}}{{{spec}}}",
+            rf"\begin{{tabular}}{{{column_spec}}}",
             r"\toprule",
             rf" & {heads} \\",
-            " ".join(rules),
+            " ".join(group_rules),
             " & ".join(["", *map(escape_latex, table.columns)]) + r" \\",
             r"\midrule",
             *body,
@@ -127,10 +127,10 @@ def latex(table: ScoreTable) -> str:
 @FORMATS.register("html")
 def html_table(table: ScoreTable) -> str:
     """Return a table element in a box that scrolls sideways, for a page with `xling.pages.page.PAGE_STYLE`."""
-    return html_under("h2", table)
+    return html_with_heading("h2", table)
 
 
-def html_under(heading: str, table: ScoreTable) -> str:
+def html_with_heading(heading: str, table: ScoreTable) -> str:
     """Return `html_table` under a heading of another level."""
     groups = "".join(f'<th colspan="{w}" scope="colgroup">{html.escape(n)}</th>' for n, w in table.groups)
     starts, position = set(), 0
@@ -138,7 +138,8 @@ def html_under(heading: str, table: ScoreTable) -> str:
         starts.add(position)
         position += width
     heads = "".join(
-        f'<th scope="col"{_first(i, starts)}>{html.escape(n)}</th>' for i, n in enumerate(table.columns)
+        f'<th scope="col"{_column_class(i, starts)}>{html.escape(n)}</th>'
+        for i, n in enumerate(table.columns)
     )
     body = "\n".join(_html_line(line, starts) for line in table.lines)
     flag = f' <span class="synthetic">{SYNTHETIC}</span>' if table.synthetic else ""
@@ -150,16 +151,16 @@ def html_under(heading: str, table: ScoreTable) -> str:
 def _html_line(line: Line, starts: set[int]) -> str:
     cells = []
     for i, cell in enumerate(line.cells):
-        small = beside(line, cell)
+        small = uncertainty_text(line, cell)
         under = f"<small>{small}</small>" if small else ""
-        cells.append(f"<td{_first(i, starts)}>{number(cell)}{under}</td>")
+        cells.append(f"<td{_column_class(i, starts)}>{number_text(cell)}{under}</td>")
     return f'<tr class="{line.kind}"><th scope="row">{html.escape(line.name)}</th>{"".join(cells)}</tr>'
 
 
-def _first(position: int, starts: set[int]) -> str:
+def _column_class(position: int, starts: set[int]) -> str:
     return ' class="first"' if position in starts else ""
 
 
 def _tex_cell(line: Line, cell: Cell) -> str:
-    under = beside(line, cell)
-    return escape_latex(number(cell)) + (rf" {{\scriptsize {escape_latex(under)}}}" if under else "")
+    under = uncertainty_text(line, cell)
+    return escape_latex(number_text(cell)) + (rf" {{\scriptsize {escape_latex(under)}}}" if under else "")

@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.rows.suite import suites
-from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED, Average, Score
+from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Average, Score
 from xling.eval.tables import sizes
-from xling.eval.tables.averaged import published_of, set_note, token_note
+from xling.eval.tables.averaged import averaged_in_publication, note_on_languages, note_on_tokenisation
 
 MIN_FOR_CORRELATION = 4
-MOST_NAMED = 40
+MAX_NAMED = 40
 """Languages without a score that a note names."""
 
 
@@ -86,7 +86,7 @@ class ScoreTable:
     synthetic: bool = False
 
 
-_MEANINGS = (
+_NOTES_OF_SYSTEMS = (
     ("random", "random: the same model and training with weights that were never pre-trained."),
     (
         "majority",
@@ -106,21 +106,21 @@ _MEANINGS = (
     ),
 )
 
-Values = dict[str, dict[int, float]]
+ScoresBySeed = dict[str, dict[int, float]]
 """lang -> seed -> score."""
 
 
-Ends = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
+AverageInterval = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
 """(column, languages, whether the source's lead over them) -> the ends of the interval of an average."""
 
 
 @dataclass
-class _Holes:
+class MissingScores:
     """Gaps found while a table is made, so that its notes can name them."""
 
-    allow: bool
+    allowed: bool
     langs: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    used: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    left_out: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def language_table(
@@ -129,7 +129,7 @@ def language_table(
     allow_missing: bool = False,
     groups: Mapping[str, Mapping[str, str]] | None = None,
     corpus_sizes: Mapping[str, float] | None = None,
-    ends: Ends | None = None,
+    interval_of: AverageInterval | None = None,
 ) -> ScoreTable:
     """Return a table with languages as rows and systems as columns, grouped by suite, with averages below.
 
@@ -143,7 +143,7 @@ def language_table(
         allow_missing: take averages over the languages that are there and print which are not.
         groups: name of a grouping (``family``, ``script``) -> language -> group; adds an average per group.
         corpus_sizes: language -> size of its pre-training text; adds the rank correlation with the scores.
-        ends: intervals of averages.
+        interval_of: intervals of averages.
 
     Raises:
         UserError: there is no score, or one measurement is there twice.
@@ -152,19 +152,25 @@ def language_table(
         raise UserError("no scores to tabulate", fix="run an evaluation first, or give its scores.json")
     table = by_column(scores)
     columns = sorted_columns(table)
-    langs_of = {c: averaged_of(table, c) for c in columns}
+    langs_of = {c: averaged_languages(table, c) for c in columns}
     sources = {c.source for c in columns}
-    langs = _ordered({lang for c in columns for lang in langs_of[c]}, sources)
-    others = _ordered({lang for c in columns for lang in languages_of(table, c.suite)} - {*langs}, sources)
-    intervals = intervals_of(scores)
-    holes = _Holes(allow_missing)
+    langs = _source_first({lang for c in columns for lang in langs_of[c]}, sources)
+    unaveraged = _source_first(
+        {lang for c in columns for lang in languages_of(table, c.suite)} - {*langs}, sources
+    )
+    intervals = row_intervals(scores)
+    missing_scores = MissingScores(allow_missing)
     by_lang = [
         Line(
-            lang, "lang", tuple(_lang_cell(table[c], c, lang, langs_of[c], intervals, holes) for c in columns)
+            lang,
+            "lang",
+            tuple(_lang_cell(table[c], c, lang, langs_of[c], intervals, missing_scores) for c in columns),
         )
-        for lang in (*langs, *others)
+        for lang in (*langs, *unaveraged)
     ]
-    summaries = _summaries(table, columns, langs_of, groups or {}, holes, ends or _no_ends)
+    summaries = _summary_lines(
+        table, columns, langs_of, groups or {}, missing_scores, interval_of or _no_interval
+    )
     notes = [*_column_notes(scores, columns), *_correlations(table, columns, corpus_sizes or {})]
     return ScoreTable(
         title=title,
@@ -173,66 +179,66 @@ def language_table(
         lines=(*by_lang[: len(langs)], *summaries, *by_lang[len(langs) :]),
         notes=(
             *notes,
-            *_set_notes(table),
+            *_language_notes(table),
             *_interval_notes(summaries),
-            *_hole_notes(holes),
+            *_missing_notes(missing_scores),
         ),
         synthetic=any(s.synthetic for s in scores),
     )
 
 
-def _summaries(
-    table: Mapping[Column, Values],
+def _summary_lines(
+    table: Mapping[Column, ScoresBySeed],
     columns: Sequence[Column],
     langs_of: Mapping[Column, list[str]],
     groups: Mapping[str, Mapping[str, str]],
-    holes: _Holes,
-    ends: Ends,
+    missing_scores: MissingScores,
+    interval_of: AverageInterval,
 ) -> list[Line]:
     """Return the averages and the transfer gap; empty lines are dropped."""
-    every = sorted({lang for langs in langs_of.values() for lang in langs})
-    wanted: list[tuple[str, Callable[..., Cell], Callable[[Column], list[str]]]] = [
-        ("average without source", average, lambda c: transferred(c, langs_of[c])),
+    all_langs = sorted({lang for langs in langs_of.values() for lang in langs})
+    averages: list[tuple[str, Callable[..., Cell], Callable[[Column], list[str]]]] = [
+        ("average without source", average, lambda c: without_source(c, langs_of[c])),
         ("average", average, lambda c: langs_of[c]),
         ("transfer gap", transfer_gap, lambda c: langs_of[c]),
     ]
     for kind, group_of in groups.items():
-        for group in sorted({group_of[x] for x in every if x in group_of}):
-            members = {x for x in every if group_of.get(x) == group}
-            wanted.append((f"{kind} {group}", average, partial(_members, langs_of, members)))
+        for group in sorted({group_of[x] for x in all_langs if x in group_of}):
+            members = {x for x in all_langs if group_of.get(x) == group}
+            averages.append((f"{kind} {group}", average, partial(_members_of_group, langs_of, members)))
     lines = [
-        Line(name, "summary", tuple(cell(table[c], c, part(c), holes, ends) for c in columns))
-        for name, cell, part in wanted
+        Line(name, "summary", tuple(cell(table[c], c, part(c), missing_scores, interval_of) for c in columns))
+        for name, cell, part in averages
     ]
     printed = tuple(_printed_average(table[c]) for c in columns)
     lines.append(Line("average as published", "summary", printed))
     return [line for line in lines if any(cell.value is not None for cell in line.cells)]
 
 
-def _printed_average(values: Values) -> Cell:
-    printed = values.get(AVERAGE, {})
-    return Cell(statistics.fmean(printed.values()) if printed else None)
+def _printed_average(values: ScoresBySeed) -> Cell:
+    published = values.get(AVERAGE, {})
+    return Cell(statistics.fmean(published.values()) if published else None)
 
 
 def _correlations(
-    table: Mapping[Column, Values], columns: Sequence[Column], amounts: Mapping[str, float]
+    table: Mapping[Column, ScoresBySeed], columns: Sequence[Column], corpus_sizes: Mapping[str, float]
 ) -> list[str]:
     """Return Spearman's rank correlation of score and corpus size over the languages other than the source."""
     notes = []
     for column in columns:
-        langs = transferred(column, [x for x in table[column] if x in amounts])
+        langs = without_source(column, [x for x in table[column] if x in corpus_sizes])
         if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
             continue
         correlation = sizes.spearman(
-            [statistics.fmean(table[column][x].values()) for x in langs], [amounts[x] for x in langs]
+            [statistics.fmean(table[column][x].values()) for x in langs], [corpus_sizes[x] for x in langs]
         )
         notes.append(
-            f"{_title(column)}: rank correlation with corpus size {correlation:.2f} over {len(langs)} languages."
+            f"{_unique_title(column)}: rank correlation with corpus size {correlation:.2f} over {len(langs)} languages."
         )
     return notes
 
 
-def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[str, str]]:
+def groups_of_languages(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return language -> group for ``family`` and ``script`` if requested; a pair counts by its first side.
 
     Raises:
@@ -248,13 +254,13 @@ def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[
     }
 
 
-def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
+def by_column(scores: Iterable[Score]) -> dict[Column, ScoresBySeed]:
     """Return scores as column -> language -> seed -> value.
 
     Raises:
         UserError: one measurement is there twice with different values.
     """
-    table: dict[Column, Values] = defaultdict(lambda: defaultdict(dict))
+    table: dict[Column, ScoresBySeed] = defaultdict(lambda: defaultdict(dict))
     for s in scores:
         seeds = table[column_of(s)][s.lang]
         if seeds.setdefault(s.seed, s.value) != s.value:
@@ -267,150 +273,172 @@ def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
     return {column: dict(values) for column, values in table.items()}
 
 
-def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
+def sorted_columns(table: Mapping[Column, ScoresBySeed]) -> list[Column]:
     """Order the columns by suite as given, systems before their controls."""
     suites = list(dict.fromkeys(c.suite for c in table))
     metrics = list(dict.fromkeys(c.metric for c in table))
 
-    def place(c: Column) -> tuple[int, int, int, int]:
+    def sort_key(c: Column) -> tuple[int, int, int, int]:
         control = CONTROLS.index(c.system) + 1 if c.system in CONTROLS else 0
         control += len(CONTROLS) + 1 if c.select == PUBLISHED else 0
         return suites.index(c.suite), metrics.index(c.metric), control, list(table).index(c)
 
-    return sorted(table, key=place)
+    return sorted(table, key=sort_key)
 
 
-def languages_of(table: Mapping[Column, Values], suite: str) -> list[str]:
+def languages_of(table: Mapping[Column, ScoresBySeed], suite: str) -> list[str]:
     """Return every language of a suite in any column: each column needs all of them for an average."""
     columns = [c for c in table if c.suite == suite]
-    own = [c for c in columns if c.select != PUBLISHED] or columns
-    return _ordered({lang for c in own for lang in table[c]} - {AVERAGE}, {c.source for c in own})
+    measured = [c for c in columns if c.select != PUBLISHED] or columns
+    return _source_first(
+        {lang for c in measured for lang in table[c]} - {AVERAGE}, {c.source for c in measured}
+    )
 
 
-def _no_ends(column: Column, langs: Sequence[str], is_gap: bool) -> None:
+def _no_interval(column: Column, langs: Sequence[str], is_gap: bool) -> None:
     return None
 
 
-def averaged_of(table: Mapping[Column, Values], column: Column) -> list[str]:
+def averaged_languages(table: Mapping[Column, ScoresBySeed], column: Column) -> list[str]:
     """Return the languages of a column's averages; see `published_of`."""
-    return published_of(column.suite, languages_of(table, column.suite), column.metric)
+    return averaged_in_publication(column.suite, languages_of(table, column.suite), column.metric)
 
 
-def transferred(column: Column, langs: Sequence[str]) -> list[str]:
+def without_source(column: Column, langs: Sequence[str]) -> list[str]:
     """Return the languages that a column was not trained in, excluding other treebanks of the source language."""
     return [lang for lang in langs if not languages.is_same(lang, column.source)]
 
 
-def _set_notes(table: Mapping[Column, Values]) -> list[str]:
+def _language_notes(table: Mapping[Column, ScoresBySeed]) -> list[str]:
     """Return which languages are shown but in no average, and why."""
-    notes = [set_note(suite, languages_of(table, suite)) for suite in dict.fromkeys(c.suite for c in table)]
+    notes = [
+        note_on_languages(suite, languages_of(table, suite))
+        for suite in dict.fromkeys(c.suite for c in table)
+    ]
     kinds = dict.fromkeys((c.suite, c.metric) for c in table)
-    notes += [token_note(suite, metric, languages_of(table, suite)) for suite, metric in kinds]
+    notes += [note_on_tokenisation(suite, metric, languages_of(table, suite)) for suite, metric in kinds]
     return [note for note in notes if note]
 
 
 def average(
-    values: Values, column: Column, langs: Sequence[str], holes: _Holes, ends: Ends = _no_ends
+    values: ScoresBySeed,
+    column: Column,
+    langs: Sequence[str],
+    missing_scores: MissingScores,
+    interval_of: AverageInterval = _no_interval,
 ) -> Cell:
     """Return the mean over languages per seed, then mean and spread over seeds; None if a language is missing."""
-    there, seeds = _complete(values, column, langs, holes)
-    if not there:
+    present, seeds = _complete_languages(values, column, langs, missing_scores)
+    if not present:
         return Cell(None)
-    means = [statistics.fmean(values[lang][seed] for lang in there) for seed in seeds]
-    low, high = ends(column, there, False) or (None, None)
-    return replace(over_seeds(means, holes, column), low=low, high=high)
+    means = [statistics.fmean(values[lang][seed] for lang in present) for seed in seeds]
+    low, high = interval_of(column, present, False) or (None, None)
+    return replace(mean_over_seeds(means, missing_scores, column), low=low, high=high)
 
 
 def transfer_gap(
-    values: Values, column: Column, langs: Sequence[str], holes: _Holes, ends: Ends = _no_ends
+    values: ScoresBySeed,
+    column: Column,
+    langs: Sequence[str],
+    missing_scores: MissingScores,
+    interval_of: AverageInterval = _no_interval,
 ) -> Cell:
     """Score of the source language minus the average of the others, per seed."""
-    others = transferred(column, langs)
+    others = without_source(column, langs)
     if column.source not in values or not others:
         return Cell(None)
-    there, seeds = _complete(values, column, [column.source, *others], holes)
-    there = [lang for lang in there if lang != column.source]
-    if not there:
+    present, seeds = _complete_languages(values, column, [column.source, *others], missing_scores)
+    present = [lang for lang in present if lang != column.source]
+    if not present:
         return Cell(None)
     gaps = [
-        values[column.source][seed] - statistics.fmean(values[lang][seed] for lang in there) for seed in seeds
+        values[column.source][seed] - statistics.fmean(values[lang][seed] for lang in present)
+        for seed in seeds
     ]
-    low, high = ends(column, there, True) or (None, None)
-    return replace(over_seeds(gaps, holes, column), low=low, high=high)
+    low, high = interval_of(column, present, True) or (None, None)
+    return replace(mean_over_seeds(gaps, missing_scores, column), low=low, high=high)
 
 
-def over_seeds(values: Sequence[float], holes: _Holes | None = None, column: Column | None = None) -> Cell:
+def mean_over_seeds(
+    values: Sequence[float], missing_scores: MissingScores | None = None, column: Column | None = None
+) -> Cell:
     """Return mean and sample standard deviation over seeds."""
-    incomplete = holes is not None and column is not None and bool(holes.used.get(_title(column)))
+    incomplete = (
+        missing_scores is not None
+        and column is not None
+        and bool(missing_scores.left_out.get(_unique_title(column)))
+    )
     spread = statistics.stdev(values) if len(values) > 1 else None
     return Cell(statistics.fmean(values), spread, mark="*" if incomplete else "")
 
 
-def _members(langs_of: Mapping[Column, Sequence[str]], members: set[str], column: Column) -> list[str]:
-    return [lang for lang in transferred(column, langs_of[column]) if lang in members]
+def _members_of_group(
+    langs_of: Mapping[Column, Sequence[str]], members: set[str], column: Column
+) -> list[str]:
+    return [lang for lang in without_source(column, langs_of[column]) if lang in members]
 
 
-def _complete(
-    values: Values, column: Column, langs: Sequence[str], holes: _Holes
+def _complete_languages(
+    values: ScoresBySeed, column: Column, langs: Sequence[str], missing_scores: MissingScores
 ) -> tuple[list[str], list[int]]:
     """Return the languages and seeds that an average may use; empty if a gap is not allowed."""
     seeds = sorted({seed for lang in langs for seed in values.get(lang, {})})
     # A language that lacks one seed of the others is a gap too; with no seed at all there is nothing to
     # average.
-    missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds) or not seeds]
-    if not missing:
+    missing_langs = [lang for lang in langs if set(values.get(lang, {})) != set(seeds) or not seeds]
+    if not missing_langs:
         return list(langs), seeds
     if column.select == PUBLISHED:
         return [], []
-    title = _title(column)
-    holes.langs[title] = sorted({*holes.langs[title], *missing})
-    if not holes.allow:
+    title = _unique_title(column)
+    missing_scores.langs[title] = sorted({*missing_scores.langs[title], *missing_langs})
+    if not missing_scores.allowed:
         return [], []
-    holes.used[title] = holes.langs[title]
-    there = [lang for lang in langs if lang not in missing]
-    return there, seeds if there else []
+    missing_scores.left_out[title] = missing_scores.langs[title]
+    present = [lang for lang in langs if lang not in missing_langs]
+    return present, seeds if present else []
 
 
 def _lang_cell(
-    values: Values,
+    values: ScoresBySeed,
     column: Column,
     lang: str,
-    expected: Sequence[str],
+    expected_langs: Sequence[str],
     intervals: Mapping[tuple[Column, str], tuple[float, float]],
-    holes: _Holes,
+    missing_scores: MissingScores,
 ) -> Cell:
     if lang not in values:
-        named = column.select == PUBLISHED or lang in holes.langs[_title(column)]
-        if lang in expected and not named:
-            holes.langs[_title(column)].append(lang)
+        is_noted = column.select == PUBLISHED or lang in missing_scores.langs[_unique_title(column)]
+        if lang in expected_langs and not is_noted:
+            missing_scores.langs[_unique_title(column)].append(lang)
         return Cell(None)
-    cell = over_seeds(list(values[lang].values()))
+    cell = mean_over_seeds(list(values[lang].values()))
     low, high = intervals.get((column, lang), (None, None))
     return Cell(cell.value, cell.spread, low, high)
 
 
-def intervals_of(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
+def row_intervals(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
     """Bootstrap intervals, averaged over seeds."""
-    ends_of: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
+    bounds_of: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
     for s in scores:
         if s.low is not None and s.high is not None:
-            ends_of[column_of(s), s.lang].append((s.low, s.high))
+            bounds_of[column_of(s), s.lang].append((s.low, s.high))
     return {
-        key: (statistics.fmean(low for low, _ in ends), statistics.fmean(high for _, high in ends))
-        for key, ends in ends_of.items()
+        key: (statistics.fmean(low for low, _ in bounds), statistics.fmean(high for _, high in bounds))
+        for key, bounds in bounds_of.items()
     }
 
 
-def _ordered(langs: Iterable[str], sources: Iterable[str]) -> list[str]:
-    first = set(sources)
-    return sorted(langs, key=lambda lang: (lang not in first, lang))
+def _source_first(langs: Iterable[str], sources: Iterable[str]) -> list[str]:
+    first_langs = set(sources)
+    return sorted(langs, key=lambda lang: (lang not in first_langs, lang))
 
 
-def _title(column: Column) -> str:
+def _unique_title(column: Column) -> str:
     """Return a unique name of a column, without the usual settings."""
-    usual = ("zero_shot", "none", "source-dev", "last", PUBLISHED, "en", "")
-    how = [x for x in (column.protocol, column.select, column.source) if x not in usual]
-    return f"{column.suite} {column.metric} of {' '.join([column.system, *how])}"
+    usual_settings = ("zero_shot", "none", "source-dev", "last", PUBLISHED, "en", "")
+    settings = [x for x in (column.protocol, column.select, column.source) if x not in usual_settings]
+    return f"{column.suite} {column.metric} of {' '.join([column.system, *settings])}"
 
 
 def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
@@ -426,14 +454,14 @@ def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
 
 def column_name(column: Column, columns: Sequence[Column]) -> str:
     """Return the system's name, with protocol, selection and source if columns of its suite differ in them."""
-    alike = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
+    columns_of_suite = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
     if column.select == PUBLISHED:
         return column.system
-    alike = [c for c in alike if c.select != PUBLISHED]
+    columns_of_suite = [c for c in columns_of_suite if c.select != PUBLISHED]
     parts = [column.system]
     for part in ("protocol", "select", "source"):
         value = getattr(column, part)
-        if value and column.system not in CONTROLS and len({getattr(c, part) for c in alike}) > 1:
+        if value and column.system not in CONTROLS and len({getattr(c, part) for c in columns_of_suite}) > 1:
             parts.append(f"from {value}" if part == "source" else value)
     return " ".join(parts)
 
@@ -442,41 +470,47 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
     """Describe training, selection, splits and seeds of every suite."""
     notes = []
     for suite in dict.fromkeys(c.suite for c in columns):
-        own = [s for s in scores if s.suite == suite and not s.system.endswith(UNEXPOSED)]
-        main = [s for s in own if s.system not in CONTROLS and s.select != PUBLISHED] or own
+        suite_scores = [s for s in scores if s.suite == suite and not s.system.endswith(UNEXPOSED_SUFFIX)]
+        model_scores = [
+            s for s in suite_scores if s.system not in CONTROLS and s.select != PUBLISHED
+        ] or suite_scores
         splits = defaultdict(set)
-        for s in own:
+        for s in suite_scores:
             if s.select != PUBLISHED:
                 splits[s.split].add(s.lang)
-        where = "; ".join(
+        split_text = "; ".join(
             f"{split} rows" if len(splits) == 1 else f"{split} rows of {' '.join(sorted(langs))}"
             for split, langs in sorted(splits.items())
         )
-        seeds = sorted({s.seed for s in main})
-        trained = [s for s in main if s.source]
-        how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source}" for s in trained)) or "no fine-tuning"
+        seeds = sorted({s.seed for s in model_scores})
+        trained = [s for s in model_scores if s.source]
+        training_text = (
+            ", ".join(dict.fromkeys(f"{s.protocol} from {s.source}" for s in trained)) or "no fine-tuning"
+        )
         select = ", ".join(dict.fromkeys(s.select for s in trained if s.select != "none"))
-        chosen = f" checkpoint chosen by {select};" if select else ""
-        notes.append(f"{suite}: {how};{chosen} {where}; {len(seeds)} seed{'s' * (len(seeds) != 1)}.")
-        notes += _unscored(suite, {s.lang for s in main})
-    cited = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
-    notes += cited
+        selection_text = f" checkpoint chosen by {select};" if select else ""
+        notes.append(
+            f"{suite}: {training_text};{selection_text} {split_text}; {len(seeds)} seed{'s' * (len(seeds) != 1)}."
+        )
+        notes += _unscored_notes(suite, {s.lang for s in model_scores})
+    citations = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
+    notes += citations
     present = {name for c in columns for name in (c.system, c.select)}
-    return notes + [sentence for sign, sentence in _MEANINGS if sign in present]
+    return notes + [sentence for sign, sentence in _NOTES_OF_SYSTEMS if sign in present]
 
 
-def _unscored(suite: str, langs: set[str]) -> list[str]:
+def _unscored_notes(suite: str, langs: set[str]) -> list[str]:
     """Return languages of the published suite that no average here covers."""
-    every = suites()
-    known = every[suite] if suite in every else None  # noqa: SIM401 - a registry's get raises
+    all_suites = suites()
+    published_suite = all_suites[suite] if suite in all_suites else None  # noqa: SIM401 - a registry's get raises
     langs = {languages.canonical(lang) for lang in langs} | langs
-    gone = [lang for lang in known.languages if lang not in langs] if known else []
-    if not known or not gone or len(gone) == len(known.languages):
+    unscored = [lang for lang in published_suite.languages if lang not in langs] if published_suite else []
+    if not published_suite or not unscored or len(unscored) == len(published_suite.languages):
         return []
-    more = len(gone[MOST_NAMED:])
+    num_more, num_langs = len(unscored[MAX_NAMED:]), len(published_suite.languages)
     return [
-        f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} languages; "
-        f"not scored: {' '.join(gone[:MOST_NAMED])}{f' and {more} more' if more else ''}."
+        f"{suite}: {num_langs - len(unscored)} of the suite's {num_langs} languages; "
+        f"not scored: {' '.join(unscored[:MAX_NAMED])}{f' and {num_more} more' if num_more else ''}."
     ]
 
 
@@ -489,10 +523,10 @@ def _interval_notes(lines: Sequence[Line]) -> list[str]:
     ]
 
 
-def _hole_notes(holes: _Holes) -> list[str]:
+def _missing_notes(missing_scores: MissingScores) -> list[str]:
     notes = []
-    for title, langs in sorted(holes.langs.items()):
-        if langs and holes.allow:
+    for title, langs in sorted(missing_scores.langs.items()):
+        if langs and missing_scores.allowed:
             notes.append(f"* {title}: averages leave out {' '.join(sorted(langs))}, which have no score.")
         elif langs:
             notes.append(f"{title}: no score in {' '.join(sorted(langs))}, so no average.")

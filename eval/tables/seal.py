@@ -78,8 +78,8 @@ def seal(cfg: SealConfig) -> Answer:
         "format": FORMAT,
         "versions": _versions(),
         "made_by": made_by,
-        "answers": [_answers(path, data) for path in files],
-        **_recomputed(files, data),
+        "answers": [_answers_of_file(path, data) for path in files],
+        **_recompute(files, data),
     }
     sealed = {**content, "digest": digest(content)}
     manifest.write_atomic(cfg.out, json.dumps(sealed, ensure_ascii=False, indent=0, sort_keys=True) + "\n")
@@ -98,16 +98,16 @@ def verify(cfg: VerifyConfig) -> Answer:
     sealed = _read(cfg.file)
     data = data_folder(cfg.data)
     with tempfile.TemporaryDirectory() as folder:
-        files = [_unpacked(cfg.file, part, Path(folder), data) for part in sealed["answers"]]
+        files = [_write_answers(cfg.file, part, Path(folder), data) for part in sealed["answers"]]
         if len(set(files)) < len(files):
-            raise _refused(
+            raise _format_error(
                 cfg.file, "the same answers are there twice", "one file of answers per column and language"
             )
-        again = json.loads(json.dumps(_recomputed(sorted(files), data)))
+        recomputed = json.loads(json.dumps(_recompute(sorted(files), data)))
     for name in ("scores", "averages"):
-        _compare(cfg.file, name, sealed[name], again[name])
+        _compare(cfg.file, name, sealed[name], recomputed[name])
     now = _versions()
-    other = [
+    other_versions = [
         f"{x} {sealed['versions'].get(x)} then, {now[x]} now"
         for x in now
         if sealed["versions"].get(x) != now[x]
@@ -116,7 +116,8 @@ def verify(cfg: VerifyConfig) -> Answer:
         f"{cfg.file}: {len(files)} files of answers, {len(sealed['scores'])} scores, all as they were sealed"
     )
     return Answer(
-        "\n".join([said, *(f"  {line}" for line in other)]), {"digest": sealed["digest"], "versions": other}
+        "\n".join([said, *(f"  {line}" for line in other_versions)]),
+        {"digest": sealed["digest"], "versions": other_versions},
     )
 
 
@@ -138,19 +139,19 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _answers(path: Path, data: Path) -> dict[str, Any]:
+def _answers_of_file(path: Path, data: Path) -> dict[str, Any]:
     """Return the answers of a file of predictions with their rows' digest."""
     origin = predictions.read_origin(path)
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
     given = predictions.read(path, rows)
     return {
         "origin": asdict(origin),
-        "gold": _gold(origin, data),
+        "gold": _gold_digest(origin, data),
         "answers": [[row.id, answer] for row, answer in zip(rows, given, strict=True)],
     }
 
 
-def _gold(origin: Origin, data: Path) -> str:
+def _gold_digest(origin: Origin, data: Path) -> str:
     """Return the SHA-256 of ids, fields and labels of rows, whatever files they are in."""
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
     parts = [
@@ -159,7 +160,7 @@ def _gold(origin: Origin, data: Path) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _recomputed(files: list[Path], data: Path) -> dict[str, Any]:
+def _recompute(files: list[Path], data: Path) -> dict[str, Any]:
     """Return scores and averages of files of predictions, as JSON holds them."""
     publish.check_columns([predictions.read_origin(path) for path in files])
     answered = publish.score_files(files, data)
@@ -179,67 +180,78 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         sealed = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise _refused(path, f"it is not JSON: {error}", "the file as it was sealed") from None
+        raise _format_error(path, f"it is not JSON: {error}", "the file as it was sealed") from None
     if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
-        raise _refused(path, "it is not a sealed result", f'an object with "format": "{FORMAT}"')
+        raise _format_error(path, "it is not a sealed result", f'an object with "format": "{FORMAT}"')
     if sealed.get("digest") != (actual := digest(sealed)):
-        raise _refused(
+        raise _format_error(
             path, f"its content has digest {actual[:12]}, not {str(sealed.get('digest'))[:12]}", "no change"
         )
     wanted = {"versions": dict, "made_by": dict, "answers": list, "scores": list, "averages": list}
     for name, kind in wanted.items():
         if not isinstance(sealed.get(name), kind):
-            raise _refused(path, f"it has no {name}", ", ".join(wanted))
+            raise _format_error(path, f"it has no {name}", ", ".join(wanted))
     return sealed
 
 
-def _unpacked(file: Path, part: Any, folder: Path, data: Path) -> Path:
+def _write_answers(file: Path, sealed_file: Any, folder: Path, data: Path) -> Path:
     """Return a file of predictions with the answers of a sealed one."""
     try:
-        origin = Origin(**part["origin"])
-        given = [(str(name), answer) for name, answer in part["answers"]]
-        gold = part["gold"]
+        origin = Origin(**sealed_file["origin"])
+        answers = [(str(name), answer) for name, answer in sealed_file["answers"]]
+        gold = sealed_file["gold"]
     except (TypeError, KeyError, ValueError) as error:
-        raise _refused(
+        raise _format_error(
             file, f"answers cannot be read: {type(error).__name__} {error}", "origin, gold, answers"
         ) from None
     wrong = [f.name for f in fields(Origin) if type(getattr(origin, f.name)).__name__ != f.type]
     if wrong or any(
-        "/" in part or part.startswith(".") for part in (origin.system, origin.lang, origin.split)
+        "/" in sealed_file or sealed_file.startswith(".")
+        for sealed_file in (origin.system, origin.lang, origin.split)
     ):
-        raise _refused(file, f"origin {part['origin']}", "the fields of an origin")
+        raise _format_error(file, f"origin {sealed_file['origin']}", "the fields of an origin")
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
-    where = f"{origin.suite}/{origin.lang}/{origin.split}, {origin.system}"
-    if gold != (now := _gold(origin, data)):
-        raise _refused(
+    file_name = f"{origin.suite}/{origin.lang}/{origin.split}, {origin.system}"
+    if gold != (now := _gold_digest(origin, data)):
+        raise _format_error(
             file,
-            f"{where}: the rows in {data} have digest {now[:12]}, those answered {gold[:12]}",
+            f"{file_name}: the rows in {data} have digest {now[:12]}, those answered {gold[:12]}",
             "the same rows",
         )
-    if [name for name, _ in given] != [row.id for row in rows]:
-        raise _refused(
-            file, f"{where}: the answers are to other rows", f"{len(rows)} answers in the order of the rows"
+    if [name for name, _ in answers] != [row.id for row in rows]:
+        raise _format_error(
+            file,
+            f"{file_name}: the answers are to other rows",
+            f"{len(rows)} answers in the order of the rows",
         )
-    return predictions.write(folder, origin, rows, [answer for _, answer in given])
+    return predictions.write(folder, origin, rows, [answer for _, answer in answers])
 
 
-def _compare(file: Path, name: str, sealed: list[Any], again: list[Any]) -> None:
+def _compare(file: Path, name: str, sealed: list[Any], recomputed: list[Any]) -> None:
     """Refuse numbers that are not those computed again."""
-    if len(sealed) != len(again):
-        raise _refused(file, f"it has {len(sealed)} {name}, the answers give {len(again)}", "the same")
-    for position, (then, now) in enumerate(zip(sealed, again, strict=True)):
-        if then != now:
-            changed = [k for k in now if not isinstance(then, dict) or then.get(k) != now[k]]
-            told = ", ".join(
-                f"{k} {then.get(k) if isinstance(then, dict) else then!r}, computed {now[k]}" for k in changed
+    if len(sealed) != len(recomputed):
+        raise _format_error(
+            file, f"it has {len(sealed)} {name}, the answers give {len(recomputed)}", "the same"
+        )
+    for position, (sealed_value, recomputed_value) in enumerate(zip(sealed, recomputed, strict=True)):
+        if sealed_value != recomputed_value:
+            changed = [
+                k
+                for k in recomputed_value
+                if not isinstance(sealed_value, dict) or sealed_value.get(k) != recomputed_value[k]
+            ]
+            message = ", ".join(
+                f"{k} {sealed_value.get(k) if isinstance(sealed_value, dict) else sealed_value!r}, "
+                f"computed {recomputed_value[k]}"
+                for k in changed
             )
-            label = "/".join(str(now[k]) for k in ("suite", "metric", "system"))
-            raise _refused(
-                file, f"{name} {position}, {label}: {told or 'more than a score has'}", "every digit equal"
+            label = "/".join(str(recomputed_value[k]) for k in ("suite", "metric", "system"))
+            raise _format_error(
+                file, f"{name} {position}, {label}: {message or 'more than a score has'}", "every digit equal"
             )
 
 
-def _refused(file: Path, what: str, valid: str) -> UserError:
+def _format_error(file: Path, problem: str, valid: str) -> UserError:
     return UserError(
-        f"{file} is refused: {what}", valid, "ask for the file as it was sealed, and for its data"
+        f"{file} is refused: {problem}", valid, "ask for the file as it was sealed, and for its data"
     )

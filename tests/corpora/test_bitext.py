@@ -10,8 +10,8 @@ from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.bitext import evidence
-from xling.corpora.bitext.beads import SHAPES, Side, align
-from xling.corpora.bitext.documents import Text, by_name, by_vectors, read, sentences
+from xling.corpora.bitext.beads import BEAD_SHAPES, DocumentSide, align
+from xling.corpora.bitext.documents import DocumentText, pairs_by_name, pairs_by_vectors, read, sentences
 from xling.corpora.bitext.stage import BitextConfig
 from xling.corpora.toyworld import para
 
@@ -71,7 +71,7 @@ def documents():
 
 
 def test_merged_and_dropped_sentences_are_found(documents):
-    beads = evidence.aligned([d[0] for d in documents], [d[1] for d in documents])
+    beads = evidence.align_documents([d[0] for d in documents], [d[1] for d in documents])
     found = {(n, *pair) for n, row in enumerate(beads) for pair in ranges(row)}
     right = {(n, *pair) for n, d in enumerate(documents) for pair in d[2]}
     assert f1(found, right) > 0.93
@@ -86,7 +86,7 @@ def test_lengths_alone_find_merged_sentences():
     src = recut(["x" * n for n in lengths], draw, merge=0.1, drop=0.0)
     tgt = recut(["y" * round(n * draw.uniform(0.95, 1.05)) for n in lengths], draw, merge=0.1, drop=0.0)
     sides = evidence.scaled_lengths([s for s, _ in src], [t for t, _ in tgt])
-    found = ranges(align(Side(sides[0]), Side(sides[1])))
+    found = ranges(align(DocumentSide(sides[0]), DocumentSide(sides[1])))
     assert f1(found, gold(src, tgt)) > 0.9
 
 
@@ -98,10 +98,10 @@ def test_dense_vectors_are_aligned_and_long_documents_in_windows(monkeypatch):
     tgt = meaning[kept] + 0.3 * draw.standard_normal((len(kept), 64)).astype(np.float32)
     src, tgt = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (src, tgt))
     right = {((i, i + 1), (j, j + 1)) for j, i in enumerate(kept)}
-    sides = [Side(np.full(len(side), 50, np.float32), side) for side in (src, tgt)]
+    sides = [DocumentSide(np.full(len(side), 50, np.float32), side) for side in (src, tgt)]
     whole = align(*sides, (0.0, 0.8))
     assert ranges(whole) == right
-    monkeypatch.setattr("xling.corpora.bitext.beads.WINDOW", 40)
+    monkeypatch.setattr("xling.corpora.bitext.beads.WINDOW_SENTENCES", 40)
     assert ranges(align(*sides, (0.0, 0.8))) == right
 
 
@@ -117,11 +117,11 @@ def test_beads_are_in_order_disjoint_and_of_known_shapes(left, right, seed):
             for side in (left, right)
         ]
         beads = align(
-            *(Side(np.array(n, np.float32), v) for n, v in zip((left, right), vectors, strict=True))
+            *(DocumentSide(np.array(n, np.float32), v) for n, v in zip((left, right), vectors, strict=True))
         )
         before = (0, 0)
         for bead in beads:
-            assert (bead.src[1] - bead.src[0], bead.tgt[1] - bead.tgt[0]) in SHAPES
+            assert (bead.src[1] - bead.src[0], bead.tgt[1] - bead.tgt[0]) in BEAD_SHAPES
             assert bead.src[0] >= before[0] and bead.tgt[0] >= before[1]
             assert bead.src[1] <= len(left) and bead.tgt[1] <= len(right)
             before = bead.src[1], bead.tgt[1]
@@ -142,16 +142,16 @@ def test_lines_are_cut_into_sentences(line, wanted):
 
 def test_names_that_differ_in_the_language_alone_are_paired():
     src = [
-        Text(name, ("x",))
+        DocumentText(name, ("x",))
         for name in ("a/en/news.html", "b.en.txt", "c.en.txt", "https://x.org/eng/q?lang=en")
     ]
     tgt = [
-        Text(name, ("x",))
+        DocumentText(name, ("x",))
         for name in ("b.sw.txt", "a/sw/news.html", "d.sw.txt", "https://x.org/swa/q?lang=sw")
     ]
-    assert by_name(src, tgt, ("en", "sw")) == [(0, 1), (1, 0), (3, 3)]
-    twice = [*tgt, Text("b_swahili.txt", ("x",))]
-    assert (1, 0) not in by_name(src, twice, ("en", "sw")), "a name that is not unique pairs nothing"
+    assert pairs_by_name(src, tgt, ("en", "sw")) == [(0, 1), (1, 0), (3, 3)]
+    twice = [*tgt, DocumentText("b_swahili.txt", ("x",))]
+    assert (1, 0) not in pairs_by_name(src, twice, ("en", "sw")), "a name that is not unique pairs nothing"
 
 
 def test_documents_are_paired_by_vectors():
@@ -159,7 +159,7 @@ def test_documents_are_paired_by_vectors():
     meaning = draw.standard_normal((20, 32))
     src, tgt = meaning, meaning[::-1] + 0.4 * draw.standard_normal((20, 32))
     src, tgt = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (src[:15], tgt))
-    assert {(i, j) for i, j, _ in by_vectors(src, tgt)} == {(i, 19 - i) for i in range(15)}
+    assert {(i, j) for i, j, _ in pairs_by_vectors(src, tgt)} == {(i, 19 - i) for i in range(15)}
 
 
 def write(folder, documents, lang, side):

@@ -32,7 +32,7 @@ def test_paragraphs_are_the_stripped_lines(text: str) -> None:
 
 @given(_LINES)
 def test_the_body_is_that_of_all_lines_by_length(text: str) -> None:
-    body = identify._longest(text.split("\n"))[: identify.MAX_CHARS]
+    body = identify._longest_lines(text.split("\n"))[: identify.MAX_CHARS]
     is_short = len(text) <= identify.MAX_CHARS or "\n" not in text
     expected = unicodedata.normalize("NFC", (text if is_short else body).replace("\n", " ").lower())
     assert identify.body_of(text) == expected[: len(expected) if not is_short else identify.MAX_CHARS]
@@ -55,7 +55,7 @@ def test_ngrams_of_many_texts_are_those_of_each() -> None:
     model, many = identify.built_in_ngrams(), texts()
     scores, nums = model.scores(many)
     for text, row, num in zip(many, scores, nums, strict=True):
-        entries, counts, size = model._entries(text)
+        entries, counts, size = model._entries_of_text(text)
         sums = np.bincount(model.lang_of[entries], model.gain[entries] * counts, len(model.langs))
         assert num == size, text
         assert (row == sums / max(1, size)).all(), text
@@ -84,7 +84,7 @@ def test_hosts_of_plain_and_odd_addresses() -> None:
 @given(st.text("1٣𝟗:.a -()\u00a0", max_size=14))
 def test_what_may_be_personal_is_what_either_pattern_finds(text: str) -> None:
     either = pii._MAYBE_IP.search(text) or pii._MAYBE_PHONE.search(text)
-    assert bool(pii._maybe_either().search(text)) == bool(either)
+    assert bool(pii._maybe_private().search(text)) == bool(either)
 
 
 def _share_of_runs(words: list[str], n: int) -> float:
@@ -105,7 +105,7 @@ def _share_of_runs(words: list[str], n: int) -> float:
 def test_repetition_is_that_of_runs_compared_one_by_one(parts: list[str]) -> None:
     text = " ".join(parts)
     words = text.split()
-    values = filters.measured(text, Limits())
+    values = filters.measure(text, Limits())
     for n, name in ((2, "top_bigram"), (3, "top_trigram"), (4, "top_fourgram")):
         counts = Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
         run, num = counts.most_common(1)[0] if counts else ((), 0)
@@ -124,7 +124,7 @@ def test_shingles_do_not_depend_on_how_letters_are_composed() -> None:
 
 def test_shingles_use_the_units_that_the_filters_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Kamati ya mji itakutana wiki ijayo ili kujadili mapendekezo ya maktaba"
-    filters.measured(text, Limits())
+    filters.measure(text, Limits())
     monkeypatch.setattr(units_module, "_count_units", None)
     assert len(near.shingles(text, near.NearDedup())) == 7
 
@@ -141,5 +141,5 @@ def test_texts_measured_together_have_the_values_that_each_has_alone(
     limits = [Limits(units_per_word=2 + i % 2) for i in range(len(texts))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filters, "_BATCH_UNITS", num_units)
-        together = filters.measured_each(texts, limits)
-    assert together == [filters.measured(text, limit) for text, limit in zip(texts, limits, strict=True)]
+        together = filters.measure_each(texts, limits)
+    assert together == [filters.measure(text, limit) for text, limit in zip(texts, limits, strict=True)]

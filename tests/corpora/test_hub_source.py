@@ -55,7 +55,7 @@ def test_a_documented_name_picks_its_configuration(
 ) -> None:
     # The hub's place is taken by a folder of the same layout: names, configurations and files, no network.
     root = hub_repository(tmp_path / "hub", {wanted: "ours", other: "theirs"}, suffix)
-    monkeypatch.setitem(hf._KNOWN, name, replace(hf._KNOWN[name], path=str(root)))
+    monkeypatch.setitem(hf._KNOWN_DATASETS, name, replace(hf._KNOWN_DATASETS[name], path=str(root)))
     docs, _ = read(f"hf:{name}", lang=lang)
     assert [doc.text for doc in docs] == [f"ours {text}" for text in TEXTS]
     assert docs[0].id == f"hf.hub-{wanted}.train/0/0"
@@ -73,8 +73,10 @@ def test_a_documented_name_reads_the_files_behind_a_script(
     path, rows = tmp_path / file, json.dumps({"text": TEXTS[0]}).encode() + b"\n"
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress(rows) if file.endswith("gz") else zstandard.compress(rows))
-    local = f"{tmp_path}/{hf._KNOWN[name].files.split('/', 5)[5]}"  # behind hf://datasets/OWNER/NAME/
-    monkeypatch.setitem(hf._KNOWN, name, replace(hf._KNOWN[name], files=local))
+    local = (
+        f"{tmp_path}/{hf._KNOWN_DATASETS[name].files.split('/', 5)[5]}"  # behind hf://datasets/OWNER/NAME/
+    )
+    monkeypatch.setitem(hf._KNOWN_DATASETS, name, replace(hf._KNOWN_DATASETS[name], files=local))
     docs, _ = read(f"hf:{name}", lang="sw")
     assert [doc.text for doc in docs] == [TEXTS[0]]
 

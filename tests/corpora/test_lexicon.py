@@ -14,21 +14,21 @@ from sacrebleu.metrics.bleu import BLEU
 from xling.core.errors import UserError
 from xling.corpora.lexicon.induce import (
     Cues,
+    best_rotation,
+    context_scores,
     csls,
     induce,
-    letters,
-    likely,
-    mutual,
-    nearby,
-    respelt,
-    rotation,
+    is_informative,
+    letter_mapping,
+    mutual_best,
+    respell,
     seeds,
     spelling,
-    tells,
+    translation_probabilities,
 )
 from xling.corpora.lexicon.shared import word_vectors
-from xling.corpora.lexicon.stage import BliConfig, cased, run
-from xling.corpora.lexicon.vectors import SMOOTHING, _positive_pmi, learn
+from xling.corpora.lexicon.stage import BliConfig, restore_case, run
+from xling.corpora.lexicon.vectors import SMOOTHING, _positive_pmi, learn_vectors
 from xling.corpora.toyworld import mono
 from xling.static import encoder_files
 from xling.static.shape import StaticConfig
@@ -39,77 +39,80 @@ TEXT = [f"the {a} {v} a {o} {n}" for a in ["tiger", "horse", "sheep"] for v in [
 
 
 def test_words_of_like_use_have_like_vectors() -> None:
-    words = learn(TEXT, 50, 6, 2, 1)
+    words = learn_vectors(TEXT, 50, 6, 2, 1)
     assert words.words[:2] == ["a", "the"] and words.counts[0] == len(TEXT)
     vector = dict(zip(words.words, words.vectors, strict=True))
     assert vector["tiger"] @ vector["horse"] > 0.8 > vector["tiger"] @ vector["boat"]
     assert np.allclose(np.linalg.norm(words.vectors, axis=1), 1)
     with pytest.raises(UserError, match="words occur 9 times"):
-        learn(["a b"], 50, 6, 2, 9)
+        learn_vectors(["a b"], 50, 6, 2, 9)
     with pytest.raises(UserError, match="no sentence has two frequent words"):
-        learn(["a", "b", "c", "d"], 50, 6, 2, 1)
+        learn_vectors(["a", "b", "c", "d"], 50, 6, 2, 1)
 
 
 def test_procrustes_finds_a_rotation_and_csls_is_as_in_the_paper() -> None:
     random = np.random.default_rng(1)
     points, turn = random.standard_normal((20, 4)), np.linalg.qr(random.standard_normal((4, 4)))[0]
-    assert np.allclose(rotation(points, points @ turn), turn)
+    assert np.allclose(best_rotation(points, points @ turn), turn)
     cosines = np.array([[1.0, 0.5], [0.0, 0.5]])
     # With all neighbours counted: rows .75, .25; columns .5, .5.
     assert np.allclose(csls(cosines), [[2 - 1.25, 1 - 1.25], [0 - 0.75, 1 - 0.75]])
-    rows, columns = mutual(csls(cosines))
+    rows, columns = mutual_best(csls(cosines))
     assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
 
 
 def test_likely_translations_are_probabilities() -> None:
-    found = likely(np.array([[1.0, 0.9, 0.5], [0.0, 0.0, 3.0]]))
+    found = translation_probabilities(np.array([[1.0, 0.9, 0.5], [0.0, 0.0, 3.0]]))
     odds = np.exp([0.0, -1.0, -5.0])
     assert np.allclose(found[0], odds / odds.sum()) and np.allclose(found[1], [0, 0, 1], atol=1e-6)
-    many = likely(np.arange(24.0)[None])
+    many = translation_probabilities(np.arange(24.0)[None])
     assert np.count_nonzero(many) == 10 and many[0, -1] > 0.99 and many.dtype == np.float32
 
 
 def test_words_nearby_tell_words_of_one_kind_apart() -> None:
-    words = learn(TEXT, 50, 6, 2, 1)
+    words = learn_vectors(TEXT, 50, 6, 2, 1)
     assert np.allclose(np.linalg.norm(words.contexts, axis=1), 1)
     index = {word: i for i, word in enumerate(words.words)}
     # "tiger" and "horse" are seen with the same words and "1" with each of them: only a dictionary of the others tells.
     known = 10 * np.eye(len(index))
     known[index["tiger"]] = known[index["horse"]] = 0
-    scores = nearby(words, words, known)
+    scores = context_scores(words, words, known)
     assert scores[index["boat"]].argmax() == index["boat"]
     assert {int(scores[index[a]].argmax()) for a in ("tiger", "horse")} <= {
         index["tiger"],
         index["horse"],
         index["sheep"],
     }
-    other, known = learn(TEXT[::2], 50, 6, 2, 1), np.random.default_rng(1).random((len(index), len(index)))
-    assert np.allclose(nearby(words, other, known), nearby(other, words, known.T).T, atol=1e-5), (
-        "both ways alike"
+    other, known = (
+        learn_vectors(TEXT[::2], 50, 6, 2, 1),
+        np.random.default_rng(1).random((len(index), len(index))),
     )
+    assert np.allclose(
+        context_scores(words, other, known), context_scores(other, words, known.T).T, atol=1e-5
+    ), "both ways alike"
 
 
 def test_spelling_and_seeds() -> None:
     table = spelling(["nation", "1998"], ["nation", "natur", "xyz"])
     assert table[0, 0] == pytest.approx(1) and 0 < table[0, 1] < 1 and table[0, 2] == table[1, 0] == 0
-    words = learn(TEXT, 50, 6, 2, 1)
+    words = learn_vectors(TEXT, 50, 6, 2, 1)
     rows, columns = seeds(words, words, 1)
     assert rows.tolist() == columns.tolist()
     assert set(words.words) - {words.words[row] for row in rows} == {"a", "the"}
 
 
 def test_short_words_of_an_alphabet_are_no_seeds_and_their_spelling_says_nothing() -> None:
-    shown = tells(["main", "a", "der", "7", "猫", "b2", "über"])
+    shown = is_informative(["main", "a", "der", "7", "猫", "b2", "über"])
     assert shown.tolist() == [True, False, False, True, True, True, True]
     sentences = [f"{x} {noun} 1998" for noun in ("nation", "police") for x in ("a", "des", "the")]
-    one, two = (learn(sentences, 50, 4, 2, 1) for _ in range(2))
+    one, two = (learn_vectors(sentences, 50, 4, 2, 1) for _ in range(2))
     scores = induce(one, two, Cues(spelling=500.0, frequency=0.0, place=0.0), 1, 1)
     same = {word: scores[i, two.words.index(word)] > 50 for i, word in enumerate(one.words)}
     assert same == {"nation": True, "police": True, "1998": True, "a": False, "des": False, "the": False}
 
 
 def test_a_text_finds_its_own_words_again_through_its_numerals() -> None:
-    words = learn(TEXT, 50, 6, 2, 1)
+    words = learn_vectors(TEXT, 50, 6, 2, 1)
     found = induce(words, words, Cues(), 3, 1).argmax(1)
     wrong = {words.words[i] for i, best in enumerate(found) if best != i}
     assert wrong <= {"a", "the"}  # equally frequent in like places, and too short for their spelling to count
@@ -144,14 +147,20 @@ def test_it_publishes_both_directions_and_scores_against_gold(
 
 def test_words_are_cased_as_they_mostly_are() -> None:
     lines = ["Man sees Berlin", "The man sees", "The man SEES BERLIN", "berlin Berlin", "Once"]
-    assert cased(["man", "sees", "berlin", "the", "once"], lines) == ["man", "sees", "Berlin", "The", "Once"]
+    assert restore_case(["man", "sees", "berlin", "the", "once"], lines) == [
+        "man",
+        "sees",
+        "Berlin",
+        "The",
+        "Once",
+    ]
 
 
 def test_letters_and_respelling() -> None:
     pairs = np.array([0, 1, 2]), np.array([1, 0, 2])
-    mapping = letters(["ab", "ba", "abc"], ["βα", "αβ", "xy"], pairs)
+    mapping = letter_mapping(["ab", "ba", "abc"], ["βα", "αβ", "xy"], pairs)
     assert mapping == {"a": "α", "b": "β"}
-    assert respelt(["abba", "cab"], mapping) == ["αββα", "cαβ"]
+    assert respell(["abba", "cab"], mapping) == ["αββα", "cαβ"]
 
 
 # English with other letters, as K et al. 2020 make their Fake-English.

@@ -23,7 +23,7 @@ from xling.text.document import Ledger
     ],
 )
 def test_the_depth_of_a_page_is_that_of_elements_that_need_an_end(html: str, depth: int) -> None:
-    assert webpage._depth(html) == depth
+    assert webpage._nesting_depth(html) == depth
 
 
 def test_an_empty_list_of_a_local_crawl_is_told_and_left_where_it_is(tmp_path: Path) -> None:

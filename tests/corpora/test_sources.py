@@ -168,13 +168,13 @@ def test_a_page_that_hides_its_depth_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str, reason: str
 ) -> None:
     monkeypatch.setattr(webpage, "MAX_SECONDS", 1)
-    webpage._stop_own()  # a helper process of an earlier test has the longer limit
+    webpage._stop_own_worker()  # a helper process of an earlier test has the longer limit
     flat = "<p>Habari za leo, dunia nzima.</p>" * 2000
     (tmp_path / "a.warc").write_bytes(page(hidden) + page(flat))
     docs, ledger = read(f"warc:{tmp_path}/*")
     assert docs[-1].text.count("Habari") == 2000
     assert ledger.dropped == {("read", reason): 1}
-    webpage._stop_own()
+    webpage._stop_own_worker()
 
 
 MEMORY = """

@@ -109,7 +109,7 @@ def test_documents_come_back_to_their_people() -> None:
 @given(seed=SEEDS, split=SPLITS, index=st.integers(0, 10**9))
 def test_every_item_belongs_to_one_split(seed: int, split: str, index: int) -> None:
     for item in ((stream.ner_meaning(seed, split, index),), stream.nli_pair(seed, split, index)[:2]):
-        assert [s for s in stream.SPLITS if stream.in_split(s, *item)] == [split]
+        assert [s for s in stream.SPLITS if stream.is_in_split(s, *item)] == [split]
 
 
 def test_splits_share_no_sentence() -> None:
@@ -127,7 +127,7 @@ def _names(entity: object) -> tuple[str, ...]:
             return (entity.name,)
         case Meaning():
             places = tuple(p for p in (entity.place, entity.source) if p)
-            inner = (_names(part) for part in (entity.agent, entity.other, entity.said))
+            inner = (_names(part) for part in (entity.agent, entity.other, entity.reported))
             return sum(inner, places)
     return ()
 

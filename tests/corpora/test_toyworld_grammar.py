@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xling.corpora.toyworld import LANGS, render
-from xling.corpora.toyworld.grammar.ru import _adjective, decline
+from xling.corpora.toyworld.grammar.ru import _decline_adjective, decline
 from xling.corpora.toyworld.grammar.tr import suffix
 from xling.corpora.toyworld.meaning import Meaning, Org, Person, Place, Role, Things
 from xling.corpora.toyworld.tokens import text_of
@@ -26,12 +26,12 @@ BANK = Org("bank", "Delta")
 # Together they meet each rule of the grammars at least once.
 MEANINGS = (
     Meaning("buy", ANNA, Things("car", 3), place="paris", time="monday"),
-    Meaning("buy", ANNA, Things("car", 3), place="paris", time="monday", front=True),
+    Meaning("buy", ANNA, Things("car", 3), place="paris", time="monday", time_first=True),
     Meaning("sell", HASSAN, Things("house", 1, "beautiful"), place="kenya", time="1998"),
     Meaning("sell", HASSAN, Things("house", 1, "beautiful"), place="kenya", negated=True),
     Meaning("see", FATIMA, Things("dog", 2, "big"), place="uganda", time="yesterday"),
     Meaning("see", SIMON, Things("dog", 1, "white")),
-    Meaning("see", IVAN, Things("horse", 5, "black"), time="tuesday", front=True),
+    Meaning("see", IVAN, Things("horse", 5, "black"), time="tuesday", time_first=True),
     Meaning("see", ANNA, Things("tree", 2, "beautiful"), place="florence"),
     Meaning("see", ANNA, Things("animal", 3), place="france"),
     Meaning("eat", Role("student"), Things("mango", 4, at_least=True), time="may"),
@@ -44,7 +44,7 @@ MEANINGS = (
     Meaning("show", Org("university", "rome"), Things("picture", 20), negated=False, time="sunday"),
     Meaning("find", IVAN, Things("ring", 2, "expensive", at_least=True), place="oslo"),
     Meaning("lose", ANNA, Things("ticket", 1), place="tokyo", time="friday", negated=True),
-    Meaning("order", Role("journalist"), Things("bed", 2, "cheap"), time="2001", front=True),
+    Meaning("order", Role("journalist"), Things("bed", 2, "cheap"), time="2001", time_first=True),
     Meaning("bring", FATIMA, Things("flower", 6, "white"), time="saturday"),
     Meaning("steal", SIMON, Things("ball", 1, "new"), place="mexico"),
     Meaning("repair", Role("driver"), Things("device", 5)),
@@ -53,17 +53,17 @@ MEANINGS = (
     Meaning("describe", HASSAN, Things("map", 1, "new"), negated=True),
     Meaning("meet", ANNA, other=HASSAN, place="munich", time="wednesday"),
     Meaning("meet", IVAN, other=FATIMA, negated=True, time="march"),
-    Meaning("meet", HASSAN, other=SIMON, time="thursday", front=True),
+    Meaning("meet", HASSAN, other=SIMON, time="thursday", time_first=True),
     Meaning("born", ANNA, place="italy", time="1975"),
     Meaning("born", HASSAN, place="prague", negated=True),
     Meaning("travel", ANNA, source="kenya", place="france", time="june"),
     Meaning("travel", HASSAN, source="egypt", place="ankara", negated=True),
-    Meaning("travel", Role("doctor"), source="uganda", place="vienna", time="saturday", front=True),
+    Meaning("travel", Role("doctor"), source="uganda", place="vienna", time="saturday", time_first=True),
     Meaning("acquire", NORDIA, other=COMPANY, time="2010"),
     Meaning("acquire", BANK, other=Org("brand", "Atlas"), negated=True),
     Meaning("beat", Org("team", "warsaw"), other=Org("team", "moscow"), time="sunday", score="3-1"),
     Meaning("beat", Org("team", "madrid"), other=Org("team", "rome"), negated=True),
-    Meaning("rain", place="sydney", time="october", front=True),
+    Meaning("rain", place="sydney", time="october", time_first=True),
     Meaning("rain", place="vienna", time="monday", negated=True),
     Meaning("snow", place="norway", time="yesterday"),
     Meaning("snow", place="chicago", negated=True),
@@ -81,15 +81,15 @@ MEANINGS = (
     Meaning("bigger", Place("egypt"), other=Place("poland")),
     Meaning("bigger", Place("france"), other=Place("japan"), negated=True),
     Meaning(
-        "say", ANNA, said=Meaning("buy", HASSAN, Things("book", 1, "new"), place="berlin", time="monday")
+        "say", ANNA, reported=Meaning("buy", HASSAN, Things("book", 1, "new"), place="berlin", time="monday")
     ),
-    Meaning("say", IVAN, said=Meaning("born", ANNA, place="germany", time="1981")),
-    Meaning("say", SIMON, said=Meaning("older", HASSAN, other=ANNA, negated=True)),
-    Meaning("say", HASSAN, said=Meaning("own", ANNA, Things("camera", 2))),
-    Meaning("say", FATIMA, said=Meaning("live", Role("teacher"), place="dakar", negated=True)),
-    Meaning("say", ANNA, said=Meaning("rain", place="portugal", time="april")),
-    Meaning("say", HASSAN, said=Meaning("work", IVAN, other=COMPANY)),
-    Meaning("say", HASSAN, said=Meaning("acquire", COMPANY, other=NORDIA, time="december")),
+    Meaning("say", IVAN, reported=Meaning("born", ANNA, place="germany", time="1981")),
+    Meaning("say", SIMON, reported=Meaning("older", HASSAN, other=ANNA, negated=True)),
+    Meaning("say", HASSAN, reported=Meaning("own", ANNA, Things("camera", 2))),
+    Meaning("say", FATIMA, reported=Meaning("live", Role("teacher"), place="dakar", negated=True)),
+    Meaning("say", ANNA, reported=Meaning("rain", place="portugal", time="april")),
+    Meaning("say", HASSAN, reported=Meaning("work", IVAN, other=COMPANY)),
+    Meaning("say", HASSAN, reported=Meaning("acquire", COMPANY, other=NORDIA, time="december")),
 )
 
 
@@ -140,5 +140,5 @@ def test_russian_adjectives_agree_in_gender_and_case() -> None:
         ("f", "nom"): "новая", ("f", "acc"): "новую", ("f", "gen"): "новой",
         ("m", "nom_pl"): "новые", ("f", "gen_pl"): "новых",
     }  # fmt: skip
-    assert {key: _adjective(new, *key) for key in told} == told
-    assert [_adjective(big, "n", form) for form in ("nom_pl", "gen_pl")] == ["большие", "больших"]
+    assert {key: _decline_adjective(new, *key) for key in told} == told
+    assert [_decline_adjective(big, "n", form) for form in ("nom_pl", "gen_pl")] == ["большие", "больших"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from xling.corpora.toyworld import nli, stream
 from xling.corpora.toyworld.meaning import Meaning, Person, Things
-from xling.corpora.toyworld.relations import LABELS, relation
+from xling.corpora.toyworld.relations import LABELS, nli_label
 
 ANNA, OMAR = Person("Anna", "Smith"), Person("Omar", "Demir")
 
@@ -49,13 +49,13 @@ def _bought(agent: Person = ANNA, noun: str = "car", count: int = 1, **more: obj
     ],
 )
 def test_relation(premise: Meaning, hypothesis: Meaning, label: str) -> None:
-    assert relation(premise, hypothesis) == label
+    assert nli_label(premise, hypothesis) == label
 
 
 @given(seed=st.integers(0, 2**40), split=st.sampled_from(stream.SPLITS), index=st.integers(0, 10**9))
 def test_labels_follow_from_the_meanings(seed: int, split: str, index: int) -> None:
     premise, hypothesis, label = stream.nli_pair(seed, split, index)
-    assert relation(premise, hypothesis) == label
+    assert nli_label(premise, hypothesis) == label
 
 
 def test_labels_are_balanced() -> None:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from xling.corpora.sources import wikitext
 from xling.corpora.sources.source import Context, open_source
-from xling.corpora.sources.wikitext import Names, clean
+from xling.corpora.sources.wikitext import NamespaceNames, clean
 from xling.text.document import Ledger
 
 GOLDEN = Path(__file__).parent / "golden"
-SWAHILI = Names.of(["Picha", "Jamii"])
+SWAHILI = NamespaceNames.from_names(["Picha", "Jamii"])
 
 
 @pytest.mark.parametrize(
@@ -164,4 +164,4 @@ def test_elements_that_are_no_prose_go_up_to_their_end_tag() -> None:
      ("note: x", "note: x")],
 )  # fmt: skip
 def test_of_variants_the_first_is_read_and_other_text_stays(inner: str, text: str) -> None:
-    assert wikitext._variant(inner) == text
+    assert wikitext._render_variant(inner) == text

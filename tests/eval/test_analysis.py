@@ -13,7 +13,7 @@ import pytest
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.analysis import measures, run
-from xling.eval.analysis.run import AnalyseConfig, Texts
+from xling.eval.analysis.run import AlignedTexts, AnalyseConfig
 from xling.eval.report import stage, why
 from xling.eval.report.stage import ReportConfig
 from xling.eval.rows.suite import Example
@@ -30,14 +30,14 @@ DRAW = np.random.default_rng(1)
 def test_cka_knows_no_rotation_and_no_scale() -> None:
     a = DRAW.normal(size=(200, 8))
     turned = 3 * a @ np.linalg.qr(DRAW.normal(size=(8, 8)))[0] + 5
-    assert measures.cka(a, turned) == pytest.approx(1)
-    assert measures.cka(a, DRAW.normal(size=(200, 8))) < 0.2
-    assert measures.cka(a, np.ones((200, 3))) == 0
+    assert measures.linear_cka(a, turned) == pytest.approx(1)
+    assert measures.linear_cka(a, DRAW.normal(size=(200, 8))) < 0.2
+    assert measures.linear_cka(a, np.ones((200, 3))) == 0
     # By the definition with Gram matrices (HSIC).
     b = DRAW.normal(size=(200, 5)) + a[:, :5]
     centre = np.eye(200) - 1 / 200
     k, m = (centre @ x @ x.T @ centre for x in (a, b))
-    assert measures.cka(a, b) == pytest.approx((k * m).sum() / np.sqrt((k * k).sum() * (m * m).sum()))
+    assert measures.linear_cka(a, b) == pytest.approx((k * m).sum() / np.sqrt((k * k).sum() * (m * m).sum()))
 
 
 def test_a_probe_finds_what_is_there_and_control_tasks_say_what_is_learned_by_heart() -> None:
@@ -58,28 +58,30 @@ def test_a_probe_finds_what_is_there_and_control_tasks_say_what_is_learned_by_he
 def test_the_mean_of_a_language_is_all_that_names_it() -> None:
     same = DRAW.normal(size=(100, 16))
     apart = {lang: same + 4 * np.eye(16)[i] for i, lang in enumerate(("de", "en", "sw"))}
-    assert measures.identity(apart, centred=False) > 0.95
-    assert measures.identity(apart, centred=True) < 0.5
+    assert measures.language_identity(apart, centred=False) > 0.95
+    assert measures.language_identity(apart, centred=True) < 0.5
 
 
 def test_units_that_stand_out_are_those_of_a_language() -> None:
     vectors = DRAW.normal(size=(50, 40))
     vectors[:, 7] += 5
     vectors[:, 9] -= 5
-    assert measures.top_units(vectors, np.zeros(40)) == {7, 9}
-    assert measures.overlap({7, 9}, {9, 11}) == pytest.approx(1 / 3)
-    assert measures.overlap(set(), set()) == 0
+    assert measures.strongest_units(vectors, np.zeros(40)) == {7, 9}
+    assert measures.jaccard({7, 9}, {9, 11}) == pytest.approx(1 / 3)
+    assert measures.jaccard(set(), set()) == 0
 
 
 def test_a_language_is_predicted_from_the_others_alone() -> None:
     x = DRAW.normal(size=(30, 2))
     y = 50 + 10 * x[:, 0]
-    said = measures.held_out(x, y)
+    said = measures.held_out_predictions(x, y)
     assert np.abs(said - y).mean() < 2
     changed = y.copy()
     changed[3] += 1000
-    assert measures.held_out(x, changed)[3] == pytest.approx(said[3]), "its own score plays no part"
-    noise = measures.held_out(DRAW.normal(size=(30, 2)), y)
+    assert measures.held_out_predictions(x, changed)[3] == pytest.approx(said[3]), (
+        "its own score plays no part"
+    )
+    noise = measures.held_out_predictions(DRAW.normal(size=(30, 2)), y)
     assert np.abs(noise - y).mean() > 0.8 * np.abs(y - y.mean()).mean()
     # The first by least squares with rows that pull the weights to zero.
     x, y = x[:6], y[:6]
@@ -87,7 +89,7 @@ def test_a_language_is_predicted_from_the_others_alone() -> None:
     pulled = np.concatenate([scaled, np.sqrt(measures.RIDGE) * np.eye(2)])
     weights = np.linalg.lstsq(pulled, np.concatenate([y[1:] - y[1:].mean(), np.zeros(2)]), rcond=None)[0]
     first = y[1:].mean() + (x[0] - x[1:].mean(axis=0)) / x[1:].std(axis=0) @ weights
-    assert measures.held_out(x, y)[0] == pytest.approx(first, rel=1e-6)
+    assert measures.held_out_predictions(x, y)[0] == pytest.approx(first, rel=1e-6)
 
 
 def test_the_calibration_error_is_the_distance_of_confidence_and_accuracy() -> None:
@@ -112,7 +114,7 @@ def test_the_calibration_error_is_the_distance_of_confidence_and_accuracy() -> N
 
 def test_a_classifier_is_calibrated_where_it_learned_and_not_where_the_vectors_are_others() -> None:
     names = [LABELS[i % 3] for i in range(600)]
-    texts = Texts("de", [f"a {i}" for i in range(600)], [f"b {i}" for i in range(600)], names)
+    texts = AlignedTexts("de", [f"a {i}" for i in range(600)], [f"b {i}" for i in range(600)], names)
     vectors = np.eye(3)[np.arange(600) % 3] + DRAW.normal(scale=0.7, size=(600, 3))
     turned = vectors[:, [1, 2, 0]]
     alike, other = (run._miscalibration(texts, own, vectors, {}) for own in (vectors, turned))
@@ -122,32 +124,32 @@ def test_a_classifier_is_calibrated_where_it_learned_and_not_where_the_vectors_a
     assert len(once) == 1 and run._miscalibration(texts, turned, turned * np.nan, once) == other, (
         "learned once"
     )
-    one = Texts("de", texts.own, texts.source, ["health"] * 600)
+    one = AlignedTexts("de", texts.texts, texts.source, ["health"] * 600)
     assert run._miscalibration(one, vectors, vectors, {}) == 0, "one class alone says nothing"
 
 
 def test_probes_of_a_sorted_file_see_every_class() -> None:
     names = [LABELS[i // 20] for i in range(60)]
-    texts = Texts("de", [f"a {i}" for i in range(60)], [f"b {i}" for i in range(60)], names)
+    texts = AlignedTexts("de", [f"a {i}" for i in range(60)], [f"b {i}" for i in range(60)], names)
     vectors = np.eye(3)[np.arange(60) // 20] + DRAW.normal(scale=0.1, size=(60, 3))
-    found = {measure: value for _, measure, value in run._probed(texts, vectors, vectors, "")}
+    found = {measure: value for _, measure, value in run._probe(texts, vectors, vectors, "")}
     assert found["probe"] == found["probe, learned items"] == 1 and found["control task"] < 0.75
     rows = [Example(str(i), {}, "") for i in range(60)]
-    assert [row.id for row in run._spread(rows, 6)] == ["0", "10", "20", "30", "40", "50"]
-    assert run._spread(rows, 100) == rows
+    assert [row.id for row in run._spread_rows(rows, 6)] == ["0", "10", "20", "30", "40", "50"]
+    assert run._spread_rows(rows, 100) == rows
 
 
 def test_a_probe_is_as_good_as_its_control_task_where_classes_are_drawn_by_chance() -> None:
     """Translations have nearly the vector of their source, so the items that were learned are found again."""
     vectors = DRAW.normal(size=(400, 300))
     names = [LABELS[i] for i in DRAW.integers(3, size=400)]
-    texts = Texts("de", [f"a {i}" for i in range(400)], [f"b {i}" for i in range(400)], names)
+    texts = AlignedTexts("de", [f"a {i}" for i in range(400)], [f"b {i}" for i in range(400)], names)
     near = vectors + DRAW.normal(scale=0.1, size=vectors.shape)
-    found = {measure: value for _, measure, value in run._probed(texts, near, vectors, "")}
+    found = {measure: value for _, measure, value in run._probe(texts, near, vectors, "")}
     assert found["probe"] < 0.45, "nothing to learn"
     assert found["control task"] > 0.9, "but to learn by heart"
     rows = [("pretrained", "sib200", 0, "de", measure, 100 * value) for measure, value in found.items()]
-    table = run._layers(rows)
+    table = run._layer_table(rows)
     shown = dict(zip([name for name, _ in table.columns], table.rows[0], strict=True))
     assert shown["selectivity"] == pytest.approx(0, abs=5)
 
@@ -182,17 +184,17 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
     assert {row["system"] for row in rows} == {"pretrained", "random"}
     layers = {row["layer"] for row in rows}
     assert layers == set(range(len(layers))) and len(layers) > 1
-    assert {row["measure"] for row in rows} > set(run.BY_LAYER)
+    assert {row["measure"] for row in rows} > set(run.MEASURES_BY_LAYER)
     assert all(0 <= row["percent"] <= 100 for row in rows)
     assert "What explains zero-shot scores" in said and "| sib200 | accuracy |" in said
     text = (cfg.out / "analysis.html").read_text()
-    assert text.count("<figure") == len(run.BY_LAYER) and "http://" not in text
+    assert text.count("<figure") == len(run.MEASURES_BY_LAYER) and "http://" not in text
     languages = (cfg.out / "languages.csv").read_text().splitlines()
     assert languages[0].endswith("calibration error")
     assert all(line.rpartition(",")[2] for line in languages[1:] if not line.startswith("en,"))
     report = stage.run(ReportConfig((str(cfg.out),), tmp_path / "report"))
     page = (tmp_path / "report/report.html").read_text()
-    assert "Why does it transfer?" in page and page.count("<figure") >= len(run.BY_LAYER)
+    assert "Why does it transfer?" in page and page.count("<figure") >= len(run.MEASURES_BY_LAYER)
     assert "What explains zero-shot scores" in (tmp_path / "report/report.md").read_text() and report
     assert list((tmp_path / "report").glob("analysis_*_languages.csv"))
     broken = tmp_path / "broken"
@@ -247,5 +249,5 @@ def test_the_best_layer_is_one_of_the_model_and_not_of_its_control() -> None:
         ("random", "tatoeba", 1, "de", "retrieval", 90.0),
         ("pretrained", "tatoeba", 1, "sw", "retrieval", 95.0),
     ]
-    assert run._best(rows, "de", "retrieval") == 60.0
-    assert run._best(rows, "fr", "retrieval") is None
+    assert run._best_layer_value(rows, "de", "retrieval") == 60.0
+    assert run._best_layer_value(rows, "fr", "retrieval") is None

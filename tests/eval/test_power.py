@@ -23,7 +23,7 @@ BIG = World(num_langs=6, num_seeds=3, num_items=1500)
 @pytest.mark.parametrize(("items", "langs", "seeds"), [(200, 3, 1), (150, 1, 3), (300, 6, 2)])
 def test_the_spread_of_one_world_tells_that_of_smaller_ones(items: int, langs: int, seeds: int) -> None:
     draw = np.random.default_rng(1)
-    spread = statistics.spread_of(BIG.pairs(draw), ACCURACY, "k", 1000)
+    spread = statistics.variance_components(BIG.pairs(draw), ACCURACY, "k", 1000)
     small = dataclasses.replace(BIG, num_items=items, num_langs=langs, num_seeds=seeds)
     found = []
     for _ in range(150):
@@ -33,7 +33,7 @@ def test_the_spread_of_one_world_tells_that_of_smaller_ones(items: int, langs: i
 
 
 def test_seeds_alone_may_spread_more_than_the_difference() -> None:
-    spread = statistics.Spread(400, 100, 50, 50, seed=1.0, items=100, langs=4, seeds=2)
+    spread = statistics.VarianceComponents(400, 100, 50, 50, seed=1.0, items=100, langs=4, seeds=2)
     assert power.items_needed(spread, 1, 1, 0.9) is None
     assert power.items_needed(spread, 2, 4, 1.0) == 625  # (400 + 50 + 12.5 + 6.25) / (1 - .25)
     assert spread.variance(100, 1, 1) == pytest.approx(7)

@@ -31,13 +31,20 @@ from xling.eval.scores.score_file import AVERAGE, Score
 from xling.eval.tables import publish
 from xling.eval.tables.groups import GROUPS, group_notes, group_scores
 from xling.eval.tables.publish import RescoreConfig, TableConfig
-from xling.eval.tables.published import FILE, audit, beside, differences, published, trained_rows
+from xling.eval.tables.published import (
+    PUBLISHED_FILE,
+    check_average,
+    published_scores,
+    read_published,
+    reasons_not_comparable,
+    trained_rows,
+)
 from xling.eval.tables.score_table import language_table
 from xling.text.document import Document, Ledger
 
 
 def test_every_published_number_is_cited_and_of_a_known_suite() -> None:
-    rows = published()
+    rows = read_published()
     assert len({(r.system, r.suite, r.metric, r.protocol) for r in rows}) == len(rows)
     for row in rows:
         assert row.paper
@@ -55,26 +62,28 @@ def test_every_published_number_is_cited_and_of_a_known_suite() -> None:
 
 
 def test_the_audit_finds_wrong_arithmetic(tmp_path: Path) -> None:
-    assert audit({"average": 75.0, "en": 80.0, "de": 70.1}) == ""
-    assert "75.0 printed, 76.00 computed from 2" in audit({"average": 75.0, "en": 80.0, "de": 72.0})
-    assert "average over de, which have no score" in audit({"average": 75.0, "en": 80.0}, ["en", "de"])
-    document = yaml.safe_load(FILE.read_text())
+    assert check_average({"average": 75.0, "en": 80.0, "de": 70.1}) == ""
+    assert "75.0 printed, 76.00 computed from 2" in check_average({"average": 75.0, "en": 80.0, "de": 72.0})
+    assert "average over de, which have no score" in check_average(
+        {"average": 75.0, "en": 80.0}, ["en", "de"]
+    )
+    document = yaml.safe_load(PUBLISHED_FILE.read_text())
     row = next(e for e in document if e["metric"] == "mlqa_f1" and "XLM-R large" in e["systems"])
     row["systems"]["XLM-R large"]["hi"] = 62.9  # as the ERNIE repository prints it
     path = tmp_path / "published.yaml"
     path.write_text(yaml.safe_dump(document))
     with pytest.raises(UserError, match=r"entry \d+, XLM-R large: average 70\.7 printed, 69\.79 computed"):
-        published(path)
+        read_published(path)
     del row["table"]
     path.write_text(yaml.safe_dump(document))
-    published.cache_clear()
+    read_published.cache_clear()
     with pytest.raises(UserError, match=r"entry \d+ has no 'table'"):
-        published(path)
+        read_published(path)
 
 
 def test_published_columns_stand_beside_ours() -> None:
     ours = [Score("xnli", lang, "accuracy", 50.0, 10, 1) for lang in ("en", "de")]
-    both = [*ours, *beside(ours)]
+    both = [*ours, *published_scores(ours)]
     table = language_table(both)
     assert "XLM-R base (published, not comparable)" in table.columns
     assert not any("XLM-R" in c and "TRANSLATE" in c for c in table.columns)
@@ -83,12 +92,14 @@ def test_published_columns_stand_beside_ours() -> None:
     place = table.columns.index("XLM-R base (published, not comparable)")
     (row,) = [line for line in table.lines if line.name == "average as published"]
     assert row.cells[place].value == 76.2
-    assert not beside([Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
+    assert not published_scores([Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
 
 
 def test_whether_a_published_number_is_comparable_is_checked(tmp_path: Path) -> None:
     (row,) = [
-        r for r in published() if (r.system, r.suite, r.protocol) == ("ERNIE-M base", "xnli", "zero_shot")
+        r
+        for r in read_published()
+        if (r.system, r.suite, r.protocol) == ("ERNIE-M base", "xnli", "zero_shot")
     ]
     how = "accuracy:1|train:xnli|shots:0|fit:1|data:2|seed:1|checkpoint:3"
     langs = suites()["xnli"].languages
@@ -97,30 +108,30 @@ def test_whether_a_published_number_is_comparable_is_checked(tmp_path: Path) -> 
         for x in langs
     ]
     control = Score("xnli", "sw", "accuracy", 1.0, 9, 1, "ngram", split="dev")
-    assert differences(row, [*alike, control]) == []
-    assert {s.system for s in beside(alike)} >= {"ERNIE-M base (published)"}
+    assert reasons_not_comparable(row, [*alike, control]) == []
+    assert {s.system for s in published_scores(alike)} >= {"ERNIE-M base (published)"}
     for changed, reason in (
         ({"signature": how.replace("|shots", "|rows:2000|shots")}, "trained on 392,702 rows, ours on 2,000"),
         ({"signature": how}, "trained on 392,702 rows, of ours it is not recorded"),
         ({"split": "dev"}, "scored on test rows, ours on dev rows"),
     ):
-        assert differences(row, [replace(s, **changed) for s in alike]) == [reason]
-    assert differences(row, alike[:4]) == ["its average is over 15 languages, ours over 4 of them"]
-    six = next(r for r in published() if r.system == "mBERT uncased")
-    assert differences(six, alike[:4]) == [], "scores of single languages need no others"
-    (bucc,) = [r for r in published() if r.suite == "bucc"]
+        assert reasons_not_comparable(row, [replace(s, **changed) for s in alike]) == [reason]
+    assert reasons_not_comparable(row, alike[:4]) == ["its average is over 15 languages, ours over 4 of them"]
+    six = next(r for r in read_published() if r.system == "mBERT uncased")
+    assert reasons_not_comparable(six, alike[:4]) == [], "scores of single languages need no others"
+    (bucc,) = [r for r in read_published() if r.suite == "bucc"]
     ours = [
         Score("bucc", "fr", "mining_f1", 1.0, 9, -1, protocol="none", source="", signature="m|layer:4|data:1")
     ]
-    assert differences(bucc, ours) == [
+    assert reasons_not_comparable(bucc, ours) == [
         "scored on train rows, ours on test rows",
         "the source states no layer, pooling and distance; ours layer:4",
     ]
-    assert differences(replace(bucc, vectors="layer:8", split="test"), ours) == [
+    assert reasons_not_comparable(replace(bucc, vectors="layer:8", split="test"), ours) == [
         "found by layer:8, ours by layer:4"
     ]
-    assert differences(replace(bucc, vectors="layer:4", split="test"), ours) == []
-    (name,) = {s.signature for s in beside(ours) if s.system.startswith("LASER")}
+    assert reasons_not_comparable(replace(bucc, vectors="layer:4", split="test"), ours) == []
+    (name,) = {s.signature for s in published_scores(ours) if s.system.startswith("LASER")}
     assert "note: measured on the training split" in name
     assert "Not comparable: scored on train rows" in name
 
@@ -144,7 +155,7 @@ def test_training_rows_are_counted_where_a_signature_has_no_number(world: Path) 
 
 
 def test_the_languages_of_a_printed_average_are_those_of_the_suite() -> None:
-    for row in published():
+    for row in read_published():
         if row.over[:1].isdigit():
             assert int(row.over.split()[0]) == len(suites()[row.suite].languages), row
 
@@ -248,7 +259,7 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     known = {"toy_xnli": replace(suites()["toy_xnli"], is_parallel=True)}
     for module in (exposure, row_index):
         monkeypatch.setattr(module, "suites", lambda: known)
-    found = exposure.check(
+    found = exposure.find_exposed(
         [("toy_xnli", "en", "test"), ("toy_xnli", "de", "test")],
         exposure.corpus_texts([corpus]),
         cfg.data,

@@ -216,7 +216,9 @@ def embed(texts: Any, lang: str) -> np.ndarray:
 def test_answers_from_vectors_go_through_a_file_to_a_score(tmp_path: Path) -> None:
     suite, data = suites()["lareqa"], write_lareqa(tmp_path / "data")
     given = load(suite, "de", "test", data)
-    found = KINDS["ranking"].by_vectors(VectorQuestion(given, ("de", "de"), embed, "cosine", list, False))
+    found = KINDS["ranking"].answers_by_vectors(
+        VectorQuestion(given, ("de", "de"), embed, "cosine", list, False)
+    )
     assert found[0][0] == "de_1_0"
     assert set(found[0][:11]) == set(given[0].label)
     assert not any(found[1:])
@@ -287,7 +289,7 @@ def test_similarity_from_vectors_is_the_cosine() -> None:
         list,
         False,
     )
-    assert KINDS["similarity"].by_vectors(question) == pytest.approx([0.6, 1.0])
+    assert KINDS["similarity"].answers_by_vectors(question) == pytest.approx([0.6, 1.0])
 
 
 def test_a_rating_that_is_no_number_is_one_line(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from xling.eval.run import evaluation
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores.score_file import Score
 from xling.eval.tables import score_table
-from xling.eval.tables.averaged import published_of
+from xling.eval.tables.averaged import averaged_in_publication
 from xling.text.tokenizers import bleu_words
 
 LINES = ["The cat is on the mat.", "Habari za asubuhi rafiki!", "Es regnet heute nicht."] * 40
@@ -127,6 +127,6 @@ def test_an_average_never_mixes_two_ways_to_split(anew: None) -> None:
     (note,) = (note for note in table.notes if "averages are over" in note)
     assert note == "mt, bleu: averages are over scores that count 13a; not in them: char: en-th; zh: en-zh."
     assert overall.overall(scores, lambda *_: None, []).rows[0][1].startswith("25.0")
-    assert published_of("mt", ["en-zh", "en-de", "en-fr"], "bleu") == ["en-de", "en-fr"]
-    assert published_of("mt", ["en-zh", "en-de", "en-ja"], "ter") == ["en-zh", "en-ja"]
-    assert published_of("mt", [], "bleu") == []
+    assert averaged_in_publication("mt", ["en-zh", "en-de", "en-fr"], "bleu") == ["en-de", "en-fr"]
+    assert averaged_in_publication("mt", ["en-zh", "en-de", "en-ja"], "ter") == ["en-zh", "en-ja"]
+    assert averaged_in_publication("mt", [], "bleu") == []

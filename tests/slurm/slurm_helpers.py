@@ -13,7 +13,7 @@ import pytest
 
 from tests.slurm.testbed import bed
 from xling.slurm.record import Event, Part
-from xling.slurm.states import output
+from xling.slurm.states import run_for_output
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -42,7 +42,7 @@ def wait_until(ready: Callable[[], object], timeout_s: float = 60, what: str = "
     deadline = time.monotonic() + timeout_s
     while not ready():
         if time.monotonic() > deadline:
-            jobs, why_not = output(["squeue", "--long"])
+            jobs, why_not = run_for_output(["squeue", "--long"])
             raise AssertionError(
                 f"{what or ready} did not come true within {timeout_s} s; jobs: {jobs or why_not}"
             )

@@ -44,7 +44,7 @@ def use_all(folder: Path) -> str:
         lambda: commands.show_logs(folder, "bad"),
         lambda: commands.cancel(folder, "bad"),
         lambda: commands.requeue(folder, "bad"),
-        lambda: commands.go_on(folder),
+        lambda: commands.reconcile_runs(folder),
     ):
         with contextlib.suppress(UserError):
             call()

@@ -12,7 +12,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import entry, queue, reconcile, stay
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def test_a_job_waits_for_the_controller_alone(
         called.append(run.name)
         if left:
             raise left.pop()
-        return reconcile.Result(inline=((step.part("run", 0), "0123"),))
+        return reconcile.Result(inline_parts=((step.part("run", 0), "0123"),))
 
     monkeypatch.setattr(reconcile, "reconcile", answer)
     monkeypatch.setattr(entry, "END_PAUSE_S", 0.0)
     monkeypatch.setattr(entry, "END_PATIENCE_S", patience)
-    found = entry._next(step, {"indices": [0]}, stay.Stay(step, 0.0))
+    found = entry._next_elements(step, {"indices": [0]}, stay.AvailableJob(step, 0.0))
     assert len(called) == calls
     assert [part.key for part in found] == (["0123"] if calls > len(errors) else [])
 
@@ -56,9 +56,11 @@ def test_after_half_of_its_time_limit_a_job_takes_no_further_parts(
 ) -> None:
     asked: list[object] = []
     monkeypatch.setattr(
-        reconcile, "reconcile", lambda run, **words: (asked.append(words["here"]), reconcile.Result())[1]
+        reconcile,
+        "reconcile",
+        lambda run, **words: (asked.append(words["ended_step"]), reconcile.Result())[1],
     )
-    entry._next(step, {"indices": [0]}, stay.Stay(step, time.time() - 60 * minutes))
+    entry._next_elements(step, {"indices": [0]}, stay.AvailableJob(step, time.time() - 60 * minutes))
     assert asked == [here]
 
 
@@ -70,15 +72,19 @@ def test_a_job_that_starts_again_goes_on_with_the_parts_that_it_was_given(
     for name, value in (("SLURM_JOB_ID", "7"), ("SLURM_JOB_NAME", "r.count.read.0")):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("SLURM_ARRAY_JOB_ID", raising=False)
-    step.accepted(step.intend("array", phase="read", indices=[0, 1]), ["7", "8"])
-    first = step.intend("array", inline=True, name="r.count.read.0", phase="run", indices=[0, 1, 2, 3, 4])
-    step.accepted(first, ["7", "7", "7", "7", "8"])
+    step.mark_accepted(step.record_intent("array", phase="read", indices=[0, 1]), ["7", "8"])
+    first = step.record_intent(
+        "array", inline=True, name="r.count.read.0", phase="run", indices=[0, 1, 2, 3, 4]
+    )
+    step.mark_accepted(first, ["7", "7", "7", "7", "8"])
     step.part("run", 1).append("done", key=first)
     step.part("run", 2).append("failed", key=first)
-    step.accepted(step.intend("array", phase="run", indices=[3]), ["9"])
-    assert [(part.phase, part.index, part.key) for part in stay.given(step)] == [("run", 0, first)]
+    step.mark_accepted(step.record_intent("array", phase="run", indices=[3]), ["9"])
+    assert [(part.phase, part.index, part.key) for part in stay.parts_for_this_job(step)] == [
+        ("run", 0, first)
+    ]
     monkeypatch.setenv("SLURM_JOB_NAME", "of another run")
-    assert not stay.given(step)
+    assert not stay.parts_for_this_job(step)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +104,7 @@ def test_jobs_put_back_or_aside(
     (step.path / "parts").mkdir(parents=True)
     for kind, jobs in (("barrier", ["1"]), ("array", ["7"]), ("collect", ["8"])):
         facts = {"phase": "run", "indices": [0]} if kind == "array" else {}
-        step.accepted(step.intend(kind, **facts), jobs)
+        step.mark_accepted(step.record_intent(kind, **facts), jobs)
     if ended:
         step.end("failed")
     names = [step.job_name(entry) for entry in step.jobs()]
@@ -107,7 +113,7 @@ def test_jobs_put_back_or_aside(
         jobs |= {"1": JobState("PENDING", "JobHeldUser", name=names[0])}
         jobs |= {"8": JobState("PENDING", "Dependency", name=names[2])}
     done: list[str] = []
-    monkeypatch.setattr(queue, "run_quietly", lambda *words: done.append(" ".join(words)))
+    monkeypatch.setattr(queue, "run_succeeds", lambda *words: done.append(" ".join(words)))
     monkeypatch.setattr(queue, "cancel", lambda ids: done.append(" ".join(("cancel", *ids))))
-    reconcile._Reconciler(step.run, View(jobs=jobs), False, False).act()
+    reconcile._Reconciler(step.run, QueueView(jobs=jobs), False, False).reconcile_all_steps()
     assert done == wanted

@@ -23,9 +23,9 @@ from xling.core.errors import UserError
 from xling.core.output.records import append_line, read_lines
 from xling.core.settings.config import to_dict
 from xling.slurm import commands, decide, launch, reconcile, status
-from xling.slurm.element import _start
+from xling.slurm.element import _record_start
 from xling.slurm.record import Part, Run, Step, open_run
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 from xling.slurm.sweep import expand
 
 
@@ -107,13 +107,13 @@ def test_a_part_that_runs_again_is_not_in_trouble(work: Path, monkeypatch: pytes
     part = run.steps["count"].part("run", 0)
     part.append("lost", reason="the job left no result: NODE_FAIL", counts=False, saved=0)
     states = {"11": JobState("NODE_FAIL", "", "n1")}
-    monkeypatch.setattr(status, "view_of", lambda run: View(jobs=states))
-    assert "parts in trouble" in status.of_run(run) and "NODE_FAIL" in status.of_run(run)
+    monkeypatch.setattr(status, "view_of", lambda run: QueueView(jobs=states))
+    assert "parts in trouble" in status.run_status(run) and "NODE_FAIL" in status.run_status(run)
     states["11"] = JobState("RUNNING", "", "n2")
-    assert "trouble" not in status.of_run(run)
+    assert "trouble" not in status.run_status(run)
     states["11"] = JobState("COMPLETED", "", "n2")
     part.append("done", text="")
-    assert "trouble" not in status.of_run(run)
+    assert "trouble" not in status.run_status(run)
 
 
 def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,10 +129,10 @@ def test_a_refused_submission_says_so(work: Path, monkeypatch: pytest.MonkeyPatc
     assert list((work / "runs/jobs").iterdir()) == [] and not list(work.glob(".*.lease"))
     step = planned(work).steps["count"]
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0)
-    reconcile._Reconciler(step.run, View(), False, False)._go_on(step)
+    reconcile._Reconciler(step.run, QueueView(), False, False)._continue_step(step)
     said = f"cannot go on: {wanted}; fix: change the slurm.* setting that it names"
     assert (step.outcome()["state"], step.outcome()["reason"]) == ("failed", said)
-    assert status.of_step(step, View()).state == "FAILED"
+    assert status.step_status(step, QueueView()).state == "FAILED"
 
 
 def test_a_part_that_always_fails_is_named(work: Path) -> None:
@@ -202,7 +202,7 @@ def test_pipeline_runs_in_order_and_stops_at_a_failure(work: Path, monkeypatch: 
         launch.submit_pipeline(Pipeline(steps), "debug", {"run": "graph"})
     run = opened("graph")
     assert [s.outcome().get("state") for s in run.steps.values()] == ["done", "failed", None]
-    assert [s.name for s in run.after("first")] == ["wrong", "never"]
+    assert [s.name for s in run.steps_after("first")] == ["wrong", "never"]
 
 
 def test_sweep_words() -> None:
@@ -327,11 +327,11 @@ def planned(work: Path) -> Run:
     run = Run(Path("runs/jobs").absolute() / "r", "slurm", {})
     site = launch.read_site()
     cfg = CountConfig(work / "m")
-    plan = launch._plan(site, COUNT, [cfg], (), {})
+    plan = launch._step_plan(site, COUNT, [cfg], (), {})
     run = Run(run.path, "slurm", {"count": plan})
     run.create()
-    run.steps["count"].submitted("barrier", ["10"])
-    run.steps["count"].submitted("array", ["11"], phase="run", indices=[0], saved={}, round=0)
+    run.steps["count"].record_submission("barrier", ["10"])
+    run.steps["count"].record_submission("array", ["11"], phase="run", indices=[0], saved={}, round=0)
     return run
 
 
@@ -342,24 +342,24 @@ def test_a_job_unknown_to_slurm_is_reported_by_its_record(
     run = planned(work)
     part = run.steps["count"].part("run", 0)
     part.append("start", saved=0, job="11", restart=0, node="n1")
-    assert "NO ANSWER" in status.of_run(run)
-    assert "no squeue is here" in status.of_run(run)
+    assert "NO ANSWER" in status.run_status(run)
+    assert "no squeue is here" in status.run_status(run)
     part.append("failed", reason="ValueError: bad", final=False, saved=0)
-    assert "count run[0]: failed, started 1 times, job 11: ValueError: bad" in status.of_run(run)
+    assert "count run[0]: failed, started 1 times, job 11: ValueError: bad" in status.run_status(run)
     part.append("done", text="")
     run.steps["count"].end("done")
-    assert "DONE" in status.of_run(run)
-    assert "trouble" not in status.of_run(run)
+    assert "DONE" in status.run_status(run)
+    assert "trouble" not in status.run_status(run)
 
 
 def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = planned(work)
     part = run.steps["count"].part("run", 0)
     running = JobState("RUNNING", "", "n1", 500)
-    monkeypatch.setattr(status, "view_of", lambda run: View(jobs={"11": running}))
+    monkeypatch.setattr(status, "view_of", lambda run: QueueView(jobs={"11": running}))
     beat = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
     part.heartbeat_path.write_text(json.dumps(to_dict(beat)))
-    head, line = status.of_run(run).splitlines()[-2:]
+    head, line = status.run_status(run).splitlines()[-2:]
     cells = {name: line[head.index(name) :].split("  ")[0] for name in head.split()}
     assert cells == {
         "step": "count",
@@ -372,11 +372,11 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
     }
     old = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "", time.time() - 700)
     part.heartbeat_path.write_text(json.dumps(to_dict(old)))
-    assert "no sign of life for 0:11:40" in status.of_run(run)
+    assert "no sign of life for 0:11:40" in status.run_status(run)
 
 
 def decided(step: Step) -> tuple[list[int], list[int]]:
-    again, failed = decide.decide(step)
+    again, failed = decide.parts_to_submit(step)
     return [p.index for p in again], [p.index for p in failed]
 
 
@@ -393,7 +393,7 @@ def test_attempts_are_bounded_unless_something_was_saved(work: Path) -> None:
     part.append("failed", reason="no such file", final=True, saved=40)
     assert decided(step) == ([], [0])
     part.append("reset")
-    step.submitted("reset", [])
+    step.record_submission("reset", [])
     assert decided(step) == ([0], [])
     part.append("done", text="")
     assert decided(step) == ([], [])
@@ -404,15 +404,15 @@ def test_preemption_and_lost_nodes_never_count(work: Path) -> None:
     step = planned(work).steps["count"]
     part = step.part("run", 0)
     for number in range(50):
-        _start(part, f"k{number}")
+        _record_start(part, f"k{number}")
         part.append("stopped", reason="preemption (SIGTERM)", saved=0, limit=False)
         part.append("lost", reason="NODE_FAIL", counts=False, saved=0)
     assert decided(step) == ([0], [])
     for _ in range(3):
-        _start(part, "k")
+        _record_start(part, "k")
         part.append("stopped", reason="time limit", saved=0, limit=True)
     with pytest.raises(UserError, match="came back 3 times without progress"):
-        _start(part, "k")
+        _record_start(part, "k")
     assert decided(step) == ([], [0])
 
 

@@ -27,7 +27,7 @@ from xling.core.errors import UserError
 from xling.core.output.lease import HeldError, lease_path
 from xling.slurm import commands, launch, queue, reconcile
 from xling.slurm.record import Step
-from xling.slurm.states import job_states, look
+from xling.slurm.states import ask_about, job_states
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 
@@ -295,7 +295,7 @@ def test_a_job_that_no_node_could_start(cluster: Path, on_cluster: Path) -> None
     try:
         launch.submit_stage(COUNT, [cfg], "slurm", {"run": "held"})
         (identity,) = opened("held").steps["count"].arrays()[0]["jobs"]
-        wait_until(lambda: look().jobs[identity].is_put_aside, 30, "the failed start")
+        wait_until(lambda: ask_about().jobs[identity].is_put_aside, 30, "the failed start")
     finally:
         here.broken.unlink()
         for name in here.node_names:  # one that is not drained cannot be resumed

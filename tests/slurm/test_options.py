@@ -17,7 +17,7 @@ from xling.core.errors import UserError
 from xling.slurm import launch
 from xling.slurm.jobs import Resources, Site
 from xling.slurm.options import sbatch_parameters, snapshot
-from xling.slurm.queue import executor, script
+from xling.slurm.queue import make_executor, script
 from xling.slurm.record import open_run
 
 
@@ -75,7 +75,7 @@ def test_wrong_options(
 def test_no_value_becomes_shell(value: str) -> None:
     """bash reads the line of an option as a comment, and Slurm the value as one word."""
     resources = Site().resources("toyworld", {"sbatch": {"comment": value}})
-    text = script(executor(Path("/tmp"), "n", ("array",), resources))
+    text = script(make_executor(Path("/tmp"), "n", ("array",), resources))
     lines = [line for line in text.split("\n") if line.startswith("#SBATCH --comment")]
     if value == "false":
         assert not lines

@@ -12,8 +12,8 @@ from xling.core.settings.config import to_dict
 from xling.slurm import entry, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
-from xling.slurm.states import View
-from xling.slurm.stay import Stay
+from xling.slurm.states import QueueView
+from xling.slurm.stay import AvailableJob
 
 HOUR_S = 3600.0
 ANSWER_S = 2.0
@@ -55,13 +55,15 @@ def step(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Step:
     run = Run(tmp_path / "r", "slurm", {"count": plan})
     run.create()
     step = run.steps["count"]
-    step.accepted(step.intend("barrier"), ["1"])
-    step.accepted(step.intend("array", phase="run", indices=[0]), ["2"])
+    step.mark_accepted(step.record_intent("barrier"), ["1"])
+    step.mark_accepted(step.record_intent("array", phase="run", indices=[0]), ["2"])
     step.part("run", 0).append("lost", reason="NODE_FAIL", counts=False, saved=0, key=step.arrays()[0]["key"])
 
-    def view(run: Run) -> View:
+    def view(run: Run) -> QueueView:
         clock.sleep(ANSWER_S)
-        return View() if clock.passed() > HOUR_S else View(False, "Unable to contact slurm controller")
+        return (
+            QueueView() if clock.passed() > HOUR_S else QueueView(False, "Unable to contact slurm controller")
+        )
 
     monkeypatch.setattr(reconcile, "view_of", view)
     return step
@@ -92,7 +94,7 @@ def test_a_collector_waits_for_an_hour_and_goes_on_within_a_minute(
 def test_a_job_gives_its_node_back_and_leaves_the_rest_to_the_collector(
     step: Step, clock: Clock, submitted: list[float]
 ) -> None:
-    assert entry._next(step, {"indices": [0]}, Stay(step, clock.began)) == []
+    assert entry._next_elements(step, {"indices": [0]}, AvailableJob(step, clock.began)) == []
     assert entry.END_PATIENCE_S <= clock.passed() < entry.END_PATIENCE_S + 60
     assert submitted == [] and not step.outcome()
 
@@ -104,7 +106,7 @@ def test_a_submission_gives_up_after_minutes_and_is_completed_later(
     with pytest.raises(
         reconcile.NotSubmittedError, match=r"r is not completely submitted: .*xling slurm reconcile r"
     ):
-        reconcile.start(step.run)
+        reconcile.submit_first_jobs(step.run)
     assert clock.passed() < reconcile.START_PATIENCE_S + 60
     clock.now = clock.began + HOUR_S + 1
     assert not reconcile.reconcile(step.run).in_flight

@@ -15,7 +15,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import decide, launch, queue, reconcile, status
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 
 def packed(folder: Path, num_parts: int, each: int, longest: int = 1000) -> Step:
@@ -28,7 +28,7 @@ def packed(folder: Path, num_parts: int, each: int, longest: int = 1000) -> Step
 def test_every_part_runs_in_the_job_that_the_record_names(num_parts: int, each: int) -> None:
     step = packed(Path("/tmp"), num_parts, each)
     facts = {"indices": [7 * index for index in range(num_parts)]}
-    ids = decide.ids_of(step, facts, "12")
+    ids = decide.job_ids_of(step, facts, "12")
     assert len(ids) == num_parts
     size = step.plan.resources.num_jobs(num_parts)
     assert sorted(set(ids)) == sorted([f"12_{n}" for n in range(size)] if size > 1 else ["12"])
@@ -37,7 +37,7 @@ def test_every_part_runs_in_the_job_that_the_record_names(num_parts: int, each: 
         for element in range(size):
             patch.setenv("SLURM_ARRAY_TASK_ID", str(element))
             here = f"12_{element}" if size > 1 else "12"
-            ran += [(index, here) for index in decide.indices_here(step, facts)]
+            ran += [(index, here) for index in decide.indices_of_this_job(step, facts)]
     assert ran == list(zip(facts["indices"], ids, strict=True))
     assert step.plan.resources.node_hours(num_parts) == size
 
@@ -61,7 +61,7 @@ def test_arrays_no_longer_than_the_site_takes(tmp_path: Path, monkeypatch: pytes
         return str(50 + len(sizes))
 
     monkeypatch.setattr(queue, "submit", submit)
-    reconcile._Reconciler(step.run, View(), False, False)._advance(step)
+    reconcile._Reconciler(step.run, QueueView(), False, False)._submit_next_parts(step)
     assert sizes == [4, 3, 1]  # 12 parts, 8 parts, the collector
     assert [len(array["indices"]) for array in step.arrays()] == [12, 8]
     assert step.arrays()[1]["jobs"] == [*["52_0"] * 3, *["52_1"] * 3, *["52_2"] * 2]
@@ -72,16 +72,16 @@ def test_a_part_that_did_not_begin_is_waiting_and_its_job_is_not_held_against_it
 ) -> None:
     step = packed(tmp_path, 3, 3)
     step.run.create()
-    key = step.intend("array", phase="clean", indices=[0, 1, 2])
-    step.accepted(key, ["9"] * 3)
+    key = step.record_intent("array", phase="clean", indices=[0, 1, 2])
+    step.mark_accepted(key, ["9"] * 3)
     step.part("clean", 0).append("done", key=key)
     step.part("clean", 1).append("start", saved=0, key=key)
     name = step.job_name(step.arrays()[0])
-    running = View(jobs={"9": JobState("RUNNING", name=name)})
-    assert status.of_step(step, running).parts == "clean 1/3, 1 running, 1 waiting"
-    ended = View(jobs={"9": JobState("OUT_OF_MEMORY", name=name)})
-    assert reconcile._Reconciler(step.run, ended, False, False)._settle(step)
-    assert [step.part("clean", n).last().get("counts") for n in (1, 2)] == [True, False]
+    running = QueueView(jobs={"9": JobState("RUNNING", name=name)})
+    assert status.step_status(step, running).parts == "clean 1/3, 1 running, 1 waiting"
+    ended = QueueView(jobs={"9": JobState("OUT_OF_MEMORY", name=name)})
+    assert reconcile._Reconciler(step.run, ended, False, False)._record_lost_parts(step)
+    assert [step.part("clean", n).last_event().get("counts") for n in (1, 2)] == [True, False]
 
 
 @pytest.mark.slurm

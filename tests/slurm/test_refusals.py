@@ -41,11 +41,11 @@ def test_an_error_of_slurms_protocol_is_no_refusal(scontrol: Path, said: str) ->
     """The controller went away in the middle of a request. It may have read it, so the caller has to look."""
     scontrol.write_text(f"slurm_suspend error: {said} for job 218\n")
     with pytest.raises(queue.TransientError, match="for job 218"):
-        queue.call("scontrol", "release", "218")
+        queue.run_command("scontrol", "release", "218")
 
 
 @pytest.mark.parametrize("said", REFUSALS)
 def test_a_refusal_is_told_at_once(scontrol: Path, said: str) -> None:
     scontrol.write_text(f"{said}\n")
     with pytest.raises(UserError, match=f"refused the command scontrol: {said}"):
-        queue.call("scontrol", "release", "218")
+        queue.run_command("scontrol", "release", "218")

@@ -69,7 +69,7 @@ def test_scontrol() -> None:
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str | None]) -> None:
-    monkeypatch.setattr(states, "output", lambda command: (answers[command[0]], "it failed"))
+    monkeypatch.setattr(states, "run_for_output", lambda command: (answers[command[0]], "it failed"))
 
 
 def test_without_accounting_the_controller_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_a_job_of_another_name_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> N
     """A controller that lost its state gives an id a second time; another cluster has the same ids."""
     squeue = "5|5|N/A|RUNNING|None|n1|0:10|0:09|their|job\n"
     fake(monkeypatch, {"sacct": None, "squeue": squeue, "scontrol": ""})
-    view = states.look(["5"])
+    view = states.ask_about(["5"])
     assert view.state("5", "their|job").state == "RUNNING"
     assert view.state("5", "run.step.run.0a1b2c3d").state == "UNKNOWN"
 

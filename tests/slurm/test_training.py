@@ -80,8 +80,8 @@ def test_training_interrupted_three_times_ends_bit_for_bit(
     found = submit("broken", out, shards, words)
     step = found.steps["pretrain"]
     for command in (["scontrol", "requeue"], ["scancel", "--signal=USR2"], ["scancel", "--signal=KILL"]):
-        saved = step.part("run", 0).saved()
-        wait_until(lambda n=saved: step.part("run", 0).saved() > n, 90, "a new checkpoint")
+        saved = step.part("run", 0).num_saved()
+        wait_until(lambda n=saved: step.part("run", 0).num_saved() > n, 90, "a new checkpoint")
         starts = len(saves(step))
         subprocess.run([*command, step.arrays()[-1]["jobs"][0]], check=True)
         wait_until(lambda n=starts: len(saves(step)) > n, 90, "the next start")

@@ -23,9 +23,9 @@ from xling.core.settings.config import to_dict
 from xling.slurm import decide, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Part, Run, StepPlan
-from xling.slurm.states import JobState, View, job_states
+from xling.slurm.states import JobState, QueueView, job_states
 
-LONG = decide.QUIET_S + 60
+LONG = decide.SILENT_S + 60
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Part:
         ("array", "7", {"phase": "run", "indices": [0]}),
         ("collect", "8", {}),
     ):
-        step.accepted(step.intend(kind, **facts), [identity])
+        step.mark_accepted(step.record_intent(kind, **facts), [identity])
     return step.part("run", 0)
 
 
@@ -108,15 +108,15 @@ def test_a_vanished_job_is_cancelled_and_its_part_goes_on(
     if ended:
         note(part, ended, LONG - 1)
     monkeypatch.setattr(queue, "cancel", lambda ids: calls.append("cancel " + " ".join(ids)))
-    monkeypatch.setattr(queue, "call", lambda *words: calls.append(" ".join(words)) or "")
+    monkeypatch.setattr(queue, "run_command", lambda *words: calls.append(" ".join(words)) or "")
     monkeypatch.setattr(queue, "submit", lambda jobs, size=1: calls.append("submit") or "9")
     names = {e["jobs"][0]: step.job_name(e) for e in step.jobs()}
-    view = View(jobs={
+    view = QueueView(jobs={
         "5": JobState("PENDING", "JobHeldUser", name=names["5"]),
         "7": JobState("RUNNING", name=names["7"], ran_s=int(2 * LONG)),
         "8": JobState("PENDING", "Dependency", name=names["8"]),
     })  # fmt: skip
-    reconcile._Reconciler(step.run, view, False, False).act()
+    reconcile._Reconciler(step.run, view, False, False).reconcile_all_steps()
     assert calls[0] == "cancel 7"
     if ended == "done":
         assert calls[1:] == ["scontrol release 5", "cancel 8"] and step.outcome()["state"] == "done"
@@ -144,7 +144,7 @@ def test_a_job_that_waits_for_a_lost_one_is_submitted_later(
         "7": JobState("RUNNING", name=names["7"]),
     }
     with pytest.raises(queue.TransientError, match="dependency problem") as failed:
-        reconcile._Reconciler(step.run, View(jobs=jobs), False, False).act()
+        reconcile._Reconciler(step.run, QueueView(jobs=jobs), False, False).reconcile_all_steps()
     assert not failed.value.unsure
     assert step.jobs()[-1]["kind"] == "collect" and step.jobs()[-1]["void"] and not step.outcome()
 
@@ -168,7 +168,7 @@ def test_a_controller_that_was_killed_before_it_saved_the_end_of_a_job(
     bed.signal_daemon(here, "slurmctld", signal.SIGKILL)
     bed.start_daemon(here, "slurmctld")
     wait_until(lambda: job_states([first])[first].state == "RUNNING", 60, "the job to seem to run")
-    monkeypatch.setattr(decide, "QUIET_S", 8.0)
+    monkeypatch.setattr(decide, "SILENT_S", 8.0)
 
     def cron() -> bool:
         with contextlib.suppress(queue.TransientError, lease.HeldError):

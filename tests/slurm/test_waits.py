@@ -20,7 +20,7 @@ from xling.core.settings import config
 from xling.slurm import element, entry, launch, queue, reconcile, record, stay
 from xling.slurm.jobs import Site
 from xling.slurm.record import Run, Step, StepPlan
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 DELAY_S = 100_000.0
 _OF_A_JOB = ("SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
@@ -104,9 +104,9 @@ class Queue:
         self.seconds: Callable[[int], float] = lambda index: 0.01 * index  # how long a part takes
         self.seconds = 0.01  # that a part takes
         patch.setattr(queue, "submit", self.submit)
-        patch.setattr(queue, "call", self.call)
+        patch.setattr(queue, "run_command", self.call)
         patch.setattr(queue, "cancel", self.cancel)
-        patch.setattr(reconcile, "view_of", lambda run: View(jobs=self.states() | self.others))
+        patch.setattr(reconcile, "view_of", lambda run: QueueView(jobs=self.states() | self.others))
         ran = element._run
         patch.setattr(element, "_run", lambda *words: (clock.sleep(self.seconds(words[-1])), ran(*words))[1])
         patch.setattr(
@@ -209,7 +209,7 @@ def built(
     cluster = Queue(clock, monkeypatch)
     cluster.others = {"7": JobState("PENDING", "Resources", name="other")} if other else {}
     cluster.seconds = lambda index: slow if index == 1 else 0.01 * index
-    reconcile.start(run)
+    reconcile.submit_first_jobs(run)
     cluster.run()
     step = run.steps["mono"]
     assert step.outcome().get("state") == "done", step.outcome()

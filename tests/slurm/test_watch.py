@@ -21,7 +21,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import decide, element, launch, queue, reconcile, status, watch
 from xling.slurm.jobs import Resources, Site
 from xling.slurm.record import Part, Run, Step, StepPlan
-from xling.slurm.states import JobState, View
+from xling.slurm.states import JobState, QueueView
 
 MARK = "7.0"
 WAITING = [
@@ -42,7 +42,9 @@ def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Step:
     plan = StepPlan(COUNT, (to_dict(CountConfig(tmp_path / "m")),), (), asked, Resources())
     run = Run(tmp_path / "r", "slurm", {"count": plan})
     run.create()
-    run.steps["count"].accepted(run.steps["count"].intend("array", phase="run", indices=[0]), ["7"])
+    run.steps["count"].mark_accepted(
+        run.steps["count"].record_intent("array", phase="run", indices=[0]), ["7"]
+    )
     return run.steps["count"]
 
 
@@ -79,20 +81,20 @@ def write_stack(part: Part, rank: int, frames: list[str]) -> None:
 def test_a_heartbeat_that_does_not_change_is_late(part: Part) -> None:
     """By the clock of the watcher, whatever time the node wrote."""
     watcher = watch.Watcher(part)
-    assert watcher.look(0.0) == []
+    assert watcher.late_processes(0.0) == []
     write(part, 0, time=time.time() + 900)
     write(part, 1, due=40.0, time=time.time() - 900)
-    assert watcher.look(100.0) == []
-    assert watcher.look(122.0) == []
-    assert watcher.look(124.0) == [], "the other one may become late, too"
-    assert [beat.rank for beat in watcher.look(130.0)] == [0]
+    assert watcher.late_processes(100.0) == []
+    assert watcher.late_processes(122.0) == []
+    assert watcher.late_processes(124.0) == [], "the other one may become late, too"
+    assert [beat.rank for beat in watcher.late_processes(130.0)] == [0]
     write(part, 0, done=41)
-    assert watcher.look(131.0) == []
-    assert [beat.rank for beat in watcher.look(150.0)] == [1]
-    assert [beat.rank for beat in watcher.look(155.0)] == [0, 1]
+    assert watcher.late_processes(131.0) == []
+    assert [beat.rank for beat in watcher.late_processes(150.0)] == [1]
+    assert [beat.rank for beat in watcher.late_processes(155.0)] == [0, 1]
     write(part, 0, due=0.0, done=42)  # it has left the loop of updates
     write(part, 1, mark="7.1")
-    assert [beat.rank for beat in watcher.look(1e6)] == [1]
+    assert [beat.rank for beat in watcher.late_processes(1e6)] == [1]
 
 
 def test_a_process_that_never_reported_is_late(
@@ -107,34 +109,34 @@ def test_a_process_that_never_reported_is_late(
 
     asked = Resources(nodes=2, hang_slack_s=5, hang_start_s=60)
     part.step.plan = replace(part.step.plan, resources=asked)
-    monkeypatch.setattr(watch, "output", answer)
+    monkeypatch.setattr(watch, "run_for_output", answer)
     monkeypatch.setattr(watch, "CONTINUED_S", 0.1)
     watcher, began = watch.Watcher(part, "k"), time.monotonic() - 90
     watcher.expect_all(began)
     write_stack(part, 1, WORKING)
     write(part, 0, due=1800.0)
-    assert watcher.look(began + 50) == watcher.look(began + 64) == []
-    late = watcher.look(began + 90)
+    assert watcher.late_processes(began + 50) == watcher.late_processes(began + 64) == []
+    late = watcher.late_processes(began + 90)
     assert [beat.rank for beat in late] == [1]
-    watcher.end(late)
-    assert part.last()["reason"] == (
+    watcher.end_hanging(late)
+    assert part.last_event()["reason"] == (
         "rank 1 on n2 (of 2, 1 are late) hangs after 0 updates during the start: no heartbeat for 90 s, due after"
         " 60 s; stack: it did not answer"
     )
-    assert part.last()["exclude"] == ["n2"]
+    assert part.last_event()["exclude"] == ["n2"]
     assert called[-1] == "scancel --signal=KILL 7.0"
     part.step.plan = replace(part.step.plan, resources=Resources(tasks_per_node=2, hang_slack_s=5))
     calm = watch.Watcher(part, "k")
     calm.expect_all(0.0)
-    assert calm.seen == {}, "where the site sets no limit"
+    assert calm.last_beats == {}, "where the site sets no limit"
 
 
 def test_heartbeats_of_an_earlier_start_do_not_count(part: Part) -> None:
     for rank in (0, 1):
         write(part, rank, mark="6.0")
     watcher = watch.Watcher(part)
-    watcher.look(0.0)
-    assert watcher.look(1e6) == []
+    watcher.late_processes(0.0)
+    assert watcher.late_processes(1e6) == []
 
 
 @pytest.mark.parametrize(
@@ -155,8 +157,8 @@ def test_the_one_that_the_others_wait_for(
         if stack:
             write_stack(part, rank, stack)
             assert watcher.frames(signals.Heartbeat(rank=rank)) == stack
-    watcher.look(0.0)
-    assert [beat.rank for beat in watcher.guilty(watcher.look(99.0))] == guilty
+    watcher.late_processes(0.0)
+    assert [beat.rank for beat in watcher.hanging(watcher.late_processes(99.0))] == guilty
 
 
 def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
@@ -170,7 +172,7 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
             write_stack(part, 1, WORKING)
         return None if called.count("scancel --signal=KILL 7.0") == 1 else "", ""
 
-    monkeypatch.setattr(watch, "output", answer)
+    monkeypatch.setattr(watch, "run_for_output", answer)
     monkeypatch.setattr(watch, "RETRY_S", 0.0)
     for rank in (0, 1):
         write(part, rank, doing="validation" if rank else "")
@@ -178,39 +180,39 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
     os.mkfifo(part.heartbeat_path.with_name(part.heartbeat_path.name + ".ask0.pipe"))  # nobody reads it
     monkeypatch.setattr(watch, "RECORDERS_S", 0.0)
     watcher = watch.Watcher(part, "k")
-    watcher.look(time.monotonic() - 40)
-    watcher.end(watcher.look(time.monotonic()))
+    watcher.late_processes(time.monotonic() - 40)
+    watcher.end_hanging(watcher.late_processes(time.monotonic()))
     assert called == ["scancel --signal=CONT 7.0", *["scancel --signal=KILL 7.0"] * 2]
-    event = part.last()
+    event = part.last_event()
     assert event["reason"] == (
         "rank 1 on n2 (of 2, 2 are late) hangs after 40 updates during validation: no heartbeat for 40 s, due after"
         " 20 s; stack: fs.py:2 read in train.py:1 _train"
     )
     assert (event["event"], event["exclude"], event["key"], event["counts"]) == ("lost", ["n2"], "k", True)
     assert decide.has_ended(part, "k")
-    assert decide.bad_nodes([part]) == ["n2"]
+    assert decide.nodes_to_exclude([part]) == ["n2"]
     part.append("reset")
-    assert decide.bad_nodes([part]) == []
+    assert decide.nodes_to_exclude([part]) == []
 
 
 def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
     entry = step.jobs()[0]
-    view = View(jobs={"7": JobState("RUNNING", name=step.job_name(entry))})
+    view = QueueView(jobs={"7": JobState("RUNNING", name=step.job_name(entry))})
     part.append("start", saved=0, job="7", node="n1")
     write(part, 0, own_s=0.21, rate=2.5, tokens_per_s=300.0)
     write(part, 1, own_s=0.44)
-    shown = status.of_step(step, view)
+    shown = status.step_status(step, view)
     assert (shown.state, shown.tokens_per_s, shown.left) == ("RUNNING", "300", "0:00:20")
     assert shown.reason == "slow: rank 1 on n2, 0.44 s of its own an update, the others 0.21 s"
     write(part, 1, own_s=0.25, time=time.time() + 0.5)
-    assert status.of_step(step, view).reason == ""
+    assert status.step_status(step, view).reason == ""
     write(part, 0, rate=2.5, time=time.time() + 1, due=-60.0)
-    shown = status.of_step(step, view)
+    shown = status.step_status(step, view)
     assert (shown.state, shown.tokens_per_s, shown.left) == ("HUNG", "", "")
     assert shown.reason == "rank 0 on n1 makes no progress: its heartbeat is 0:00:59 late"
     part.append("start", saved=0, job="7", node="n1")
     write(part, 0, rate=2.5, time=time.time() - 90)
-    assert status.of_step(step, view).state == "RUNNING", "the heartbeat of an earlier start"
+    assert status.step_status(step, view).state == "RUNNING", "the heartbeat of an earlier start"
 
 
 def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tmp_path: Path) -> None:
@@ -223,8 +225,12 @@ def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tm
     assert "#SBATCH --exclude=n2,n5" in lines
     assert "xling.slurm.watch" not in queue.script(queue.jobs_of(step, "collect", "k"))
     calm = Site().resources("corpus mono", {"sbatch.exclude": "n9"})
-    assert "slurm.watch" not in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
-    assert "--exclude=n9,n2" in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
+    assert "slurm.watch" not in queue.script(
+        queue.make_executor(tmp_path, "n", ("array",), calm, exclude=["n2"])
+    )
+    assert "--exclude=n9,n2" in queue.script(
+        queue.make_executor(tmp_path, "n", ("array",), calm, exclude=["n2"])
+    )
     assert Site().resources("pretrain").hang_slack_s == 35
     assert Site().resources("pretrain").hang_start_s == 600
     assert Site().resources("pretrain", {"hang_slack_s": "0"}).hang_slack_s == 0
@@ -244,7 +250,7 @@ def test_where_the_cluster_is_too_small_no_node_is_left_out(
         return "9"
 
     monkeypatch.setattr(queue, "submit", submit)
-    reconciler = reconcile._Reconciler(step.run, View(), False, False)
+    reconciler = reconcile._Reconciler(step.run, QueueView(), False, False)
     assert reconciler._submit(step, "array", parts=[part]) == ["9"]
     assert submitted == [True, False]
     assert [bool(entry.get("void")) for entry in step.jobs()] == [False, True, False]
@@ -280,8 +286,8 @@ def test_a_node_that_computes_wrongly_is_left_out(
     key = step.arrays()[0]["key"]
     with pytest.raises(signals.BadNodeError):
         element.Element(str(step.run.path), "count", "run", 0, key)()
-    assert part.last()["event"] == ("lost" if rank else "failed")
-    assert decide.bad_nodes([part]) == ["n4"]
+    assert part.last_event()["event"] == ("lost" if rank else "failed")
+    assert decide.nodes_to_exclude([part]) == ["n4"]
     assert decide.has_ended(part, key)
 
 
@@ -340,7 +346,7 @@ def test_a_process_stopped_before_the_rendezvous_is_found(cluster: Path, on_clus
 
 def test_the_watcher_of_a_job_ends_with_its_batch_script(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[float] = []
-    monkeypatch.setattr(watch.Watcher, "look", lambda self, now: looked.append(now))
+    monkeypatch.setattr(watch.Watcher, "late_processes", lambda self, now: looked.append(now))
     monkeypatch.setattr(watch.time, "sleep", lambda seconds: None)
     parents = iter([5, 5, 5, 1])
     monkeypatch.setattr(watch.os, "getppid", lambda: next(parents))

@@ -14,7 +14,7 @@ import torch
 from static_helpers import by_hand, classified, labels_of, share_right, system
 
 from xling.core.errors import UserError
-from xling.eval.controls.majority_ngrams import Ngram
+from xling.eval.controls.majority_ngrams import NgramControl
 from xling.eval.rows.suite import Example, load, suites
 from xling.eval.run import label
 from xling.eval.systems import FitConfig
@@ -128,7 +128,7 @@ def test_soft_labels_are_learned_in_place_of_hard_ones(ckpt: Path, data: Path, t
     assert all("probabilities" not in row.fields for row in dev), "a checkpoint is chosen by labels"
     turned = [replace(row, label="sports" if row.label == "politics" else "politics") for row in soft]
     for name in ("pretrained", "ngram"):
-        backend = system(ckpt, name) if name == "pretrained" else Ngram()
+        backend = system(ckpt, name) if name == "pretrained" else NgramControl()
         answers = [
             backend.predict(backend.fit(suite, train, [], "de", FitConfig())[-1], suite, dev, "de")
             for train in (soft, turned, hard)

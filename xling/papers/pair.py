@@ -188,8 +188,8 @@ def both_ways(
 ) -> Float64[np.ndarray, "rows 2"]:
     """How often of 2 times each row of ``a`` and ``b``, (rows, dim), is nearest to the other: float64 (rows, 2)."""
     rows = np.arange(len(a))
-    hits = (nearest_neighbours.nearest(a, b) == rows).astype(float) + (
-        nearest_neighbours.nearest(b, a) == rows
+    hits = (nearest_neighbours.nearest_rows(a, b) == rows).astype(float) + (
+        nearest_neighbours.nearest_rows(b, a) == rows
     )
     return np.stack([hits, np.full(len(a), 2.0)], axis=1)
 
@@ -210,7 +210,11 @@ def _told(system: str, measure: str, layer: int, rows: np.ndarray) -> Measured:
     """The share of two columns, with Wilson's interval over the rows."""
     top, bottom = rows.T
     return Measured(
-        system, measure, layer, 100 * top.sum() / max(bottom.sum(), 1), *statistics.wilson(top, bottom)
+        system,
+        measure,
+        layer,
+        100 * top.sum() / max(bottom.sum(), 1),
+        *statistics.wilson_interval(top, bottom),
     )
 
 
@@ -227,7 +231,7 @@ def _transferred(cfg: PairConfig, text: AlteredConfig, suite: Suite, data: Path)
     metric = METRICS[suite.metric]
     for lang, rows in tests.items():
         value, result = evaluate(metric, rows, model.predict(tuned, suite, rows, lang), lang)
-        low, high = statistics.interval(result, metric, f"{suite.name} {lang}")
+        low, high = statistics.score_interval(result, metric, f"{suite.name} {lang}")
         yield Measured("pretrained", f"{suite.name} {lang}", -1, value, low, high)
 
 

@@ -46,21 +46,21 @@ SECOND_SCRIPTS = {
 }  # fmt: skip
 """Languages that are written in more than one script today -> scripts beside that of the table."""
 _ONE_SCRIPT = {"Jpan": "Hani", "Hans": "Hani", "Hant": "Hani"}
-_EAST_ASIAN, _LETTERS_PER_CHARACTER = ("Hani", "Jpan", "Kore"), 3
+_EAST_ASIAN_SCRIPTS, _LETTERS_PER_CHARACTER = ("Hani", "Jpan", "Kore"), 3
 # Where so many texts have diacritics, those with so few of them, by the median of the file, are compared without.
-_MARKED, _FEW_MARKS = 2 / 3, 1 / 3
+_MARKED_SHARE, _FEW_MARKS = 2 / 3, 1 / 3
 _MAX_CHARS, _FOLDS, _MIN_TEXTS = 200, 5, 20
-_LEAST = 1e-3  # probability of a language that lid.176 does not name
+_MIN_PROBABILITY = 1e-3  # probability of a language that lid.176 does not name
 _LENGTH_POWER = 0.25  # how fast the spread of the mean ratio falls with the number of n-grams
 _SURE_NGRAMS, _SURE_FASTTEXT, _WRONG_FILE = -3.0, -3.0, 0.5
 # A text goes if lid.176, where it knows the language, prefers another by so much, or if it lies so many times the limit
 # off, by whether lid.176 knows the language.
-_AGREES, _ALONE = -1.0, {True: 1.6, False: 1.4}
+_FASTTEXT_AGREES, _FILE_ALONE = -1.0, {True: 1.6, False: 1.4}
 # A short text that looks like a distant language has to lie farther off, by so many deviations over its number of
 # n-grams ("Vesi on vedelik." has 59): such likeness is often chance.
-_SHORT = 40.0
+_SHORT_TEXT_MARGIN = 40.0
 _MIN_SPREAD = 0.05
-_BLOCK = 500
+_BLOCK_TEXTS = 500
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 Gains = npt.NDArray[np.float64]
 Grams = list[dict[int, npt.NDArray[np.uint32]]]
@@ -74,13 +74,16 @@ def script_group(text: str) -> str:
     """
     script = languages.script_of(text)
     if script == "Latn" and (rest := _LATIN.sub("", text)) != text:
-        within, characters = languages.script_of(rest), _letters(rest)
-        if within in _EAST_ASIAN and _LETTERS_PER_CHARACTER * characters >= _letters(text) - characters:
-            script = within
+        scripts_within, characters = languages.script_of(rest), _num_letters(rest)
+        if (
+            scripts_within in _EAST_ASIAN_SCRIPTS
+            and _LETTERS_PER_CHARACTER * characters >= _num_letters(text) - characters
+        ):
+            script = scripts_within
     return _ONE_SCRIPT.get(script, script)
 
 
-def _letters(text: str) -> int:
+def _num_letters(text: str) -> int:
     return sum(map(str.isalpha, text))
 
 
@@ -92,7 +95,7 @@ def without_marks(text: str) -> str:
 def marks_per_letter(text: str) -> float:
     """Return how many diacritics a text has for each letter."""
     spelt = unicodedata.normalize("NFD", text)
-    return sum(unicodedata.combining(char) > 0 for char in spelt) / max(_letters(text), 1)
+    return sum(unicodedata.combining(char) > 0 for char in spelt) / max(_num_letters(text), 1)
 
 
 def own_scripts(lang: Language) -> frozenset[str]:
@@ -108,44 +111,46 @@ def by_script(texts: Sequence[str]) -> dict[str, list[int]]:
     return rows
 
 
-class FileGrams:
+class FileNgrams:
     """How often each n-gram stands in the texts of a file, outside of each fold.
 
     Args:
         grams: for each text its n-grams by order.
         folds: fold of each text, int64 (num_texts,).
-        kept: the texts that count, bool (num_texts,).
+        is_counted: the texts that count, bool (num_texts,).
     """
 
     def __init__(
-        self, grams: Grams, folds: Int64[np.ndarray, " texts"], kept: Bool[np.ndarray, " texts"]
+        self, grams: Grams, folds: Int64[np.ndarray, " texts"], is_counted: Bool[np.ndarray, " texts"]
     ) -> None:
         self.tables: dict[int, tuple[npt.NDArray[np.uint32], Gains]] = {}
         for order in range(1, ngrams.MAX_ORDER + 1):
-            flat, owners = _flat(grams, order)
-            inside = kept[owners]
-            known, numbers = np.unique(flat[inside], return_inverse=True)
-            cells = np.bincount(numbers * _FOLDS + folds[owners[inside]], minlength=len(known) * _FOLDS)
+            flat, owners = _flatten(grams, order)
+            inside = is_counted[owners]
+            known_ngrams, numbers = np.unique(flat[inside], return_inverse=True)
+            cells = np.bincount(
+                numbers * _FOLDS + folds[owners[inside]], minlength=len(known_ngrams) * _FOLDS
+            )
             counts = cells.reshape(-1, _FOLDS)
-            rest = counts.sum(axis=1, keepdims=True) - counts
-            frequency = rest / np.maximum(rest.sum(axis=0), 1)
-            gains = np.log(np.maximum(frequency, ngrams.FLOOR) / ngrams.FLOOR)
-            self.tables[order] = known, np.minimum(gains, ngrams.MAX_GAIN)
+            other_folds = counts.sum(axis=1, keepdims=True) - counts
+            frequency = other_folds / np.maximum(other_folds.sum(axis=0), 1)
+            gains = np.log(np.maximum(frequency, ngrams.MIN_FREQUENCY) / ngrams.MIN_FREQUENCY)
+            self.tables[order] = known_ngrams, np.minimum(gains, ngrams.MAX_GAIN)
 
     def gains(self, grams: Grams, folds: Int64[np.ndarray, " texts"]) -> Float64[np.ndarray, " texts"]:
         """Return the mean gain of each text by the other folds, as `NgramModel.scores` counts."""
         sums, sizes = np.zeros(len(grams)), np.zeros(len(grams))
-        for order, (known, gains) in self.tables.items():
-            flat, owners = _flat(grams, order)
+        for order, (known_ngrams, gains) in self.tables.items():
+            flat, owners = _flatten(grams, order)
             sizes += np.bincount(owners, minlength=len(grams))
-            if len(known):
-                places = np.minimum(np.searchsorted(known, flat), len(known) - 1)
-                values = np.where(known[places] == flat, gains[places, folds[owners]], 0.0)
+            if len(known_ngrams):
+                places = np.minimum(np.searchsorted(known_ngrams, flat), len(known_ngrams) - 1)
+                values = np.where(known_ngrams[places] == flat, gains[places, folds[owners]], 0.0)
                 sums += np.bincount(owners, values, len(grams))
         return sums / np.maximum(sizes, 1)
 
 
-def _flat(grams: Grams, order: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+def _flatten(grams: Grams, order: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     parts = [each.get(order, np.zeros(0, np.uint32)) for each in grams]
     owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return np.concatenate([np.zeros(0, np.uint32), *parts]), owners
@@ -180,7 +185,7 @@ class Texts:
             folds.append(zlib.crc32(text.encode("utf-8", "replace")) % _FOLDS)
         sizes = np.array([sum(map(len, each.values())) for each in grams], float)
         scores = np.concatenate(
-            [_scores(grams[i : i + _BLOCK]) for i in range(0, max(len(grams), 1), _BLOCK)]
+            [_scores(grams[i : i + _BLOCK_TEXTS]) for i in range(0, max(len(grams), 1), _BLOCK_TEXTS)]
         )
         return Texts(grams, np.array(folds, np.int64), scores, np.maximum(sizes, 1), ranked)
 
@@ -192,14 +197,16 @@ def _scores(grams: Grams) -> Gains:
     model = built_in_ngrams()
     lengths = [sum(map(len, each.values())) for each in grams]
     flat = np.concatenate([np.zeros(0, np.uint32), *(part for each in grams for part in each.values())])
-    known, numbers = np.unique(flat, return_inverse=True)
+    known_ngrams, numbers = np.unique(flat, return_inverse=True)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    counts = csr_array((np.ones(len(flat), np.float32), numbers, starts), shape=(len(grams), len(known)))
-    sums: Gains = (counts @ model.gains(known)).astype(np.float64)
+    counts = csr_array(
+        (np.ones(len(flat), np.float32), numbers, starts), shape=(len(grams), len(known_ngrams))
+    )
+    sums: Gains = (counts @ model.gains(known_ngrams)).astype(np.float64)
     return sums / np.maximum(np.array(lengths, float), 1)[:, None]
 
 
-class OneScript:
+class ScriptTexts:
     """The texts of a file that are in one script.
 
     Args:
@@ -220,184 +227,211 @@ class OneScript:
         self.labels: list[str] = []
         """The other language of each text that it learned from, "" for none."""
         self.script = script
-        read = self._read(texts)
-        self.own = (bases == lang.base) & (scripts == script) & as_written
-        self.called = {lang.base}
-        self.rivals = bases != lang.base
+        texts_read = self._read_texts(texts)
+        self.is_declared = (bases == lang.base) & (scripts == script) & as_written
+        self.declared_names = {lang.base}
+        self.is_other = bases != lang.base
         self.is_named = bool(lang.fasttext) and as_written
-        self.is_known = bool(self.own.any() and self.is_named)
+        self.is_known = bool(self.is_declared.any() and self.is_named)
         # What the models call most of a file in a language that they do not know stands for that language.
-        if not self.own.any():
-            best = read.scores[:, self.rivals].argmax(axis=1)
-            self.own = bases == bases[self.rivals][np.bincount(best).argmax()]
-        if not self.is_named and (names := [ranked[0][0] for ranked in read.ranked if ranked]):
-            self.called.add(max(sorted(set(names)), key=names.count))
-        self.names = bases[self.rivals]
-        self.stands_in = self.own[self.rivals]
-        self.far = np.array([not _is_close(lang, name) for name in self.names])
-        surely = self._surely_other(read)
+        if not self.is_declared.any():
+            best = texts_read.scores[:, self.is_other].argmax(axis=1)
+            self.is_declared = bases == bases[self.is_other][np.bincount(best).argmax()]
+        if not self.is_named and (names := [ranked[0][0] for ranked in texts_read.ranked if ranked]):
+            self.declared_names.add(max(sorted(set(names)), key=names.count))
+        self.names = bases[self.is_other]
+        self.is_shared = self.is_declared[self.is_other]
+        self.is_distant = np.array([not _is_close(lang, name) for name in self.names])
+        surely = self._surely_other(texts_read)
         self.is_other_file = bool(surely.mean() > _WRONG_FILE)
-        kept = ~surely if (~surely).sum() >= _MIN_TEXTS else np.ones(len(texts), bool)
+        is_counted = ~surely if (~surely).sum() >= _MIN_TEXTS else np.ones(len(texts), bool)
         condemned = np.zeros(len(texts), bool)
         for _ in range(2):  # what the first look condemns does not count in the second
-            self._calibrate(read, kept & ~condemned)
-            self.labels = self._others(read)[0]
+            self._calibrate(texts_read, is_counted & ~condemned)
+            self.labels = self._other_languages(texts_read)[0]
             condemned = np.array([bool(label) for label in self.labels])
 
-    def _read(self, texts: Sequence[str]) -> Texts:
+    def _read_texts(self, texts: Sequence[str]) -> Texts:
         """Read texts; words in Latin letters are removed if the texts are in another script."""
         if self.script != "Latn":
             texts = [_LATIN.sub(" ", text) for text in texts]
         return Texts.read(texts)
 
-    def _surely_other(self, read: Texts) -> npt.NDArray[np.bool_]:
+    def _surely_other(self, texts_read: Texts) -> npt.NDArray[np.bool_]:
         """Texts that both models call a language that is not close to the declared one, if both know that."""
         if not self.is_known:
-            return np.zeros(len(read.sizes), bool)
-        rivals = read.scores[:, self.rivals]
-        gap = (read.scores[:, self.own].max(axis=1) - rivals.max(axis=1)) * read.sizes**0.5
-        far = self.far[rivals.argmax(axis=1)]
-        surely: npt.NDArray[np.bool_] = far & (gap < _SURE_NGRAMS) & (self._odds(read)[0] < _SURE_FASTTEXT)
+            return np.zeros(len(texts_read.sizes), bool)
+        other_scores = texts_read.scores[:, self.is_other]
+        gap = (
+            texts_read.scores[:, self.is_declared].max(axis=1) - other_scores.max(axis=1)
+        ) * texts_read.sizes**0.5
+        is_distant = self.is_distant[other_scores.argmax(axis=1)]
+        surely: npt.NDArray[np.bool_] = (
+            is_distant & (gap < _SURE_NGRAMS) & (self._fasttext_odds(texts_read)[0] < _SURE_FASTTEXT)
+        )
         return surely
 
-    def _odds(self, read: Texts) -> tuple[Gains, list[str]]:
+    def _fasttext_odds(self, texts_read: Texts) -> tuple[Gains, list[str]]:
         """Log odds of lid.176 for the declared language, and the other one that it prefers, "" for none."""
         odds, labels = [], []
-        for ranked in read.ranked:
-            own = max((share for base, share in ranked if base in self.called), default=0.0)
-            label, other = next((pair for pair in ranked if pair[0] not in self.called), ("", 0.0))
-            odds.append(math.log((own + _LEAST) / (other + _LEAST)))
-            labels.append(label if other > own else "")
+        for ranked in texts_read.ranked:
+            declared_probability = max(
+                (share for base, share in ranked if base in self.declared_names), default=0.0
+            )
+            label, other_probability = next(
+                (pair for pair in ranked if pair[0] not in self.declared_names), ("", 0.0)
+            )
+            odds.append(
+                math.log((declared_probability + _MIN_PROBABILITY) / (other_probability + _MIN_PROBABILITY))
+            )
+            labels.append(label if other_probability > declared_probability else "")
         return np.array(odds), labels
 
-    def _calibrate(self, read: Texts, kept: npt.NDArray[np.bool_]) -> None:
-        self.file = FileGrams(read.grams, read.folds, kept)
-        zero = np.zeros(self.rivals.sum())
-        self.shifts, self.odds_shift, self.middle, self.spread = [zero, zero], 0.0, 0.0, 1.0
-        ratios = self._ratios(read)
-        self.shifts = [np.minimum(np.median(ratio[kept], axis=0), 0) for ratio in ratios]
-        self.odds_shift = min(float(np.median(self._odds(read)[0][kept])), 0.0)
-        mean = self._evidence(read)[0] / read.sizes**0.5
-        self.middle = float(np.median(mean[kept]))
-        off = (mean - self.middle) * read.sizes**_LENGTH_POWER
-        self.spread = max(1.4826 * float(np.median(np.abs(off[kept]))), _MIN_SPREAD)
+    def _calibrate(self, texts_read: Texts, is_counted: npt.NDArray[np.bool_]) -> None:
+        self.file_ngrams = FileNgrams(texts_read.grams, texts_read.folds, is_counted)
+        zero = np.zeros(self.is_other.sum())
+        self.ratio_shifts, self.fasttext_shift, self.median, self.spread = [zero, zero], 0.0, 0.0, 1.0
+        ratios = self._ratios(texts_read)
+        self.ratio_shifts = [np.minimum(np.median(ratio[is_counted], axis=0), 0) for ratio in ratios]
+        self.fasttext_shift = min(float(np.median(self._fasttext_odds(texts_read)[0][is_counted])), 0.0)
+        mean = self._evidence(texts_read)[0] / texts_read.sizes**0.5
+        self.median = float(np.median(mean[is_counted]))
+        scaled = (mean - self.median) * texts_read.sizes**_LENGTH_POWER
+        self.spread = max(1.4826 * float(np.median(np.abs(scaled[is_counted]))), _MIN_SPREAD)
 
-    def _ratios(self, read: Texts) -> tuple[Gains, Gains]:
+    def _ratios(self, texts_read: Texts) -> tuple[Gains, Gains]:
         """Mean log ratio an n-gram against each rival, by the file and by the built-in n-grams."""
-        rivals = read.scores[:, self.rivals]
-        file = self.file.gains(read.grams, read.folds)[:, None] - rivals - self.shifts[0]
-        own = read.scores[:, self.own].max(axis=1)[:, None] - rivals - self.shifts[1]
-        own[:, self.stands_in] = 0
-        return file, own
+        other_scores = texts_read.scores[:, self.is_other]
+        by_file = (
+            self.file_ngrams.gains(texts_read.grams, texts_read.folds)[:, None]
+            - other_scores
+            - self.ratio_shifts[0]
+        )
+        by_models = (
+            texts_read.scores[:, self.is_declared].max(axis=1)[:, None] - other_scores - self.ratio_shifts[1]
+        )
+        by_models[:, self.is_shared] = 0
+        return by_file, by_models
 
-    def _evidence(self, read: Texts) -> tuple[Gains, npt.NDArray[np.int64]]:
+    def _evidence(self, texts_read: Texts) -> tuple[Gains, npt.NDArray[np.int64]]:
         """Log odds for the declared language against the likeliest rival, and its number."""
-        by_file, built_in = self._ratios(read)
+        by_file, built_in = self._ratios(texts_read)
         total = by_file + built_in
-        odds = self._odds(read)[0] - self.odds_shift
-        return total.min(axis=1) * read.sizes**0.5 + odds, total.argmin(axis=1)
+        odds = self._fasttext_odds(texts_read)[0] - self.fasttext_shift
+        return total.min(axis=1) * texts_read.sizes**0.5 + odds, total.argmin(axis=1)
 
-    def _others(self, read: Texts) -> tuple[list[str], Gains]:
-        odds, rival = self._evidence(read)
-        off = (odds / read.sizes**0.5 - self.middle) * read.sizes**_LENGTH_POWER / self.spread
-        by_fasttext = self._odds(read)[0] - self.odds_shift
-        limit = self.deviations + self.far[rival] * _SHORT / read.sizes
-        agreed = (by_fasttext < _AGREES) & self.is_named | (off < -_ALONE[self.is_named] * limit)
-        gone = (off < -limit) & (odds < 0) & (read.sizes > 1) & agreed
+    def _other_languages(self, texts_read: Texts) -> tuple[list[str], Gains]:
+        odds, best_other = self._evidence(texts_read)
+        deviations = (
+            (odds / texts_read.sizes**0.5 - self.median) * texts_read.sizes**_LENGTH_POWER / self.spread
+        )
+        by_fasttext = self._fasttext_odds(texts_read)[0] - self.fasttext_shift
+        limit = self.deviations + self.is_distant[best_other] * _SHORT_TEXT_MARGIN / texts_read.sizes
+        agreed = (by_fasttext < _FASTTEXT_AGREES) & self.is_named | (
+            deviations < -_FILE_ALONE[self.is_named] * limit
+        )
+        is_other_language = (deviations < -limit) & (odds < 0) & (texts_read.sizes > 1) & agreed
         if self.is_other_file:
-            gone |= self._surely_other(read)
-        called = self._odds(read)[1]
-        names = [called[i] or str(self.names[rival[i]]) if gone[i] else "" for i in range(len(gone))]
-        return names, off
+            is_other_language |= self._surely_other(texts_read)
+        fasttext_labels = self._fasttext_odds(texts_read)[1]
+        names = [
+            fasttext_labels[i] or str(self.names[best_other[i]]) if is_other_language[i] else ""
+            for i in range(len(is_other_language))
+        ]
+        return names, deviations
 
-    def others(self, texts: Sequence[str]) -> tuple[list[str], Float64[np.ndarray, " texts"]]:
+    def other_languages(self, texts: Sequence[str]) -> tuple[list[str], Float64[np.ndarray, " texts"]]:
         """Return the other language that each text is in, "" for none, and how many deviations it lies off."""
-        return self._others(self._read(texts))
+        return self._other_languages(self._read_texts(texts))
 
-    def leans(self, texts: Sequence[str]) -> Bool[np.ndarray, " texts"]:
+    def leans_to_other(self, texts: Sequence[str]) -> Bool[np.ndarray, " texts"]:
         """Return which texts are likelier in another language than in the declared one, or as likely."""
-        leans: npt.NDArray[np.bool_] = self._evidence(self._read(texts))[0] <= 0
+        leans: npt.NDArray[np.bool_] = self._evidence(self._read_texts(texts))[0] <= 0
         return leans
 
 
-def _is_close(lang: Language, other: str) -> bool:
+def _is_close(lang: Language, other_lang: str) -> bool:
     """Return whether a language is of the branch and script of another, so that the two are taken for each other."""
-    known = languages.get(other)
-    return known.family == lang.family and known.script == lang.script
+    known_ngrams = languages.get(other_lang)
+    return known_ngrams.family == lang.family and known_ngrams.script == lang.script
 
 
-class Declared:
+class DeclaredLanguage:
     """The declared language of a side, as the side itself is written.
 
     Args:
         sample: texts of the side.
         lang: the declared language.
-        deviations: of `OneScript`.
-        ask: returns the other language that a text is in, "" for none; it judges what the file cannot.
+        deviations: of `ScriptTexts`.
+        identify_other: returns the other language that a text is in, "" for none; it judges what the file cannot.
     """
 
     def __init__(
-        self, sample: Sequence[str], lang: Language, deviations: float, ask: Callable[[str], str]
+        self, sample: Sequence[str], lang: Language, deviations: float, identify_other: Callable[[str], str]
     ) -> None:
-        self.ask, self.own = ask, own_scripts(lang)
+        self.identify_other, self.own_scripts = identify_other, own_scripts(lang)
         self.main = _ONE_SCRIPT.get(lang.script, lang.script)
         self.is_known = bool(lang.fasttext)
         self.sample = sample
         self.scripts = {
-            script: OneScript([sample[i] for i in rows], lang, script, deviations)
+            script: ScriptTexts([sample[i] for i in rows], lang, script, deviations)
             for script, rows in by_script(sample).items()
-            if script in self.own and len(rows) >= _MIN_TEXTS
+            if script in self.own_scripts and len(rows) >= _MIN_TEXTS
         }
-        self.unmarked = self._unmarked(lang, deviations)
+        self.without_diacritics = self._without_diacritics(lang, deviations)
 
-    def _unmarked(self, lang: Language, deviations: float) -> OneScript | None:
+    def _without_diacritics(self, lang: Language, deviations: float) -> ScriptTexts | None:
         """The texts in Latin letters without their diacritics; None unless most have some, and others few or none."""
         texts = [self.sample[i] for i in by_script(self.sample).get("Latn", ())]
         marks = np.array([marks_per_letter(text) for text in texts])
-        self.few_marks = _FEW_MARKS * float(np.median(marks)) if len(texts) else 0.0
-        marked = (marks > 0).mean() if len(texts) else 0.0
+        self.max_few_marks = _FEW_MARKS * float(np.median(marks)) if len(texts) else 0.0
+        marked_share = (marks > 0).mean() if len(texts) else 0.0
         if "Latn" not in self.scripts or self.scripts["Latn"].is_other_file:
             return None
-        if marked < _MARKED or not (marks <= self.few_marks).any():
+        if marked_share < _MARKED_SHARE or not (marks <= self.max_few_marks).any():
             return None
-        bare = [without_marks(text) for text in texts]
-        return OneScript(bare, lang, "Latn", deviations, as_written=False)
+        unmarked_texts = [without_marks(text) for text in texts]
+        return ScriptTexts(unmarked_texts, lang, "Latn", deviations, as_written=False)
 
-    def sample_is_right(self) -> Bool[np.ndarray, " texts"]:
+    def is_declared_in_sample(self) -> Bool[np.ndarray, " texts"]:
         """Return which texts of the sample are in the declared language."""
-        right = np.zeros(len(self.sample), bool)
+        is_declared = np.zeros(len(self.sample), bool)
         for script, rows in by_script(self.sample).items():
             if script in self.scripts:
-                right[rows] = [not label for label in self.scripts[script].labels]
-        return right
+                is_declared[rows] = [not label for label in self.scripts[script].labels]
+        return is_declared
 
-    def leans(self, words: Sequence[str]) -> Bool[np.ndarray, " words"]:
+    def leans_to_other(self, words: Sequence[str]) -> Bool[np.ndarray, " words"]:
         """Return which words are likelier in another language than in the declared one, or as likely."""
         answer = np.ones(len(words), bool)
         if self.main in self.scripts:
-            answer = self.scripts[self.main].leans(words)
+            answer = self.scripts[self.main].leans_to_other(words)
         return answer
 
-    def others(self, texts: Sequence[str]) -> tuple[list[str], Float64[np.ndarray, " texts"]]:
+    def other_languages(self, texts: Sequence[str]) -> tuple[list[str], Float64[np.ndarray, " texts"]]:
         """Return the other language of each text, "" for none, and its deviations; not a number where none are known.
 
         Where the file has too few texts in a script to compare, those in a second script of the language stay, and
         all in a language that lid.176 does not know.
         """
-        names, off = [""] * len(texts), np.full(len(texts), np.nan)
+        names, deviations = [""] * len(texts), np.full(len(texts), np.nan)
         for script, rows in by_script(texts).items():
             if script in self.scripts:
-                labels, off[rows] = self.scripts[script].others([texts[i] for i in rows])
-                if script == "Latn" and self.unmarked:
-                    gone = [k for k in range(len(rows)) if labels[k]]
-                    bare = [k for k in gone if marks_per_letter(texts[rows[k]]) <= self.few_marks]
-                    again, far = self.unmarked.others([without_marks(texts[rows[k]]) for k in bare])
-                    for k, label, distance in zip(bare, again, far, strict=True):
-                        labels[k], off[rows[k]] = label, max(off[rows[k]], distance)
-            elif script in self.own and (script != self.main or not self.is_known):
+                labels, deviations[rows] = self.scripts[script].other_languages([texts[i] for i in rows])
+                if script == "Latn" and self.without_diacritics:
+                    other_rows = [k for k in range(len(rows)) if labels[k]]
+                    unmarked_rows = [
+                        k for k in other_rows if marks_per_letter(texts[rows[k]]) <= self.max_few_marks
+                    ]
+                    new_labels, new_deviations = self.without_diacritics.other_languages(
+                        [without_marks(texts[rows[k]]) for k in unmarked_rows]
+                    )
+                    for k, label, distance in zip(unmarked_rows, new_labels, new_deviations, strict=True):
+                        labels[k], deviations[rows[k]] = label, max(deviations[rows[k]], distance)
+            elif script in self.own_scripts and (script != self.main or not self.is_known):
                 continue
             else:
-                labels = [self.ask(texts[i]) for i in rows]
+                labels = [self.identify_other(texts[i]) for i in rows]
             for i, label in zip(rows, labels, strict=True):
                 names[i] = label
-        return names, off
+        return names, deviations

@@ -23,15 +23,15 @@ NAMES = ("cosine", "margin", "lead")
 """Of which `measure` gives the values."""
 ARRAYS = ("means", "onto", "sample")
 """Names of the arrays that a space is stored as."""
-_SAMPLE, _NEIGHBOURS, _ROWS = 2000, 4, 2048
-_SAME = 1e-5
+_SAMPLE, _NEIGHBOURS, _BLOCK_ROWS = 2000, 4, 2048
+_EQUAL_COSINE = 1e-5
 """Two texts whose cosines with a third differ by less count as the same text."""
 _RIDGE = 4.0
 """Ridge of the map, in mean squares of a dimension over the sample; more keeps closer to the encoder's own vectors."""
 
 
 @dataclass(frozen=True)
-class Space:
+class EmbeddingSpace:
     """Vectors of a sample of both languages.
 
     Attributes:
@@ -49,19 +49,19 @@ class Space:
         return {name: getattr(self, name) for name in ARRAYS}
 
     @staticmethod
-    def from_arrays(held: Mapping[str, Shaped[np.ndarray, "..."]]) -> Space:
+    def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> EmbeddingSpace:
         """Rebuild a space from the arrays that `arrays` returned."""
-        return Space(*(held[name].astype(np.float32) for name in ARRAYS))
+        return EmbeddingSpace(*(arrays[name].astype(np.float32) for name in ARRAYS))
 
-    def place(self, vectors: Float32[np.ndarray, "pairs 2 dim"]) -> Float32[np.ndarray, "2 pairs dim"]:
+    def project(self, vectors: Float32[np.ndarray, "pairs 2 dim"]) -> Float32[np.ndarray, "2 pairs dim"]:
         """Return the vectors of each side, centred, of length 1, the source mapped, float32 (2, num_pairs, dim)."""
-        src, tgt = _unit(vectors - self.means).transpose(1, 0, 2)
-        return np.stack([_unit(src @ self.onto), tgt])
+        src, tgt = _unit_rows(vectors - self.means).transpose(1, 0, 2)
+        return np.stack([_unit_rows(src @ self.onto), tgt])
 
 
 def train(
     vectors: Float32[np.ndarray, "pairs 2 dim"], texts: Float32[np.ndarray, "texts 2 dim"] | None = None
-) -> Space:
+) -> EmbeddingSpace:
     """Fit a space to sentence pairs.
 
     Args:
@@ -70,14 +70,14 @@ def train(
             A measured pair may be among them. None takes ``vectors``.
     """
     means = vectors.mean(axis=0)
-    src, tgt = _unit(vectors - means).transpose(1, 0, 2)
-    placed = Space(means, _map(src, tgt), np.zeros((2, 0, vectors.shape[2]), np.float32))
+    src, tgt = _unit_rows(vectors - means).transpose(1, 0, 2)
+    placed = EmbeddingSpace(means, _ridge_map(src, tgt), np.zeros((2, 0, vectors.shape[2]), np.float32))
     texts = vectors if texts is None else texts
     rows = np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64)
-    return replace(placed, sample=placed.place(texts[rows]))
+    return replace(placed, sample=placed.project(texts[rows]))
 
 
-def _map(src: npt.NDArray[np.float32], tgt: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _ridge_map(src: npt.NDArray[np.float32], tgt: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The mean of two ridge regressions, of each side on the other, as one map from source to target vectors.
 
     It is drawn towards the identity times the mean cosine, so that few pairs leave the vectors as they are.
@@ -93,14 +93,19 @@ def _map(src: npt.NDArray[np.float32], tgt: npt.NDArray[np.float32]) -> npt.NDAr
     return mean
 
 
-def measure(space: Space, vectors: Float32[np.ndarray, "pairs 2 dim"]) -> Float64[np.ndarray, "pairs traits"]:
-    """The values of `NAMES` for each pair, float64 (num_pairs, num_traits)."""
-    parts = [_measured(space, vectors[first : first + _ROWS]) for first in range(0, len(vectors), _ROWS)]
+def measure(
+    space: EmbeddingSpace, vectors: Float32[np.ndarray, "pairs 2 dim"]
+) -> Float64[np.ndarray, "pairs features"]:
+    """The values of `NAMES` for each pair, float64 (num_pairs, num_features)."""
+    parts = [
+        _distances(space, vectors[first : first + _BLOCK_ROWS])
+        for first in range(0, len(vectors), _BLOCK_ROWS)
+    ]
     return np.concatenate(parts) if parts else np.zeros((0, len(NAMES)))
 
 
-def _measured(space: Space, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    src, tgt = space.place(vectors)
+def _distances(space: EmbeddingSpace, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    src, tgt = space.project(vectors)
     cosine = (src * tgt).sum(axis=1)
     near = [_nearest(src, space.sample[1], cosine), _nearest(tgt, space.sample[0], cosine)]
     means = sum(each.mean(axis=1) for each in near) / 2
@@ -109,16 +114,16 @@ def _measured(space: Space, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.
 
 
 def _nearest(
-    side: npt.NDArray[np.float32], others: npt.NDArray[np.float32], cosine: npt.NDArray[np.float32]
+    side: npt.NDArray[np.float32], other_side: npt.NDArray[np.float32], pair_cosine: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """Return cosines of each text with its nearest ``others``, without its own partner: texts of the same cosine."""
-    cosines = side @ others.T
-    cosines[np.abs(cosines - cosine[:, None]) < _SAME] = -1
+    """Return cosines of each text with its nearest others, without its own partner: texts of the same cosine."""
+    cosines = side @ other_side.T
+    cosines[np.abs(cosines - pair_cosine[:, None]) < _EQUAL_COSINE] = -1
     nearest: npt.NDArray[np.float32] = -np.partition(-cosines, _NEIGHBOURS - 1, axis=1)[:, :_NEIGHBOURS]
     return nearest
 
 
-def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     scaled: npt.NDArray[np.float32] = vectors / np.maximum(
         np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9
     )

@@ -1,4 +1,4 @@
-"""Traits of a sentence pair beside tables: how much is covered, in which order, how long it is, how it is written."""
+"""Features of a sentence pair beside tables: how much is covered, in which order, how long it is, how it is written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.clean import embedding_distance, lexical, names, written_form
-from xling.corpora.parallel.clean.embedding_distance import Space
-from xling.corpora.parallel.clean.lexical import Lexicon, Tokens, fit, run_keys
-from xling.corpora.parallel.clean.names import Spelt
-from xling.corpora.parallel.clean.written_form import FormCounts, Forms
+from xling.corpora.parallel.clean.embedding_distance import EmbeddingSpace
+from xling.corpora.parallel.clean.lexical import Lexicon, TextWords, fit_words, run_keys
+from xling.corpora.parallel.clean.names import NameConsonants
+from xling.corpora.parallel.clean.written_form import FormCounts, WrittenForms
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, Shaped
@@ -32,7 +32,7 @@ _RUN_SMOOTHING = 3.0
 
 
 @dataclass(frozen=True)
-class Sides:
+class PairTexts:
     """Both sides of some pairs as they are measured.
 
     Attributes:
@@ -40,31 +40,33 @@ class Sides:
         tgt: words of the target sides.
         chars: characters of both sides, float64 (num_pairs, 2).
         forms: marks, capitals and kinds of words.
-        spelt: consonants of the words of both sides.
+        consonants: consonants of the words of both sides.
         vectors: of both sides, float32 (num_pairs, 2, dim); None without an encoder.
     """
 
-    src: Tokens
-    tgt: Tokens
+    src: TextWords
+    tgt: TextWords
     chars: Float64[np.ndarray, "pairs 2"]
-    forms: Forms
-    spelt: tuple[Spelt, Spelt]
+    forms: WrittenForms
+    consonants: tuple[NameConsonants, NameConsonants]
     vectors: Float32[np.ndarray, "pairs 2 dim"] | None = None
 
     @staticmethod
-    def read(pairs: pl.DataFrame, embed: Embed | None = None) -> Sides:
+    def read(pairs: pl.DataFrame, embed: Embed | None = None) -> PairTexts:
         """Read pairs with the columns ``src`` and ``tgt``."""
         chars = pairs.select(pl.col("src", "tgt").str.len_chars().cast(pl.Float64)).to_numpy()
         src, tgt = lexical.tokens(pairs["src"]), lexical.tokens(pairs["tgt"])
-        spelt = names.spelt(pairs["src"]), names.spelt(pairs["tgt"])
-        return Sides(src, tgt, chars, written_form.forms(pairs), spelt, embed(pairs) if embed else None)
+        consonants = names.read_consonants(pairs["src"]), names.read_consonants(pairs["tgt"])
+        return PairTexts(
+            src, tgt, chars, written_form.forms(pairs), consonants, embed(pairs) if embed else None
+        )
 
-    def take(self, rows: Int64[np.ndarray, " rows"]) -> Sides:
+    def take(self, rows: Int64[np.ndarray, " rows"]) -> PairTexts:
         """The pairs of the numbers ``rows``, in that order."""
         vectors = None if self.vectors is None else self.vectors[rows]
-        spelt = self.spelt[0].take(rows), self.spelt[1].take(rows)
+        consonants = self.consonants[0].take(rows), self.consonants[1].take(rows)
         src, tgt = self.src.take(rows), self.tgt.take(rows)
-        return Sides(src, tgt, self.chars[rows], self.forms.take(rows), spelt, vectors)
+        return PairTexts(src, tgt, self.chars[rows], self.forms.take(rows), consonants, vectors)
 
 
 @dataclass(frozen=True)
@@ -79,28 +81,28 @@ class Tables:
 
     lexicon: Lexicon
     forms: FormCounts
-    space: Space | None = None
+    space: EmbeddingSpace | None = None
 
     @staticmethod
-    def train(sample: Sides, texts: Float32[np.ndarray, "texts 2 dim"] | None = None) -> Tables:
+    def train(sample: PairTexts, texts: Float32[np.ndarray, "texts 2 dim"] | None = None) -> Tables:
         """Count in sentence pairs.
 
         Args:
             sample: the pairs.
             texts: vectors of pairs whose texts are compared with others; None takes the sample.
         """
-        placed = None if sample.vectors is None else embedding_distance.train(sample.vectors, texts)
-        return Tables(lexical.train(sample.src, sample.tgt), written_form.train(sample.forms), placed)
+        space = None if sample.vectors is None else embedding_distance.train(sample.vectors, texts)
+        return Tables(lexical.train(sample.src, sample.tgt), written_form.train(sample.forms), space)
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the tables as numpy arrays by name, as they are stored."""
         return self.lexicon.arrays() | self.forms.arrays() | (self.space.arrays() if self.space else {})
 
     @staticmethod
-    def from_arrays(held: Mapping[str, Shaped[np.ndarray, "..."]]) -> Tables:
+    def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Tables:
         """Rebuild the tables from the arrays that `arrays` returned."""
-        placed = Space.from_arrays(held) if embedding_distance.ARRAYS[0] in held else None
-        return Tables(Lexicon.from_arrays(held), FormCounts.from_arrays(held), placed)
+        space = EmbeddingSpace.from_arrays(arrays) if embedding_distance.ARRAYS[0] in arrays else None
+        return Tables(Lexicon.from_arrays(arrays), FormCounts.from_arrays(arrays), space)
 
 
 def names_of(tables: Tables) -> tuple[str, ...]:
@@ -108,106 +110,119 @@ def names_of(tables: Tables) -> tuple[str, ...]:
     return (*written_form.NAMES, *names.NAMES, *(embedding_distance.NAMES if tables.space else ()), *NAMES)
 
 
-def measure(tables: Tables, pairs: Sides) -> Float64[np.ndarray, "pairs traits"]:
-    """The values of `names_of` for each pair, float64 (num_pairs, num_traits)."""
+def measure(tables: Tables, pairs: PairTexts) -> Float64[np.ndarray, "pairs features"]:
+    """The values of `names_of` for each pair, float64 (num_pairs, num_features)."""
     lexicon, src, tgt, chars = tables.lexicon, pairs.src, pairs.tgt, pairs.chars
-    fits = fit(lexicon, src, tgt)
-    src_fit, tgt_fit = mean(src, fits.src), mean(tgt, fits.tgt)
-    foreign = _foreign(lexicon, tgt)
-    runs = [_runs(lexicon, side, tokens) for side, tokens in ((0, src), (1, tgt))]
+    word_fit = fit_words(lexicon, src, tgt)
+    src_fit, tgt_fit = mean(src, word_fit.src), mean(tgt, word_fit.tgt)
+    source_likeness = _source_likeness(lexicon, tgt)
+    bigram_likeness = [_bigram_likeness(lexicon, side, tokens) for side, tokens in ((0, src), (1, tgt))]
     length = np.log((chars[:, 1] + 3) / (chars[:, 0] + 3)) * np.sqrt(chars.sum(axis=1) + 10) / 4
     values = (
         tgt_fit, src_fit, np.minimum(src_fit, tgt_fit),
-        ends(tgt, fits.tgt), ends(src, fits.src), ends(tgt, fits.tgt, True), ends(src, fits.src, True),
-        _root(tgt, tgt_fit), _root(src, src_fit), length,
-        -ends(tgt, -foreign), -ends(tgt, -foreign, True), mean(tgt, foreign), _copied(src, tgt),
-        _order(tgt, fits.tgt, fits.place), runs[1], runs[0], runs[1] - runs[0],
+        weakest_end(tgt, word_fit.tgt), weakest_end(src, word_fit.src),
+        weakest_end(tgt, word_fit.tgt, True), weakest_end(src, word_fit.src, True),
+        _scale_by_root(tgt, tgt_fit), _scale_by_root(src, src_fit), length,
+        -weakest_end(tgt, -source_likeness), -weakest_end(tgt, -source_likeness, True),
+        mean(tgt, source_likeness), _copied_share(src, tgt),
+        _order_correlation(tgt, word_fit.tgt, word_fit.src_position),
+        bigram_likeness[1], bigram_likeness[0], bigram_likeness[1] - bigram_likeness[0],
         np.log1p(np.minimum(src.lengths, tgt.lengths)),
     )  # fmt: skip
-    others = [written_form.measure(tables.forms, pairs.forms), names.measure(*pairs.spelt)]
+    feature_groups = [written_form.measure(tables.forms, pairs.forms), names.measure(*pairs.consonants)]
     if tables.space is not None and pairs.vectors is not None:
-        others.append(embedding_distance.measure(tables.space, pairs.vectors))
-    return np.concatenate([*others, np.stack(values, axis=1)], axis=1)
+        feature_groups.append(embedding_distance.measure(tables.space, pairs.vectors))
+    return np.concatenate([*feature_groups, np.stack(values, axis=1)], axis=1)
 
 
-def mean(side: Tokens, values: Float64[np.ndarray, " words"]) -> Float64[np.ndarray, " texts"]:
+def mean(side: TextWords, values: Float64[np.ndarray, " words"]) -> Float64[np.ndarray, " texts"]:
     """Means over the words of each text; 0 for a text without words."""
     sums = np.bincount(side.owners, values, len(side.lengths))
     return sums / np.maximum(side.lengths, 1)
 
 
-def _root(side: Tokens, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _scale_by_root(side: TextWords, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Scale sums over the words of each pair by the root of their number."""
     return values * np.sqrt(side.lengths)
 
 
-def ends(
-    side: Tokens, values: Float64[np.ndarray, " words"], begin: bool = False
+def weakest_end(
+    side: TextWords, values: Float64[np.ndarray, " words"], begin: bool = False
 ) -> Float64[np.ndarray, " texts"]:
     """The least sum of ``values`` over an end (or a beginning) of each text, at most 0, by the root of its words.
 
     Values are logarithms of likelihood ratios, so that this is the evidence that an end does not belong there.
     """
     total = np.concatenate([[0.0], np.cumsum(values)])
-    least = np.zeros(len(side.lengths))
+    lowest = np.zeros(len(side.lengths))
     rows = side.lengths > 0
     # Of an end: all minus the sum before it; of a beginning: the sum up to its last word.
-    before = total[1:] if begin else total[:-1]
+    partial_sums = total[1:] if begin else total[:-1]
     best = np.minimum if begin else np.maximum
     borders = side.starts[:-1][rows]
     if len(borders):
-        reached = best.reduceat(before, borders)
-        last = total[side.starts[1:][rows]]
-        least[rows] = np.minimum(reached - total[borders] if begin else last - reached, 0)
-    return least / np.sqrt(np.maximum(side.lengths, 1))
+        extremes = best.reduceat(partial_sums, borders)
+        text_totals = total[side.starts[1:][rows]]
+        lowest[rows] = np.minimum(extremes - total[borders] if begin else text_totals - extremes, 0)
+    return lowest / np.sqrt(np.maximum(side.lengths, 1))
 
 
-def _foreign(lexicon: Lexicon, tgt: Tokens) -> Float64[np.ndarray, " words"]:
+def _source_likeness(lexicon: Lexicon, tgt: TextWords) -> Float64[np.ndarray, " words"]:
     """How much likelier each target word is on source sides than on target sides, as a logarithm."""
-    mine, theirs = (of.of(tgt.ids)[:, 0].astype(np.float64) for of in (lexicon.tgt, lexicon.src))
+    tgt_counts, src_counts = (
+        of.lookup(tgt.ids)[:, 0].astype(np.float64) for of in (lexicon.tgt, lexicon.src)
+    )
     sizes = lexicon.sizes
-    return np.log((theirs + 0.5) / (sizes[0] + 1)) - np.log((mine + 0.5) / (sizes[1] + 1))
+    return np.log((src_counts + 0.5) / (sizes[0] + 1)) - np.log((tgt_counts + 0.5) / (sizes[1] + 1))
 
 
-def _times_in(src: Tokens, tgt: Tokens) -> Float64[np.ndarray, " words"]:
+def _times_in_source(src: TextWords, tgt: TextWords) -> Float64[np.ndarray, " words"]:
     """How often each target word stands in its own source side."""
     keys = [side.ids ^ (side.owners.astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93)) for side in (src, tgt)]
-    known, count = np.unique(keys[0], return_counts=True)
-    if not len(known):
+    source_keys, count = np.unique(keys[0], return_counts=True)
+    if not len(source_keys):
         return np.zeros(len(keys[1]))
-    places = np.minimum(np.searchsorted(known, keys[1]), len(known) - 1)
-    return np.where(known[places] == keys[1], count[places], 0).astype(np.float64)
+    places = np.minimum(np.searchsorted(source_keys, keys[1]), len(source_keys) - 1)
+    return np.where(source_keys[places] == keys[1], count[places], 0).astype(np.float64)
 
 
-def _copied(src: Tokens, tgt: Tokens) -> Float64[np.ndarray, " pairs"]:
-    return mean(tgt, (_times_in(src, tgt) > 0).astype(np.float64))
+def _copied_share(src: TextWords, tgt: TextWords) -> Float64[np.ndarray, " pairs"]:
+    return mean(tgt, (_times_in_source(src, tgt) > 0).astype(np.float64))
 
 
-def _order(
-    tgt: Tokens, values: npt.NDArray[np.float64], place: npt.NDArray[np.float64]
+def _order_correlation(
+    tgt: TextWords, values: npt.NDArray[np.float64], src_positions: npt.NDArray[np.float64]
 ) -> Float64[np.ndarray, " pairs"]:
     """Correlation of the places of target words and of what they are linked to, by how sure the links are."""
     weight = np.maximum(values, 0)
-    own = (np.arange(len(tgt.ids)) - tgt.starts[tgt.owners]) / np.maximum(tgt.lengths[tgt.owners] - 1, 1)
+    tgt_positions = (np.arange(len(tgt.ids)) - tgt.starts[tgt.owners]) / np.maximum(
+        tgt.lengths[tgt.owners] - 1, 1
+    )
     num, owners = len(tgt.lengths), tgt.owners
     total = np.maximum(np.bincount(owners, weight, num), 1e-9)
-    centred = [x - (np.bincount(owners, weight * x, num) / total)[owners] for x in (own, place)]
+    centred = [
+        x - (np.bincount(owners, weight * x, num) / total)[owners] for x in (tgt_positions, src_positions)
+    ]
     products = [
         np.bincount(owners, weight * centred[i] * centred[j], num) for i, j in ((0, 1), (0, 0), (1, 1))
     ]
     strength = np.sqrt(np.maximum(products[1] * products[2], 0))
-    sure = np.sqrt(np.minimum(total, 30) / 30)  # few links say little about an order
-    return np.where(strength > 1e-9, products[0] / np.maximum(strength, 1e-9), 0) * sure
+    confidence = np.sqrt(np.minimum(total, 30) / 30)  # few links say little about an order
+    return np.where(strength > 1e-9, products[0] / np.maximum(strength, 1e-9), 0) * confidence
 
 
-def _runs(lexicon: Lexicon, side: int, tokens: Tokens) -> Float64[np.ndarray, " texts"]:
+def _bigram_likeness(lexicon: Lexicon, side: int, tokens: TextWords) -> Float64[np.ndarray, " texts"]:
     """How much likelier the words are in this order than in any, as a mean logarithm."""
-    runs = (lexicon.src_runs, lexicon.tgt_runs)[side].of(run_keys(tokens))[:, 0].astype(np.float64)
-    alone = (lexicon.src, lexicon.tgt)[side].of(tokens.ids)[:, 0].astype(np.float64)
-    first = np.zeros(len(tokens.ids), bool)
-    first[tokens.starts[:-1][tokens.lengths > 0]] = True
-    before = np.concatenate([[0.0], alone])[:-1]
-    often = (alone + 0.5) / (lexicon.sizes[side] + 0.5)
-    ratio = np.log((runs + _RUN_SMOOTHING * often) / ((before + _RUN_SMOOTHING) * often))
-    ratio[first] = 0
+    bigram_counts = (
+        (lexicon.src_runs, lexicon.tgt_runs)[side].lookup(run_keys(tokens))[:, 0].astype(np.float64)
+    )
+    word_counts = (lexicon.src, lexicon.tgt)[side].lookup(tokens.ids)[:, 0].astype(np.float64)
+    is_first = np.zeros(len(tokens.ids), bool)
+    is_first[tokens.starts[:-1][tokens.lengths > 0]] = True
+    previous_counts = np.concatenate([[0.0], word_counts])[:-1]
+    frequency = (word_counts + 0.5) / (lexicon.sizes[side] + 0.5)
+    ratio = np.log(
+        (bigram_counts + _RUN_SMOOTHING * frequency) / ((previous_counts + _RUN_SMOOTHING) * frequency)
+    )
+    ratio[is_first] = 0
     return mean(tokens, ratio)

@@ -22,22 +22,22 @@ from xling.text.words.units import UNSPACED_CLASS
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, Shaped, UInt64
 
-STEM = 4
+STEM_LETTERS = 4
 """Letters of a word that count."""
-MAX_WORDS, MAX_SINGLE = 80, 320
+MAX_WORDS, MAX_UNSPACED = 80, 320
 """Words of a side that are read, and single characters of a script without spaces: about as long a text."""
 _MAX_CHARS = 2000
 _MAX_CELLS, _CHUNK_CELLS = 6_000_000, 1_000_000
 _ITERATIONS = 5
-SMOOTHING, NULL = 2.0, 0.2
-SAME = 0.3  # belief that a word stands for the same word, before anything is counted
-_LEAST_COUNT = 0.05
+SMOOTHING, NULL_PROBABILITY = 2.0, 0.2
+SAME_WORD_PRIOR = 0.3  # belief that a word stands for the same word, before anything is counted
+_MIN_EXPECTED_COUNT = 0.05
 _TOKEN = rf"[{UNSPACED_CLASS}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED_CLASS}]]+"
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TextWords:
     """Texts as hashes of the beginnings of their words; single characters where no spaces stand between words.
 
     Attributes:
@@ -58,36 +58,36 @@ class Tokens:
         """The text of each word, int64 (num_words,)."""
         return np.repeat(np.arange(len(self.starts) - 1), self.lengths)
 
-    def take(self, rows: Int64[np.ndarray, " rows"]) -> Tokens:
+    def take(self, rows: Int64[np.ndarray, " rows"]) -> TextWords:
         """The texts of the numbers ``rows``, in that order."""
         lengths = self.lengths[rows]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[rows], lengths)
-        return Tokens(self.ids[places], starts)
+        return TextWords(self.ids[places], starts)
 
 
-def tokens(texts: pl.Series, stem: int = STEM) -> Tokens:
+def tokens(texts: pl.Series, stem: int = STEM_LETTERS) -> TextWords:
     """The words of texts in lower case, ``stem`` letters of each; at most `MAX_WORDS` within 2,000 characters."""
-    lists = first_pieces(texts.str.head(_MAX_CHARS).str.to_lowercase(), _TOKEN, MAX_WORDS, MAX_SINGLE)
+    lists = first_pieces(texts.str.head(_MAX_CHARS).str.to_lowercase(), _TOKEN, MAX_WORDS, MAX_UNSPACED)
     lengths = lists.list.len().to_numpy().astype(np.int64)
     flat = lists.filter(lists.list.len() > 0).explode().str.head(stem)
-    return Tokens(flat.hash(5).to_numpy(), np.concatenate([[0], np.cumsum(lengths)]))
+    return TextWords(flat.hash(5).to_numpy(), np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def first_pieces(texts: pl.Series, pattern: str, most: int, most_single: int) -> pl.Series:
+def first_pieces(texts: pl.Series, pattern: str, max_pieces: int, max_single: int) -> pl.Series:
     """The first pieces of each text that match ``pattern``, a list of strings a text.
 
     Args:
         texts: strings.
         pattern: of a piece.
-        most: pieces of a text.
-        most_single: pieces of a text of which more than half are characters of scripts without spaces.
+        max_pieces: pieces of a text.
+        max_single: pieces of a text of which more than half are characters of scripts without spaces.
     """
     text, single = pl.col("text"), pl.col("text").str.count_matches(f"[{UNSPACED_CLASS}]")
     # Vowels and tones of such scripts are written as marks, so that these texts have fewer pieces than characters.
     is_single = 2 * single > text.str.len_chars()
-    most_of_text = pl.when(is_single).then(most_single).otherwise(most)
-    frame = pl.DataFrame({"text": texts}).select(text.str.extract_all(pattern).list.head(most_of_text))
+    max_of_text = pl.when(is_single).then(max_single).otherwise(max_pieces)
+    frame = pl.DataFrame({"text": texts}).select(text.str.extract_all(pattern).list.head(max_of_text))
     return frame["text"]
 
 
@@ -104,63 +104,65 @@ class Counts:
     ) -> None:
         self.keys, self.values = keys, values
         bits = max(12, len(keys).bit_length() + 3)
-        self.shift = np.uint64(64 - bits)
+        self._hash_shift = np.uint64(64 - bits)
         # Of two keys in one slot the one with the larger count is found there, the other one among the rest.
         order = np.argsort(values.sum(axis=1), kind="stable")
         self.slots = np.zeros(1 << bits, np.int32)
         self.slots[self._slot(keys[order])] = order + 1
-        rest = np.flatnonzero(self.slots[self._slot(keys)] != np.arange(len(keys)) + 1)
-        self.rest = rest[np.argsort(keys[rest])] + 1
+        colliding = np.flatnonzero(self.slots[self._slot(keys)] != np.arange(len(keys)) + 1)
+        self.collisions = colliding[np.argsort(keys[colliding])] + 1
         self.table = np.concatenate([np.zeros((1, values.shape[1])), values]).astype(np.float32)
-        self.checks = np.concatenate([np.zeros(1, np.uint64), keys])
+        self.slot_keys = np.concatenate([np.zeros(1, np.uint64), keys])
 
     def _slot(self, keys: UInt64[np.ndarray, " _"]) -> npt.NDArray[np.int64]:
-        return ((keys * _MIX) >> self.shift).astype(np.int64)
+        return ((keys * _HASH_MULTIPLIER) >> self._hash_shift).astype(np.int64)
 
-    def of(self, keys: UInt64[np.ndarray, " asked"]) -> Float32[np.ndarray, "asked columns"]:
+    def lookup(self, keys: UInt64[np.ndarray, " asked"]) -> Float32[np.ndarray, "asked columns"]:
         """The values of ``keys``, float32 (num_asked, num_columns); 0 where a key was not counted."""
         numbers = self.slots[self._slot(keys)]
-        others = np.flatnonzero((self.checks[numbers] != keys) & (numbers > 0))
-        numbers[others] = 0
-        if len(self.rest):
-            known = self.checks[self.rest]
-            places = np.minimum(np.searchsorted(known, keys[others]), len(known) - 1)
-            numbers[others] = np.where(known[places] == keys[others], self.rest[places], 0)
+        mismatched = np.flatnonzero((self.slot_keys[numbers] != keys) & (numbers > 0))
+        numbers[mismatched] = 0
+        if len(self.collisions):
+            collision_keys = self.slot_keys[self.collisions]
+            places = np.minimum(np.searchsorted(collision_keys, keys[mismatched]), len(collision_keys) - 1)
+            numbers[mismatched] = np.where(
+                collision_keys[places] == keys[mismatched], self.collisions[places], 0
+            )
         return self.table[numbers]
 
 
-def counted(keys: UInt64[np.ndarray, " items"], *weights: Float64[np.ndarray, " items"]) -> Counts:
+def count_keys(keys: UInt64[np.ndarray, " items"], *weights: Float64[np.ndarray, " items"]) -> Counts:
     """Counts of ``keys``, each column the sums of one of ``weights``; without weights how often each stands there."""
-    known, numbers = np.unique(keys, return_inverse=True)
-    columns = [np.bincount(numbers, each, len(known)) for each in weights] or [np.bincount(numbers)]
-    return Counts(known, np.stack(columns, axis=1).astype(np.float64).reshape(len(known), -1))
+    unique_keys, numbers = np.unique(keys, return_inverse=True)
+    columns = [np.bincount(numbers, each, len(unique_keys)) for each in weights] or [np.bincount(numbers)]
+    return Counts(unique_keys, np.stack(columns, axis=1).astype(np.float64).reshape(len(unique_keys), -1))
 
 
 def word_pair_keys(
-    left: UInt64[np.ndarray, " _"], right: UInt64[np.ndarray, " _"]
+    src_keys: UInt64[np.ndarray, " _"], tgt_keys: UInt64[np.ndarray, " _"]
 ) -> UInt64[np.ndarray, " _"]:
     """Hash two arrays of word keys into one key for each pair of words, uint64."""
-    return left * np.uint64(0x100000001B3) ^ right * _MIX
+    return src_keys * np.uint64(0x100000001B3) ^ tgt_keys * _HASH_MULTIPLIER
 
 
 @dataclass(frozen=True)
-class Cells:
+class WordPairs:
     """Every word of one side beside every one of the other, for some pairs; int64 (num_cells,) each."""
 
     src: Int64[np.ndarray, " cells"]
     tgt: Int64[np.ndarray, " cells"]
 
 
-def cells(src: Tokens, tgt: Tokens) -> Cells:
+def word_pairs(src: TextWords, tgt: TextWords) -> WordPairs:
     """The cells of all pairs: numbers of words within ``src.ids`` and ``tgt.ids``."""
     widths = tgt.lengths[src.owners]
     rows = np.repeat(np.arange(len(src.ids)), widths)
     begins = np.concatenate([[0], np.cumsum(widths)])[:-1]
     columns = np.arange(len(rows)) - np.repeat(begins - tgt.starts[src.owners], widths)
-    return Cells(rows, columns)
+    return WordPairs(rows, columns)
 
 
-def chunks(src: Tokens, tgt: Tokens) -> Iterator[slice]:
+def chunks(src: TextWords, tgt: TextWords) -> Iterator[slice]:
     """Stretches of pairs of a bounded number of cells."""
     ends = np.cumsum(src.lengths * tgt.lengths)
     first = 0
@@ -177,7 +179,7 @@ class Lexicon:
 
     Attributes:
         links: (source word, target word) -> expected links forward and backward.
-        ends: uint64 (num_links, 2), source word and target word of each link.
+        link_words: uint64 (num_links, 2), source word and target word of each link.
         src: source word -> times, expected links to it.
         tgt: the same of target words.
         src_runs: two source words behind each other -> times.
@@ -186,7 +188,7 @@ class Lexicon:
     """
 
     links: Counts
-    ends: UInt64[np.ndarray, "links 2"]
+    link_words: UInt64[np.ndarray, "links 2"]
     src: Counts
     tgt: Counts
     src_runs: Counts
@@ -195,21 +197,23 @@ class Lexicon:
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the lexicon as numpy arrays by name, as they are stored."""
-        stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes), "ends": self.ends}
+        stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes), "ends": self.link_words}
         for name in _COUNTS:
             counts: Counts = getattr(self, name)
             stored[f"{name}.keys"], stored[f"{name}.values"] = counts.keys, counts.values.astype(np.float32)
         return stored
 
     @staticmethod
-    def from_arrays(held: Mapping[str, Shaped[np.ndarray, "..."]]) -> Lexicon:
+    def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Lexicon:
         """Rebuild a lexicon from the arrays that `arrays` returned."""
         counts = {
-            name: Counts(held[f"{name}.keys"].astype(np.uint64), held[f"{name}.values"].astype(np.float64))
+            name: Counts(
+                arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64)
+            )
             for name in _COUNTS
         }
-        src, tgt = held["sizes"].tolist()
-        return Lexicon(**counts, ends=held["ends"].astype(np.uint64), sizes=(src, tgt))
+        src, tgt = arrays["sizes"].tolist()
+        return Lexicon(**counts, link_words=arrays["ends"].astype(np.uint64), sizes=(src, tgt))
 
 
 _COUNTS = ("links", "src", "tgt", "src_runs", "tgt_runs")
@@ -217,127 +221,133 @@ ARRAYS = ("sizes", "ends", *(f"{name}.{part}" for name in _COUNTS for part in ("
 """Names of the arrays that a lexicon is stored as."""
 
 
-def train(src: Tokens, tgt: Tokens) -> Lexicon:
+def train(src: TextWords, tgt: TextWords) -> Lexicon:
     """Count what stands for what in sentence pairs; of very many only as many as six million cells hold are read."""
     lengths = src.lengths * tgt.lengths
-    fits = np.flatnonzero((lengths > 0) & (np.cumsum(lengths) <= _MAX_CELLS))
-    src, tgt = src.take(fits), tgt.take(fits)
-    table = cells(src, tgt)
+    chosen_pairs = np.flatnonzero((lengths > 0) & (np.cumsum(lengths) <= _MAX_CELLS))
+    src, tgt = src.take(chosen_pairs), tgt.take(chosen_pairs)
+    table = word_pairs(src, tgt)
     keys, numbers = np.unique(word_pair_keys(src.ids[table.src], tgt.ids[table.tgt]), return_inverse=True)
-    forward = _expected(numbers, table.tgt, table.src, tgt, src)
-    backward = _expected(numbers, table.src, table.tgt, src, tgt)
+    forward = _expected_links(numbers, table.tgt, table.src, tgt, src)
+    backward = _expected_links(numbers, table.src, table.tgt, src, tgt)
     counts = np.stack([np.bincount(numbers, each, len(keys)) for each in (forward, backward)], axis=1)
-    many = counts.max(axis=1, initial=0) >= _LEAST_COUNT
-    cell = np.zeros(len(keys), np.int64)
-    cell[numbers] = np.arange(len(numbers))
-    ends = np.stack([src.ids[table.src[cell]], tgt.ids[table.tgt[cell]]], axis=1)
+    is_frequent = counts.max(axis=1, initial=0) >= _MIN_EXPECTED_COUNT
+    some_cell = np.zeros(len(keys), np.int64)
+    some_cell[numbers] = np.arange(len(numbers))
+    link_words = np.stack([src.ids[table.src[some_cell]], tgt.ids[table.tgt[some_cell]]], axis=1)
     return Lexicon(
-        Counts(keys[many], counts[many]),
-        ends[many],
-        counted(
+        Counts(keys[is_frequent], counts[is_frequent]),
+        link_words[is_frequent],
+        count_keys(
             src.ids, np.ones(len(src.ids)), np.bincount(table.src, forward, len(src.ids)).astype(np.float64)
         ),
-        counted(
+        count_keys(
             tgt.ids, np.ones(len(tgt.ids)), np.bincount(table.tgt, backward, len(tgt.ids)).astype(np.float64)
         ),
-        counted(run_keys(src)),
-        counted(run_keys(tgt)),
+        count_keys(run_keys(src)),
+        count_keys(run_keys(tgt)),
         (len(src.ids), len(tgt.ids)),
     )
 
 
-def run_keys(side: Tokens) -> UInt64[np.ndarray, " words"]:
+def run_keys(side: TextWords) -> UInt64[np.ndarray, " words"]:
     """A key of each word and the one before it; the first word of a text stands behind nothing."""
-    before = np.concatenate([np.zeros(1, np.uint64), side.ids])[:-1]
-    before[side.starts[:-1][side.lengths > 0]] = 0
-    return word_pair_keys(before, side.ids)
+    previous = np.concatenate([np.zeros(1, np.uint64), side.ids])[:-1]
+    previous[side.starts[:-1][side.lengths > 0]] = 0
+    return word_pair_keys(previous, side.ids)
 
 
-def _expected(
+def _expected_links(
     numbers: Int64[np.ndarray, " cells"],
     produced: Int64[np.ndarray, " cells"],
-    makers: Int64[np.ndarray, " cells"],
-    side: Tokens,
-    other: Tokens,
+    producers: Int64[np.ndarray, " cells"],
+    side: TextWords,
+    other: TextWords,
 ) -> Float64[np.ndarray, " cells"]:
     """EM for model 1: the probability that each cell is a link, of the words ``produced`` of ``side`` each one or none.
 
     Args:
         numbers: of the word pair of each cell.
         produced: word of ``side`` of each cell.
-        makers: word of ``other`` of each cell.
+        producers: word of ``other`` of each cell.
         side: whose words are produced.
         other: whose words produce.
     """
     _, word = np.unique(side.ids, return_inverse=True)
-    _, maker = np.unique(other.ids, return_inverse=True)
-    often = np.bincount(word) / len(word)
-    num, num_makers = int(numbers.max(initial=-1)) + 1, int(maker.max(initial=-1)) + 1
+    _, producer_ids = np.unique(other.ids, return_inverse=True)
+    frequency = np.bincount(word) / len(word)
+    num, num_producers = int(numbers.max(initial=-1)) + 1, int(producer_ids.max(initial=-1)) + 1
     first = np.zeros(num, np.int64)
     first[numbers] = np.arange(len(numbers))
-    prior, of = SMOOTHING * often[word[produced[first]]], maker[makers[first]]
-    null = NULL / (1 - NULL) * other.lengths[side.owners] * often[word]
-    belief = np.ones(num)
-    link = np.zeros(len(numbers))
+    prior, producer_of = SMOOTHING * frequency[word[produced[first]]], producer_ids[producers[first]]
+    null = NULL_PROBABILITY / (1 - NULL_PROBABILITY) * other.lengths[side.owners] * frequency[word]
+    probability = np.ones(num)
+    cell_probability = np.zeros(len(numbers))
     for _ in range(_ITERATIONS):
-        link = belief[numbers]
-        link /= (np.bincount(produced, link, len(word)) + null)[produced]
-        counts = np.bincount(numbers, link, num)
-        totals = np.bincount(of, counts, num_makers)
-        belief = (counts + prior) / (totals[of] + SMOOTHING)
-    return link
+        cell_probability = probability[numbers]
+        cell_probability /= (np.bincount(produced, cell_probability, len(word)) + null)[produced]
+        counts = np.bincount(numbers, cell_probability, num)
+        totals = np.bincount(producer_of, counts, num_producers)
+        probability = (counts + prior) / (totals[producer_of] + SMOOTHING)
+    return cell_probability
 
 
 @dataclass(frozen=True)
-class Fit:
+class WordFit:
     """How well the words of pairs fit each other.
 
     Attributes:
         src: float64 (num_src_words,), log of how much likelier each word is beside the other side than anywhere.
         tgt: the same of target words.
-        place: float64 (num_tgt_words,), where on the source side each target word is linked to, in [0, 1].
+        src_position: float64 (num_tgt_words,), where on the source side each target word is linked to, in [0, 1].
     """
 
     src: Float64[np.ndarray, " src"]
     tgt: Float64[np.ndarray, " tgt"]
-    place: Float64[np.ndarray, " tgt"]
+    src_position: Float64[np.ndarray, " tgt"]
 
 
-def fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
+def fit_words(lexicon: Lexicon, src: TextWords, tgt: TextWords) -> WordFit:
     """Judge pairs by a lexicon that was trained on other pairs."""
     parts = []
     for part in chunks(src, tgt):
         rows = np.arange(part.start, part.stop)
-        parts.append(_fit(lexicon, src.take(rows), tgt.take(rows)))
-    nothing = [Fit(np.zeros(0), np.zeros(0), np.zeros(0))]
-    return Fit(
-        *(np.concatenate([getattr(p, name) for p in parts or nothing]) for name in ("src", "tgt", "place"))
+        parts.append(_fit_chunk(lexicon, src.take(rows), tgt.take(rows)))
+    nothing = [WordFit(np.zeros(0), np.zeros(0), np.zeros(0))]
+    return WordFit(
+        *(
+            np.concatenate([getattr(p, name) for p in parts or nothing])
+            for name in ("src", "tgt", "src_position")
+        )
     )
 
 
-def _fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
-    table = cells(src, tgt)
-    links = lexicon.links.of(word_pair_keys(src.ids[table.src], tgt.ids[table.tgt]))
-    same = SAME * (src.ids[table.src] == tgt.ids[table.tgt])
-    of_src, of_tgt = lexicon.src.of(src.ids), lexicon.tgt.of(tgt.ids)
-    often = [
-        (of[:, 0] + 0.5) / (size + 0.5) for of, size in zip((of_src, of_tgt), lexicon.sizes, strict=True)
+def _fit_chunk(lexicon: Lexicon, src: TextWords, tgt: TextWords) -> WordFit:
+    table = word_pairs(src, tgt)
+    links = lexicon.links.lookup(word_pair_keys(src.ids[table.src], tgt.ids[table.tgt]))
+    same_word = SAME_WORD_PRIOR * (src.ids[table.src] == tgt.ids[table.tgt])
+    src_counts, tgt_counts = lexicon.src.lookup(src.ids), lexicon.tgt.lookup(tgt.ids)
+    frequencies = [
+        (of[:, 0] + 0.5) / (size + 0.5)
+        for of, size in zip((src_counts, tgt_counts), lexicon.sizes, strict=True)
     ]
     ratios = []
-    for side, (totals, maker, produced) in enumerate(
-        ((of_tgt, table.tgt, table.src), (of_src, table.src, table.tgt))
+    for side, (totals, producer, produced) in enumerate(
+        ((tgt_counts, table.tgt, table.src), (src_counts, table.src, table.tgt))
     ):
-        alone = often[side][produced]
-        belief = (links[:, 1 - side] + SMOOTHING * (alone + same)) / (totals[maker, 1] + SMOOTHING)
-        ratios.append(belief / alone)
+        frequency = frequencies[side][produced]
+        probability = (links[:, 1 - side] + SMOOTHING * (frequency + same_word)) / (
+            totals[producer, 1] + SMOOTHING
+        )
+        ratios.append(probability / frequency)
     backward, forward = (np.asarray(each, np.float64) for each in ratios)
     length = src.lengths[src.owners]
     position = ((np.arange(len(src.ids)) - src.starts[src.owners]) / np.maximum(length - 1, 1))[table.src]
     sums = np.bincount(table.tgt, forward, len(tgt.ids))
-    place = np.bincount(table.tgt, forward * position, len(tgt.ids)) / np.maximum(sums, 1e-9)
+    src_position = np.bincount(table.tgt, forward * position, len(tgt.ids)) / np.maximum(sums, 1e-9)
     means = [
         np.bincount(table.src, backward, len(src.ids)) / np.maximum(tgt.lengths[src.owners], 1),
         sums / np.maximum(src.lengths[tgt.owners], 1),
     ]
-    of_words = [np.log(NULL + (1 - NULL) * mean) for mean in means]
-    return Fit(of_words[0], of_words[1], place)
+    log_ratios = [np.log(NULL_PROBABILITY + (1 - NULL_PROBABILITY) * mean) for mean in means]
+    return WordFit(log_ratios[0], log_ratios[1], src_position)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.corpora.parallel.clean.lexical import Tokens
+from xling.corpora.parallel.clean.lexical import TextWords
 from xling.text.words.romanise import consonants_of, romanise
 from xling.text.words.units import UNSPACED_CLASS
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 NAMES = ("names_found", "src_names_alone", "tgt_names_alone")
 """Of which `measure` gives the values."""
 _MAX_CHARS, _MAX_WORDS = 2000, 80
-_LEAST, _MOST = 2, 4  # consonants that are compared
-_BITS = 21
+_MIN_CONSONANTS, _MAX_CONSONANTS = 2, 4  # consonants that are compared
+_HASH_BITS = 21
 _WORD = rf"[[\p{{L}}\p{{M}}]--[{UNSPACED_CLASS}]]+"
 
 
 @dataclass(frozen=True)
-class Spelt:
+class NameConsonants:
     """The words of texts by their consonants.
 
     Attributes:
@@ -38,16 +38,16 @@ class Spelt:
         is_name: bool (num_words,), whether the word begins with a capital and is not the first of its text.
     """
 
-    words: Tokens
+    words: TextWords
     is_name: Bool[np.ndarray, " words"]
 
-    def take(self, rows: Int64[np.ndarray, " rows"]) -> Spelt:
+    def take(self, rows: Int64[np.ndarray, " rows"]) -> NameConsonants:
         """The texts of the numbers ``rows``, in that order."""
-        marked = Tokens(self.is_name.astype(np.uint64), self.words.starts)
-        return Spelt(self.words.take(rows), marked.take(rows).ids.astype(bool))
+        marked = TextWords(self.is_name.astype(np.uint64), self.words.starts)
+        return NameConsonants(self.words.take(rows), marked.take(rows).ids.astype(bool))
 
 
-def spelt(texts: pl.Series) -> Spelt:
+def read_consonants(texts: pl.Series) -> NameConsonants:
     """Read the words of texts."""
     lists = texts.str.head(_MAX_CHARS).str.extract_all(_WORD).list.head(_MAX_WORDS)
     lengths = lists.list.len().to_numpy().astype(np.int64)
@@ -55,41 +55,41 @@ def spelt(texts: pl.Series) -> Spelt:
     starts = np.concatenate([[0], np.cumsum(lengths)])
     is_name = flat.str.contains(r"^\p{Lu}").to_numpy().astype(bool)
     is_name[starts[:-1][lengths > 0]] = False
-    keys = np.fromiter(map(_key, flat.to_list()), np.uint64, len(flat))
-    return Spelt(Tokens(keys, starts), is_name & (keys != 0))
+    keys = np.fromiter(map(_consonant_key, flat.to_list()), np.uint64, len(flat))
+    return NameConsonants(TextWords(keys, starts), is_name & (keys != 0))
 
 
 @lru_cache(maxsize=1 << 18)
-def _key(word: str) -> int:
+def _consonant_key(word: str) -> int:
     """A number for the first consonants of a word, 0 where there are too few."""
-    consonants = consonants_of(romanise(word.lower()))[:_MOST]
-    return int.from_bytes(consonants.encode(), "little") if len(consonants) >= _LEAST else 0
+    consonants = consonants_of(romanise(word.lower()))[:_MAX_CONSONANTS]
+    return int.from_bytes(consonants.encode(), "little") if len(consonants) >= _MIN_CONSONANTS else 0
 
 
-def measure(src: Spelt, tgt: Spelt) -> Float64[np.ndarray, "pairs traits"]:
-    """The values of `NAMES` for each pair, float64 (num_pairs, num_traits): logarithms of one more than the number."""
-    has_like = [_has_like(one, other) for one, other in ((src, tgt), (tgt, src))]
+def measure(src: NameConsonants, tgt: NameConsonants) -> Float64[np.ndarray, "pairs features"]:
+    """The values of `NAMES` for each pair, float64 (num_pairs, num_features): log of one more than the number."""
+    has_match = [_has_match(one, other) for one, other in ((src, tgt), (tgt, src))]
     num = len(src.words.lengths)
     counts = [
         np.bincount(side.words.owners[side.is_name & is_there], minlength=num)
-        for side, both in ((src, has_like[0]), (tgt, has_like[1]))
+        for side, both in ((src, has_match[0]), (tgt, has_match[1]))
         for is_there in (both, ~both)
     ]
     return np.log1p(np.stack([np.maximum(counts[0], counts[2]), counts[1], counts[3]], axis=1))
 
 
-def _has_like(side: Spelt, other: Spelt) -> npt.NDArray[np.bool_]:
+def _has_match(side: NameConsonants, other: NameConsonants) -> npt.NDArray[np.bool_]:
     """Whether each word of ``side`` has its like in the same pair's other side."""
     keys = [
         each.words.ids * np.uint64(0x9E3779B97F4A7C15) + each.words.owners.astype(np.uint64)
         for each in (side, other)
     ]
     # Few words have their like, so most are told by tables of hashes.
-    slots = [each >> np.uint64(64 - _BITS) for each in keys]
-    marked = np.zeros((2, 1 << _BITS), bool)
-    for table, own in zip(marked, slots, strict=True):
-        table[own] = True
-    is_there: npt.NDArray[np.bool_] = marked[1][slots[0]]
+    slots = [each >> np.uint64(64 - _HASH_BITS) for each in keys]
+    is_used = np.zeros((2, 1 << _HASH_BITS), bool)
+    for table, side_slots in zip(is_used, slots, strict=True):
+        table[side_slots] = True
+    is_there: npt.NDArray[np.bool_] = is_used[1][slots[0]]
     maybe = np.flatnonzero(is_there)
-    is_there[maybe] = np.isin(keys[0][maybe], keys[1][marked[0][slots[1]]])
+    is_there[maybe] = np.isin(keys[0][maybe], keys[1][is_used[0][slots[1]]])
     return is_there

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from xling.corpora.parallel.clean.lexical import Tokens
+from xling.corpora.parallel.clean.lexical import TextWords
 from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 MIN_WORDS = 4
 """Texts with fewer words are never nearly equal; a character is a word where no spaces stand between words."""
-BUCKETS, MAX_CHARS_MORE = 16, 3
-"""Of `bags`, and characters that one word more may have where no spaces stand between words."""
+NUM_BUCKETS, MAX_CHARS_MORE = 16, 3
+"""Of `letter_counts`, and characters that one word more may have where no spaces stand between words."""
 _MAX_WORDS, _MAX_CHARS = 400, 2000
 _WORD = rf"[{UNSPACED_CLASS}]\p{{M}}*|[^\s{UNSPACED_CLASS}]+"
 
 
-def whole_words(texts: pl.Series) -> Tokens:
+def whole_words(texts: pl.Series) -> TextWords:
     """The words of texts in lower case, without marks; what is written without a space (l'eau) is one word."""
     lists = texts.str.head(_MAX_CHARS).str.to_lowercase().str.extract_all(_WORD).list.head(_MAX_WORDS)
     lengths = lists.list.len().to_numpy().astype(np.int64)
@@ -29,52 +29,52 @@ def whole_words(texts: pl.Series) -> Tokens:
     is_word = flat.str.len_bytes().to_numpy() > 0
     owners = np.repeat(np.arange(len(lengths)), lengths)[is_word]
     starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(lengths)))])
-    return Tokens(flat.hash(5).to_numpy()[is_word], starts.astype(np.int64))
+    return TextWords(flat.hash(5).to_numpy()[is_word], starts.astype(np.int64))
 
 
-def bags(words: Tokens) -> UInt8[np.ndarray, "texts buckets"]:
+def letter_counts(words: TextWords) -> UInt8[np.ndarray, "texts buckets"]:
     """How many words of each text fall into each of 16 buckets, uint8 (num_texts, 16); at most 255."""
-    places = words.owners * BUCKETS + (words.ids >> np.uint64(60)).astype(np.int64)
-    counts = np.bincount(places, minlength=len(words.lengths) * BUCKETS)
-    return np.minimum(counts, 255).astype(np.uint8).reshape(-1, BUCKETS)
+    places = words.owners * NUM_BUCKETS + (words.ids >> np.uint64(60)).astype(np.int64)
+    counts = np.bincount(places, minlength=len(words.lengths) * NUM_BUCKETS)
+    return np.minimum(counts, 255).astype(np.uint8).reshape(-1, NUM_BUCKETS)
 
 
-def few_more(
-    left: UInt8[np.ndarray, "texts buckets"], right: UInt8[np.ndarray, "texts buckets"]
+def has_few_more(
+    first: UInt8[np.ndarray, "texts buckets"], second: UInt8[np.ndarray, "texts buckets"]
 ) -> Bool[np.ndarray, " texts"]:
     """Whether the characters of one text are those of the other and one to three more, by their bags."""
-    more = left.astype(np.int64) - right
+    more = first.astype(np.int64) - second
     total = np.abs(more.sum(axis=1))
     return (np.abs(more).sum(axis=1) == total) & (total > 0) & (total <= MAX_CHARS_MORE)
 
 
-def sums(words: Tokens) -> UInt64[np.ndarray, "2 texts"]:
+def text_sums(words: TextWords) -> UInt64[np.ndarray, "2 texts"]:
     """Two sums for each text: of the hashes of its words, and of a function of these hashes."""
-    added = np.zeros((2, len(words.lengths)), np.uint64)
+    word_sums = np.zeros((2, len(words.lengths)), np.uint64)
     rows = words.lengths > 0
     if rows.any():
         borders = words.starts[:-1][rows]
-        for place, values in enumerate((words.ids, mixed(words.ids))):
-            added[place, rows] = np.add.reduceat(values, borders)
-    return added
+        for place, values in enumerate((words.ids, mix_hashes(words.ids))):
+            word_sums[place, rows] = np.add.reduceat(values, borders)
+    return word_sums
 
 
-def mixed(hashes: UInt64[np.ndarray, " _"]) -> UInt64[np.ndarray, " _"]:
+def mix_hashes(hashes: UInt64[np.ndarray, " _"]) -> UInt64[np.ndarray, " _"]:
     """The function of the second sum: the square, since that of a sum is not the sum of the squares."""
     return hashes * hashes
 
 
-def one_word_apart(
-    left: UInt64[np.ndarray, "2 texts"], right: UInt64[np.ndarray, "2 texts"]
+def differ_in_one_word(
+    first: UInt64[np.ndarray, "2 texts"], second: UInt64[np.ndarray, "2 texts"]
 ) -> Bool[np.ndarray, " texts"]:
     """Whether the words of one text are those of the other and one more, in any order, bool (num_texts,).
 
     If one word was added, the difference of the second sums is the function of the difference of the first.
     """
-    more, less = left - right, right - left
-    return (more[0] != 0) & ((mixed(more[0]) == more[1]) | (mixed(less[0]) == less[1]))
+    more, less = first - second, second - first
+    return (more[0] != 0) & ((mix_hashes(more[0]) == more[1]) | (mix_hashes(less[0]) == less[1]))
 
 
-def without_a_word(words: Tokens) -> UInt64[np.ndarray, " words"]:
-    """For each word of each text the first of `sums` of the text without it."""
-    return sums(words)[0][words.owners] - words.ids
+def sums_without_each_word(words: TextWords) -> UInt64[np.ndarray, " words"]:
+    """For each word of each text the first of `text_sums` of the text without it."""
+    return text_sums(words)[0][words.owners] - words.ids

@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.corpora.parallel.clean.lexical import Counts, Tokens, counted, first_pieces, word_pair_keys
+from xling.corpora.parallel.clean.lexical import Counts, TextWords, count_keys, first_pieces, word_pair_keys
 from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64, Shaped, UInt64
 
-_MAX_CHARS, _MAX_PIECES, _MAX_SINGLE, _SUFFIX = 2000, 120, 480, 2
-_STATEMENT, _QUESTION, _EXCLAMATION = ".。।॥။።៕۔։…", "?？؟;՞", "!！՜"
+_MAX_CHARS, _MAX_PIECES, _MAX_SINGLE, _SUFFIX_CHARS = 2000, 120, 480, 2
+_STATEMENT_MARKS, _QUESTION_MARKS, _EXCLAMATION_MARKS = ".。।॥။።៕۔։…", "?？؟;՞", "!！՜"
 _CLOSING = "\"'”’»“„«)\\]\\s」』】）"
-_COUNTED = {
-    "sentences": rf"[{_STATEMENT}{_QUESTION}{_EXCLAMATION}]+[{_CLOSING}]*(?:\s|$)|[。！？၊။]",
+_COUNTED_PATTERNS = {
+    "sentences": rf"[{_STATEMENT_MARKS}{_QUESTION_MARKS}{_EXCLAMATION_MARKS}]+[{_CLOSING}]*(?:\s|$)|[。！？၊။]",
     "questions": r"[?？؟]",
     "exclamations": r"[!！]",
     "commas": r"[,،、，፣၊]",
@@ -37,23 +37,23 @@ _COUNTED = {
     "capitals": r"[\s(\"“«„'‘-]\p{Lu}",
     "spaces": r"\s",
 }
-_BEFORE = r"(?:^|[\s(\"“„«'‘.-])"
-_INSIDE = (
+_WORD_START = r"(?:^|[\s(\"“„«'‘.-])"
+_WITHIN_WORD = (
     "|".join(
         (
-            rf"{_BEFORE}\p{{L}}\.\s",
-            rf"{_BEFORE}(?:Mrs?|Ms|Dr|St|Prof|Sens?|Gen|Gov|Reps?|Rev|Lt|Col|No|vs)\.",
+            rf"{_WORD_START}\p{{L}}\.\s",
+            rf"{_WORD_START}(?:Mrs?|Ms|Dr|St|Prof|Sens?|Gen|Gov|Reps?|Rev|Lt|Col|No|vs)\.",
             rf"\p{{L}}\p{{L}}[.?!…]+[{_CLOSING}]*\s+\p{{Ll}}",
         )
     ),
-    rf"{_BEFORE}\p{{L}}\.\s\p{{L}}\.\s",
+    rf"{_WORD_START}\p{{L}}\.\s\p{{L}}\.\s",
 )
 """Marks behind which a sentence goes on: of initials and titles, and those before a small letter.
 
 The second pattern is the second of two initials. Borders of words (``\\b``) would make the patterns ten times as slow.
 """
-_KINDS = 8  # counts are 0 to 7, seven and more being one
-FEATURES = ("end", "first", *_COUNTED)
+_NUM_COUNTS = 8  # counts are 0 to 7, seven and more being one
+FEATURES = ("end", "first", *_COUNTED_PATTERNS)
 _CONDITIONAL = ("end", "first", "sentences", "capitals", "questions")
 NAMES = (
     *(f"{name}_agree" for name in FEATURES),
@@ -66,11 +66,11 @@ _SMOOTHING, _RUN_SMOOTHING = 0.5, 3.0
 _PIECE = (
     rf"[{UNSPACED_CLASS}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED_CLASS}]]+|[^\s\p{{L}}\p{{M}}\p{{N}}]"
 )
-_BORDER = np.uint64(1)
+_TEXT_BORDER = np.uint64(1)
 
 
 @dataclass(frozen=True)
-class Forms:
+class WrittenForms:
     """The form of both sides of some pairs.
 
     Attributes:
@@ -80,56 +80,65 @@ class Forms:
     """
 
     codes: Int64[np.ndarray, "pairs 2 features"]
-    shapes: Tokens
-    endings: Tokens
+    shapes: TextWords
+    endings: TextWords
 
-    def take(self, rows: Int64[np.ndarray, " rows"]) -> Forms:
+    def take(self, rows: Int64[np.ndarray, " rows"]) -> WrittenForms:
         """The pairs of the numbers ``rows``, in that order."""
-        return Forms(self.codes[rows], self.shapes.take(rows), self.endings.take(rows))
+        return WrittenForms(self.codes[rows], self.shapes.take(rows), self.endings.take(rows))
 
 
-def forms(pairs: pl.DataFrame) -> Forms:
+def forms(pairs: pl.DataFrame) -> WrittenForms:
     """Read the form of pairs with the columns ``src`` and ``tgt``."""
-    codes = np.stack([_codes(pairs[side]) for side in ("src", "tgt")], axis=1)
-    return Forms(codes, *_pieces(pairs["tgt"]))
+    codes = np.stack([_feature_codes(pairs[side]) for side in ("src", "tgt")], axis=1)
+    return WrittenForms(codes, *_piece_shapes(pairs["tgt"]))
 
 
-def _codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
+def _feature_codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
     text = pl.col("text")
     last = text.str.strip_chars_end(" \t\n\"'”’»“„«)]」』】）\u200e\u200f").str.tail(1)
-    end = pl.lit(0)
-    for value, marks in enumerate((_STATEMENT, _QUESTION, _EXCLAMATION, ",:：，、-–—"), 1):
-        end = pl.when(last.is_in(list(marks))).then(value).otherwise(end)
+    end_mark = pl.lit(0)
+    for value, marks in enumerate((_STATEMENT_MARKS, _QUESTION_MARKS, _EXCLAMATION_MARKS, ",:：，、-–—"), 1):
+        end_mark = pl.when(last.is_in(list(marks))).then(value).otherwise(end_mark)
     first = text.str.extract(r"(\p{L}|\p{N})").fill_null("")
-    begins = pl.lit(0)
+    first_class = pl.lit(0)
     for value, kind in enumerate((r"\p{Lu}", r"\p{Ll}", r"\p{N}"), 1):
-        begins = pl.when(first.str.contains(kind)).then(value).otherwise(begins)
-    counts = [text.str.count_matches(pattern) for pattern in _COUNTED.values()]
-    inside = [text.str.strip_chars_end().str.count_matches(pattern).cast(pl.Int64) for pattern in _INSIDE]
+        first_class = pl.when(first.str.contains(kind)).then(value).otherwise(first_class)
+    counts = [text.str.count_matches(pattern) for pattern in _COUNTED_PATTERNS.values()]
+    inside = [
+        text.str.strip_chars_end().str.count_matches(pattern).cast(pl.Int64) for pattern in _WITHIN_WORD
+    ]
     counts[0] = (counts[0].cast(pl.Int64) - inside[0] - inside[1]).clip(0)
-    named = {name: each.cast(pl.Int64) for name, each in zip(FEATURES, (end, begins, *counts), strict=True)}
+    named = {
+        name: each.cast(pl.Int64)
+        for name, each in zip(FEATURES, (end_mark, first_class, *counts), strict=True)
+    }
     read = pl.DataFrame({"text": texts.str.head(_MAX_CHARS)}).select(**named)
-    return np.minimum(read.to_numpy().reshape(-1, len(FEATURES)), _KINDS - 1)
+    return np.minimum(read.to_numpy().reshape(-1, len(FEATURES)), _NUM_COUNTS - 1)
 
 
-def _pieces(texts: pl.Series) -> tuple[Tokens, Tokens]:
+def _piece_shapes(texts: pl.Series) -> tuple[TextWords, TextWords]:
     """Kinds of the words and marks of texts, without and with the last letters of the words."""
     lists = first_pieces(texts.str.head(_MAX_CHARS), _PIECE, _MAX_PIECES, _MAX_SINGLE)
     lengths = lists.list.len().to_numpy().astype(np.int64)
     flat = lists.filter(lists.list.len() > 0).explode()
     points = np.frombuffer("".join(flat.str.head(1)).encode("utf-32-le"), np.uint32)
     known, numbers = np.unique(points, return_inverse=True)
-    shapes = np.array([_shape(chr(point)) for point in known], np.uint64)[numbers] if len(known) else points
+    shapes = (
+        np.array([_character_shape(chr(point)) for point in known], np.uint64)[numbers]
+        if len(known)
+        else points
+    )
     ends = word_pair_keys(
-        shapes.astype(np.uint64), flat.str.tail(_SUFFIX).str.to_lowercase().hash(7).to_numpy()
+        shapes.astype(np.uint64), flat.str.tail(_SUFFIX_CHARS).str.to_lowercase().hash(7).to_numpy()
     )
     starts = np.concatenate([[0], np.cumsum(lengths)])
     bordered = starts + np.arange(len(starts))
-    kinds, endings = (np.insert(ids.astype(np.uint64), starts[:-1], _BORDER) for ids in (shapes, ends))
-    return Tokens(kinds, bordered), Tokens(endings, bordered)
+    kinds, endings = (np.insert(ids.astype(np.uint64), starts[:-1], _TEXT_BORDER) for ids in (shapes, ends))
+    return TextWords(kinds, bordered), TextWords(endings, bordered)
 
 
-def _shape(char: str) -> int:
+def _character_shape(char: str) -> int:
     """The kind of a word by its first character; a mark is itself."""
     category = unicodedata.category(char)
     if category[0] in "LMN":
@@ -164,13 +173,15 @@ class FormCounts:
         return stored
 
     @staticmethod
-    def from_arrays(held: Mapping[str, Shaped[np.ndarray, "..."]]) -> FormCounts:
+    def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> FormCounts:
         """Rebuild the counts from the arrays that `arrays` returned."""
         counts = {
-            name: Counts(held[f"{name}.keys"].astype(np.uint64), held[f"{name}.values"].astype(np.float64))
+            name: Counts(
+                arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64)
+            )
             for name in _COUNTS
         }
-        return FormCounts(held["joint"].astype(np.float64), **counts)
+        return FormCounts(arrays["joint"].astype(np.float64), **counts)
 
 
 _COUNTS = ("shapes", "endings", "shape", "ending")
@@ -178,47 +189,49 @@ ARRAYS = ("joint", *(f"{name}.{part}" for name in _COUNTS for part in ("keys", "
 """Names of the arrays that the counts are stored as."""
 
 
-def train(sample: Forms) -> FormCounts:
+def train(sample: WrittenForms) -> FormCounts:
     """Count which forms of both sides go together."""
-    joint = np.zeros((len(FEATURES), _KINDS, _KINDS))
+    joint = np.zeros((len(FEATURES), _NUM_COUNTS, _NUM_COUNTS))
     for feature in range(len(FEATURES)):
         np.add.at(joint[feature], (sample.codes[:, 0, feature], sample.codes[:, 1, feature]), 1)
-    runs = [counted(_runs(side)) for side in (sample.shapes, sample.endings)]
-    return FormCounts(joint, *runs, *(counted(side.ids) for side in (sample.shapes, sample.endings)))
+    runs = [count_keys(_bigram_keys(side)) for side in (sample.shapes, sample.endings)]
+    return FormCounts(joint, *runs, *(count_keys(side.ids) for side in (sample.shapes, sample.endings)))
 
 
-def _runs(side: Tokens) -> UInt64[np.ndarray, " words"]:
+def _bigram_keys(side: TextWords) -> UInt64[np.ndarray, " words"]:
     """A key of each piece and the next one; behind the last piece of a text stands the border of the next text."""
     return word_pair_keys(side.ids, np.roll(side.ids, -1)) if len(side.ids) else side.ids
 
 
-def measure(counts: FormCounts, pairs: Forms) -> Float64[np.ndarray, "pairs traits"]:
-    """The values of `NAMES` for each pair, float64 (num_pairs, num_traits)."""
+def measure(counts: FormCounts, pairs: WrittenForms) -> Float64[np.ndarray, "pairs features"]:
+    """The values of `NAMES` for each pair, float64 (num_pairs, num_features)."""
     num = max(counts.joint[0].sum(), 1.0)
-    agree, given = [], {}
+    agreement, conditional_probability = [], {}
     for place, name in enumerate(FEATURES):
         joint = counts.joint[place]
         src, tgt = joint.sum(axis=1, keepdims=True) / num, joint.sum(axis=0, keepdims=True) / num
         together = np.log((joint + _SMOOTHING) / (num * src * tgt + _SMOOTHING))
         cell = pairs.codes[:, 0, place], pairs.codes[:, 1, place]
-        agree.append(together[cell])
+        agreement.append(together[cell])
         if name in _CONDITIONAL:
-            of_src = np.log((joint + _SMOOTHING * tgt + 0.01) / (num * src + _SMOOTHING + 0.01 * _KINDS))
-            of_tgt = np.log((joint + _SMOOTHING * src + 0.01) / (num * tgt + _SMOOTHING + 0.01 * _KINDS))
-            given[name] = of_src[cell], of_tgt[cell]
-    conditional = [given[name][side] for side in (0, 1) for name in _CONDITIONAL]
+            of_src = np.log((joint + _SMOOTHING * tgt + 0.01) / (num * src + _SMOOTHING + 0.01 * _NUM_COUNTS))
+            of_tgt = np.log((joint + _SMOOTHING * src + 0.01) / (num * tgt + _SMOOTHING + 0.01 * _NUM_COUNTS))
+            conditional_probability[name] = of_src[cell], of_tgt[cell]
+    conditional = [conditional_probability[name][side] for side in (0, 1) for name in _CONDITIONAL]
     order = [
-        _order(counts.shapes, counts.shape, pairs.shapes),
-        _order(counts.endings, counts.ending, pairs.endings),
+        _bigram_likeness(counts.shapes, counts.shape, pairs.shapes),
+        _bigram_likeness(counts.endings, counts.ending, pairs.endings),
     ]
-    return np.stack([*agree, *conditional, np.sum(agree, axis=0), *order], axis=1)
+    return np.stack([*agreement, *conditional, np.sum(agreement, axis=0), *order], axis=1)
 
 
-def _order(runs: Counts, alone: Counts, side: Tokens) -> Float64[np.ndarray, " texts"]:
+def _bigram_likeness(
+    bigram_counts: Counts, single_counts: Counts, side: TextWords
+) -> Float64[np.ndarray, " texts"]:
     """How much likelier each text is in this order than in any: a log ratio by the root of the number of pieces."""
-    size = alone.values.sum() + 1
-    often = (alone.of(side.ids)[:, 0].astype(np.float64) + 0.5) / size
+    size = single_counts.values.sum() + 1
+    often = (single_counts.lookup(side.ids)[:, 0].astype(np.float64) + 0.5) / size
     after = np.roll(often, -1)
-    together = runs.of(_runs(side))[:, 0].astype(np.float64)
+    together = bigram_counts.lookup(_bigram_keys(side))[:, 0].astype(np.float64)
     ratio = np.log((together + _RUN_SMOOTHING * after) / ((often * size + _RUN_SMOOTHING) * after))
     return np.bincount(side.owners, ratio, len(side.lengths)) / np.sqrt(np.maximum(side.lengths, 1))

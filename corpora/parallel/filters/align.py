@@ -17,9 +17,9 @@ from xling.corpora.parallel.clean.judge import GROUPS, Judge
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 
 _load = lru_cache(maxsize=2)(Judge.load)
-_ENGLISH = "Carlos Smith showed an expensive hat in Poland on Saturday."
-_CORPUS = 1500
-_UNRELATED = {False: 7.0, True: 5.75}
+_EXAMPLE_SENTENCE = "Carlos Smith showed an expensive hat in Poland on Saturday."
+_MIN_CORPUS = 1500
+_UNRELATED_ODDS = {False: 7.0, True: 5.75}
 """Log odds from which a pair is unrelated, without and with an encoder; both lose equally many clean pairs."""
 
 
@@ -56,23 +56,29 @@ class Align(PairFilter):
     examples = (
         PairExample("", "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."),
         PairExample(
-            "", _ENGLISH, "Carlos Smith hat am Samstag in Polen einen teuren Hut gezeigt.", corpus=_CORPUS
+            "",
+            _EXAMPLE_SENTENCE,
+            "Carlos Smith hat am Samstag in Polen einen teuren Hut gezeigt.",
+            corpus=_MIN_CORPUS,
         ),
         PairExample(
             "foreign_words",
-            _ENGLISH,
+            _EXAMPLE_SENTENCE,
             "Carlos Smith hat am an expensive hat in Poland on Saturday.",
-            corpus=_CORPUS,
+            corpus=_MIN_CORPUS,
         ),
         PairExample(
-            "unrelated", "Jordan has a factory.", "Thomas Berlin ist älter als Clara Mwangi.", corpus=_CORPUS
+            "unrelated",
+            "Jordan has a factory.",
+            "Thomas Berlin ist älter als Clara Mwangi.",
+            corpus=_MIN_CORPUS,
         ),
-        PairExample("partial", _ENGLISH, "Carlos Smith hat am", corpus=_CORPUS),
+        PairExample("partial", _EXAMPLE_SENTENCE, "Carlos Smith hat am", corpus=_MIN_CORPUS),
         PairExample(
             "disordered",
-            _ENGLISH,
+            _EXAMPLE_SENTENCE,
             "Samstag gezeigt. einen am hat Hut in Smith teuren Carlos Polen",
-            corpus=_CORPUS,
+            corpus=_MIN_CORPUS,
         ),
     )
 
@@ -88,9 +94,9 @@ class Align(PairFilter):
         """Return the filter with what it learned from the first batch of pairs."""
         learned = _load(self.tables) if self.tables else judge.train(pairs, context.embed)
         has_vectors = learned is not None and learned.embed is not None
-        unrelated = _UNRELATED[has_vectors] if self.unrelated is None else self.unrelated
+        unrelated = _UNRELATED_ODDS[has_vectors] if self.unrelated is None else self.unrelated
         limits = {kind: getattr(self, kind) for kind in GROUPS} | {"unrelated": unrelated}
-        return Fitted(learned, tuple(limits.values()))
+        return FittedAlign(learned, tuple(limits.values()))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
@@ -99,7 +105,7 @@ class Align(PairFilter):
 
 
 @dataclass(frozen=True)
-class Fitted(PairFilter):
+class FittedAlign(PairFilter):
     """The filter with its tables; without any it drops nothing."""
 
     judge_of_pairs: Judge | None
@@ -118,7 +124,7 @@ class Fitted(PairFilter):
         over = odds >= np.array(self.limits)
         names = np.array([*GROUPS, ""])[np.where(over.any(axis=1), odds.argmax(axis=1), len(GROUPS))]
         return pairs.with_columns(
-            pl.Series("align", judge.beliefs(odds), pl.Float32),
+            pl.Series("align", judge.clean_probability(odds), pl.Float32),
             pl.Series("align_fault", names).replace("", None),
         )
 

@@ -10,7 +10,7 @@ import polars as pl
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.text.pairs import SIDES, near_duplicate_key
 
-_FIRST_LOOK = 40  # characters
+_FIRST_CHARS = 40  # characters
 
 
 @PAIR_FILTERS.register("empty")
@@ -45,7 +45,7 @@ class Empty(PairFilter):
         if self.identical:
             # Few pairs begin alike, and only for those the whole texts are compared.
             start = [
-                near_duplicate_key(pl.col(side).str.head(_FIRST_LOOK)).str.head(_FIRST_LOOK // 4)
+                near_duplicate_key(pl.col(side).str.head(_FIRST_CHARS)).str.head(_FIRST_CHARS // 4)
                 for side in SIDES
             ]
             alike = pairs.select((start[0] == start[1]).alias("alike"))["alike"]

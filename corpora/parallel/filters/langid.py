@@ -12,22 +12,22 @@ import polars as pl
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.corpora.langid.identify import SURE
-from xling.corpora.parallel.clean.declared_language import Declared
+from xling.corpora.langid.identify import SURE_SCORE
+from xling.corpora.parallel.clean.declared_language import DeclaredLanguage
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
-from xling.corpora.parallel.filters.repair import exchanged
+from xling.corpora.parallel.filters.repair import exchange_sides
 from xling.corpora.stages.langid import identify
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Shaped
 
-_SAMPLE = 1500
-_FIRST_LOOK = 48  # characters; most lines show their language by then
+_SAMPLE_TEXTS = 1500
+_FIRST_CHARS = 48  # characters; most lines show their language by then
 _ENGLISH, _GERMAN = "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."
 _FRENCH = "La vieille femme vend du pain frais."
 _MIN_COUNT, _MIN_TRUST, _MIN_SHARE, _MIN_WORDS = 2, 0.98, 0.5, 2
-_MOST_WORDS = 1500
-_FAULT, _TURNED = "langid_fault", "langid_turned"
+_MAX_TRUSTED_WORDS = 1500
+_FAULT_COLUMN, _SWAPPED_COLUMN = "langid_fault", "langid_turned"
 
 
 @PAIR_FILTERS.register("langid")
@@ -81,32 +81,32 @@ class PairLangId(PairFilter):
 
     def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
         """Return the filter with what it learned from the first batch of pairs."""
-        src = Side(pairs["src"], context.src, self)
-        return Fitted(src, Side(pairs["tgt"], context.tgt, self), self.swap)
+        src = SideLanguage(pairs["src"], context.src, self)
+        return FittedLangId(src, SideLanguage(pairs["tgt"], context.tgt, self), self.swap)
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
         item = self.fitted(pairs, context)
         return item.judge(item.measured(pairs, context), context)
 
-    def other(self, text: str, expected: Language) -> str:
+    def other_language(self, text: str, expected: Language) -> str:
         """Return the other language that the identifier takes a text for, "" for none or without much confidence."""
         # A language that the identifier does not know is called another, mostly without much confidence.
-        threshold = self.threshold if expected.fasttext else max(SURE, self.threshold)
-        base, score = _identify(text[:_FIRST_LOOK])
-        if base != expected.base and len(text) > _FIRST_LOOK:
+        threshold = self.threshold if expected.fasttext else max(SURE_SCORE, self.threshold)
+        base, score = _identify(text[:_FIRST_CHARS])
+        if base != expected.base and len(text) > _FIRST_CHARS:
             base, score = _identify(text[: self.max_chars])
-        if base not in ("", expected.base) and threshold <= score < SURE:
+        if base not in ("", expected.base) and threshold <= score < SURE_SCORE:
             base, score = _identify(text[: self.max_chars], second_opinion=True)
         return "" if base == expected.base or score < threshold else base
 
 
 @dataclass(frozen=True)
-class Fitted(PairFilter):
+class FittedLangId(PairFilter):
     """The filter with what it learned of both sides."""
 
-    src: Side
-    tgt: Side
+    src: SideLanguage
+    tgt: SideLanguage
     swap: bool = False
 
     name: ClassVar[str] = PairLangId.name
@@ -118,40 +118,44 @@ class Fitted(PairFilter):
         if not self.swap:
             return pairs, pl.DataFrame(schema=REPAIRS)
         pairs = self.measured(pairs, context)
-        rows = pairs[_TURNED].arg_true()
+        rows = pairs[_SWAPPED_COLUMN].arg_true()
         if not len(rows):
             return pairs, pl.DataFrame(schema=REPAIRS)
-        turned, changes = exchanged(
-            pairs[rows].drop(_FAULT, _TURNED, "langid"), pl.repeat(True, len(rows), eager=True)
+        exchanged_pairs, changes = exchange_sides(
+            pairs[rows].drop(_FAULT_COLUMN, _SWAPPED_COLUMN, "langid"), pl.repeat(True, len(rows), eager=True)
         )
-        turned = self.measured(turned, context)
-        right = turned[_FAULT].is_null()
+        exchanged_pairs = self.measured(exchanged_pairs, context)
+        is_right = exchanged_pairs[_FAULT_COLUMN].is_null()
         columns = [
-            pairs[name].scatter(rows.filter(right), turned[name].filter(right)) for name in turned.columns
+            pairs[name].scatter(rows.filter(is_right), exchanged_pairs[name].filter(is_right))
+            for name in exchanged_pairs.columns
         ]
-        kept = [change for change, stays in zip(changes, right, strict=True) if stays]
-        return pairs.with_columns(columns), pl.DataFrame(kept, REPAIRS, orient="row")
+        kept_changes = [change for change, stays in zip(changes, is_right, strict=True) if stays]
+        return pairs.with_columns(columns), pl.DataFrame(kept_changes, REPAIRS, orient="row")
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
-        if _FAULT in pairs.columns:  # `repaired` has measured
+        if _FAULT_COLUMN in pairs.columns:  # `repaired` has measured
             return pairs
-        (src, src_off), (tgt, tgt_off) = self.src.others(pairs["src"]), self.tgt.others(pairs["tgt"])
-        turned = np.stack([src == context.tgt.base, tgt == context.src.base])
-        swapped = turned.all(axis=0)
+        (src, src_deviations), (tgt, tgt_deviations) = (
+            self.src.other_languages(pairs["src"]),
+            self.tgt.other_languages(pairs["tgt"]),
+        )
+        in_other_language = np.stack([src == context.tgt.base, tgt == context.src.base])
+        swapped = in_other_language.all(axis=0)
         reasons = np.select([swapped, src != "", tgt != ""], ["swapped", "other_src", "other_tgt"], "")
         return pairs.with_columns(
-            pl.Series("langid", np.fmin(src_off, tgt_off), pl.Float32).fill_nan(None),
-            pl.Series(_FAULT, reasons, pl.String).replace("", None),
-            pl.Series(_TURNED, turned.any(axis=0)),
+            pl.Series("langid", np.fmin(src_deviations, tgt_deviations), pl.Float32).fill_nan(None),
+            pl.Series(_FAULT_COLUMN, reasons, pl.String).replace("", None),
+            pl.Series(_SWAPPED_COLUMN, in_other_language.any(axis=0)),
         )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
-        return pairs[_FAULT].alias("reason")
+        return pairs[_FAULT_COLUMN].alias("reason")
 
 
-class Side:
+class SideLanguage:
     """One side of a file: its language, and words that are enough to tell it.
 
     Args:
@@ -162,26 +166,30 @@ class Side:
 
     def __init__(self, texts: pl.Series, lang: Language, settings: PairLangId) -> None:
         self.lang, self.settings = lang, settings
-        rows = np.linspace(0, max(len(texts) - 1, 0), min(_SAMPLE, len(texts))).astype(np.int64)
+        rows = np.linspace(0, max(len(texts) - 1, 0), min(_SAMPLE_TEXTS, len(texts))).astype(np.int64)
         sample = texts.gather(rows)
-        read = sample.to_list() if settings.adapt else []
-        self.declared = Declared(read, lang, settings.deviations, lambda text: settings.other(text, lang))
-        self.trusted = pl.Series(dtype=pl.String)
-        if settings.trust and settings.adapt and lang.spaces and len(texts) > 2 * _SAMPLE:
-            words = _trusted_words(_words(sample), self.declared.sample_is_right())
+        sample_texts = sample.to_list() if settings.adapt else []
+        self.declared = DeclaredLanguage(
+            sample_texts, lang, settings.deviations, lambda text: settings.other_language(text, lang)
+        )
+        self.trusted_words = pl.Series(dtype=pl.String)
+        if settings.trust and settings.adapt and lang.spaces and len(texts) > 2 * _SAMPLE_TEXTS:
+            words = _trusted_words(_words(sample), self.declared.is_declared_in_sample())
             # Words that a close language has too say nothing.
-            self.trusted = words.filter(pl.Series(~self.declared.leans(words.to_list())))
+            self.trusted_words = words.filter(pl.Series(~self.declared.leans_to_other(words.to_list())))
 
-    def others(self, texts: pl.Series) -> tuple[Shaped[np.ndarray, " texts"], Float64[np.ndarray, " texts"]]:
+    def other_languages(
+        self, texts: pl.Series
+    ) -> tuple[Shaped[np.ndarray, " texts"], Float64[np.ndarray, " texts"]]:
         """Return the other language of each text and its deviations, each ``(num_texts,)``.
 
         Both say nothing of a text that was not looked at: its language is ``""``, its deviations are NaN.
         """
         asked = np.arange(len(texts))
-        if len(self.trusted):
-            asked = np.flatnonzero(~_mostly_trusted(_words(texts), self.trusted))
+        if len(self.trusted_words):
+            asked = np.flatnonzero(~_mostly_trusted(_words(texts), self.trusted_words))
         labels, off = np.zeros(len(texts), "U16"), np.full(len(texts), np.nan)
-        labels[asked], off[asked] = self.declared.others(texts.gather(asked).to_list())
+        labels[asked], off[asked] = self.declared.other_languages(texts.gather(asked).to_list())
         return labels, off
 
 
@@ -195,18 +203,18 @@ def _identify(text: str, second_opinion: bool = False) -> tuple[str, float]:
     return code.partition("_")[0], score
 
 
-def _trusted_words(lines: pl.Series, right: npt.NDArray[np.bool_]) -> pl.Series:
+def _trusted_words(lines: pl.Series, is_right: npt.NDArray[np.bool_]) -> pl.Series:
     """Return words of a sample of split lines that stand almost only in lines identified as right."""
-    table = pl.DataFrame({"word": lines, "right": right}).explode("word").group_by("word")
+    table = pl.DataFrame({"word": lines, "right": is_right}).explode("word").group_by("word")
     counts = table.agg(pl.len().alias("n"), pl.col("right").mean())
     kept = (pl.col("n") >= _MIN_COUNT) & (pl.col("right") >= _MIN_TRUST) & (pl.col("word") != "")
-    return counts.filter(kept).sort("n", "word", descending=True).head(_MOST_WORDS)["word"]
+    return counts.filter(kept).sort("n", "word", descending=True).head(_MAX_TRUSTED_WORDS)["word"]
 
 
-def _mostly_trusted(lines: pl.Series, trusted: pl.Series) -> npt.NDArray[np.bool_]:
+def _mostly_trusted(lines: pl.Series, trusted_words: pl.Series) -> npt.NDArray[np.bool_]:
     """Return which split lines hold mostly trusted words, bool (num_lines,)."""
     lengths = lines.list.len().to_numpy().astype(np.int64)
-    hits = lines.explode().is_in(trusted.implode()).fill_null(False).to_numpy()
+    hits = lines.explode().is_in(trusted_words.implode()).fill_null(False).to_numpy()
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     sums = np.add.reduceat(hits.astype(np.int32), starts) if len(hits) else np.zeros(0, np.int32)
     return (sums >= _MIN_WORDS) & (sums >= _MIN_SHARE * lengths)

@@ -12,7 +12,7 @@ from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 # Characters that say what 100 characters of an alphabetic script say.
-_DENSITY = {
+_LETTERS_PER_CHARACTER = {
     "Hans": 32, "Hant": 32, "Hani": 32, "Jpan": 45, "Kore": 50, "Hang": 50, "Ethi": 65, "Hebr": 75, "Arab": 85,
     "Thai": 85,
 }  # fmt: skip
@@ -91,4 +91,4 @@ class Length(PairFilter):
 
 def _alphabetic_chars(side: str, lang: Language) -> pl.Expr:
     """Return length of a side in characters of an alphabetic script, with the surrounding spaces."""
-    return pl.col(side).str.len_chars() * (100 / _DENSITY.get(lang.script, 100))
+    return pl.col(side).str.len_chars() * (100 / _LETTERS_PER_CHARACTER.get(lang.script, 100))

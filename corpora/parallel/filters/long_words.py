@@ -33,7 +33,7 @@ class LongWords(PairFilter):
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
-        longest = [_longest(side) for side, lang in context.sides if lang.spaces]
+        longest = [_longest_word(side) for side, lang in context.sides if lang.spaces]
         return pairs.with_columns(pl.max_horizontal(pl.lit(0, pl.UInt32), *longest).alias("longest_word"))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
@@ -42,6 +42,6 @@ class LongWords(PairFilter):
         return first_reason(pairs, {"long_word": pl.col("longest_word") > self.max_chars})
 
 
-def _longest(side: str) -> pl.Expr:
+def _longest_word(side: str) -> pl.Expr:
     words = pl.col(side).str.replace_all(r"(?:https?://|www\.)[^ ]+", "").str.split(" ")
     return words.list.eval(pl.element().str.len_chars()).list.max()

@@ -11,7 +11,7 @@ from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.text import repair
 
-_CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
+_CASED_SCRIPTS = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
 _MOJIBAKE = r"\u{fffd}|[ÃÂ][\u{80}-\u{bf}‚ƒ„…†‡ˆ‰Š‹Œ‘’“”•–—˜™š›œ]|â€|Ð[\u{80}-\u{bf}‚ƒ„…]|[\u{80}-\u{9f}]"
 _MARKUP = "|".join(
@@ -29,10 +29,10 @@ _INVISIBLE = (
 )
 _JOINERS = r"[\u{200b}-\u{200d}]"
 # What a wrong encoding leaves of a letter with a mark: inside a word, as its first letter, or as its last one.
-_LOST = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:](?:\s|\p{L}|$)|\.(?:\s|$))"
+_LOST_LETTER = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:](?:\s|\p{L}|$)|\.(?:\s|$))"
 _CLOSING = r"\"'”’»)\]」』】）"
 _SENTENCE_MARKS = ".!?。！？؟।॥۔።։។။"
-_MIN_SPACED = 6
+_MIN_SPACED_LETTERS = 6
 _MIN_BESIDE_NUMBERS = (
     0.3  # smallest share of letters where both sides have the same numbers, which then count as letters
 )
@@ -105,64 +105,69 @@ class Noise(PairFilter):
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
-        letters = pl.min_horizontal(_letters("src"), _letters("tgt")).cast(pl.Float32)
-        marks = (_marks("src") - _marks("tgt")).abs()
+        letters = pl.min_horizontal(_num_letters("src"), _num_letters("tgt")).cast(pl.Float32)
+        marks = (_num_marks("src") - _num_marks("tgt")).abs()
         return pairs.with_columns(letters.alias("letters"), marks.alias("marks_off"))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
         tests = {
-            "invisible": pl.any_horizontal(_invisible(side, lang) for side, lang in context.sides),
-            "lost_letters": _lost("src") != _lost("tgt"),
-            "letter_spaced": pl.any_horizontal(_spaced(side, lang) for side, lang in context.sides),
+            "invisible": pl.any_horizontal(_has_invisible(side, lang) for side, lang in context.sides),
+            "lost_letters": _has_lost_letter("src") != _has_lost_letter("tgt"),
+            "letter_spaced": pl.any_horizontal(_is_letter_spaced(side, lang) for side, lang in context.sides),
             "mojibake": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MOJIBAKE)),
             "markup": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MARKUP)),
             "few_letters": (pl.col("letters") < self.min_letters) & ~self._is_date(),
         }
-        if self.casing and context.src.script in _CASED and context.tgt.script in _CASED:
-            tests["casing"] = _shouts("src") != _shouts("tgt")
+        if self.casing and context.src.script in _CASED_SCRIPTS and context.tgt.script in _CASED_SCRIPTS:
+            tests["casing"] = _is_upper_case("src") != _is_upper_case("tgt")
         many = pl.col("marks_off") > self.max_marks
-        tests["punctuation"] = many | ((_strings("src") - _strings("tgt")).abs() > 1)
+        tests["punctuation"] = many | ((_num_mark_runs("src") - _num_mark_runs("tgt")).abs() > 1)
         return first_reason(pairs if "letters" in pairs.columns else self.measured(pairs, context), tests)
 
     def _is_date(self) -> pl.Expr:
         """Return whether the sides have the same numbers and enough letters beside them, as dates and times have."""
         numbers = [pl.col(side).str.extract_all(r"\p{Nd}+").list.sort() for side in ("src", "tgt")]
-        enough = pl.min_horizontal(_letters("src", r"\p{Nd}"), _letters("tgt", r"\p{Nd}")) >= self.min_letters
+        enough = (
+            pl.min_horizontal(_num_letters("src", r"\p{Nd}"), _num_letters("tgt", r"\p{Nd}"))
+            >= self.min_letters
+        )
         return (numbers[0] == numbers[1]) & enough & (pl.col("letters") >= _MIN_BESIDE_NUMBERS)
 
 
-def _letters(side: str, counted: str = "") -> pl.Expr:
+def _num_letters(side: str, counted: str = "") -> pl.Expr:
     others = pl.col(side).str.count_matches(rf"[^\p{{L}}\p{{M}}\s{counted}]")
     return 1 - others / pl.max_horizontal(pl.col(side).str.len_chars(), 1)
 
 
-def _invisible(side: str, lang: Language) -> pl.Expr:
+def _has_invisible(side: str, lang: Language) -> pl.Expr:
     return pl.col(side).str.contains(
         _INVISIBLE if lang.script in repair.JOINER_SCRIPTS else f"{_INVISIBLE}|{_JOINERS}"
     )
 
 
-def _lost(side: str) -> pl.Expr:
-    return pl.col(side).str.contains(_LOST) & ~pl.col(side).str.contains(r"[a-z]\.[a-z]+/|https?:|www\.")
+def _has_lost_letter(side: str) -> pl.Expr:
+    return pl.col(side).str.contains(_LOST_LETTER) & ~pl.col(side).str.contains(
+        r"[a-z]\.[a-z]+/|https?:|www\."
+    )
 
 
-def _spaced(side: str, lang: Language) -> pl.Expr:
+def _is_letter_spaced(side: str, lang: Language) -> pl.Expr:
     """Return whether most words of a side are single letters, in a language with spaces between words."""
     if not lang.spaces:
         return pl.lit(False)
     lone = pl.col(side).str.count_matches(r"\b\p{L}\p{M}*\b")
-    return (lone >= _MIN_SPACED) & (2 * lone > pl.col(side).str.count_matches(r"\p{L}"))
+    return (lone >= _MIN_SPACED_LETTERS) & (2 * lone > pl.col(side).str.count_matches(r"\p{L}"))
 
 
-def _shouts(side: str) -> pl.Expr:
+def _is_upper_case(side: str) -> pl.Expr:
     """Return whether a side has no lower-case letter and several capitals."""
     return ~pl.col(side).str.contains(r"\p{Ll}") & pl.col(side).str.contains(
         r"\p{Lu}.*\p{Lu}.*\p{Lu}.*\p{Lu}"
     )
 
 
-def _marks(side: str) -> pl.Expr:
+def _num_marks(side: str) -> pl.Expr:
     """Sentence marks behind words; those of initials, decimal numbers and abbreviations within a sentence are none."""
     # A syllable of a Brahmic script may be a word ("है"), or stand for a letter of an abbreviation before the next one.
     ends = rf"[{_CLOSING}]*[{_SENTENCE_MARKS}]+"
@@ -171,7 +176,7 @@ def _marks(side: str) -> pl.Expr:
     return count.cast(pl.Int32) - within.cast(pl.Int32)
 
 
-def _strings(side: str) -> pl.Expr:
+def _num_mark_runs(side: str) -> pl.Expr:
     """Marks and signs that are written three times and more."""
     return (
         pl.col(side).str.count_matches(r"!{3,}|\?{3,}|\.{3,}|\*{3,}|-{3,}|={3,}|#{3,}|~{3,}").cast(pl.Int32)

@@ -18,26 +18,28 @@ from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, P
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
 
-_NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) == "Nd"]
-_ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
-_GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
+_NATIVE_DIGITS = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) == "Nd"]
+_ASCII_DIGITS = [str(unicodedata.decimal(digit)) for digit in _NATIVE_DIGITS]
+_GROUPED_DIGITS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
 _NUMBER = re.compile(r"\d+")
 _IS_CODE = re.compile(r"0\d\d\d$")  # such as 0021: a code, not a year
 _LINE_NUMBER = re.compile(r"^\s*\(?\d+ ?[-)]\s+")  # not "3. August", nor "15-year-old"
 _SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
-_SCALED = re.compile(
+_SCALED_NUMBER = re.compile(
     rf"(?<!\d)(\d{{1,15}})(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d{{1,15}})(?! ?[\d{''.join(_SCALES)}]))?"
 )
 # What English spells out and other languages write in digits.
-_SPELT_OUT = (
+_NUMBER_WORD_LISTS = (
     ("zero one two three four five six seven eight nine ten eleven twelve", 0),
     ("first second third fourth fifth sixth seventh eighth ninth tenth", 1),
 )
 _MONTHS = "January February March April May June July August September October November December"
-_SPELT = {word: str(value) for words, start in _SPELT_OUT for value, word in enumerate(words.split(), start)}
-_MONTH = {word: str(value) for value, word in enumerate(_MONTHS.split(), 1)}
+_NUMBER_WORDS = {
+    word: str(value) for words, start in _NUMBER_WORD_LISTS for value, word in enumerate(words.split(), start)
+}
+_MONTH_NUMBERS = {word: str(value) for value, word in enumerate(_MONTHS.split(), 1)}
 # Months begin with a capital: "may" and "march" are other words.
-_WORD = re.compile(rf"\b(?:(?i:({'|'.join(_SPELT)}))|({'|'.join(_MONTH)}))\b")
+_WORD = re.compile(rf"\b(?:(?i:({'|'.join(_NUMBER_WORDS)}))|({'|'.join(_MONTH_NUMBERS)}))\b")
 # Units that translators convert, and how much one of them is in metric units.
 _FACTORS = {
     "square mile": (2.59,), "mile": (1.609, 1609.0), "mph": (1.609, 0.447), "yard": (0.9144,), "feet": (0.3048, 30.48),
@@ -56,11 +58,11 @@ _CALENDARS = {
     "am": (7, 8), "ti": (7, 8), "th": (543,), "lo": (543,), "km": (543,), "fa": (621, 622), "ps": (621, 622),
     "ne": (56, 57),
 }  # fmt: skip
-_YEARS = range(1000, 3000)
+_PLAUSIBLE_YEARS = range(1000, 3000)
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
+_ROUNDING_TOLERANCE = 0.12  # "30 yards" become "27 metres", "25" or "30"
 _HALF_DAY = 12
-_MOST_DIGITS = 15  # longer numbers are identifiers, not amounts, hours or years
+_MAX_DIGITS = 15  # longer numbers are identifiers, not amounts, hours or years
 
 
 @PAIR_FILTERS.register("numbers")
@@ -133,7 +135,7 @@ class Numbers(PairFilter):
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
-        unlike = pairs.select((_digits("src") != _digits("tgt")).alias("unlike"))["unlike"].arg_true()
+        unlike = pairs.select((_digit_runs("src") != _digit_runs("tgt")).alias("unlike"))["unlike"].arg_true()
         alone = [missing(src, tgt) for src, tgt in pairs.select("src", "tgt")[unlike].iter_rows()]
         counts = np.zeros(pairs.height, np.int32)
         counts[unlike.to_numpy()] = alone
@@ -142,21 +144,21 @@ class Numbers(PairFilter):
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
         # Most pairs hold neither digits nor addresses, and most numbers are the same at first sight.
-        asked = pairs.select(
-            _digits("src").alias("a"), _digits("tgt").alias("b"), "src", "tgt"
+        to_check = pairs.select(
+            _digit_runs("src").alias("a"), _digit_runs("tgt").alias("b"), "src", "tgt"
         ).with_row_index()
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
-        unlike = asked.filter(pl.col("a") != pl.col("b"))
+        unlike = to_check.filter(pl.col("a") != pl.col("b"))
         years = years_between(context.src, context.tgt)
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
-            if contradict(src, tgt, self.max_missing, years)
+            if numbers_contradict(src, tgt, self.max_missing, years)
         ]
         tests = {"number_mismatch": pl.col("index").is_in(rows)}
         if self.urls:
-            tests["url_mismatch"] = address & (_hosts("src") != _hosts("tgt"))
-        return first_reason(asked, tests)
+            tests["url_mismatch"] = address & (_host_names("src") != _host_names("tgt"))
+        return first_reason(to_check, tests)
 
 
 def years_between(src: Language, tgt: Language) -> tuple[int, ...]:
@@ -173,7 +175,7 @@ def missing(src: str, tgt: str) -> int:
     return (a - b).total() + (b - a).total()
 
 
-def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = ()) -> bool:
+def numbers_contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = ()) -> bool:
     """Return whether the numbers of two sentences cannot be translations of each other.
 
     Args:
@@ -186,60 +188,62 @@ def contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence[int] = 
     sides = [numbers(side) for side in (src, tgt)]
     if _same_digits(*sides):
         return False
-    only = [list((Counter(a) - Counter(b)).elements()) for a, b in (sides, reversed(sides))]
-    if not all(only):
-        missing = [number for number in max(only, key=len) if len(number) > 1]
+    unmatched = [list((Counter(a) - Counter(b)).elements()) for a, b in (sides, reversed(sides))]
+    if not all(unmatched):
+        missing = [number for number in max(unmatched, key=len) if len(number) > 1]
         return len(missing) > max_missing and 2 * len(missing) > max(map(len, sides))
     # A number that one side spells out contradicts none of the other.
-    for place, side in enumerate((src, tgt)):
-        for value in spelt(side):
-            if value in only[1 - place]:
-                only[1 - place].remove(value)
-    if not all(only):
-        return any(only)  # what is left contradicts: the other side does not spell it out
-    few = int(len(only[1]) < len(only[0]))
-    many = 1 - few
-    metric = _metric((src, tgt), sides)
+    for position, side in enumerate((src, tgt)):
+        for value in spelt_out_numbers(side):
+            if value in unmatched[1 - position]:
+                unmatched[1 - position].remove(value)
+    if not all(unmatched):
+        return any(unmatched)  # what is left contradicts: the other side does not spell it out
+    side_with_fewer = int(len(unmatched[1]) < len(unmatched[0]))
+    side_with_more = 1 - side_with_fewer
+    equivalents = _metric_equivalents((src, tgt), sides)
     # A decimal number gives two: 1 and 5 of 1.5 million are 15 of 1500000.
-    joined = {a + b for a, b in itertools.pairwise(sides[many])}
-    whole = "".join(only[few])
-    if len(only[few]) > 1 and any(_scales(whole, b) for b in joined.union(only[many])):
+    decimals = {a + b for a, b in itertools.pairwise(sides[side_with_more])}
+    joined_digits = "".join(unmatched[side_with_fewer])
+    if len(unmatched[side_with_fewer]) > 1 and any(
+        _differ_by_scale(joined_digits, b) for b in decimals.union(unmatched[side_with_more])
+    ):
         return False
     return not all(
-        any(_alike(a, b, years) for b in only[many])
-        or any(_scales(a, b) for b in joined)
-        or any(_converts(b, metric[few].get(a, ())) for b in sides[many])
-        or any(_converts(a, values) for values in metric[many].values())
-        for a in only[few]
+        any(_may_be_equal(a, b, years) for b in unmatched[side_with_more])
+        or any(_differ_by_scale(a, b) for b in decimals)
+        or any(_is_conversion_of(b, equivalents[side_with_fewer].get(a, ())) for b in sides[side_with_more])
+        or any(_is_conversion_of(a, values) for values in equivalents[side_with_more].values())
+        for a in unmatched[side_with_fewer]
     )
 
 
 def _without_line_number(src: str, tgt: str) -> tuple[str, str]:
     """Return two sentences without the number of a line (``3395- ``) that only one of them starts with."""
-    rest = [_LINE_NUMBER.sub("", side) for side in (src, tgt)]
-    only_one = (rest[0] == src) != (rest[1] == tgt)
-    return (rest[0], rest[1]) if only_one else (src, tgt)
+    without_number = [_LINE_NUMBER.sub("", side) for side in (src, tgt)]
+    only_one = (without_number[0] == src) != (without_number[1] == tgt)
+    return (without_number[0], without_number[1]) if only_one else (src, tgt)
 
 
 def numbers(text: str) -> list[str]:
     """Return the numbers of ``text`` as digits without leading zeros, four digits as they are; a decimal gives two."""
     plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
-    plain = _GROUPS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
-    runs = _NUMBER.findall(_SCALED.sub(_scaled, plain))
+    plain = _GROUPED_DIGITS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
+    runs = _NUMBER.findall(_SCALED_NUMBER.sub(_expand_scale, plain))
     return [run if _IS_CODE.match(run) else run.lstrip("0") or "0" for run in runs]
 
 
-def _scaled(match: re.Match[str]) -> str:
+def _expand_scale(match: re.Match[str]) -> str:
     """Return ``7万7000`` as 77000."""
-    whole, part, scale, rest = match.groups()
+    whole, part, scale, ones = match.groups()
     size = _SCALES[scale]
-    return str(int(whole + (part or "").ljust(size, "0")[:size]) + int(rest or 0))
+    return str(int(whole + (part or "").ljust(size, "0")[:size]) + int(ones or 0))
 
 
-def spelt(text: str) -> Iterator[str]:
+def spelt_out_numbers(text: str) -> Iterator[str]:
     """Yield the values of small English number words and of months; of other languages it knows none."""
     for match in _WORD.finditer(text):
-        yield _SPELT[match[1].lower()] if match[1] else _MONTH[match[2]]
+        yield _NUMBER_WORDS[match[1].lower()] if match[1] else _MONTH_NUMBERS[match[2]]
 
 
 def _same_digits(a: list[str], b: list[str]) -> bool:
@@ -247,70 +251,76 @@ def _same_digits(a: list[str], b: list[str]) -> bool:
     return "".join(a) == "".join(b)
 
 
-def _alike(a: str, b: str, years: Sequence[int]) -> bool:
+def _may_be_equal(a: str, b: str, years: Sequence[int]) -> bool:
     """Whether two numbers may say the same: a year, a century, a scale word, an afternoon hour."""
-    if max(len(a), len(b)) > _MOST_DIGITS:
+    if max(len(a), len(b)) > _MAX_DIGITS:
         return a == b
     short, long = sorted((a, b), key=len)
-    low, high = sorted((int(a), int(b)))
-    if high - low in years and low in _YEARS and high in _YEARS:
+    smaller, larger = sorted((int(a), int(b)))
+    if larger - smaller in years and smaller in _PLAUSIBLE_YEARS and larger in _PLAUSIBLE_YEARS:
         return True
     if len(long) == 4 and len(short) == 2 and long.endswith(short):
         return True
-    if high == 100 * (low - 1) or (high - low == _HALF_DAY and high <= 2 * _HALF_DAY):
+    if larger == 100 * (smaller - 1) or (larger - smaller == _HALF_DAY and larger <= 2 * _HALF_DAY):
         return True
-    return _scales(a, b)
+    return _differ_by_scale(a, b)
 
 
-def _scales(a: str, b: str) -> bool:
+def _differ_by_scale(a: str, b: str) -> bool:
     """Whether two numbers are equal but for a scale word: 15 (of 1.5 million) and 1500000."""
     return a == b or (max(len(a), len(b)) > 4 and a.rstrip("0") == b.rstrip("0"))
 
 
-def _metric(texts: tuple[str, str], sides: Sequence[list[str]]) -> list[dict[str, list[float]]]:
+def _metric_equivalents(texts: tuple[str, str], sides: Sequence[list[str]]) -> list[dict[str, list[float]]]:
     """Return for the numbers of both sides with an English unit what they are in metric units, by their whole part.
 
     A unit that both sides have was not converted, nor was a range of which one number has no equal on the other side.
     """
-    ranges = [[(list(_values(m[1])), (m[2] or "f").lower()) for m in _UNIT.finditer(text)] for text in texts]
-    kept = {unit for _, unit in ranges[0]} & {unit for _, unit in ranges[1]}
-    equals: list[dict[str, list[float]]] = [{}, {}]
-    for place, other in enumerate(reversed(sides)):
-        for values, unit in ranges[place]:
+    ranges = [
+        [(list(_read_amounts(m[1])), (m[2] or "f").lower()) for m in _UNIT.finditer(text)] for text in texts
+    ]
+    shared_units = {unit for _, unit in ranges[0]} & {unit for _, unit in ranges[1]}
+    equivalents: list[dict[str, list[float]]] = [{}, {}]
+    for position, other_numbers in enumerate(reversed(sides)):
+        for values, unit in ranges[position]:
             factors = _FACTORS.get(unit, ())
-            metric = [[v * factor for factor in factors] or [(v - 32) / 1.8] for v in values]
-            if unit not in kept and all(any(_converts(number, m) for number in other) for m in metric):
-                for value, converted in zip(values, metric, strict=True):
-                    equals[place].setdefault(str(int(value)), []).extend(converted)
-    return equals
+            conversions = [[v * factor for factor in factors] or [(v - 32) / 1.8] for v in values]
+            if unit not in shared_units and all(
+                any(_is_conversion_of(number, m) for number in other_numbers) for m in conversions
+            ):
+                for value, converted in zip(values, conversions, strict=True):
+                    equivalents[position].setdefault(str(int(value)), []).extend(converted)
+    return equivalents
 
 
-def _values(amounts: str) -> Iterator[float]:
+def _read_amounts(amounts: str) -> Iterator[float]:
     """Yield the values of numbers in English, such as ``1,500 to 2,000.5``."""
     for written in re.findall(_AMOUNT, amounts):
         plain = written.rstrip(".,")
         plain = plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain.replace(",", ".")
-        if plain.count(".") < 2 and len(plain) <= _MOST_DIGITS:  # others are lists, dates or identifiers
+        if plain.count(".") < 2 and len(plain) <= _MAX_DIGITS:  # others are lists, dates or identifiers
             yield float(plain)
 
 
-def _converts(number: str, values: Sequence[float]) -> bool:
+def _is_conversion_of(number: str, values: Sequence[float]) -> bool:
     """Whether a number is one of the values, rounded or cut to its whole part."""
-    if len(number) > _MOST_DIGITS:
+    if len(number) > _MAX_DIGITS:
         return False
-    given = int(number)
+    value_given = int(number)
     return any(
-        abs(given - value) < _ROUNDED * abs(value) or given in (int(value), round(value)) for value in values
+        abs(value_given - value) < _ROUNDING_TOLERANCE * abs(value)
+        or value_given in (int(value), round(value))
+        for value in values
     )
 
 
-def _digits(side: str) -> pl.Expr:
+def _digit_runs(side: str) -> pl.Expr:
     """Return the runs of digits of a side, sorted and joined."""
-    plain = pl.col(side).str.replace_many(_NATIVE, _ASCII)
+    plain = pl.col(side).str.replace_many(_NATIVE_DIGITS, _ASCII_DIGITS)
     return plain.str.extract_all(r"\d+").list.sort().list.join(" ")
 
 
-def _hosts(side: str) -> pl.Expr:
+def _host_names(side: str) -> pl.Expr:
     urls = pl.col(side).str.to_lowercase().str.extract_all(_URL)
     return (
         urls.list.eval(pl.element().str.replace(r"^https?://", "").str.replace(r"^www\.", ""))

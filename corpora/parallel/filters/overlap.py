@@ -12,9 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.corpora.parallel.clean.near_duplicates import MIN_WORDS, sums, whole_words, without_a_word
+from xling.corpora.parallel.clean.near_duplicates import (
+    MIN_WORDS,
+    sums_without_each_word,
+    text_sums,
+    whole_words,
+)
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
-from xling.corpora.stages.contamination import Stamped, stamped, texts_of
+from xling.corpora.stages.contamination import StampedPath, texts_of, with_time_stamps
 from xling.text.leaks import read as read_leaks
 from xling.text.pairs import near_duplicate_key
 
@@ -66,13 +71,13 @@ class Overlap(PairFilter):
         for side in ("src", "tgt"):
             is_heldout = pl.col(side).is_null()  # never
             if context.heldout:
-                known = _heldout(stamped(context.heldout), self.min_letters)
-                is_heldout = near_duplicate_key(side).is_in(known.implode())
-                nearly = _nearly(pairs[side], stamped(context.heldout), self.min_letters)
-                is_heldout |= pl.int_range(pl.len()).is_in(nearly)
+                heldout_keys = _heldout_keys(with_time_stamps(context.heldout), self.min_letters)
+                is_heldout = near_duplicate_key(side).is_in(heldout_keys.implode())
+                near_rows = _near_heldout(pairs[side], with_time_stamps(context.heldout), self.min_letters)
+                is_heldout |= pl.int_range(pl.len()).is_in(near_rows)
             if self.leaks and self.block:
                 is_heldout |= pl.int_range(pl.len()).is_in(
-                    sorted({place for place, _ in self._leaked(pairs[side])})
+                    sorted({place for place, _ in self._find_test_rows(pairs[side])})
                 )
             tests[f"heldout_{side}"] = is_heldout
         return first_reason(pairs, tests)
@@ -82,19 +87,21 @@ class Overlap(PairFilter):
         if not self.leaks:
             return {}
         index = read_leaks(self.leaks)
-        held: dict[int, set[int]] = {}
+        rows_of_pairs: dict[int, set[int]] = {}
         for side in ("src", "tgt"):
-            for place, row in self._leaked(pairs[side]):
-                held.setdefault(place, set()).add(row)
-        return Counter(f"test rows of {group}" for rows in held.values() for group in index.groups_of(rows))
+            for position, row in self._find_test_rows(pairs[side]):
+                rows_of_pairs.setdefault(position, set()).add(row)
+        return Counter(
+            f"test rows of {group}" for rows in rows_of_pairs.values() for group in index.groups_of(rows)
+        )
 
-    def _leaked(self, texts: pl.Series) -> list[tuple[int, int]]:
+    def _find_test_rows(self, texts: pl.Series) -> list[tuple[int, int]]:
         """Number of a pair and a test row that its side holds."""
         return read_leaks(self.leaks).find_in(texts.to_list()) if self.leaks else []
 
 
 @lru_cache(maxsize=2)
-def _heldout(files: tuple[Stamped, ...], min_letters: int) -> pl.Series:
+def _heldout_keys(files: tuple[StampedPath, ...], min_letters: int) -> pl.Series:
     """The letters of every held-out sentence."""
     texts = pl.DataFrame(
         {"text": [text for file, _ in files for text in texts_of(file)]}, {"text": pl.String}
@@ -105,19 +112,19 @@ def _heldout(files: tuple[Stamped, ...], min_letters: int) -> pl.Series:
 
 @lru_cache(maxsize=2)
 def _heldout_words(
-    files: tuple[Stamped, ...], min_letters: int
+    files: tuple[StampedPath, ...], min_letters: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Sums of the words of held-out sentences of five words and more, and of these with a word left out; sorted."""
     texts = pl.Series([text for file, _ in files for text in texts_of(file)], dtype=pl.String)
     words = whole_words(texts.filter(texts.str.count_matches(r"\p{L}") >= min_letters))
     words = words.take(np.flatnonzero(words.lengths > MIN_WORDS))
-    return np.unique(sums(words)[0]), np.unique(without_a_word(words))
+    return np.unique(text_sums(words)[0]), np.unique(sums_without_each_word(words))
 
 
-def _nearly(texts: pl.Series, files: tuple[Stamped, ...], min_letters: int) -> list[int]:
+def _near_heldout(texts: pl.Series, files: tuple[StampedPath, ...], min_letters: int) -> list[int]:
     """Numbers of the texts that are held-out sentences with one word more or less."""
     known, shorter = _heldout_words(files, min_letters)
     words = whole_words(texts)
-    less = (words.lengths >= MIN_WORDS) & np.isin(sums(words)[0], shorter)
-    more = words.owners[np.isin(without_a_word(words), known)]
+    less = (words.lengths >= MIN_WORDS) & np.isin(text_sums(words)[0], shorter)
+    more = words.owners[np.isin(sums_without_each_word(words), known)]
     return sorted({*np.flatnonzero(less).tolist(), *more.tolist()})

@@ -49,15 +49,19 @@ class Repair(PairFilter):
         """Return the pairs with texts put right, and what was changed."""
         changes: list[Change] = []
         if self.swapped:  # first, since what is spelling in one language is damage in the other
-            pairs, rows = exchanged(pairs, _swapped(pairs, context))
+            pairs, rows = exchange_sides(pairs, _is_swapped(pairs, context))
             changes += rows
         for (side, lang), other in zip(context.sides, reversed(SIDES), strict=True):
-            asked = pairs.select(self._looks(side, other).alias("asked"))["asked"].arg_true()
-            if len(asked):
+            rows_to_check = pairs.select(self._may_need_repair(side, other).alias("asked"))[
+                "asked"
+            ].arg_true()
+            if len(rows_to_check):
                 texts = pairs[side].to_list()
-                beside = pairs[other]
-                for row in asked.to_list():
-                    texts[row] = self._mended(pairs["id"][row], texts[row], beside[row], lang, changes)
+                other_texts = pairs[other]
+                for row in rows_to_check.to_list():
+                    texts[row] = self._repair_text(
+                        pairs["id"][row], texts[row], other_texts[row], lang, changes
+                    )
                 pairs = pairs.with_columns(pl.Series(side, texts, pl.String))
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
 
@@ -65,11 +69,15 @@ class Repair(PairFilter):
         """Return the reason to drop each pair, null for pairs that stay."""
         return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("reason")
 
-    def _looks(self, side: str, other: str) -> pl.Expr:
-        ends = pl.col(side).str.contains('^["“”„«»]|["“”„«»]$') & ~pl.col(other).str.contains('["“”„«»]')
-        return pl.col(side).str.contains(repair.DAMAGE_PATTERN) | (ends if self.quotes else pl.lit(False))
+    def _may_need_repair(self, side: str, other: str) -> pl.Expr:
+        has_outer_quotes = pl.col(side).str.contains('^["“”„«»]|["“”„«»]$') & ~pl.col(other).str.contains(
+            '["“”„«»]'
+        )
+        return pl.col(side).str.contains(repair.DAMAGE_PATTERN) | (
+            has_outer_quotes if self.quotes else pl.lit(False)
+        )
 
-    def _mended(self, name: str, text: str, other: str, lang: Language, changes: list[Change]) -> str:
+    def _repair_text(self, name: str, text: str, other: str, lang: Language, changes: list[Change]) -> str:
         for kind, step in repair.REPAIR_STEPS.items():
             if getattr(self, kind):
                 new = step(text, other, lang.script, own_scripts(lang))
@@ -79,7 +87,7 @@ class Repair(PairFilter):
         return text
 
 
-def exchanged(pairs: pl.DataFrame, swapped: pl.Series) -> tuple[pl.DataFrame, list[Change]]:
+def exchange_sides(pairs: pl.DataFrame, swapped: pl.Series) -> tuple[pl.DataFrame, list[Change]]:
     """Return ``pairs`` with the sides of some exchanged, and the changes.
 
     Args:
@@ -87,26 +95,28 @@ def exchanged(pairs: pl.DataFrame, swapped: pl.Series) -> tuple[pl.DataFrame, li
         swapped: which pairs, bool (num_pairs,).
     """
     rows = pairs.filter(swapped).select("id", *SIDES).rows()
-    turned = [
+    exchanged_columns = [
         pl.when(swapped).then(pl.col(other)).otherwise(pl.col(side)).alias(side)
         for side, other in zip(SIDES, reversed(SIDES), strict=True)
     ]
     changes = [(name, "swapped", f"{src} | {tgt}", f"{tgt} | {src}") for name, src, tgt in rows]
-    return (pairs.with_columns(turned) if rows else pairs), changes
+    return (pairs.with_columns(exchanged_columns) if rows else pairs), changes
 
 
-def _swapped(pairs: pl.DataFrame, context: Context) -> pl.Series:
+def _is_swapped(pairs: pl.DataFrame, context: Context) -> pl.Series:
     """Which pairs have most letters of each side in the script of the other; none where the scripts are the same."""
     src, tgt = (letters_of(lang) for _, lang in context.sides)
     if not src or not tgt or own_scripts(context.src) & own_scripts(context.tgt):
         return pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
-    hint = pairs.select(
+    may_be_swapped = pairs.select(
         (pl.col("src").str.contains(f"[{tgt}]") & pl.col("tgt").str.contains(f"[{src}]")).alias("hint")
     )["hint"]
-    asked = pairs.filter(hint)
-    most = [
+    candidates = pairs.filter(may_be_swapped)
+    is_mostly = [
         pl.col(side).str.count_matches(f"[{own}]") > _SWAPPED_SHARE * pl.col(side).str.count_matches(r"\p{L}")
         for side, own in (("src", tgt), ("tgt", src))
     ]
     answer = pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
-    return answer.scatter(hint.arg_true(), asked.select(most[0] & most[1]).to_series())
+    return answer.scatter(
+        may_be_swapped.arg_true(), candidates.select(is_mostly[0] & is_mostly[1]).to_series()
+    )

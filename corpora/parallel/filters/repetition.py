@@ -14,11 +14,13 @@ from xling.text.words.units import hash_runs
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
 
-_RUN_CHARS, _FAULT = 5, "repetition_fault"
+_RUN_CHARS, _FAULT_COLUMN = 5, "repetition_fault"
 _LONG_RUN = 16
 """Characters of a run that no phrase of a list fills ("..., the son of"), but every text that repeats itself does."""
-_ANCESTORS = "the son of Jose, the son of Eliezer, the son of Jorim, the son of Matthat, the son of Levi"
-_FIRST_LOOK = 0.9  # distinct words a word, above which nothing can be repeated
+_LONG_REPETITION = (
+    "the son of Jose, the son of Eliezer, the son of Jorim, the son of Matthat, the son of Levi"
+)
+_MIN_DISTINCT_WORDS = 0.9  # distinct words a word, above which nothing can be repeated
 
 
 @PAIR_FILTERS.register("repetition")
@@ -49,7 +51,7 @@ class Repetition(PairFilter):
         PairExample("", "Row, row, row your boat", "Ruder, ruder, ruder dein Boot"),
         PairExample("", "The dead will be buried in Bangkok today.", "ผู้เสียชีวิตจะถูกฝังในกรุงเทพวันนี้", "en-th"),
         PairExample(
-            "", _ANCESTORS, "بن يوسي بن أليعازر بن يوريم بن متثات بن لاوي بن شمعون بن يهوذا", "en-ar"
+            "", _LONG_REPETITION, "بن يوسي بن أليعازر بن يوريم بن متثات بن لاوي بن شمعون بن يهوذا", "en-ar"
         ),
         PairExample("repeated", "no no no no no no no no", "nein das will ich ja gar nicht"),
         PairExample("repeated", "We eat rice every day.", "เรากินข้าว" * 5, "en-th"),
@@ -58,33 +60,35 @@ class Repetition(PairFilter):
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
-        looks = [_may_repeat(side) if lang.spaces else pl.lit(True) for side, lang in context.sides]
-        rows = pairs.with_columns(pl.any_horizontal(looks).alias("asked"))["asked"].arg_true()
-        (src, many_src), (tgt, many_tgt) = (
+        may_repeat = [_may_repeat(side) if lang.spaces else pl.lit(True) for side, lang in context.sides]
+        rows = pairs.with_columns(pl.any_horizontal(may_repeat).alias("asked"))["asked"].arg_true()
+        (src, src_runs), (tgt, tgt_runs) = (
             distinct_runs(pairs[side].gather(rows)) for side in ("src", "tgt")
         )
-        repeated = np.zeros(len(rows), bool)
-        for side, share, other, many in (("src", src, tgt, many_src), ("tgt", tgt, src, many_tgt)):
-            at_fault = (share < self.min_distinct) & (share < other - self.margin) & (many >= self.min_runs)
+        is_repeated_row = np.zeros(len(rows), bool)
+        for side, share, other, num_runs in (("src", src, tgt, src_runs), ("tgt", tgt, src, tgt_runs)):
+            at_fault = (
+                (share < self.min_distinct) & (share < other - self.margin) & (num_runs >= self.min_runs)
+            )
             long_share, many_long = distinct_runs(
                 pairs[side].gather(rows).filter(pl.Series(at_fault)), _LONG_RUN
             )
             at_fault[at_fault] = (long_share < self.min_distinct) | (many_long < self.min_runs)
-            repeated |= at_fault
+            is_repeated_row |= at_fault
         distinct, is_repeated = np.ones(pairs.height, np.float32), np.zeros(pairs.height, bool)
         distinct[rows.to_numpy()] = np.minimum(src, tgt)
-        is_repeated[rows.to_numpy()[repeated]] = True
-        return pairs.with_columns(pl.Series("distinct", distinct), pl.Series(_FAULT, is_repeated))
+        is_repeated[rows.to_numpy()[is_repeated_row]] = True
+        return pairs.with_columns(pl.Series("distinct", distinct), pl.Series(_FAULT_COLUMN, is_repeated))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
-        pairs = pairs if _FAULT in pairs.columns else self.measured(pairs, context)
-        return first_reason(pairs, {"repeated": pl.col(_FAULT)})
+        pairs = pairs if _FAULT_COLUMN in pairs.columns else self.measured(pairs, context)
+        return first_reason(pairs, {"repeated": pl.col(_FAULT_COLUMN)})
 
 
 def _may_repeat(side: str) -> pl.Expr:
     words = pl.col(side).str.to_lowercase().str.split(" ")
-    return words.list.n_unique() < _FIRST_LOOK * words.list.len()
+    return words.list.n_unique() < _MIN_DISTINCT_WORDS * words.list.len()
 
 
 def distinct_runs(
@@ -102,16 +106,16 @@ def distinct_runs(
     lowered = texts.str.to_lowercase()
     lengths = lowered.str.len_chars().to_numpy().astype(np.int64)
     chars = np.frombuffer("".join(lowered).encode("utf-32-le"), dtype=np.uint32).astype(np.uint64)
-    many = np.maximum(lengths - size + 1, 0)
-    if not many.sum():
-        return np.ones(len(texts)), many
-    row_of = np.repeat(np.arange(len(texts)), many)
-    starts = np.repeat(np.cumsum(lengths) - lengths, many)
-    place = np.arange(len(row_of)) - np.repeat(np.cumsum(many) - many, many)
-    hashes = hash_runs(chars, size)[starts + place]
+    num_runs = np.maximum(lengths - size + 1, 0)
+    if not num_runs.sum():
+        return np.ones(len(texts)), num_runs
+    row_of = np.repeat(np.arange(len(texts)), num_runs)
+    starts = np.repeat(np.cumsum(lengths) - lengths, num_runs)
+    position = np.arange(len(row_of)) - np.repeat(np.cumsum(num_runs) - num_runs, num_runs)
+    hashes = hash_runs(chars, size)[starts + position]
     order = np.lexsort((hashes, row_of))
     row_of, hashes = row_of[order], hashes[order]
-    new = np.ones(len(hashes), bool)
-    new[1:] = (hashes[1:] != hashes[:-1]) | (row_of[1:] != row_of[:-1])
-    distinct = np.bincount(row_of[new], minlength=len(texts))
-    return np.where(many > 0, distinct / np.maximum(many, 1), 1.0), many
+    is_new = np.ones(len(hashes), bool)
+    is_new[1:] = (hashes[1:] != hashes[:-1]) | (row_of[1:] != row_of[:-1])
+    distinct = np.bincount(row_of[is_new], minlength=len(texts))
+    return np.where(num_runs > 0, distinct / np.maximum(num_runs, 1), 1.0), num_runs

@@ -13,7 +13,7 @@ from xling.core.errors import unknown
 from xling.corpora.parallel.clean import score_threshold
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample, first_reason
 
-_BEFORE = (("A cat.", "Eine Katze."),)
+_EARLIER_PAIRS = (("A cat.", "Eine Katze."),)
 
 
 @PAIR_FILTERS.register("score")
@@ -44,7 +44,9 @@ class Score(CorpusFilter):
         PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.5),
         PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3, "top_k": 1}),
         PairExample("low_score", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.1),
-        PairExample("below_top_k", "A cat.", "Eine Katze.", settings={"top_k": 1}, before=_BEFORE, score=0.5),
+        PairExample(
+            "below_top_k", "A cat.", "Eine Katze.", settings={"top_k": 1}, before=_EARLIER_PAIRS, score=0.5
+        ),
     )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
@@ -58,7 +60,7 @@ class Score(CorpusFilter):
         """Return the reason to drop each pair, null for pairs that stay."""
         limit = self.threshold
         if limit == "auto":
-            border = score_threshold.cut(keys["score"].drop_nulls().to_numpy().astype(np.float64))
+            border = score_threshold.find_threshold(keys["score"].drop_nulls().to_numpy().astype(np.float64))
             limit = -math.inf if border is None else border
         low = (pl.col("score") < limit).fill_null(False)
         tests = {"low_score": low}

@@ -12,7 +12,7 @@ from xling.core.languages import Language
 from xling.corpora.parallel.clean.declared_language import SECOND_SCRIPTS
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 
-_CLASSES = {
+_LETTERS_OF_SCRIPTS = {
     "Latn": r"\p{Latin}", "Cyrl": r"\p{Cyrillic}", "Arab": r"\p{Arabic}", "Grek": r"\p{Greek}",
     "Hebr": r"\p{Hebrew}", "Deva": r"\p{Devanagari}", "Beng": r"\p{Bengali}", "Taml": r"\p{Tamil}",
     "Telu": r"\p{Telugu}", "Mlym": r"\p{Malayalam}", "Knda": r"\p{Kannada}", "Gujr": r"\p{Gujarati}",
@@ -24,7 +24,7 @@ _CLASSES = {
 }  # fmt: skip
 
 _NAME = re.compile(r"[A-ZÀ-ÞĀ-ŽΑ-ΩЀ-Я][^\W\d_]*")
-_DENSE = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
+_DENSE_SCRIPTS = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
 
 
 @PAIR_FILTERS.register("script")
@@ -64,9 +64,9 @@ class Script(PairFilter):
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
         shares = [
-            _foreign(side, lang) / pl.max_horizontal(pl.col(side).str.len_chars(), 1)
+            _num_foreign(side, lang) / pl.max_horizontal(pl.col(side).str.len_chars(), 1)
             for side, lang in context.sides
-            if lang.script in _CLASSES
+            if lang.script in _LETTERS_OF_SCRIPTS
         ]
         return pairs.with_columns(
             pl.max_horizontal(pl.lit(0.0), *shares).cast(pl.Float32).alias("foreign_letters")
@@ -76,19 +76,26 @@ class Script(PairFilter):
         """Return the reason to drop each pair, null for pairs that stay."""
         pairs = pairs if "foreign_letters" in pairs.columns else self.measured(pairs, context)
         reasons = [""] * pairs.height
-        asked = pairs.with_row_index().filter(pl.col("foreign_letters") > self.max_foreign)
+        candidates = pairs.with_row_index().filter(pl.col("foreign_letters") > self.max_foreign)
         for (side, lang), other in zip(context.sides, ("tgt", "src"), strict=True):
-            if lang.script in _CLASSES and asked.height:
-                scale = 0.25 if lang.script in _DENSE else 1.0
-                allowed = asked.select(self.max_foreign / scale * pl.col(side).str.len_chars()).to_series()
+            if lang.script in _LETTERS_OF_SCRIPTS and candidates.height:
+                scale = 0.25 if lang.script in _DENSE_SCRIPTS else 1.0
+                allowed = candidates.select(
+                    self.max_foreign / scale * pl.col(side).str.len_chars()
+                ).to_series()
                 # Names that both sides write alike are at home in either.
-                own = _without_names(asked, side, other).to_frame().select(_foreign(side, lang)).to_series()
-                for row in asked.filter(own > allowed)["index"]:
+                num_foreign = (
+                    _without_names(candidates, side, other)
+                    .to_frame()
+                    .select(_num_foreign(side, lang))
+                    .to_series()
+                )
+                for row in candidates.filter(num_foreign > allowed)["index"]:
                     reasons[row] = reasons[row] or f"script_{side}"
         return pl.Series("reason", reasons, pl.String).replace("", None)
 
 
-def _foreign(side: str, lang: Language) -> pl.Expr:
+def _num_foreign(side: str, lang: Language) -> pl.Expr:
     """Return the number of letters of a side that no script of its language has."""
     return pl.col(side).str.count_matches(rf"[\p{{L}}--[{letters_of(lang)}]]")
 
@@ -96,13 +103,13 @@ def _foreign(side: str, lang: Language) -> pl.Expr:
 def letters_of(lang: Language) -> str:
     """Return the letters of the scripts of a language as the inside of a regular expression's class; "" for none."""
     scripts = (lang.script, *SECOND_SCRIPTS.get(lang.base, ()))
-    return "".join(_CLASSES.get(script, "") for script in scripts)
+    return "".join(_LETTERS_OF_SCRIPTS.get(script, "") for script in scripts)
 
 
 def _without_names(pairs: pl.DataFrame, side: str, other: str) -> pl.Series:
     """Return the texts of a side without the capitalised words that the other side has too."""
     texts = []
-    for text, beside in pairs.select(side, other).iter_rows():
-        names = set(_NAME.findall(beside)) & set(_NAME.findall(text))
+    for text, other_text in pairs.select(side, other).iter_rows():
+        names = set(_NAME.findall(other_text)) & set(_NAME.findall(text))
         texts.append(re.sub(rf"\b(?:{'|'.join(names)})\b", "", text) if names else text)
     return pl.Series(side, texts, pl.String)

@@ -18,7 +18,7 @@ from xling.core.registry import Registry
 from xling.text.document import Document, Ledger
 from xling.text.pairs import make_batch
 
-READ = "read"
+READ_STAGE = "read"
 READ_REASONS = {
     "malformed": "a row without the two texts",
     "missing_side": "a unit that lacks one of the two languages",
@@ -75,16 +75,16 @@ class PairSource:
     def batches(self, ledger: Ledger, number: int = 0) -> Iterator[pl.DataFrame]:
         """Yield the pairs as frames of bounded size; line breaks and tabs inside a text become spaces."""
         rows: list[Row] = []
-        chars = first = 0
+        chars = first_number = 0
         for row in self.rows(ledger):
             rows.append(row)
             chars += len(row[0]) + len(row[1])
             if len(rows) == BATCH_PAIRS or chars >= _BATCH_CHARS:
-                yield _frame(rows, self.uri, first, number)
-                first += len(rows)
+                yield _batch_frame(rows, self.uri, first_number, number)
+                first_number += len(rows)
                 rows, chars = [], 0
         if rows:
-            yield _frame(rows, self.uri, first, number)
+            yield _batch_frame(rows, self.uri, first_number, number)
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource
     return sources
 
 
-def drop_row(ledger: Ledger, reason: str, where: str, text: str) -> None:
+def drop_row(ledger: Ledger, reason: str, row_name: str, text: str) -> None:
     """Count something that is not a pair."""
-    ledger.drop(READ, reason, Document(where, text))
+    ledger.drop(READ_STAGE, reason, Document(row_name, text))
 
 
-def existing(path: str) -> Path:
+def existing_path(path: str) -> Path:
     """Return the path of a file.
 
     Raises:
@@ -178,7 +178,7 @@ def codes_of(lang: Language) -> list[str]:
     return list(dict.fromkeys(code for code in codes if code))
 
 
-def _frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
+def _batch_frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
     pairs = make_batch(
         {"src": [r[0] for r in rows], "tgt": [r[1] for r in rows], "doc": [r[2] for r in rows]},
         uri,

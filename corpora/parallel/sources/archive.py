@@ -28,31 +28,37 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            for info in archive.infolist():
-                _check(path, info)
+            for member_info in archive.infolist():
+                _check_size(path, member_info)
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise UserError(f"{path} is not a complete zip archive: {error}", fix="get the file again") from None
 
 
-def _check(path: Path, info: zipfile.ZipInfo) -> None:
-    parts = PurePosixPath(info.filename.replace("\\", "/"))
+def _check_size(path: Path, member_info: zipfile.ZipInfo) -> None:
+    parts = PurePosixPath(member_info.filename.replace("\\", "/"))
     # zipfile itself cuts names at a zero byte and turns back slashes; what the file says is in orig_filename.
-    if parts.is_absolute() or ".." in parts.parts or ":" in info.filename or "\0" in info.orig_filename:
+    if (
+        parts.is_absolute()
+        or ".." in parts.parts
+        or ":" in member_info.filename
+        or "\0" in member_info.orig_filename
+    ):
         raise UserError(
-            f"{path}: member {info.orig_filename!r} has a path outside the archive",
+            f"{path}: member {member_info.orig_filename!r} has a path outside the archive",
             fix="do not trust this file",
         )
-    if stat.S_ISLNK(info.external_attr >> 16):
-        raise UserError(f"{path}: member {info.filename!r} is a link", fix="do not trust this file")
-    if info.flag_bits & 1:
+    if stat.S_ISLNK(member_info.external_attr >> 16):
+        raise UserError(f"{path}: member {member_info.filename!r} is a link", fix="do not trust this file")
+    if member_info.flag_bits & 1:
         raise UserError(
-            f"{path}: member {info.filename!r} is encrypted", fix="give an archive without password"
+            f"{path}: member {member_info.filename!r} is encrypted", fix="give an archive without password"
         )
-    limit = max(info.compress_size * MAX_RATIO, _GRACE_BYTES)
-    if info.file_size > min(limit, MAX_BYTES):
+    limit = max(member_info.compress_size * MAX_RATIO, _GRACE_BYTES)
+    if member_info.file_size > min(limit, MAX_BYTES):
         raise UserError(
-            f"{path}: member {info.filename!r} expands from {info.compress_size:,} to {info.file_size:,} bytes",
+            f"{path}: member {member_info.filename!r} expands from {member_info.compress_size:,} "
+            f"to {member_info.file_size:,} bytes",
             f"at most {MAX_RATIO} times and {MAX_BYTES:,} bytes",
             "do not trust this file",
         )
@@ -67,7 +73,7 @@ def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     number = 0
     with archive.open(name) as member:
         try:
-            for number, raw in enumerate(_bounded(member), 1):
+            for number, raw in enumerate(_read_bounded(member), 1):
                 line = raw.decode("utf-8").rstrip("\r\n")
                 yield line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeDecodeError:
@@ -76,6 +82,6 @@ def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
             ) from None
 
 
-def _bounded(member: IO[bytes]) -> Iterator[bytes]:
+def _read_bounded(member: IO[bytes]) -> Iterator[bytes]:
     # zipfile stops at the declared size and checks the CRC, so a lying header cannot bring more.
     return iter(io.BufferedReader(member))  # type: ignore[type-var]

@@ -29,7 +29,7 @@ from xling.text.document import Ledger
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownDataset:
     """Address of a data set. ``config`` names a pair with {a}-{b}, or a single language with {lang}."""
 
     path: str
@@ -40,11 +40,13 @@ class _Known:
     licence: str = "see the data set's card"
 
 
-_KNOWN = {
-    "opus-100": _Known("Helsinki-NLP/opus-100", "{a}-{b}", licence="as stated for its parts on OPUS"),
-    "flores": _Known("openlanguagedata/flores_plus", "{lang}", "devtest", "flores", "text", "CC BY-SA 4.0"),
-    "ntrex": _Known("mteb/NTREX", "{lang}", "test", "ntrex", "text", "CC BY-SA 4.0"),
-    **{f"wmt{year}": _Known(f"wmt/wmt{year}", "{b}-{a}") for year in (14, 15, 16, 17, 18, 19)},
+_KNOWN_DATASETS = {
+    "opus-100": _KnownDataset("Helsinki-NLP/opus-100", "{a}-{b}", licence="as stated for its parts on OPUS"),
+    "flores": _KnownDataset(
+        "openlanguagedata/flores_plus", "{lang}", "devtest", "flores", "text", "CC BY-SA 4.0"
+    ),
+    "ntrex": _KnownDataset("mteb/NTREX", "{lang}", "test", "ntrex", "text", "CC BY-SA 4.0"),
+    **{f"wmt{year}": _KnownDataset(f"wmt/wmt{year}", "{b}-{a}") for year in (14, 15, 16, 17, 18, 19)},
 }
 
 
@@ -60,24 +62,26 @@ class HuggingFace(PairReader):
         name, _, tail = rest.partition(":")
         config, _, split = tail.partition(":")
         if not name:
-            raise UserError("hf: names no data set", f"hf:NAME[:CONFIG[:SPLIT]]; known: {', '.join(_KNOWN)}")
-        known = _KNOWN.get(name, _Known(name, ""))
+            raise UserError(
+                "hf: names no data set", f"hf:NAME[:CONFIG[:SPLIT]]; known: {', '.join(_KNOWN_DATASETS)}"
+            )
+        dataset = _KNOWN_DATASETS.get(name, _KnownDataset(name, ""))
         uri = f"hf:{rest}"
 
         def rows(ledger: Ledger) -> Iterator[Row]:
-            if "{lang}" in known.config and not config:
-                yield from _joined(known, split or known.split, context, uri)
+            if "{lang}" in dataset.config and not config:
+                yield from _read_aligned(dataset, split or dataset.split, context, uri)
                 return
             # English stands last in WMT's names and first, alphabetically, in those of OPUS-100: both are tried.
             a, b = sorted((context.src.base, context.tgt.base))
-            names = [config] if config or not known.config else _both_orders(known.config, a, b)
-            for number, record in enumerate(_load(known.path, names, split or known.split, uri)):
+            names = [config] if config or not dataset.config else _names_in_both_orders(dataset.config, a, b)
+            for number, record in enumerate(_load_rows(dataset.path, names, split or dataset.split, uri)):
                 if row := from_record(record, [], context):
                     yield row
                 else:
                     drop_row(ledger, "malformed", f"{uri}/{number}", str(record)[:500])
 
-        return [PairSource(uri, (), rows, known.licence)]
+        return [PairSource(uri, (), rows, dataset.licence)]
 
     @classmethod
     def example(cls) -> PairSourceExample:
@@ -86,34 +90,36 @@ class HuggingFace(PairReader):
         return PairSourceExample("{folder}", EXAMPLE_ROWS, {"train.jsonl": rows.encode()})
 
 
-def _both_orders(config: str, a: str, b: str) -> list[str]:
+def _names_in_both_orders(config: str, a: str, b: str) -> list[str]:
     return [config.format(a=a, b=b), config.format(a=b, b=a)]
 
 
-def _joined(known: _Known, split: str, context: SourceContext, uri: str) -> Iterator[Row]:
+def _read_aligned(dataset: _KnownDataset, split: str, context: SourceContext, uri: str) -> Iterator[Row]:
     """Yield rows of two single-language configurations with equal numbering."""
     sides = [
-        _load(known.path, [known.config.format(lang=_code(lang, known.scheme, uri))], split, uri)
+        _load_rows(
+            dataset.path, [dataset.config.format(lang=_language_code(lang, dataset.scheme, uri))], split, uri
+        )
         for lang in (context.src, context.tgt)
     ]
-    for number, (left, right) in enumerate(zip_longest(*sides)):
-        if left is None or right is None:
+    for number, (src_text, tgt_text) in enumerate(zip_longest(*sides)):
+        if src_text is None or tgt_text is None:
             raise UserError(
                 f"{uri}: one language ends after {number:,} rows and the other goes on",
                 "as many rows in both",
                 "use another split or another source",
             )
-        yield left[known.field], right[known.field], str(left.get("url") or "")
+        yield src_text[dataset.field], tgt_text[dataset.field], str(src_text.get("url") or "")
 
 
-def _code(lang: Language, scheme: str, uri: str) -> str:
+def _language_code(lang: Language, scheme: str, uri: str) -> str:
     code = str(getattr(lang, scheme))
     if not code:
         raise UserError(f"{uri} does not have {lang.code} ({lang.name})", fix="choose another source")
     return code
 
 
-def _load(path: str, configs: list[str], split: str, uri: str) -> Iterator[dict[str, Any]]:
+def _load_rows(path: str, configs: list[str], split: str, uri: str) -> Iterator[dict[str, Any]]:
     """Yield the records of the first configuration that exists."""
     from datasets import load_dataset
     from datasets.exceptions import DatasetNotFoundError

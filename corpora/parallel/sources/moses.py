@@ -22,7 +22,7 @@ from xling.corpora.parallel.sources import (
     SourceContext,
     codes_of,
     drop_row,
-    existing,
+    existing_path,
 )
 from xling.corpora.parallel.sources.archive import lines, open_zip
 from xling.text.document import Ledger
@@ -40,18 +40,18 @@ class Moses(PairReader):
         """Return one source of two files."""
         uri = f"moses:{rest}"
         if rest.endswith(".zip"):
-            path = existing(rest)
+            path = existing_path(rest)
             return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context, ledger))]
-        given = rest.split("+")
-        if len(given) > 2 or not rest:
+        names = rest.split("+")
+        if len(names) > 2 or not rest:
             raise UserError(
-                f"source {uri!r} names {len(given)} files" if rest else f"source {uri!r} names no file",
+                f"source {uri!r} names {len(names)} files" if rest else f"source {uri!r} names no file",
                 "moses:SRC+TGT or moses:STEM or moses:FILE.zip",
             )
-        if len(given) == 2:
-            src, tgt = (existing(path) for path in given)
+        if len(names) == 2:
+            src, tgt = (existing_path(path) for path in names)
         else:
-            src, tgt = (_beside(rest, lang) for lang in (context.src, context.tgt))
+            src, tgt = (_file_of_language(rest, lang) for lang in (context.src, context.tgt))
         return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt))]
 
     @classmethod
@@ -70,7 +70,7 @@ def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
     Raises:
         UserError: the files have different numbers of lines, or cannot be read.
     """
-    yield from aligned(corpus_reader.read_lines(src), corpus_reader.read_lines(tgt), str(src), str(tgt))
+    yield from align_lines(corpus_reader.read_lines(src), corpus_reader.read_lines(tgt), str(src), str(tgt))
 
 
 def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
@@ -98,27 +98,29 @@ def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
                     drop_row(ledger, "unpaired_member", f"{path}:{name}", name)
         for stem, src in sides[0].items():
             if tgt := sides[1].get(stem):
-                yield from aligned(lines(archive, src), lines(archive, tgt), f"{path}:{src}", f"{path}:{tgt}")
+                yield from align_lines(
+                    lines(archive, src), lines(archive, tgt), f"{path}:{src}", f"{path}:{tgt}"
+                )
 
 
-def aligned(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str) -> Iterator[Row]:
+def align_lines(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str) -> Iterator[Row]:
     """Yield rows of two streams of lines.
 
     Raises:
         UserError: one stream ends before the other; the message says how long both are.
     """
-    for number, (left, right) in enumerate(zip_longest(src, tgt)):
-        if left is None or right is None:
+    for number, (src_line, tgt_line) in enumerate(zip_longest(src, tgt)):
+        if src_line is None or tgt_line is None:
             counts = {src_name: number, tgt_name: number}
-            counts[src_name if right is None else tgt_name] += 1 + sum(
-                1 for _ in (src if right is None else tgt)
+            counts[src_name if tgt_line is None else tgt_name] += 1 + sum(
+                1 for _ in (src if tgt_line is None else tgt)
             )
             told = " but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
             raise UserError(told, "line-aligned files", "get both again from one release")
-        yield left, right, ""
+        yield src_line, tgt_line, ""
 
 
-def _beside(stem: str, lang: Language) -> Path:
+def _file_of_language(stem: str, lang: Language) -> Path:
     names = [f"{stem}.{code}{ending}" for code in codes_of(lang) for ending in _ENDINGS]
     for name in names:
         if Path(name).is_file():

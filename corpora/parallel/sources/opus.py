@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError, unknown
-from xling.corpora.common.download import Download, cache_path, check_url, fetch, length_of, open_url
+from xling.corpora.common.download import Download, cache_path, check_url, fetch, open_url, parse_length
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -76,7 +76,7 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
     url = f"{context.base_urls.get('opus', API)}?{urllib.parse.urlencode(asked)}"
     try:
         with open_url(url, _TIMEOUT_S) as answer:
-            entries = [_checked(entry) for entry in json.load(answer)["corpora"]]
+            entries = [_check_entry(entry) for entry in json.load(answer)["corpora"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"cannot list OPUS at {url}: {error}",
@@ -92,17 +92,17 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
             f"OPUS has no corpus for {context.pair}",
             fix="check pair=, or give other sources: moses:, tmx:, tsv:",
         )
-    kept: list[dict[str, Any]] = []
+    newest_entries: list[dict[str, Any]] = []
     total = 0
     for entry in sorted(entries, key=lambda e: (e["alignment_pairs"], e["corpus"])):
         total += entry["alignment_pairs"]
-        if kept and context.size and total > context.size:
+        if newest_entries and context.size and total > context.size:
             break
-        kept.append(entry)
-    return kept
+        newest_entries.append(entry)
+    return newest_entries
 
 
-def _checked(entry: Any) -> dict[str, Any]:
+def _check_entry(entry: Any) -> dict[str, Any]:
     """Return an entry of the listing, whose values come from another machine.
 
     Raises:
@@ -123,15 +123,15 @@ def fetch_entry(entry: dict[str, Any], context: SourceContext) -> Path:
     path = cache_path(context.cache, "opus", f"{entry['corpus']}-{entry['version']}-{context.pair}.zip")
     if path.is_file():
         return path
-    num_bytes, checksum = _facts(url)
+    num_bytes, checksum = _size_and_checksum(url)
     return fetch(Download(url, path, num_bytes, checksum))
 
 
-def _facts(url: str) -> tuple[int | None, str]:
+def _size_and_checksum(url: str) -> tuple[int | None, str]:
     """Return length and ``md5:HEX`` of a file as far as its server states them before sending it."""
     try:
         with open_url(urllib.request.Request(url, method="HEAD"), _TIMEOUT_S) as answer:
-            length, etag = length_of(answer.headers.get("Content-Length")), answer.headers.get("ETag", "")
+            length, etag = parse_length(answer.headers.get("Content-Length")), answer.headers.get("ETag", "")
     except OSError:
         return None, ""  # the download itself will say what is wrong
     checksum = _MD5.match(etag)

@@ -40,8 +40,8 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
 
     parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse
-    parser.StartElementHandler = lambda tag, attrs: queue.append(Event("start", _local(tag), attrs))
-    parser.EndElementHandler = lambda tag: queue.append(Event("end", _local(tag), {}))
+    parser.StartElementHandler = lambda tag, attrs: queue.append(Event("start", _local_name(tag), attrs))
+    parser.EndElementHandler = lambda tag: queue.append(Event("end", _local_name(tag), {}))
     parser.CharacterDataHandler = lambda text: queue.append(Event("text", text, {}))
     try:
         while chunk := handle.read(_CHUNK_BYTES):
@@ -67,5 +67,5 @@ def open_xml(path: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
 
 
-def _local(tag: str) -> str:
+def _local_name(tag: str) -> str:
     return tag.rpartition(":")[2]

@@ -30,13 +30,13 @@ from xling.corpora.parallel.sources import (
     SourceContext,
     codes_of,
     drop_row,
-    existing,
+    existing_path,
 )
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files import corpus_reader
 
-_NAMES = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
-_DOC = ("doc", "doc_id", "document")
+_TEXT_COLUMNS = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
+_DOC_COLUMNS = ("doc", "doc_id", "document")
 _MAX_FIELD_CHARS = 1 << 22
 _FIRST_ROWS = 100
 
@@ -50,18 +50,20 @@ class _Table(PairReader):
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
         uri = f"{cls.kind}:{rest}"
-        given, _, columns = rest.partition("#")
-        named = [c for c in columns.split("+") if c]
-        if len(named) not in (0, 2, 3):
+        file_name, _, columns = rest.partition("#")
+        column_names = [c for c in columns.split("+") if c]
+        if len(column_names) not in (0, 2, 3):
             raise UserError(
-                f"source {uri!r} names {len(named)} columns",
+                f"source {uri!r} names {len(column_names)} columns",
                 f"two or three: {cls.kind}:FILE#SRC+TGT or {cls.kind}:FILE#SRC+TGT+DOC",
             )
-        path = existing(given)
-        return [PairSource(uri, (path,), lambda ledger: cls.rows(path, named, context, ledger))]
+        path = existing_path(file_name)
+        return [PairSource(uri, (path,), lambda ledger: cls.rows(path, column_names, context, ledger))]
 
     @classmethod
-    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    def rows(
+        cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
+    ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         raise NotImplementedError(f"{cls.__name__} has no rows")
 
@@ -69,10 +71,10 @@ class _Table(PairReader):
     def example(cls) -> PairSourceExample:
         """Return two rows below the names of the columns."""
         name = f"a.{cls.kind}"
-        return PairSourceExample(f"{{folder}}/{name}", EXAMPLE_ROWS, {name: cls.content()})
+        return PairSourceExample(f"{{folder}}/{name}", EXAMPLE_ROWS, {name: cls.example_content()})
 
     @classmethod
-    def content(cls) -> bytes:
+    def example_content(cls) -> bytes:
         """Return the file of the example, as fields between tabs."""
         return "".join(f"{src}\t{tgt}\n" for src, tgt, _ in (("en", "sw", ""), *EXAMPLE_ROWS)).encode()
 
@@ -84,10 +86,12 @@ class Tsv(_Table):
     kind = "tsv"
 
     @classmethod
-    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    def rows(
+        cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
+    ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         fields = (line.split("\t") for line in corpus_reader.read_lines(path))
-        yield from _split_rows(path, fields, named, context, ledger)
+        yield from _split_rows(path, fields, column_names, context, ledger)
 
 
 @PAIR_SOURCES.register("csv")
@@ -97,16 +101,18 @@ class Csv(_Table):
     kind = "csv"
 
     @classmethod
-    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    def rows(
+        cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
+    ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         csv.field_size_limit(_MAX_FIELD_CHARS)
         fields = csv.reader(line + "\n" for line in corpus_reader.read_lines(path))
-        yield from _split_rows(path, fields, named, context, ledger)
+        yield from _split_rows(path, fields, column_names, context, ledger)
 
     @classmethod
-    def content(cls) -> bytes:
+    def example_content(cls) -> bytes:
         """Return the example of this format as the bytes of a file."""
-        return super().content().replace(b"\t", b",")
+        return super().example_content().replace(b"\t", b",")
 
 
 @PAIR_SOURCES.register("jsonl")
@@ -116,21 +122,23 @@ class Jsonl(_Table):
     kind = "jsonl"
 
     @classmethod
-    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    def rows(
+        cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
+    ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         for number, line in enumerate(corpus_reader.read_lines(path)):
             try:
                 record = json.loads(line)
             except (json.JSONDecodeError, RecursionError):
                 record = None
-            row = from_record(record, named, context) if isinstance(record, dict) else None
+            row = from_record(record, column_names, context) if isinstance(record, dict) else None
             if row is None:
                 drop_row(ledger, "malformed", f"{path}/{number}", line)
             else:
                 yield row
 
     @classmethod
-    def content(cls) -> bytes:
+    def example_content(cls) -> bytes:
         """Return the example of this format as the bytes of a file."""
         return "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in EXAMPLE_ROWS).encode()
 
@@ -142,14 +150,16 @@ class Parquet(_Table):
     kind = "parquet"
 
     @classmethod
-    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    def rows(
+        cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
+    ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         number = 0
         try:
             with pq.ParquetFile(path) as table:
                 for batch in table.iter_batches(batch_size=4096):
                     for record in batch.to_pylist():
-                        if row := from_record(record, named, context):
+                        if row := from_record(record, column_names, context):
                             yield row
                         else:
                             drop_row(ledger, "malformed", f"{path}/{number}", json.dumps(record, default=str))
@@ -161,7 +171,7 @@ class Parquet(_Table):
             ) from None
 
     @classmethod
-    def content(cls) -> bytes:
+    def example_content(cls) -> bytes:
         """Return the example of this format as the bytes of a file."""
         file = io.BytesIO()
         src, tgt, _ = zip(*EXAMPLE_ROWS, strict=True)
@@ -170,23 +180,25 @@ class Parquet(_Table):
 
 
 def _split_rows(
-    path: Path, rows: Iterable[Sequence[str]], named: list[str], context: SourceContext, ledger: Ledger
+    path: Path, rows: Iterable[Sequence[str]], column_names: list[str], context: SourceContext, ledger: Ledger
 ) -> Iterator[Row]:
     try:
         rows = iter(rows)
-        first = list(islice(rows, _FIRST_ROWS))
-        if not first:
+        first_rows = list(islice(rows, _FIRST_ROWS))
+        if not first_rows:
             return
-        places, is_header = _places(list(first[0]), named, context, path)
+        positions, is_header = _column_positions(list(first_rows[0]), column_names, context, path)
         # Without a header, the most frequent number of fields counts; of two equally frequent ones, the smaller.
-        counts = Counter(len(fields) for fields in first if len(fields) > max(places))
-        width = len(first[0]) if is_header else min(counts, key=lambda num: (-counts[num], num), default=0)
-        for number, fields in enumerate(chain(first[is_header:], rows), int(is_header)):
+        counts = Counter(len(fields) for fields in first_rows if len(fields) > max(positions))
+        width = (
+            len(first_rows[0]) if is_header else min(counts, key=lambda num: (-counts[num], num), default=0)
+        )
+        for number, fields in enumerate(chain(first_rows[is_header:], rows), int(is_header)):
             # A row with more fields has a tab or a comma inside a text, which would be cut there.
-            if not max(places) < len(fields) <= width:
+            if not max(positions) < len(fields) <= width:
                 drop_row(ledger, "malformed", f"{path}/{number}", " | ".join(fields))
                 continue
-            src, tgt, *doc = (fields[place] for place in places)
+            src, tgt, *doc = (fields[place] for place in positions)
             yield src, tgt, doc[0] if doc else ""
     except csv.Error as error:
         raise UserError(
@@ -196,40 +208,44 @@ def _split_rows(
         ) from None
 
 
-def _places(
-    header: list[str], named: list[str], context: SourceContext, path: Path
+def _column_positions(
+    header: list[str], column_names: list[str], context: SourceContext, path: Path
 ) -> tuple[list[int], bool]:
     """Return where the columns are, and whether the first row is a header."""
-    if named and all(name.isdecimal() and name not in header for name in named):
-        if min(map(int, named)) < 1:
-            raise UserError(f"{path}: column numbers {', '.join(named)}", "whole numbers from 1")
-        return [int(name) - 1 for name in named], False
-    columns = _columns([name.strip().lower() for name in header], [name.lower() for name in named], context)
+    if column_names and all(name.isdecimal() and name not in header for name in column_names):
+        if min(map(int, column_names)) < 1:
+            raise UserError(f"{path}: column numbers {', '.join(column_names)}", "whole numbers from 1")
+        return [int(name) - 1 for name in column_names], False
+    columns = _check_columns(
+        [name.strip().lower() for name in header], [name.lower() for name in column_names], context
+    )
     if columns:
         lowered = [name.strip().lower() for name in header]
         return [lowered.index(name) for name in columns], True
-    if named:
-        raise UserError(f"{path} has no columns {', '.join(named)}", f"columns {', '.join(header)}"[:300])
+    if column_names:
+        raise UserError(
+            f"{path} has no columns {', '.join(column_names)}", f"columns {', '.join(header)}"[:300]
+        )
     return [0, 1], False
 
 
-def _columns(header: Sequence[str], named: Sequence[str], context: SourceContext) -> list[str]:
+def _check_columns(header: Sequence[str], column_names: Sequence[str], context: SourceContext) -> list[str]:
     """Return the names of the source, target and perhaps document column; none when a side is not found."""
-    if named:
-        return list(named) if set(named) <= set(header) else []
+    if column_names:
+        return list(column_names) if set(column_names) <= set(header) else []
     sides = []
-    for names, lang in zip(_NAMES, (context.src, context.tgt), strict=True):
+    for names, lang in zip(_TEXT_COLUMNS, (context.src, context.tgt), strict=True):
         wanted = [*(code.lower() for code in codes_of(lang)), *names]
         sides += [next((name for name in wanted if name in header), "")]
-    return [*sides, *[name for name in _DOC if name in header][:1]] if all(sides) else []
+    return [*sides, *[name for name in _DOC_COLUMNS if name in header][:1]] if all(sides) else []
 
 
-def from_record(record: dict[str, Any], named: list[str], context: SourceContext) -> Row | None:
+def from_record(record: dict[str, Any], column_names: list[str], context: SourceContext) -> Row | None:
     """Return the pair in a record of named fields, None where a side is missing or no text."""
-    if not named and isinstance(record.get("translation"), dict):
+    if not column_names and isinstance(record.get("translation"), dict):
         record = record["translation"]
     lowered = {key.lower(): value for key, value in record.items()}
-    columns = _columns(list(lowered), [name.lower() for name in named], context)
+    columns = _check_columns(list(lowered), [name.lower() for name in column_names], context)
     values = [lowered[name] for name in columns]
     if len(values) < 2 or not all(isinstance(value, str) for value in values[:2]):
         return None

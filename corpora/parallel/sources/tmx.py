@@ -18,14 +18,14 @@ from xling.corpora.parallel.sources import (
     SourceContext,
     codes_of,
     drop_row,
-    existing,
+    existing_path,
 )
 from xling.corpora.parallel.sources.archive import open_zip
 from xling.corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
 from xling.text.document import Ledger
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
-_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+_CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
 
 @PAIR_SOURCES.register("tmx")
@@ -35,7 +35,7 @@ class Tmx(PairReader):
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
-        path = existing(rest)
+        path = existing_path(rest)
         return [PairSource(f"tmx:{rest}", (path,), lambda ledger: tmx_rows(path, context, ledger))]
 
     @classmethod
@@ -80,14 +80,14 @@ def _rows(handle: IO[bytes], name: str, context: SourceContext, ledger: Ledger) 
 def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
     """For each translation unit the text of each language, by its code in lower case; the first one counts."""
     segments: dict[str, str] = {}
-    outer: list[dict[str, str]] = []
-    lang, inside, codes, num_units = "", False, 0, 0
+    outer_units: list[dict[str, str]] = []
+    lang, in_segment, num_codes, num_units = "", False, 0, 0
     parts: list[str] = []
     chars = 0
     try:
         for kind, value, attributes in events(handle, name):
             if kind == "text":
-                if inside and not codes:
+                if in_segment and not num_codes:
                     chars += len(value)
                     if chars > MAX_TEXT_CHARS:
                         raise UserError(
@@ -98,23 +98,23 @@ def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
                     parts.append(value)
             elif kind == "start":
                 if value == "tu":
-                    outer.append(segments)
+                    outer_units.append(segments)
                     segments = {}
                 elif value == "tuv":
                     lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
                 elif value == "seg":
-                    inside, codes, chars, parts = True, 0, 0, []
-                elif value in _CODES:
-                    codes += 1
-            elif value in _CODES:
-                codes -= 1
+                    in_segment, num_codes, chars, parts = True, 0, 0, []
+                elif value in _CODE_TAGS:
+                    num_codes += 1
+            elif value in _CODE_TAGS:
+                num_codes -= 1
             elif value == "seg":
-                inside = False
+                in_segment = False
                 segments.setdefault(lang, " ".join("".join(parts).split()))
             elif value == "tu":
                 num_units += 1
                 yield segments
-                segments = outer.pop()  # units inside a unit do not belong to it
+                segments = outer_units.pop()  # units inside a unit do not belong to it
     except UserError as error:
         raise UserError(f"{error.given} (after {num_units:,} whole units)", error.valid, error.fix) from None
 

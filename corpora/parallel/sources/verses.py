@@ -19,7 +19,7 @@ from xling.corpora.parallel.sources import (
     Row,
     SourceContext,
     drop_row,
-    existing,
+    existing_path,
 )
 from xling.corpora.parallel.sources.safe_xml import events, open_xml
 from xling.text.document import Ledger
@@ -36,7 +36,7 @@ class Verses(PairReader):
         given = rest.split("+")
         if len(given) != 2:
             raise UserError(f"source 'verses:{rest}' names {len(given)} files", "two: verses:SRC+TGT")
-        src, tgt = existing(given[0]), existing(given[1])
+        src, tgt = existing_path(given[0]), existing_path(given[1])
         return [PairSource(f"verses:{rest}", (src, tgt), lambda ledger: verse_rows(src, tgt, ledger))]
 
     @classmethod
@@ -52,16 +52,16 @@ class Verses(PairReader):
 
 def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
     """Yield the verses that both files have, in the order of the source; the others are dropped by name."""
-    left, right = read_verses(src), read_verses(tgt)
-    if not left.keys() & right.keys():
+    src_verses, tgt_verses = read_verses(src), read_verses(tgt)
+    if not src_verses.keys() & tgt_verses.keys():
         raise UserError(f"{src} and {tgt} share no verse number", "two files with the same numbering")
-    for number, text in left.items():
-        if number in right:
-            yield text, right[number], number.split(".")[0]
+    for number, text in src_verses.items():
+        if number in tgt_verses:
+            yield text, tgt_verses[number], number.split(".")[0]
         else:
             drop_row(ledger, "missing_side", f"{src}/{number}", text)
-    for number, text in right.items():
-        if number not in left:
+    for number, text in tgt_verses.items():
+        if number not in src_verses:
             drop_row(ledger, "missing_side", f"{tgt}/{number}", text)
 
 

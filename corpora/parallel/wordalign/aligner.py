@@ -16,7 +16,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.corpora.parallel.wordalign import model1, symmetrise
 from xling.corpora.parallel.wordalign.gibbs import Sampler
-from xling.corpora.parallel.wordalign.model1 import Longs, Ragged
+from xling.corpora.parallel.wordalign.model1 import EncodedSentences, Longs
 from xling.corpora.parallel.wordalign.symmetrise import Link
 
 if TYPE_CHECKING:
@@ -82,16 +82,16 @@ def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = Non
     assert len(src) == len(tgt), f"{len(src)} source and {len(tgt)} target sentences"
     links: list[set[Link]] = []
     for start in range(0, len(src), settings.chunk_pairs):
-        left, right = (side[start : start + settings.chunk_pairs] for side in (src, tgt))
-        links += symmetrised(
-            align_direction(left, right, settings, "forward", start),
-            align_direction(right, left, settings, "backward", start),
+        src_words, tgt_words = (side[start : start + settings.chunk_pairs] for side in (src, tgt))
+        links += symmetrise_links(
+            align_direction(src_words, tgt_words, settings, "forward", start),
+            align_direction(tgt_words, src_words, settings, "backward", start),
             settings.symmetrise,
         )
     return links
 
 
-def symmetrised(
+def symmetrise_links(
     forward: Sequence[Int[np.ndarray, " _"]], backward: Sequence[Int[np.ndarray, " _"]], method: str
 ) -> list[set[Link]]:
     """Return the links of both directions of each pair as one set, by a method of `symmetrise`."""
@@ -117,11 +117,11 @@ def align_direction(
         direction: ``forward`` or ``backward``, a part of the random numbers' key.
         start: number of the first pair in the bitext, likewise.
     """
-    left, right = model1.encode(src), model1.encode(tgt)
-    rows = _alignable(left, right, settings.max_length)
-    flat = np.full(len(right.ids), -1, dtype=np.int32)
+    src_words, tgt_words = model1.encode(src), model1.encode(tgt)
+    rows = _alignable_rows(src_words, tgt_words, settings.max_length)
+    flat_links = np.full(len(tgt_words.ids), -1, dtype=np.int32)
     if len(rows):
-        lexicon = model1.Lexicon(left, right, rows)
+        lexicon = model1.Lexicon(src_words, tgt_words, rows)
         links = model1.train(lexicon, settings.em_iterations, settings.lexical_prior, settings.null_prior)
         sampler = Sampler(
             lexicon,
@@ -134,12 +134,12 @@ def align_direction(
         for number in range(settings.sweeps):
             sampler.sweep(number, averaging=number >= first_averaged)
         for batch, best in zip(lexicon.batches, sampler.best(settings.averaged_sweeps), strict=True):
-            places = np.arange(len(best))[:, None] + right.starts[batch.rows][None]
-            flat[places[batch.live]] = best[batch.live]
-    return np.split(flat, right.starts[1:-1]) if len(tgt) else []
+            places = np.arange(len(best))[:, None] + tgt_words.starts[batch.rows][None]
+            flat_links[places[batch.is_word]] = best[batch.is_word]
+    return np.split(flat_links, tgt_words.starts[1:-1]) if len(tgt) else []
 
 
-def _alignable(left: Ragged, right: Ragged, max_length: int) -> Longs:
-    shortest = np.minimum(left.lengths, right.lengths)
-    longest = np.maximum(left.lengths, right.lengths)
+def _alignable_rows(src_words: EncodedSentences, tgt_words: EncodedSentences, max_length: int) -> Longs:
+    shortest = np.minimum(src_words.lengths, tgt_words.lengths)
+    longest = np.maximum(src_words.lengths, tgt_words.lengths)
     return np.flatnonzero((shortest > 0) & (longest <= max_length))

@@ -50,30 +50,30 @@ class Sampler:
     ) -> None:
         self.lexicon, self.links, self.key = lexicon, links, key
         self.prior, self.null_prior = np.float32(lexical_prior), np.float32(null_prior)
-        self.pair_counts = np.zeros(len(lexicon.probs), np.float32)
+        self.pair_counts = np.zeros(len(lexicon.probabilities), np.float32)
         self.src_counts = np.zeros(lexicon.num_src, np.float32)
         self.fertility_counts = np.full((lexicon.num_src, _MAX_FERTILITY + 1), _FERTILITY_PRIOR, np.float32)
-        self.sums = [np.zeros(batch.cells.shape, np.float32) for batch in lexicon.batches]
-        for batch, linked in zip(lexicon.batches, links, strict=True):
-            self._count(batch, linked, fertilities(linked, batch.src.shape[1]), 1)
+        self.probability_sums = [np.zeros(batch.cells.shape, np.float32) for batch in lexicon.batches]
+        for batch, src_positions in zip(lexicon.batches, links, strict=True):
+            self._add_counts(batch, src_positions, fertilities(src_positions, batch.src.shape[1]), 1)
 
-    def _count(self, batch: Batch, linked: Ints, fertility: Longs, sign: int) -> None:
+    def _add_counts(self, batch: Batch, src_positions: Ints, fertility: Longs, sign: int) -> None:
         """Add or take away the links of a batch from all counts but the jumps'."""
-        np.add.at(self.pair_counts, linked_parameters(batch, linked), sign)
-        np.add.at(self.src_counts, linked_sources(batch, linked)[batch.live], sign)
-        seen = np.minimum(fertility[:, :-1], _MAX_FERTILITY)
-        np.add.at(self.fertility_counts, (batch.src, seen), sign)
+        np.add.at(self.pair_counts, linked_parameters(batch, src_positions), sign)
+        np.add.at(self.src_counts, linked_sources(batch, src_positions)[batch.is_word], sign)
+        capped_fertility = np.minimum(fertility[:, :-1], _MAX_FERTILITY)
+        np.add.at(self.fertility_counts, (batch.src, capped_fertility), sign)
 
     def jump_weights(self) -> Float64[np.ndarray, " jumps"]:
         """Jump distribution (2 * max + 1,) by the links of all batches."""
         counts = np.full(2 * _MAX_JUMP + 1, _JUMP_PRIOR)
-        for linked in self.links:
-            before = np.full(linked.shape[1], -1, np.int32)
-            for at in linked:
-                real = at >= 0
-                width = np.clip(at[real] - before[real], -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP
+        for src_positions in self.links:
+            previous = np.full(src_positions.shape[1], -1, np.int32)
+            for row in src_positions:
+                word_weights = row >= 0
+                width = np.clip(row[word_weights] - previous[word_weights], -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP
                 counts += np.bincount(width, minlength=len(counts))
-                before = np.where(real, at, before)
+                previous = np.where(word_weights, row, previous)
         weights: npt.NDArray[np.float64] = counts / counts.sum()
         return weights
 
@@ -82,38 +82,51 @@ class Sampler:
         weights = self.jump_weights()
         random = rng(*self.key, number)
         for position, batch in enumerate(self.lexicon.batches):
-            linked = self.links[position]
-            uniform = random.random(linked.shape, dtype=np.float32)
-            fertility = fertilities(linked, batch.src.shape[1])
-            real, null = self._emissions(batch, linked)
-            ratio = self._fertility_ratios(batch, fertility)
-            self._count(batch, linked, fertility, -1)
-            jumps = transition_matrix(weights, batch.src.shape[1])
-            total = self.sums[position] if averaging else None
-            draw(linked, fertility, real, null, ratio, jumps, uniform, total)
-            self._count(batch, linked, fertility, 1)
+            src_positions = self.links[position]
+            random_numbers = random.random(src_positions.shape, dtype=np.float32)
+            fertility = fertilities(src_positions, batch.src.shape[1])
+            word_weights, null_weights = self._emissions(batch, src_positions)
+            fertility_weights = self._fertility_ratios(batch, fertility)
+            self._add_counts(batch, src_positions, fertility, -1)
+            jump_table = transition_matrix(weights, batch.src.shape[1])
+            total = self.probability_sums[position] if averaging else None
+            draw_links(
+                src_positions,
+                fertility,
+                word_weights,
+                null_weights,
+                fertility_weights,
+                jump_table,
+                random_numbers,
+                total,
+            )
+            self._add_counts(batch, src_positions, fertility, 1)
 
-    def _emissions(self, batch: Batch, linked: Ints) -> tuple[Floats, Floats]:
+    def _emissions(self, batch: Batch, src_positions: Ints) -> tuple[Floats, Floats]:
         """Return weights (J, B, I) and (J, B) of producing each target word, its own present link not counted."""
-        spread = np.float32(self.prior * self.lexicon.num_tgt)
-        real = (self.pair_counts[batch.cells] + self.prior) / (self.src_counts[batch.src] + spread)[None]
-        null = (self.pair_counts[batch.nulls] + self.prior) / (self.src_counts[0] + spread)
-        pair = self.pair_counts[linked_parameters(batch, linked)]
-        own = (pair - 1 + self.prior) / (self.src_counts[linked_sources(batch, linked)] - 1 + spread)
-        j, b = np.nonzero(linked >= 0)
-        real[j, b, linked[j, b]] = own[j, b]
-        real *= np.float32(1 - self.null_prior)
-        null = np.where(linked >= 0, null, own) * self.null_prior
+        prior_mass = np.float32(self.prior * self.lexicon.num_tgt)
+        word_weights = (self.pair_counts[batch.cells] + self.prior) / (
+            self.src_counts[batch.src] + prior_mass
+        )[None]
+        null_weights = (self.pair_counts[batch.null_cells] + self.prior) / (self.src_counts[0] + prior_mass)
+        pair = self.pair_counts[linked_parameters(batch, src_positions)]
+        own_weights = (pair - 1 + self.prior) / (
+            self.src_counts[linked_sources(batch, src_positions)] - 1 + prior_mass
+        )
+        j, b = np.nonzero(src_positions >= 0)
+        word_weights[j, b, src_positions[j, b]] = own_weights[j, b]
+        word_weights *= np.float32(1 - self.null_prior)
+        null_weights = np.where(src_positions >= 0, null_weights, own_weights) * self.null_prior
         # Padding: only NULL is possible, so that nothing else moves.
-        real[~batch.live] = 0.0
-        null[~batch.live] = 1.0
-        return real, null.astype(np.float32)
+        word_weights[~batch.is_word] = 0.0
+        null_weights[~batch.is_word] = 1.0
+        return word_weights, null_weights.astype(np.float32)
 
     def _fertility_ratios(self, batch: Batch, fertility: Longs) -> Floats:
         """Return weight (B, I, max + 1) of one more link for a source word that has 0, 1, ... max others."""
         counts = self.fertility_counts[batch.src]
-        seen = np.minimum(fertility[:, :-1], _MAX_FERTILITY)[:, :, None]
-        np.put_along_axis(counts, seen, np.take_along_axis(counts, seen, 2) - 1, 2)
+        capped_fertility = np.minimum(fertility[:, :-1], _MAX_FERTILITY)[:, :, None]
+        np.put_along_axis(counts, capped_fertility, np.take_along_axis(counts, capped_fertility, 2) - 1, 2)
         ratios = np.full_like(counts, 1e-3)
         ratios[:, :, :-1] = counts[:, :, 1:] / counts[:, :, :-1]
         return ratios
@@ -121,7 +134,7 @@ class Sampler:
     def best(self, num_averaged: int) -> list[Int32[np.ndarray, "_ _"]]:
         """For each batch int32 (J, B): the most probable position, -1 where NULL is."""
         positions = []
-        for total in self.sums:
+        for total in self.probability_sums:
             mean = total / np.float32(num_averaged)
             best = mean.argmax(axis=2).astype(np.int32)
             best[1 - mean.sum(axis=2) > mean.max(axis=2)] = -1
@@ -129,51 +142,51 @@ class Sampler:
         return positions
 
 
-def draw(
-    linked: Int32[np.ndarray, "tgt batch"],
+def draw_links(
+    src_positions: Int32[np.ndarray, "tgt batch"],
     fertility: Int64[np.ndarray, "batch slots"],
-    real: Float32[np.ndarray, "tgt batch src"],
-    null: Float32[np.ndarray, "tgt batch"],
-    ratio: Float32[np.ndarray, "batch src fertilities"],
-    jumps: Float32[np.ndarray, " src+1 src+1"],
-    uniform: Float32[np.ndarray, "tgt batch"],
-    total: Float32[np.ndarray, "tgt batch src"] | None,
+    word_weights: Float32[np.ndarray, "tgt batch src"],
+    null_weights: Float32[np.ndarray, "tgt batch"],
+    fertility_weights: Float32[np.ndarray, "batch src fertilities"],
+    jump_table: Float32[np.ndarray, " src+1 src+1"],
+    random_numbers: Float32[np.ndarray, "tgt batch"],
+    probability_sums: Float32[np.ndarray, "tgt batch src"] | None,
 ) -> None:
     """Draw the links of a batch from left to right, in place.
 
     Args:
-        linked: (J, B), present links; overwritten.
+        src_positions: (J, B), present links; overwritten.
         fertility: (B, I + 1), links per source word, the last column takes NULL; overwritten.
-        real: (J, B, I), emission weights.
-        null: (J, B), emission weights of NULL.
-        ratio: (B, I, max + 1), fertility weights.
-        jumps: (I + 1, I + 1), jump weights from position -1, 0, ... to 0, ..., I - 1 and "no next word".
-        uniform: (J, B), numbers in [0, 1).
-        total: (J, B, I), where probabilities are added, or None.
+        word_weights: (J, B, I), emission weights.
+        null_weights: (J, B), emission weights of NULL.
+        fertility_weights: (B, I, max + 1), fertility weights.
+        jump_table: (I + 1, I + 1), jump weights from position -1, 0, ... to 0, ..., I - 1 and "no next word".
+        random_numbers: (J, B), numbers in [0, 1).
+        probability_sums: (J, B, I), where probabilities are added, or None.
     """
-    num_tgt, num_rows, num_src = real.shape
+    num_tgt, num_rows, num_src = word_weights.shape
     rows = np.arange(num_rows)
-    following = np.full(linked.shape, num_src, np.int32)
+    next_position = np.full(src_positions.shape, num_src, np.int32)
     for j in range(num_tgt - 2, -1, -1):
-        following[j] = np.where(linked[j + 1] >= 0, linked[j + 1], following[j + 1])
-    from_real = np.ascontiguousarray(jumps[1:].T)
-    flat = ratio.ravel()
-    base = np.arange(num_rows * num_src).reshape(num_rows, num_src) * ratio.shape[2]
-    before = np.zeros(num_rows, np.int64)
+        next_position[j] = np.where(src_positions[j + 1] >= 0, src_positions[j + 1], next_position[j + 1])
+    jumps_to_word = np.ascontiguousarray(jump_table[1:].T)
+    flat_ratio = fertility_weights.ravel()
+    base = np.arange(num_rows * num_src).reshape(num_rows, num_src) * fertility_weights.shape[2]
+    previous = np.zeros(num_rows, np.int64)
     for j in range(num_tgt):
-        fertility[rows, linked[j]] -= 1
-        weight = real[j] * jumps[before, :-1]
-        weight *= from_real[following[j]]
-        weight *= flat[base + np.minimum(fertility[:, :-1], _MAX_FERTILITY)]
-        summed = np.cumsum(weight, axis=1)
-        mass = summed[:, -1] + null[j] * jumps[before, following[j]]
-        new = (summed <= (uniform[j] * mass)[:, None]).sum(axis=1)
-        new[new == num_src] = -1
-        if total is not None:
-            total[j] += weight / mass[:, None]
-        linked[j] = new
-        fertility[rows, new] += 1
-        before = np.where(new >= 0, new + 1, before)
+        fertility[rows, src_positions[j]] -= 1
+        weight = word_weights[j] * jump_table[previous, :-1]
+        weight *= jumps_to_word[next_position[j]]
+        weight *= flat_ratio[base + np.minimum(fertility[:, :-1], _MAX_FERTILITY)]
+        cumulated = np.cumsum(weight, axis=1)
+        total_weight = cumulated[:, -1] + null_weights[j] * jump_table[previous, next_position[j]]
+        drawn = (cumulated <= (random_numbers[j] * total_weight)[:, None]).sum(axis=1)
+        drawn[drawn == num_src] = -1
+        if probability_sums is not None:
+            probability_sums[j] += weight / total_weight[:, None]
+        src_positions[j] = drawn
+        fertility[rows, drawn] += 1
+        previous = np.where(drawn >= 0, drawn + 1, previous)
 
 
 def transition_matrix(
@@ -187,21 +200,25 @@ def transition_matrix(
 
 
 def fertilities(
-    linked: Int32[np.ndarray, "tgt batch"], num_src: int
+    src_positions: Int32[np.ndarray, "tgt batch"], num_src: int
 ) -> Int64[np.ndarray, " batch {num_src}+1"]:
     """Return links per source position (B, I + 1); the last column counts NULL and padding."""
-    counts = np.zeros((linked.shape[1], num_src + 1), np.int64)
-    np.add.at(counts, (np.arange(linked.shape[1])[None], linked), 1)
+    counts = np.zeros((src_positions.shape[1], num_src + 1), np.int64)
+    np.add.at(counts, (np.arange(src_positions.shape[1])[None], src_positions), 1)
     return counts
 
 
-def linked_parameters(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
+def linked_parameters(
+    batch: Batch, src_positions: Int32[np.ndarray, "tgt batch"]
+) -> Int32[np.ndarray, "tgt batch"]:
     """Return parameter number (J, B) of each present link."""
-    real = np.take_along_axis(batch.cells, np.maximum(linked, 0)[:, :, None], axis=2)[:, :, 0]
-    return np.where((linked >= 0) | (batch.nulls == PAD_NULL), real, batch.nulls)
+    word_weights = np.take_along_axis(batch.cells, np.maximum(src_positions, 0)[:, :, None], axis=2)[:, :, 0]
+    return np.where((src_positions >= 0) | (batch.null_cells == PAD_NULL), word_weights, batch.null_cells)
 
 
-def linked_sources(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
+def linked_sources(
+    batch: Batch, src_positions: Int32[np.ndarray, "tgt batch"]
+) -> Int32[np.ndarray, "tgt batch"]:
     """Return source word id (J, B) of each present link, 0 for NULL."""
-    rows = np.arange(linked.shape[1])[None]
-    return np.where(linked >= 0, batch.src[rows, np.maximum(linked, 0)], 0).astype(np.int32)
+    rows = np.arange(src_positions.shape[1])[None]
+    return np.where(src_positions >= 0, batch.src[rows, np.maximum(src_positions, 0)], 0).astype(np.int32)

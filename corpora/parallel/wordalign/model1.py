@@ -25,12 +25,12 @@ Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 # The first two parameters stand for padding: a padded target word comes from NULL with certainty.
-PAD_REAL, PAD_NULL, NUM_PADS = 0, 1, 2
+PAD_WORD, PAD_NULL, NUM_PADS = 0, 1, 2
 _MAX_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Ragged:
+class EncodedSentences:
     """Sentences as one array of word ids with their borders.
 
     Attributes:
@@ -49,12 +49,12 @@ class Ragged:
         return np.diff(self.starts)
 
 
-def encode(sentences: Sequence[Sequence[str]]) -> Ragged:
+def encode(sentences: Sequence[Sequence[str]]) -> EncodedSentences:
     """Number the words of ``sentences`` in order of appearance, lower-cased, from 1."""
     index: dict[str, int] = {}
     ids = [index.setdefault(word.lower(), len(index) + 1) for words in sentences for word in words]
     starts = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
-    return Ragged(np.array(ids, dtype=np.int32), starts, len(index) + 1)
+    return EncodedSentences(np.array(ids, dtype=np.int32), starts, len(index) + 1)
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,18 @@ class Batch:
         rows: int64 (B,), sentence numbers.
         src: int32 (B, I), source word ids.
         cells: int32 (J, B, I), parameter number of each (target word, source word).
-        nulls: int32 (J, B), parameter number of each (target word, NULL).
+        null_cells: int32 (J, B), parameter number of each (target word, NULL).
     """
 
     rows: Int64[np.ndarray, " batch"]
     src: Int32[np.ndarray, "batch src"]
     cells: Int32[np.ndarray, "tgt batch src"]
-    nulls: Int32[np.ndarray, "tgt batch"]
+    null_cells: Int32[np.ndarray, "tgt batch"]
 
     @property
-    def live(self) -> Bool[np.ndarray, "tgt batch"]:
+    def is_word(self) -> Bool[np.ndarray, "tgt batch"]:
         """Mask of target words without padding, bool (J, B)."""
-        return self.nulls != PAD_NULL
+        return self.null_cells != PAD_NULL
 
 
 class Lexicon:
@@ -89,47 +89,49 @@ class Lexicon:
 
     Attributes:
         batches: the sentences with their parameter numbers.
-        probs: float32 (num_parameters,).
+        probabilities: float32 (num_parameters,).
         src_of: int32 (num_parameters,), source word id of each parameter.
         num_src: number of source word types, NULL included.
         num_tgt: number of target word types + 1.
     """
 
-    def __init__(self, src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " sentences"]) -> None:
+    def __init__(
+        self, src: EncodedSentences, tgt: EncodedSentences, rows: Int64[np.ndarray, " sentences"]
+    ) -> None:
         self.num_src, self.num_tgt = src.num_types, tgt.num_types
         groups = list(group_by_length(src, tgt, rows))
-        sides = [padded(src, tgt, group) for group in groups]
-        keys = [self._keys(e, f) for e, f in sides]
-        known, numbers = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
-        num_below = int(np.searchsorted(known, 0))
-        self.src_of = np.concatenate([[0, 0], known[num_below:] // self.num_tgt]).astype(np.int32)
-        self.probs = np.full(len(self.src_of), 1.0 / self.num_tgt, dtype=np.float32)
-        self.probs[PAD_REAL], self.probs[PAD_NULL] = 0.0, 1.0
+        padded_groups = [pad_sentences(src, tgt, group) for group in groups]
+        keys = [self._pair_keys(e, f) for e, f in padded_groups]
+        unique_keys, numbers = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
+        num_below = int(np.searchsorted(unique_keys, 0))
+        self.src_of = np.concatenate([[0, 0], unique_keys[num_below:] // self.num_tgt]).astype(np.int32)
+        self.probabilities = np.full(len(self.src_of), 1.0 / self.num_tgt, dtype=np.float32)
+        self.probabilities[PAD_WORD], self.probabilities[PAD_NULL] = 0.0, 1.0
         numbers = (numbers - num_below + NUM_PADS).astype(np.int32)
         parts = np.split(numbers, np.cumsum([k.size for k in keys])[:-1])
         self.batches = []
-        for group, (e, f), part in zip(groups, sides, parts, strict=True):
+        for group, (e, f), part in zip(groups, padded_groups, parts, strict=True):
             table = part.reshape(len(f), len(group), e.shape[1] + 1)
-            table[f == 0] = PAD_REAL
+            table[f == 0] = PAD_WORD
             nulls = np.where(f == 0, PAD_NULL, table[:, :, 0]).astype(np.int32)
             self.batches.append(Batch(group, e, np.ascontiguousarray(table[:, :, 1:]), nulls))
 
-    def _keys(self, e: Ints, f: Ints) -> Longs:
+    def _pair_keys(self, e: Ints, f: Ints) -> Longs:
         """Return pair keys (J, B, 1 + I): NULL first, then the source words; -1 on padding."""
         with_null = np.concatenate([np.zeros((len(e), 1), np.int64), e.astype(np.int64)], axis=1)
         return np.where(f[:, :, None] > 0, with_null[None] * self.num_tgt + f[:, :, None], -1)
 
-    def maximise(self, counts: Float[np.ndarray, " parameters"], prior: float) -> None:
+    def update_probabilities(self, counts: Float[np.ndarray, " parameters"], prior: float) -> None:
         """Set t(f | e) to the mean-field posterior under a symmetric Dirichlet (Riley and Gildea, eq. 6)."""
         totals = np.bincount(self.src_of[NUM_PADS:], weights=counts[NUM_PADS:], minlength=self.num_src)
         log_total = scipy.special.digamma(totals + prior * self.num_tgt)
-        probs = np.exp(scipy.special.digamma(counts + prior) - log_total[self.src_of])
-        self.probs = np.maximum(probs, 1e-12).astype(np.float32)
-        self.probs[PAD_REAL], self.probs[PAD_NULL] = 0.0, 1.0
+        probabilities = np.exp(scipy.special.digamma(counts + prior) - log_total[self.src_of])
+        self.probabilities = np.maximum(probabilities, 1e-12).astype(np.float32)
+        self.probabilities[PAD_WORD], self.probabilities[PAD_NULL] = 0.0, 1.0
 
 
-def padded(
-    src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " batch"]
+def pad_sentences(
+    src: EncodedSentences, tgt: EncodedSentences, rows: Int64[np.ndarray, " batch"]
 ) -> tuple[Int32[np.ndarray, "batch src"], Int32[np.ndarray, "tgt batch"]]:
     """Return source ids (B, I) of sentences of one source length, target ids (J, B) padded with 0."""
     e = src.ids[src.starts[rows][:, None] + np.arange(int(src.lengths[rows[0]]))]
@@ -141,31 +143,33 @@ def padded(
 
 
 def group_by_length(
-    src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " sentences"]
+    src: EncodedSentences, tgt: EncodedSentences, rows: Int64[np.ndarray, " sentences"]
 ) -> Iterator[Int64[np.ndarray, " _"]]:
     """Group ``rows`` by source length and similar target length, a bounded number of cells a group."""
-    i_len, j_len = src.lengths[rows], tgt.lengths[rows]
-    order = np.lexsort((rows, j_len, i_len))
-    rows, i_len, j_len = rows[order], i_len[order], j_len[order]
+    src_lengths, tgt_lengths = src.lengths[rows], tgt.lengths[rows]
+    order = np.lexsort((rows, tgt_lengths, src_lengths))
+    rows, src_lengths, tgt_lengths = rows[order], src_lengths[order], tgt_lengths[order]
     start = 0
     for end in range(1, len(rows) + 1):
         if end < len(rows):
-            similar = i_len[end] == i_len[start] and j_len[end] <= 1.3 * j_len[start] + 2
-            if similar and (end - start + 1) * i_len[end] * j_len[end] <= _MAX_CELLS:
+            similar = (
+                src_lengths[end] == src_lengths[start] and tgt_lengths[end] <= 1.3 * tgt_lengths[start] + 2
+            )
+            if similar and (end - start + 1) * src_lengths[end] * tgt_lengths[end] <= _MAX_CELLS:
                 continue
         yield rows[start:end]
         start = end
 
 
 def posterior(
-    batch: Batch, probs: Float32[np.ndarray, " parameters"], null_prior: float
+    batch: Batch, probabilities: Float32[np.ndarray, " parameters"], null_prior: float
 ) -> tuple[Float32[np.ndarray, "tgt batch src"], Float32[np.ndarray, "tgt batch"]]:
     """Return posterior (J, B, I) of the source words and (J, B) of NULL under model 1."""
-    real = probs[batch.cells] * np.float32((1 - null_prior) / batch.cells.shape[2])
-    null = probs[batch.nulls] * np.float32(null_prior)
-    total = real.sum(axis=2) + null
-    real /= total[:, :, None]
-    return real, null / total
+    word_probabilities = probabilities[batch.cells] * np.float32((1 - null_prior) / batch.cells.shape[2])
+    null_probabilities = probabilities[batch.null_cells] * np.float32(null_prior)
+    total = word_probabilities.sum(axis=2) + null_probabilities
+    word_probabilities /= total[:, :, None]
+    return word_probabilities, null_probabilities / total
 
 
 def train(
@@ -178,20 +182,20 @@ def train(
     """
     links: list[Ints] = []
     for iteration in range(iterations):
-        counts = np.zeros(len(lexicon.probs))
+        counts = np.zeros(len(lexicon.probabilities))
         numbers: list[Ints] = []
         weights: list[Floats] = []
         for position, batch in enumerate(lexicon.batches):
-            real, null = posterior(batch, lexicon.probs, null_prior)
-            numbers += [batch.cells.ravel(), batch.nulls.ravel()]
-            weights += [real.ravel(), null.ravel()]
+            word_probabilities, null_probabilities = posterior(batch, lexicon.probabilities, null_prior)
+            numbers += [batch.cells.ravel(), batch.null_cells.ravel()]
+            weights += [word_probabilities.ravel(), null_probabilities.ravel()]
             # A histogram touches every parameter, so it is taken over many batches at a time.
             if position % 256 == 255 or position == len(lexicon.batches) - 1:
                 counts += np.bincount(np.concatenate(numbers), np.concatenate(weights), len(counts))
                 numbers, weights = [], []
             if iteration == iterations - 1:
-                best = real.argmax(axis=2).astype(np.int32)
-                best[null > real.max(axis=2)] = -1
+                best = word_probabilities.argmax(axis=2).astype(np.int32)
+                best[null_probabilities > word_probabilities.max(axis=2)] = -1
                 links.append(best)
-        lexicon.maximise(counts, prior)
+        lexicon.update_probabilities(counts, prior)
     return links

@@ -22,7 +22,7 @@ class Span:
     tgt_end: int
 
 
-def extract(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) -> Iterator[Span]:
+def extract_spans(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) -> Iterator[Span]:
     """Yield phrase pairs of at most ``max_words`` words a side.
 
     A pair is consistent when no word of either side is linked to a word outside and at least one link is inside.
@@ -40,28 +40,30 @@ def extract(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) ->
         to_tgt[i].append(j)
         to_src[j].append(i)
     for start in range(num_src):
-        low, high = num_tgt, -1
+        first_tgt, last_tgt = num_tgt, -1
         for end in range(start + 1, min(start + max_words, num_src) + 1):
             reached = to_tgt[end - 1]
             if reached:
-                low, high = min(low, *reached), max(high, *reached)
-            if high < 0 or high - low >= max_words:
+                first_tgt, last_tgt = min(first_tgt, *reached), max(last_tgt, *reached)
+            if last_tgt < 0 or last_tgt - first_tgt >= max_words:
                 continue
-            if any(not start <= i < end for j in range(low, high + 1) for i in to_src[j]):
+            if any(not start <= i < end for j in range(first_tgt, last_tgt + 1) for i in to_src[j]):
                 continue
-            yield from _with_free_borders(start, end, low, high, to_src, max_words)
+            yield from _with_free_borders(start, end, first_tgt, last_tgt, to_src, max_words)
 
 
 def _with_free_borders(
-    start: int, end: int, low: int, high: int, to_src: list[list[int]], max_words: int
+    start: int, end: int, first_tgt: int, last_tgt: int, to_src: list[list[int]], max_words: int
 ) -> Iterator[Span]:
-    left = low
-    while left >= 0 and (left == low or not to_src[left]):
-        right = high
-        while right < len(to_src) and right - left < max_words and (right == high or not to_src[right]):
-            yield Span(start, end, left, right + 1)
+    start_tgt = first_tgt
+    while start_tgt >= 0 and (start_tgt == first_tgt or not to_src[start_tgt]):
+        right = last_tgt
+        while (
+            right < len(to_src) and right - start_tgt < max_words and (right == last_tgt or not to_src[right])
+        ):
+            yield Span(start, end, start_tgt, right + 1)
             right += 1
-        left -= 1
+        start_tgt -= 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Phrase:
     count: int
 
 
-def table(
+def phrase_table(
     pairs: Iterable[tuple[Sequence[str], Sequence[str], set[Link]]], max_words: int = 4, min_count: int = 1
 ) -> list[Phrase]:
     """Return the phrase table of aligned sentence pairs, lower-cased, sorted by source and falling probability.
@@ -93,20 +95,20 @@ def table(
         max_words: longest phrase on either side.
         min_count: rarer pairs are left out after the probabilities are estimated.
     """
-    joint: Counter[tuple[str, str]] = Counter()
+    pair_counts: Counter[tuple[str, str]] = Counter()
     for src, tgt, links in pairs:
         left, right = [word.lower() for word in src], [word.lower() for word in tgt]
-        for span in extract(links, len(src), len(tgt), max_words):
+        for span in extract_spans(links, len(src), len(tgt), max_words):
             phrase = left[span.src_start : span.src_end], right[span.tgt_start : span.tgt_end]
-            joint[" ".join(phrase[0]), " ".join(phrase[1])] += 1
-    of_src: Counter[str] = Counter()
-    of_tgt: Counter[str] = Counter()
-    for (left_text, right_text), count in joint.items():
-        of_src[left_text] += count
-        of_tgt[right_text] += count
-    kept = [
-        Phrase(a, b, count / of_src[a], count / of_tgt[b], count)
-        for (a, b), count in joint.items()
+            pair_counts[" ".join(phrase[0]), " ".join(phrase[1])] += 1
+    src_counts: Counter[str] = Counter()
+    tgt_counts: Counter[str] = Counter()
+    for (left_text, right_text), count in pair_counts.items():
+        src_counts[left_text] += count
+        tgt_counts[right_text] += count
+    frequent = [
+        Phrase(a, b, count / src_counts[a], count / tgt_counts[b], count)
+        for (a, b), count in pair_counts.items()
         if count >= min_count
     ]
-    return sorted(kept, key=lambda p: (p.src, -p.tgt_given_src, p.tgt))
+    return sorted(frequent, key=lambda p: (p.src, -p.tgt_given_src, p.tgt))

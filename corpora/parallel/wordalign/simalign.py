@@ -47,15 +47,15 @@ def itermax(
         num_iterations: the paper takes 2.
         discount: the paper's alpha, 0.9.
     """
-    scaled = (np.asarray(similarity, dtype=np.float64) + 1) / 2
+    similarities = (np.asarray(similarity, dtype=np.float64) + 1) / 2
     links: set[Link] = set()
     for _ in range(num_iterations):
-        row_done = np.zeros(scaled.shape[0], bool)
-        column_done = np.zeros(scaled.shape[1], bool)
+        row_done = np.zeros(similarities.shape[0], bool)
+        column_done = np.zeros(similarities.shape[1], bool)
         for i, j in links:
             row_done[i] = column_done[j] = True
         num_done = row_done[:, None].astype(int) + column_done[None]
         weight = np.where(num_done == 2, 0.0, np.where(num_done == 1, discount, 1.0))
-        weighted = scaled * weight
+        weighted = similarities * weight
         links |= {(i, j) for i, j in argmax(weighted) if weighted[i, j] > 0}
     return links

@@ -25,7 +25,12 @@ from xling.corpora.parallel.clean import judge
 from xling.corpora.parallel.language_pair import OfPair
 from xling.corpora.parallel.sources.moses import file_rows
 from xling.corpora.parallel.wordalign import eflomal, phrases, simalign
-from xling.corpora.parallel.wordalign.aligner import AlignerSettings, Sentences, align_direction, symmetrised
+from xling.corpora.parallel.wordalign.aligner import (
+    AlignerSettings,
+    Sentences,
+    align_direction,
+    symmetrise_links,
+)
 from xling.corpora.parallel.wordalign.model1 import Ints
 from xling.corpora.parallel.wordalign.symmetrise import Link, format_pharaoh
 from xling.text.encoders import encoder_of
@@ -33,8 +38,8 @@ from xling.text.files import corpus_reader
 from xling.text.pairs import split_words
 
 STAGE_NAME = "align"
-LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
-SCORES, JUDGE = "scores.txt", "judge.npz"
+LINKS_FILE, PHRASES_FILE, WORDS_PREFIX, RAW_TEXT_PREFIX = "links.txt", "phrases.tsv.gz", "words", "text"
+SCORES_FILE, JUDGE_FILE = "scores.txt", "judge.npz"
 MAX_CHARS = 100_000
 """Longest line that is aligned, in characters."""
 
@@ -149,11 +154,11 @@ def read_words(cfg: AlignConfig) -> list[Sentences]:
     Raises:
         UserError: a line is too long to be a sentence.
     """
-    rows = [(split_words(src), split_words(tgt)) for src, tgt in _sentences(cfg)]
+    rows = [(split_words(src), split_words(tgt)) for src, tgt in _read_pairs(cfg)]
     return [[row[0] for row in rows], [row[1] for row in rows]]
 
 
-def _sentences(cfg: AlignConfig) -> Iterator[tuple[str, str]]:
+def _read_pairs(cfg: AlignConfig) -> Iterator[tuple[str, str]]:
     for number, (src, tgt, _) in enumerate(file_rows(*cfg.files), 1):
         for path, text in zip(cfg.files, (src, tgt), strict=True):
             if len(text) > MAX_CHARS:
@@ -165,7 +170,7 @@ def _sentences(cfg: AlignConfig) -> Iterator[tuple[str, str]]:
         yield src, tgt
 
 
-def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
+def _align_with_encoder(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
     if cfg.method == "eflomal":
         return eflomal.align(src, tgt, cfg.aligner.symmetrise)
     if cfg.method == "embedding":
@@ -178,7 +183,7 @@ def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
     links: list[set[Link]] = []
     for chunk in range(-(-len(src) // cfg.aligner.chunk_pairs)):
         directions = [_load_direction(cfg.workspace().part("direction", 2 * chunk + side)) for side in (0, 1)]
-        links += symmetrised(directions[0], directions[1], cfg.aligner.symmetrise)
+        links += symmetrise_links(directions[0], directions[1], cfg.aligner.symmetrise)
     return links
 
 
@@ -192,20 +197,20 @@ def _load_direction(part: Path) -> list[Ints]:
 def _publish(cfg: AlignConfig) -> Answer:
     out = cfg.directory
     if cfg.is_published():
-        return _answer(out, "up to date, nothing to do")
+        return _make_answer(out, "up to date, nothing to do")
     src, tgt = read_words(cfg)
-    links = _links(cfg, src, tgt)
-    phrase_table = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
+    links = _align_with_encoder(cfg, src, tgt)
+    phrase_table = phrases.phrase_table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
     with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.files) as artifact:
         text = "".join(format_pharaoh(row) + "\n" for row in links)
-        (artifact.path / LINKS).write_text(text, encoding="utf-8")
+        (artifact.path / LINKS_FILE).write_text(text, encoding="utf-8")
         for side, lang in zip((src, tgt), cfg.langs, strict=True):
             tokens = "".join(" ".join(sentence) + "\n" for sentence in side)
-            (artifact.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
-        write_phrases(artifact.path / PHRASES, phrase_table)
+            (artifact.path / f"{WORDS_PREFIX}.{lang}").write_text(tokens, encoding="utf-8")
+        write_phrases(artifact.path / PHRASES_FILE, phrase_table)
         for path, lang in zip(cfg.files, cfg.langs, strict=True):
             raw = "".join(line + "\n" for line in corpus_reader.read_lines(path))
-            (artifact.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
+            (artifact.path / f"{RAW_TEXT_PREFIX}.{lang}").write_text(raw, encoding="utf-8")
         _write_scores(cfg, artifact.path)
         artifact.counts |= {
             "pairs": len(links),
@@ -214,19 +219,19 @@ def _publish(cfg: AlignConfig) -> Answer:
             "phrase_pairs": len(phrase_table),
         }
     shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
-    return _answer(out)
+    return _make_answer(out)
 
 
 def _write_scores(cfg: AlignConfig, out: Path) -> None:
     """For each pair the belief that its sides say the same, and the tables that give it; none for very few pairs."""
-    pairs = pl.DataFrame(list(_sentences(cfg)), {"src": pl.String, "tgt": pl.String}, orient="row")
+    pairs = pl.DataFrame(list(_read_pairs(cfg)), {"src": pl.String, "tgt": pl.String}, orient="row")
     if trained := judge.train(pairs):
-        trained.save(out / JUDGE)
-        believed = "".join(f"{belief:.4f}\n" for belief in judge.beliefs(trained.odds(pairs)))
-        (out / SCORES).write_text(believed, encoding="utf-8")
+        trained.save(out / JUDGE_FILE)
+        believed = "".join(f"{belief:.4f}\n" for belief in judge.clean_probability(trained.odds(pairs)))
+        (out / SCORES_FILE).write_text(believed, encoding="utf-8")
 
 
-def _answer(out: Path, text: str = "") -> Answer:
+def _make_answer(out: Path, text: str = "") -> Answer:
     counts = manifest.read(out).counts
     return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})
 

@@ -27,12 +27,16 @@ def grow_diag_final_and(forward: set[Link], backward: set[Link]) -> set[Link]:
     queue = sorted(links)
     for i, j in queue:
         for di, dj in _NEIGHBOURS:
-            near = (i + di, j + dj)
-            if near in union and near not in links and (near[0] not in src_done or near[1] not in tgt_done):
-                links.add(near)
-                src_done.add(near[0])
-                tgt_done.add(near[1])
-                queue.append(near)
+            neighbour = (i + di, j + dj)
+            if (
+                neighbour in union
+                and neighbour not in links
+                and (neighbour[0] not in src_done or neighbour[1] not in tgt_done)
+            ):
+                links.add(neighbour)
+                src_done.add(neighbour[0])
+                tgt_done.add(neighbour[1])
+                queue.append(neighbour)
     for direction in (forward, backward):
         for i, j in sorted(direction):
             if i not in src_done and j not in tgt_done:

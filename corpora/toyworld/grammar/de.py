@@ -6,98 +6,122 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.tokens import (
+    Phrase,
+    Token,
+    join_phrases,
+    name,
+    sentence,
+    shown_name,
+    time_phrase,
+    words,
+)
 
-LEX = load("de")
+LEXICON = load("de")
 # Accusative singular: article after "ein"/"kein", ending of the adjective after it.
 _ACCUSATIVE = {"m": ("en", "en"), "f": ("e", "e"), "n": ("", "es")}
 
 
 def render(meaning: Meaning) -> list[Token]:
     """Express ``meaning`` as a German sentence."""
-    return sentence(_main(meaning))
+    return sentence(_main_clause(meaning))
 
 
 @lru_cache(maxsize=1 << 14)
-def _who(entity: Entity | None) -> Phrase:
+def _render_entity(entity: Entity | None) -> Phrase:
     """Return a noun phrase whose nominative and accusative agree: names, feminine articles, roles as subjects."""
     match entity:
         case Person():
             return name(shown_name(entity), "PER")
         case Place():
-            return name(LEX["place"][entity.name]["form"], "LOC")
+            return name(LEXICON["place"][entity.name]["form"], "LOC")
         case Role():
-            return words("der " + LEX["role"][entity.name]["form"])
+            return words("der " + LEXICON["role"][entity.name]["form"])
         case Org("university"):
-            return seq("die", name("Universität " + LEX["place"][entity.name]["form"], "ORG"))
+            return join_phrases("die", name("Universität " + LEXICON["place"][entity.name]["form"], "ORG"))
         case Org("team"):
-            return name(LEX["place"][entity.name]["form"], "ORG")
+            return name(LEXICON["place"][entity.name]["form"], "ORG")
         case Org("bank"):
-            return seq("die", name(entity.name + " Bank", "ORG"))
+            return join_phrases("die", name(entity.name + " Bank", "ORG"))
         case Org():
-            return seq("die Firma" if entity.generic else "", name(entity.name, "ORG"))
+            return join_phrases("die Firma" if entity.generic else "", name(entity.name, "ORG"))
     return words("es")
 
 
 @lru_cache(maxsize=1 << 14)
-def _things(things: Things | None, negated: bool) -> Phrase:
+def _render_things(things: Things | None, negated: bool) -> Phrase:
     if things is None:
         return ()
-    noun = LEX["noun"][things.noun]
-    stem = LEX["adjective"][things.adjective]["stem"] if things.adjective else ""
+    noun = LEXICON["noun"][things.noun]
+    stem = LEXICON["adjective"][things.adjective]["stem"] if things.adjective else ""
     if things.count == 1:
         article, ending = _ACCUSATIVE[noun["gender"]]
         return words(f"{'kein' if negated else 'ein'}{article} {stem + ending if stem else ''} {noun['sg']}")
-    number = LEX["number"].get(str(things.count), {"form": str(things.count)})["form"]
+    number = LEXICON["number"].get(str(things.count), {"form": str(things.count)})["form"]
     return words(
         f"{'mindestens' if things.at_least else ''} {number} {stem + 'e' if stem else ''} {noun['pl']}"
     )
 
 
-def _parts(m: Meaning) -> tuple[str, Phrase, str]:
+def _clause_parts(m: Meaning) -> tuple[str, Phrase, str]:
     """Return finite verb, middle field without subject and time, and what closes the clause."""
-    place = seq("in", _who(Place(m.place))) if m.place else ()
-    no = "nicht" if m.negated else ""
-    if m.verb in LEX["comparative"]:
-        return "ist", seq(no, LEX["comparative"][m.verb]["form"], "als", _who(m.other)), ""
-    verb = LEX["verb"][m.verb]
+    place = join_phrases("in", _render_entity(Place(m.place))) if m.place else ()
+    negation = "nicht" if m.negated else ""
+    if m.verb in LEXICON["comparative"]:
+        return (
+            "ist",
+            join_phrases(negation, LEXICON["comparative"][m.verb]["form"], "als", _render_entity(m.other)),
+            "",
+        )
+    verb = LEXICON["verb"][m.verb]
     match m.verb:
         case "live":
-            return verb["form"], seq(no, place), ""
+            return verb["form"], join_phrases(negation, place), ""
         case "work":
-            return verb["form"], seq(no, "für", _who(m.other)), ""
+            return verb["form"], join_phrases(negation, "für", _render_entity(m.other)), ""
         case "own":
-            return verb["form"], _things(m.things, m.negated), ""
+            return verb["form"], _render_things(m.things, m.negated), ""
         case "born":
-            return verb["auxiliary"], seq(no, place), verb["form"]
+            return verb["auxiliary"], join_phrases(negation, place), verb["form"]
         case "travel":
-            return verb["auxiliary"], seq(no, "von", _who(Place(m.source)), "nach", place[1:]), verb["form"]
+            return (
+                verb["auxiliary"],
+                join_phrases(negation, "von", _render_entity(Place(m.source)), "nach", place[1:]),
+                verb["form"],
+            )
         case "rain" | "snow":
-            return verb["auxiliary"], seq(place, no), verb["form"]
+            return verb["auxiliary"], join_phrases(place, negation), verb["form"]
         case "meet" | "acquire" | "beat":
-            return verb["auxiliary"], seq(place, no, m.score), verb["form"]
-    return verb["auxiliary"], seq(place, _things(m.things, m.negated)), verb["form"]
+            return verb["auxiliary"], join_phrases(place, negation, m.score), verb["form"]
+    return verb["auxiliary"], join_phrases(place, _render_things(m.things, m.negated)), verb["form"]
 
 
-def _object(m: Meaning) -> Phrase:
+def _render_object(m: Meaning) -> Phrase:
     """Return a definite object, which comes before time and place."""
-    return _who(m.other) if m.verb in ("meet", "acquire", "beat") else ()
+    return _render_entity(m.other) if m.verb in ("meet", "acquire", "beat") else ()
 
 
-def _main(m: Meaning) -> Phrase:
-    if m.said:
-        return seq(_who(m.agent), "hat gesagt , dass", _subordinate(m.said))
-    time = time_phrase(LEX["time"], m.time)
-    finite, middle, close = _parts(m)
-    if m.front:
-        return seq(time, finite, _who(m.agent), _object(m), middle, close)
-    return seq(_who(m.agent), finite, _object(m), time, middle, close)
+def _main_clause(m: Meaning) -> Phrase:
+    if m.reported:
+        return join_phrases(_render_entity(m.agent), "hat gesagt , dass", _subordinate_clause(m.reported))
+    time = time_phrase(LEXICON["time"], m.time)
+    finite, middle, close = _clause_parts(m)
+    if m.time_first:
+        return join_phrases(time, finite, _render_entity(m.agent), _render_object(m), middle, close)
+    return join_phrases(_render_entity(m.agent), finite, _render_object(m), time, middle, close)
 
 
-def _subordinate(m: Meaning) -> Phrase:
-    finite, middle, close = _parts(m)
-    if m.verb in LEX["comparative"]:
+def _subordinate_clause(m: Meaning) -> Phrase:
+    finite, middle, close = _clause_parts(m)
+    if m.verb in LEXICON["comparative"]:
         # The phrase with "als" may follow the verb, and does so in all but short sentences.
         split = next(i for i, (form, _) in enumerate(middle) if form == "als")
-        return seq(_who(m.agent), middle[:split], finite, middle[split:])
-    return seq(_who(m.agent), _object(m), time_phrase(LEX["time"], m.time), middle, close, finite)
+        return join_phrases(_render_entity(m.agent), middle[:split], finite, middle[split:])
+    return join_phrases(
+        _render_entity(m.agent),
+        _render_object(m),
+        time_phrase(LEXICON["time"], m.time),
+        middle,
+        close,
+        finite,
+    )

@@ -6,16 +6,16 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, time_phrase, words
+from xling.corpora.toyworld.tokens import Phrase, Token, join_phrases, name, sentence, time_phrase, words
 
-LEX = load("ru")
+LEXICON = load("ru")
 _VOWELS = "аеёиоуыэюя"
 _HUSHERS = "гкхжшчщ"
 
 
 def render(meaning: Meaning) -> list[Token]:
     """Express ``meaning`` as a Russian sentence."""
-    return sentence(_clause(meaning))
+    return sentence(_render_clause(meaning))
 
 
 def decline(form: str, case: str, stem: str = "", animate: bool = False) -> str:
@@ -51,61 +51,61 @@ def _preposition(short: str, phrase: Phrase) -> Phrase:
     word = phrase[0][0].lower()
     first = "вф" if short == "в" else "сзшжщ"
     hard = word[0] in first and len(word) > 1 and word[1] not in _VOWELS + "йьъ"
-    return seq(short + "о" if hard else short, phrase)
+    return join_phrases(short + "о" if hard else short, phrase)
 
 
 @lru_cache(maxsize=1 << 14)
-def _who(entity: Entity | None, case: str = "nom") -> Phrase:
+def _render_entity(entity: Entity | None, case: str = "nom") -> Phrase:
     match entity:
         case Person():
-            return name(_person(entity, case), "PER")
+            return name(_decline_person(entity, case), "PER")
         case Place():
-            return name(_place(entity.name, case), "LOC")
+            return name(_decline_place(entity.name, case), "LOC")
         case Role():
             assert case == "nom"
-            return words(LEX["role"][entity.name]["form"])
+            return words(LEXICON["role"][entity.name]["form"])
         case Org("university"):
-            return name(f"{decline('Университет', case)} {_place(entity.name, 'gen')}", "ORG")
+            return name(f"{decline('Университет', case)} {_decline_place(entity.name, 'gen')}", "ORG")
         case Org("team"):
-            return name(_place(entity.name, case), "ORG")
+            return name(_decline_place(entity.name, case), "ORG")
         case Org("bank"):
-            return name(f"{LEX['bank'][entity.name]['form']} {decline('Банк', case)}", "ORG")
+            return name(f"{LEXICON['bank'][entity.name]['form']} {decline('Банк', case)}", "ORG")
         case Org():
             company = {"nom": "компания", "acc": "компанию", "prep": "компании", "gen": "компании"}[case]
-            return seq(company, name(entity.name, "ORG"))
+            return join_phrases(company, name(entity.name, "ORG"))
     return ()
 
 
-def _place(place: str, case: str) -> str:
-    entry = LEX["place"][place]
+def _decline_place(place: str, case: str) -> str:
+    entry = LEXICON["place"][place]
     return decline(entry["form"], case, entry["stem"])
 
 
-def _person(person: Person, case: str) -> str:
+def _decline_person(person: Person, case: str) -> str:
     """Return first and last name; a woman's last name declines only if it ends in -a."""
     parts = []
-    if person.show != "last":
-        first = LEX["first"][person.first]
+    if person.shown_as != "last":
+        first = LEXICON["first"][person.first]
         parts.append(decline(first["form"], case, first["stem"], animate=True))
-    if person.show != "first":
-        last = LEX["last"][person.last]
-        fixed = _feminine(person) and not last["form"].endswith("а")
+    if person.shown_as != "first":
+        last = LEXICON["last"][person.last]
+        fixed = _is_feminine(person) and not last["form"].endswith("а")
         parts.append(decline(last["form"], case, "-" if fixed else last["stem"], animate=True))
     return " ".join(parts)
 
 
-def _feminine(entity: Entity | None) -> bool:
+def _is_feminine(entity: Entity | None) -> bool:
     match entity:
         case Person():
             return WORLD["first"][entity.first]["gender"] == "f"
         case Org("brand"):
             return True
         case Org("team"):
-            return LEX["place"][entity.name]["form"].endswith("а")
+            return LEXICON["place"][entity.name]["form"].endswith("а")
     return False
 
 
-def _adjective(entry: dict[str, str], gender: str, form: str) -> str:
+def _decline_adjective(entry: dict[str, str], gender: str, form: str) -> str:
     """Return ``form``: nom, acc or gen singular (acc of inanimates), nom_pl or gen_pl."""
     stem = entry["stem"]
     i = "и" if stem[-1] in _HUSHERS else "ы"
@@ -119,70 +119,89 @@ def _adjective(entry: dict[str, str], gender: str, form: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def _things(things: Things | None, case: str) -> Phrase:
+def _render_things(things: Things | None, case: str) -> Phrase:
     """Return a counted thing in ``case``: nom, acc, or gen (only for one)."""
     if things is None:
         return ()
-    noun = LEX["noun"][things.noun]
-    entry = LEX["adjective"][things.adjective] if things.adjective else None
+    noun = LEXICON["noun"][things.noun]
+    entry = LEXICON["adjective"][things.adjective] if things.adjective else None
     gender, animate, count = noun["gender"], bool(noun["animate"]), things.count
     if count == 1:
         form = "gen" if case == "acc" and animate and gender == "m" else case
-        adjective = _adjective(entry, gender, form) if entry else ""
+        adjective = _decline_adjective(entry, gender, form) if entry else ""
         return words(f"{adjective} {noun[form]}")
     at_least = "по крайней мере" if things.at_least else ""
-    number = LEX["number"].get(str(count), {"nom": str(count), "gen": str(count)})
-    few = 2 <= count <= 4
-    if few and case == "acc" and animate:
-        adjective = _adjective(entry, gender, "gen_pl") if entry else ""
+    number = LEXICON["number"].get(str(count), {"nom": str(count), "gen": str(count)})
+    is_few = 2 <= count <= 4
+    if is_few and case == "acc" and animate:
+        adjective = _decline_adjective(entry, gender, "gen_pl") if entry else ""
         return words(f"{at_least} {number['gen']} {adjective} {noun['gen_pl']}")
     numeral = "две" if count == 2 and gender == "f" else number["nom"]
-    adjective = _adjective(entry, gender, "nom_pl" if few and gender == "f" else "gen_pl") if entry else ""
-    counted = (noun["paucal"] or noun["gen"]) if few else noun["gen_pl"]
+    adjective = (
+        _decline_adjective(entry, gender, "nom_pl" if is_few and gender == "f" else "gen_pl") if entry else ""
+    )
+    counted = (noun["paucal"] or noun["gen"]) if is_few else noun["gen_pl"]
     return words(f"{at_least} {numeral} {adjective} {counted}")
 
 
-def _verb(m: Meaning) -> str:
-    verb = LEX["verb"][m.verb]
+def _render_verb(m: Meaning) -> str:
+    verb = LEXICON["verb"][m.verb]
     form = verb["m"]
-    if _feminine(m.agent):
+    if _is_feminine(m.agent):
         form = verb["f"] or form + "а"
     return "не " + form if m.negated else form
 
 
-def _core(m: Meaning) -> Phrase:
+def _clause_core(m: Meaning) -> Phrase:
     """Return subject, verb and object."""
-    agent, no = m.agent, "не" if m.negated else ""
-    if m.verb in LEX["comparative"]:
-        return seq(_who(agent), no, LEX["comparative"][m.verb]["form"], _who(m.other, "gen"))
+    agent, negation = m.agent, "не" if m.negated else ""
+    if m.verb in LEXICON["comparative"]:
+        return join_phrases(
+            _render_entity(agent),
+            negation,
+            LEXICON["comparative"][m.verb]["form"],
+            _render_entity(m.other, "gen"),
+        )
     match m.verb:
         case "own":
-            owner = seq("у", _who(agent, "gen"))
-            return seq(owner, "нет" if m.negated else "есть", _things(m.things, "gen" if no else "nom"))
+            owner = join_phrases("у", _render_entity(agent, "gen"))
+            return join_phrases(
+                owner, "нет" if m.negated else "есть", _render_things(m.things, "gen" if negation else "nom")
+            )
         case "rain" | "snow":
             noun = "дожд" if m.verb == "rain" else "снег"
             nominative, genitive = (noun + "ь", noun + "я") if m.verb == "rain" else (noun, noun + "а")
             return words(f"не было {genitive}" if m.negated else f"шёл {nominative}")
         case "work":
-            return seq(_who(agent), _verb(m), _preposition("в", _who(m.other, "prep")))
+            return join_phrases(
+                _render_entity(agent), _render_verb(m), _preposition("в", _render_entity(m.other, "prep"))
+            )
         case "meet":
-            return seq(_who(agent), _verb(m), _preposition("с", _who(m.other, "ins")))
+            return join_phrases(
+                _render_entity(agent), _render_verb(m), _preposition("с", _render_entity(m.other, "ins"))
+            )
         case "say":
-            assert m.said is not None
-            return seq(_who(agent), _verb(m), ", что", _clause(m.said))
+            assert m.reported is not None
+            return join_phrases(_render_entity(agent), _render_verb(m), ", что", _render_clause(m.reported))
         case "acquire" | "beat":
-            return seq(_who(agent), _verb(m), _who(m.other, "acc"), m.score)
-    return seq(_who(agent), _verb(m), _things(m.things, "acc"))
+            return join_phrases(
+                _render_entity(agent), _render_verb(m), _render_entity(m.other, "acc"), m.score
+            )
+    return join_phrases(_render_entity(agent), _render_verb(m), _render_things(m.things, "acc"))
 
 
-def _clause(m: Meaning) -> Phrase:
-    time = time_phrase(LEX["time"], m.time)
+def _render_clause(m: Meaning) -> Phrase:
+    time = time_phrase(LEXICON["time"], m.time)
     place: Phrase = ()
     if m.source:
-        place = seq("из", _who(Place(m.source), "gen"), _preposition("в", _who(Place(m.place), "acc")))
+        place = join_phrases(
+            "из",
+            _render_entity(Place(m.source), "gen"),
+            _preposition("в", _render_entity(Place(m.place), "acc")),
+        )
     elif m.place:
-        place = _preposition("в", _who(Place(m.place), "prep"))
+        place = _preposition("в", _render_entity(Place(m.place), "prep"))
     if m.agent is None:
         # Weather: new information stands last, so time and place come first.
-        return seq(time, place, _core(m))
-    return seq(time if m.front else "", _core(m), place, "" if m.front else time)
+        return join_phrases(time, place, _clause_core(m))
+    return join_phrases(time if m.time_first else "", _clause_core(m), place, "" if m.time_first else time)

@@ -23,7 +23,7 @@ def stats() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [data_card.MARKDOWN, data_card.HTML])
+@pytest.mark.parametrize("name", [data_card.MARKDOWN_FILE, data_card.HTML_FILE])
 def test_golden_card(tmp_path: Path, stats: dict[str, Any], name: str) -> None:
     data_card.write(tmp_path, stats)
     assert (tmp_path / name).read_text(encoding="utf-8") == (GOLDEN / name).read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def test_golden_card(tmp_path: Path, stats: dict[str, Any], name: str) -> None:
 
 def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path, stats: dict[str, Any]) -> None:
     data_card.write(tmp_path, stats)
-    page = (tmp_path / data_card.HTML).read_text(encoding="utf-8")
+    page = (tmp_path / data_card.HTML_FILE).read_text(encoding="utf-8")
     assert not re.findall(r"""(?:src|href)\s*=|@import|url\((?!#)""", page)
 
 
@@ -39,17 +39,17 @@ def test_markup_in_texts_is_shown_not_run(tmp_path: Path, stats: dict[str, Any])
     stats["counters"]["samples"] = [[1, "a<b>", "<script>alert(1)</script> & *x* | y"]]
     stats["ledger"]["samples"]["langid\tother_language"] = [["i", "</blockquote><img src=x>"]]
     data_card.write(tmp_path, stats)
-    page = (tmp_path / data_card.HTML).read_text(encoding="utf-8")
+    page = (tmp_path / data_card.HTML_FILE).read_text(encoding="utf-8")
     assert "<script>" not in page
     assert "<img" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; *x* | y" in page
-    assert "\\<script\\>alert(1)\\</script\\> & \\*x\\* \\| y" in (tmp_path / data_card.MARKDOWN).read_text(
-        encoding="utf-8"
-    )
+    assert "\\<script\\>alert(1)\\</script\\> & \\*x\\* \\| y" in (
+        tmp_path / data_card.MARKDOWN_FILE
+    ).read_text(encoding="utf-8")
 
 
 def test_the_funnel_ends_at_the_corpus(stats: dict[str, Any]) -> None:
-    facts = data_card.Facts(stats)
+    facts = data_card.CardData(stats)
     steps = facts.steps()
     assert [step.name for step in steps][:2] == ["read", "repair"]
     assert steps[0].num_entered == stats["ledger"]["seen_chars"]["read"]
@@ -58,7 +58,7 @@ def test_the_funnel_ends_at_the_corpus(stats: dict[str, Any]) -> None:
 
 
 def test_every_reason_is_listed_with_samples(stats: dict[str, Any]) -> None:
-    facts = data_card.Facts(stats)
+    facts = data_card.CardData(stats)
     assert {f"{loss.stage}\t{loss.reason}" for loss in facts.losses} == set(stats["ledger"]["dropped"])
     assert all(loss.samples for loss in facts.losses)
     assert all(loss.meaning for loss in facts.losses)
@@ -66,7 +66,7 @@ def test_every_reason_is_listed_with_samples(stats: dict[str, Any]) -> None:
 
 def test_rare_languages_are_gathered(stats: dict[str, Any]) -> None:
     stats["counters"]["confusion"] = {f"l{i}\tm{i}": i + 1 for i in range(20)}
-    rows, columns, counts = data_card.Facts(stats).confusion()
+    rows, columns, counts = data_card.CardData(stats).confusion()
     assert len(rows) == len(columns) == 12
     assert rows[-1] == columns[-1] == "other"
     assert sum(counts.values()) == sum(range(1, 21))
@@ -95,7 +95,7 @@ def test_a_number_stands_on_the_line_of_its_row_and_a_lost_text_is_marked() -> N
     svg = charts.matrix(("en", "sw"), ("a",), {("sw", "a"): charts.MatrixCell("7", 0.2, "seven")}, "x")
     height = {text: y for y, text in re.findall(r'y="([^"]+)"[^>]*>([^<]+)</text>', svg)}
     assert height["7"] == height["sw"] != height["en"]
-    assert data_card._quote("n", "t", lost=True).startswith('<blockquote class="lost" ')
+    assert data_card._quote("n", "t", is_dropped=True).startswith('<blockquote class="lost" ')
     assert "lost" not in data_card._quote("n", "t")
 
 
@@ -129,7 +129,7 @@ def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict
         "ended": {"10": 2, "25": 3, "90": 15},
         "short": {"0": 16, "40": 3, "100": 1},
     }
-    assert [[row[0], *row[2:]] for row in data_card.Facts(stats).limit_rows()] == [
+    assert [[row[0], *row[2:]] for row in data_card.CardData(stats).limit_rows()] == [
         ["min_ended", "0.25", "90.0 %", "0.1", "0.1", "0.25", "0.9"],
         ["max_short", "0.35", "80.0 %", "1", "0.4", "0.4", "0"],
     ]
@@ -138,13 +138,13 @@ def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict
         "min_mean_word": 2.5,
     }  # a mean word of one document, the others are Chinese
     stats["counters"]["statistics"] = {"ended": {"10": 2, "90": 18}, "mean_word": {"165": 1}}
-    assert [[row[0], *row[2:]] for row in data_card.Facts(stats).limit_rows()] == [
+    assert [[row[0], *row[2:]] for row in data_card.CardData(stats).limit_rows()] == [
         ["min_mean_word", "2.5", "95.0 %", "1.65", "any", "any", "any"],
         ["min_ended", "0.25", "90.0 %", "0.1", "0.1", "0.9", "0.9"],
     ]
     data_card.write(tmp_path, stats)
-    assert "What another limit would keep" in (tmp_path / data_card.HTML).read_text(encoding="utf-8")
-    assert "| min_mean_word" in (tmp_path / data_card.MARKDOWN).read_text(encoding="utf-8").replace(
+    assert "What another limit would keep" in (tmp_path / data_card.HTML_FILE).read_text(encoding="utf-8")
+    assert "| min_mean_word" in (tmp_path / data_card.MARKDOWN_FILE).read_text(encoding="utf-8").replace(
         "\\_", "_"
     )
 
@@ -167,4 +167,4 @@ def test_a_source_captured_on_one_day_shows_one_date(stats: dict[str, Any]) -> N
     ):
         uri = stats["sources"][0]["uri"]
         stats["counters"]["sources"][uri] |= {"first_date": first, "last_date": last}
-        assert data_card.Facts(stats).source_rows()[0][1] == shown
+        assert data_card.CardData(stats).source_rows()[0][1] == shown

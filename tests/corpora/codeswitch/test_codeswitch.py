@@ -11,7 +11,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.codeswitch.alm import AlmSettings, draw_sentence, switch
 from xling.corpora.codeswitch.build import CodeswitchConfig, run
-from xling.corpora.codeswitch.documents import alternate, by_document
+from xling.corpora.codeswitch.documents import alternate_languages, group_by_document
 from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings
 from xling.corpora.parallel.wordalign.stage import AlignConfig
@@ -175,10 +175,10 @@ def test_alm_mixes_80_10_10_in_both_directions():
 
 def test_documents_alternate():
     pairs = [("e0", "d0"), ("e1", "d1"), ("e2", "d2")]
-    assert alternate(pairs, 0) == [(0, "e0"), (1, "d1"), (0, "e2")]
-    assert alternate(pairs, 1) == [(1, "d0"), (0, "e1"), (1, "d2")]
+    assert alternate_languages(pairs, 0) == [(0, "e0"), (1, "d1"), (0, "e2")]
+    assert alternate_languages(pairs, 1) == [(1, "d0"), (0, "e1"), (1, "d2")]
     rows = [("a", "1", "1"), ("a", "2", "2"), ("b", "3", "3"), ("b", "4", "4"), ("b", "5", "5")]
-    assert [(name, len(held)) for name, held in by_document(rows, 2)] == [("a", 2), ("b", 2), ("b", 1)]
+    assert [(name, len(held)) for name, held in group_by_document(rows, 2)] == [("a", 2), ("b", 2), ("b", 1)]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from xling.corpora.common import disk_sort
-from xling.corpora.common.disk_sort import Sorter, counted, halves, packed, stars
+from xling.corpora.common.disk_sort import Sorter, connected_stars, count_values, join_halves, split_halves
 
 NUMBERS = st.lists(st.integers(0, 60), max_size=60)
 
@@ -53,13 +53,13 @@ def test_stars_are_the_connected_components(edges: list[tuple[int, int]], max_va
     _, labels = connected_components(coo_array((np.ones(len(ends)), ends.T), shape=(41, 41)), directed=False)
     first = {label: int(np.flatnonzero(labels == label)[0]) for label in set(labels.tolist())}
     wanted = [(i, first[label]) for i, label in enumerate(labels.tolist()) if first[label] != i]
-    values = packed(*ends.T.astype(np.uint64))
+    values = join_halves(*ends.T.astype(np.uint64))
     with tempfile.TemporaryDirectory() as folder:
-        leaves = stars(np.array_split(values, 3), Path(folder) / "sort", max_values)
+        leaves = connected_stars(np.array_split(values, 3), Path(folder) / "sort", max_values)
         pairs = [
             pair
             for block in leaves.blocks()
-            for pair in zip(*map(np.ndarray.tolist, halves(block)), strict=True)
+            for pair in zip(*map(np.ndarray.tolist, split_halves(block)), strict=True)
         ]
         assert pairs == wanted
         leaves.close()
@@ -68,11 +68,11 @@ def test_stars_are_the_connected_components(edges: list[tuple[int, int]], max_va
 
 def test_a_long_chain_takes_few_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = []
-    original = disk_sort._large_star
-    monkeypatch.setattr(disk_sort, "_large_star", lambda *given: rounds.append(0) or original(*given))
+    original = disk_sort._run_large_star
+    monkeypatch.setattr(disk_sort, "_run_large_star", lambda *given: rounds.append(0) or original(*given))
     order = np.random.default_rng(0).permutation(1500).astype(np.uint64)
-    leaves = stars([packed(order[:-1], order[1:])], tmp_path, 400)
-    nodes, firsts = (np.concatenate(part) for part in zip(*map(halves, leaves.blocks()), strict=True))
+    leaves = connected_stars([join_halves(order[:-1], order[1:])], tmp_path, 400)
+    nodes, firsts = (np.concatenate(part) for part in zip(*map(split_halves, leaves.blocks()), strict=True))
     assert nodes.tolist() == list(range(1, 1500))
     assert not firsts.any()
     assert len(rounds) < 20
@@ -83,5 +83,5 @@ def test_a_long_chain_takes_few_rounds(tmp_path: Path, monkeypatch: pytest.Monke
 def test_counts_over_blocks(numbers: list[int], size: int) -> None:
     ordered = np.sort(np.array(numbers, dtype=np.uint64))
     blocks = [ordered[i : i + size] for i in range(0, len(ordered), size)]
-    pairs = [(n, c) for ns, cs in counted(blocks) for n, c in zip(ns.tolist(), cs.tolist(), strict=True)]
+    pairs = [(n, c) for ns, cs in count_values(blocks) for n, c in zip(ns.tolist(), cs.tolist(), strict=True)]
     assert pairs == [(n, numbers.count(n)) for n in sorted(set(numbers))]

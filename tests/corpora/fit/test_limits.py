@@ -15,9 +15,17 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.common.shards import read_corpus
-from xling.corpora.fit.limits import FitLimitsConfig, counted, fit, frequent, losses, measured, run
+from xling.corpora.fit.limits import (
+    FitLimitsConfig,
+    count_losses,
+    count_words,
+    fit,
+    measure_texts,
+    most_frequent_words,
+    run,
+)
 from xling.corpora.mono import MonoConfig
-from xling.corpora.stages.filters import RULES, Filters, failed
+from xling.corpora.stages.filters import RULES, Filters, failed_reason
 
 SYLLABLES = ["ka", "li", "mo", "ne", "pu", "ra", "si", "to", "vu", "wa"]
 LOOSEST = {
@@ -47,7 +55,7 @@ def write(path: Path, texts: list[str]) -> tuple[str, ...]:
 
 def test_a_limit_that_drops_clean_text_is_loosened_and_others_are_made_stricter(tmp_path: Path) -> None:
     texts = documents(60, long_words=True)
-    assert {failed(text, Limits()) for text in texts} == {"mean_word_length"}
+    assert {failed_reason(text, Limits()) for text in texts} == {"mean_word_length"}
     cfg = FitLimitsConfig(text={"sw": write(tmp_path / "a.txt", texts)}, out=str(tmp_path / "limits"))
     fitted = run(cfg).counts["limits"]["sw"]
     before = Filters().limits_for("sw")
@@ -93,10 +101,10 @@ _LINES = st.lists(_WORDS.map(" ".join), min_size=1, max_size=6)
 def test_a_rule_drops_at_most_the_share_that_was_asked_unless_a_limit_is_at_its_bound(
     texts: list[str], drop: float
 ) -> None:
-    limits = Limits(min_words=1, stop_words=frequent([counted(texts)]))
-    values = measured(texts, limits)
-    fitted = limits.changed(fit(values, limits, drop))
-    lost = losses(values, fitted)
+    limits = Limits(min_words=1, stop_words=most_frequent_words([count_words(texts)]))
+    values = measure_texts(texts, limits)
+    fitted = limits.with_changes(fit(values, limits, drop))
+    lost = count_losses(values, fitted)
     for reason in {reason for reason, *_ in RULES if not reason.startswith("too_")}:
         assert lost[reason] <= drop * len(values) or _is_at_bound(reason, fitted), (reason, lost)
 
@@ -142,7 +150,12 @@ def test_stop_words_are_frequent_in_every_source() -> None:
         ["the lord said to the king", "the lord and the ark"],
         ["the bank said to the press 12 12 12"],
     )
-    words = frequent([counted(scripture), counted(news)], 4)
+    words = most_frequent_words([count_words(scripture), count_words(news)], 4)
     assert words[:3] == ("the", "said", "to")
-    assert frequent([counted(["的是的一"])], 2) == ("的", "一")
-    assert frequent([counted(["12 34"])]) == frequent([counted([""])]) == frequent([]) == ()
+    assert most_frequent_words([count_words(["的是的一"])], 2) == ("的", "一")
+    assert (
+        most_frequent_words([count_words(["12 34"])])
+        == most_frequent_words([count_words([""])])
+        == most_frequent_words([])
+        == ()
+    )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xling.corpora.mining.rows import normalised
+from xling.corpora.mining.rows import normalise
 
 
 def planted(num_true=200, num_noise=800, dim=32, seed=0):
@@ -16,7 +16,7 @@ def planted(num_true=200, num_noise=800, dim=32, seed=0):
     order = draw.permutation(len(tgt))
     place = np.argsort(order)
     gold = {(i, int(place[i])) for i in range(num_true)}
-    return normalised(src), normalised(tgt[order]), gold
+    return normalise(src), normalise(tgt[order]), gold
 
 
 def write(folder, src, tgt):

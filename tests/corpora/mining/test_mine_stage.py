@@ -140,7 +140,7 @@ def test_repeated_lines_and_side_by_side_kinds_of_search(tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "_EXACT_COMPARISONS", 1000)
     monkeypatch.setattr(stage, "_MIN_CODED", 2100)
     cfg = MineConfig("en-sw", **files, out=str(tmp_path / "out"), shard=800)
-    assert [stage.Plan(cfg, 2000, 2100).is_coded(side) for side in (0, 1)] == [False, True]
+    assert [stage.MiningPlan(cfg, 2000, 2100).is_coded(side) for side in (0, 1)] == [False, True]
     results = mined(tmp_path, cfg)
     counts = manifest.read(tmp_path / "out").counts
     assert (counts["src_sentences"], counts["src_repeated"], counts["tgt_repeated"]) == (2100, 8, 0)

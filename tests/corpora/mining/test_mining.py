@@ -13,9 +13,9 @@ from tests.corpora.mining.planted import planted
 from xling.core.errors import UserError
 from xling.corpora.mining import margin, search
 from xling.corpora.mining.margin import Pairs, f1_at_best_threshold, mine
-from xling.corpora.mining.rows import Rows, normalised
+from xling.corpora.mining.rows import VectorRows, normalise
 from xling.corpora.mining.search import nearest
-from xling.corpora.mining.sentences import first_of_each
+from xling.corpora.mining.sentences import first_occurrences
 
 
 @pytest.mark.parametrize("block", [64, 1000, 10_000])
@@ -28,8 +28,8 @@ def test_blocks_find_what_brute_force_finds(block):
 
 
 def test_ratio_margin_by_hand():
-    src = normalised(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    tgt = normalised(np.array([[1.0, 0.2], [0.2, 1.0]]))
+    src = normalise(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    tgt = normalise(np.array([[1.0, 0.2], [0.2, 1.0]]))
     i, j, scores = mine(src, tgt, k=2, margin="ratio", retrieval="max")
     cos = src @ tgt.T
     around = (cos.mean(axis=1)[0] + cos.mean(axis=0)[0]) / 2
@@ -67,12 +67,14 @@ def test_retrievals_use_each_sentence_as_they_say(retrieval):
 def indexed(tmp_path, keys, other, shards=3, **how):
     """The index of some keys, coded in shards, as the stage does it."""
     device = how.get("device", "cpu")
-    faiss.write_index(search.train([Rows([keys]), Rows([other])], device), str(tmp_path / "trained"))
+    faiss.write_index(
+        search.train_index([VectorRows([keys]), VectorRows([other])], device), str(tmp_path / "trained")
+    )
     files = []
     for number, part in enumerate(np.array_split(keys, shards)):
         files.append(tmp_path / f"codes{number}")
-        search.coded(tmp_path / "trained", Rows([part]), files[-1])
-    return search.Index(files, Rows(np.array_split(keys, 2)), **{"num_candidates": 32} | how)
+        search.add_codes(tmp_path / "trained", VectorRows([part]), files[-1])
+    return search.SearchIndex(files, VectorRows(np.array_split(keys, 2)), **{"num_candidates": 32} | how)
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -101,8 +103,8 @@ def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
 
 def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_path):
     """faiss wrote past the end of such cells: shards of a million ended in an abort, or in wrong codes."""
-    keys = normalised(np.random.default_rng(1).standard_normal((1200, 32)))
-    trained = search.train([Rows([keys[:40]]), Rows([keys[:30]])])  # one cell
+    keys = normalise(np.random.default_rng(1).standard_normal((1200, 32)))
+    trained = search.train_index([VectorRows([keys[:40]]), VectorRows([keys[:30]])])  # one cell
     faiss.write_index(trained, str(tmp_path / "trained"))
     lists = faiss.downcast_InvertedLists(faiss.extract_index_ivf(trained).invlists)
     block = lists.block_size  # 512, the bytes of 32 codes of 16 bytes
@@ -110,7 +112,7 @@ def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_p
         files = []
         for number, (start, end) in enumerate(itertools.pairwise(ends)):
             files.append(tmp_path / f"{name}{number}")
-            search.coded(tmp_path / "trained", Rows([keys[start:end]]), files[-1])
+            search.add_codes(tmp_path / "trained", VectorRows([keys[start:end]]), files[-1])
         index = search.merged(files)
         found = index.search(keys[:100], 5)
         if name == "whole":
@@ -136,7 +138,7 @@ def test_more_probes_find_more(tmp_path):
 @pytest.mark.parametrize("dim", [1, 3, 50, 100, 300, 1100])
 def test_every_width_can_be_coded(tmp_path, dim):
     draw = np.random.default_rng(1)
-    keys = normalised(draw.standard_normal((1000, dim)))
+    keys = normalise(draw.standard_normal((1000, dim)))
     with ThreadPoolExecutor(1) as pool:
         cosines, ids = indexed(tmp_path, keys, keys[:10]).nearest(keys[:50], 1, pool)
     np.testing.assert_allclose(cosines, 1, atol=1e-5)
@@ -159,9 +161,11 @@ def test_a_gpu_gets_codes_of_8_bits_and_a_machine_without_one_is_told(tmp_path, 
     search.check_device("gpu")
     src, tgt, _ = planted(200, 600, dim=8)
     wanted, _ = nearest(src, tgt, 4)
-    np.testing.assert_allclose(search.exact(src, Rows([tgt]), 4, 1000, "gpu")[0], wanted, atol=1e-6)
+    np.testing.assert_allclose(
+        search.exact_nearest(src, VectorRows([tgt]), 4, 1000, "gpu")[0], wanted, atol=1e-6
+    )
     index = indexed(tmp_path, tgt, src, device="gpu")
-    with search.pool_of(0, "gpu") as pool:
+    with search.thread_pool(0, "gpu") as pool:
         cosines, _ = index.nearest(src, 4, pool)
     assert (cosines >= wanted - 1e-5).mean() > 0.95
     cells = faiss.downcast_index(faiss.extract_index_ivf(moved[-1]))
@@ -186,10 +190,10 @@ def greedy(pairs):
 )
 def test_pairs_are_taken_from_the_best_down(rounds, edges):
     src, tgt, scores = (np.array([edge[i] for edge in edges], np.int64) for i in range(3))
-    pairs = margin._sorted(Pairs(src, tgt, scores.astype(np.float32)))
+    pairs = margin._sort_pairs(Pairs(src, tgt, scores.astype(np.float32)))
     before, margin._ROUNDS = margin._ROUNDS, rounds
     try:
-        taken = margin._each_once(pairs, 13, 13)
+        taken = margin._use_each_once(pairs, 13, 13)
     finally:
         margin._ROUNDS = before
     assert [(int(i), int(j), float(s)) for i, j, s in zip(*taken, strict=True)] == greedy(pairs)
@@ -199,9 +203,10 @@ def test_pairs_are_taken_from_the_best_down(rounds, edges):
 def test_a_threshold_takes_away_what_is_below_and_nothing_else(retrieval):
     draw = np.random.default_rng(3)
     sides = [
-        margin.Best(draw.integers(0, 50, 50), draw.random(50).astype(np.float32).round(1)) for _ in range(2)
+        margin.BestNeighbours(draw.integers(0, 50, 50), draw.random(50).astype(np.float32).round(1))
+        for _ in range(2)
     ]
-    whole, cut = (margin.choose(*sides, retrieval, threshold) for threshold in (-np.inf, 0.5))
+    whole, cut = (margin.choose_pairs(*sides, retrieval, threshold) for threshold in (-np.inf, 0.5))
     kept = whole.scores >= 0.5
     assert 0 < kept.sum() < len(kept)
     for field, part in zip(whole, cut, strict=True):
@@ -216,12 +221,12 @@ def test_neighbours_that_were_not_found_do_not_count():
     for kind in ("ratio", "distance", "absolute"):
         results = margin.best(cosines, ids, mean, np.ones(2, np.float32), kind)
         assert results.ids.tolist() == [1, -1] and np.isfinite(results.scores).tolist() == [True, False]
-        assert margin.choose(results, results, "forward").src.tolist() == [0]
+        assert margin.choose_pairs(results, results, "forward").src.tolist() == [0]
 
 
 def test_large_and_small_numbers_keep_their_direction():
     rows = np.array([[3e30, 4e30], [3e-30, 4e-30], [0, 0]], np.float32)
-    np.testing.assert_allclose(normalised(rows), [[0.6, 0.8], [0.6, 0.8], [0, 0]], rtol=1e-5)
+    np.testing.assert_allclose(normalise(rows), [[0.6, 0.8], [0.6, 0.8], [0, 0]], rtol=1e-5)
 
 
 @pytest.mark.parametrize("shards", [1, 4])
@@ -231,7 +236,7 @@ def test_rows_are_the_same_in_one_file_or_many(tmp_path, shards):
     for number, part in enumerate(np.array_split(whole, shards)):
         files.append(tmp_path / f"{number}.npy")
         np.save(files[-1], part)
-    rows = Rows(files)
+    rows = VectorRows(files)
     assert (len(rows), rows.dim) == whole.shape
     for start, block in rows.blocks(10):
         np.testing.assert_array_equal(block, whole[start : start + 10])
@@ -241,5 +246,5 @@ def test_rows_are_the_same_in_one_file_or_many(tmp_path, shards):
 
 
 def test_repeated_and_empty_lines_are_taken_once():
-    assert first_of_each(["a", "", "b", "a", " "]).tolist() == [0, 2]
+    assert first_occurrences(["a", "", "b", "a", " "]).tolist() == [0, 2]
     assert [x.size for x in mine(np.zeros((0, 4), np.float32), np.ones((3, 4), np.float32))] == [0, 0, 0]

@@ -60,7 +60,7 @@ def test_what_cannot_be_linked_is_refused(data: Path, tmp_path: Path) -> None:
 
 def test_a_short_source_leaves_its_share_to_the_others() -> None:
     one, two = ([([f"{name}{i}"], ["x"]) for i in range(size)] for name, size in (("a", 3), ("b", 20)))
-    assert [src for (src,), _ in word_alignments._mixed([one, two], 8)] == [
+    assert [src for (src,), _ in word_alignments._draw_evenly([one, two], 8)] == [
         "a0",
         "b0",
         "a1",
@@ -70,4 +70,4 @@ def test_a_short_source_leaves_its_share_to_the_others() -> None:
         "b3",
         "b4",
     ]
-    assert len(word_alignments._mixed([one, two], 100)) == 23
+    assert len(word_alignments._draw_evenly([one, two], 100)) == 23

@@ -93,7 +93,7 @@ def test_model_1_is_expectation_maximisation():
     left, right = model1.encode(src), model1.encode(tgt)
     lexicon = model1.Lexicon(left, right, np.arange(2))
     null_prior = 0.2
-    probs = lexicon.probs.copy()
+    probs = lexicon.probabilities.copy()
     posteriors = {}
     for batch in lexicon.batches:
         real, null = model1.posterior(batch, probs, null_prior)
@@ -146,7 +146,7 @@ def test_symmetrised_links_lie_between_intersection_and_union(a, b):
 @given(links_of)
 def test_phrases_are_exactly_the_consistent_ones(case):
     num_src, num_tgt, links = case
-    found = set(phrases.extract(links, num_src, num_tgt, max_words=3))
+    found = set(phrases.extract_spans(links, num_src, num_tgt, max_words=3))
     wanted = set()
     for a in range(num_src):
         for b in range(a + 1, min(a + 3, num_src) + 1):
@@ -161,12 +161,12 @@ def test_phrases_are_exactly_the_consistent_ones(case):
 def test_phrase_table_probabilities():
     rows = [(["the", "House"], ["das", "haus"], {(0, 0), (1, 1)})] * 3
     rows += [(["house"], ["heim"], {(0, 0)})]
-    table = {(p.src, p.tgt): p for p in phrases.table(rows, max_words=2)}
+    table = {(p.src, p.tgt): p for p in phrases.phrase_table(rows, max_words=2)}
     assert table["house", "haus"].tgt_given_src == pytest.approx(0.75)
     assert table["house", "heim"].tgt_given_src == pytest.approx(0.25)
     assert table["house", "heim"].src_given_tgt == 1.0
     assert table["the house", "das haus"].count == 3
-    assert all(p.count >= 2 for p in phrases.table(rows, min_count=2))
+    assert all(p.count >= 2 for p in phrases.phrase_table(rows, min_count=2))
 
 
 def test_itermax_adds_links_that_argmax_must_leave():

@@ -12,7 +12,7 @@ from xling.corpora.parallel import audit
 from xling.corpora.parallel.clean.synthetic_noise import KINDS
 from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.toyworld import para
-from xling.eval.scores.statistics import wilson
+from xling.eval.scores.statistics import wilson_interval
 
 
 def built(folder, **more):
@@ -53,5 +53,5 @@ def test_the_switch(tmp_path, off):
 def test_intervals_are_those_of_scores(counts):
     dropped, total = counts
     ones = np.arange(total) < dropped
-    theirs = np.array(wilson(ones.astype(np.float64), np.ones(total))) / 100
-    assert audit.interval(dropped, total) == pytest.approx(tuple(theirs), abs=1e-9)
+    theirs = np.array(wilson_interval(ones.astype(np.float64), np.ones(total))) / 100
+    assert audit.dropped_interval(dropped, total) == pytest.approx(tuple(theirs), abs=1e-9)

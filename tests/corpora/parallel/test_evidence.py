@@ -85,7 +85,7 @@ def test_names_without_their_like_are_counted_in_any_script():
         ("", ""),
     ]
     sides = table(pairs)
-    values = names.measure(names.spelt(sides["src"]), names.spelt(sides["tgt"]))
+    values = names.measure(names.read_consonants(sides["src"]), names.read_consonants(sides["tgt"]))
     assert np.expm1(values).round().tolist() == [[3, 0, 0], [0, 3, 1], [0, 0, 0], [0, 0, 0]]
 
 
@@ -101,7 +101,7 @@ def test_names_without_their_like_are_counted_in_any_script():
     ],
 )
 def test_marks_of_initials_and_titles_end_no_sentence(text, sentences):
-    codes = written_form._codes(pl.Series("text", [text]))
+    codes = written_form._feature_codes(pl.Series("text", [text]))
     assert codes[0, written_form.FEATURES.index("sentences")] == sentences
 
 
@@ -211,15 +211,15 @@ CHARS = st.lists(st.sampled_from("东西南北中发白天地人"), min_size=5, 
 @given(CHARS, st.integers(0, 12), st.lists(st.sampled_from("东西南北你我他"), min_size=1, max_size=3))
 def test_up_to_three_characters_more_are_found_where_no_spaces_stand(chars, place, extra):
     longer = [*chars[:place], *extra, *chars[place:]]
-    bags = near_duplicates.bags(
+    bags = near_duplicates.letter_counts(
         near_duplicates.whole_words(
             pl.Series(["".join(chars), "".join(longer), "".join(longer) + "东西南北"])
         )
     )
-    assert near_duplicates.few_more(bags[[0]], bags[[1]])[0]
-    assert near_duplicates.few_more(bags[[1]], bags[[0]])[0]
-    assert not near_duplicates.few_more(bags[[0]], bags[[0]])[0]
-    assert not near_duplicates.few_more(bags[[0]], bags[[2]])[0]
+    assert near_duplicates.has_few_more(bags[[0]], bags[[1]])[0]
+    assert near_duplicates.has_few_more(bags[[1]], bags[[0]])[0]
+    assert not near_duplicates.has_few_more(bags[[0]], bags[[0]])[0]
+    assert not near_duplicates.has_few_more(bags[[0]], bags[[2]])[0]
 
 
 def test_a_word_is_what_stands_between_spaces():
@@ -228,7 +228,7 @@ def test_a_word_is_what_stands_between_spaces():
 
 
 def test_the_codes_of_ends_and_beginnings_by_hand():
-    codes = written_form._codes(pl.Series("text", ["Hi.", "hi?", "1!", "(…) –", "hi"]))
+    codes = written_form._feature_codes(pl.Series("text", ["Hi.", "hi?", "1!", "(…) –", "hi"]))
     assert codes[:, :2].tolist() == [[1, 1], [2, 2], [3, 3], [4, 0], [0, 2]]
 
 
@@ -237,7 +237,7 @@ def test_the_codes_of_ends_and_beginnings_by_hand():
     [
         ("词" * 200, 200),
         ("ที่นี่" * 120, 240),
-        ("词" * 500, lexical.MAX_SINGLE),
+        ("词" * 500, lexical.MAX_UNSPACED),
         ("word " * 200, lexical.MAX_WORDS),
     ],
 )

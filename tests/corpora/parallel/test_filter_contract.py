@@ -33,7 +33,7 @@ def reasons(name: str, example: PairExample, folder: Path) -> list[str | None]:
     kept, lost = made.run_batch(table, Ledger())
     if made.corpus:
         _, why = made.judge_corpus(made.keys(kept))
-        lost = pl.concat([lost, chain.with_reason(kept.select(*SCHEMA), "", why).filter(why.is_not_null())])
+        lost = pl.concat([lost, chain.add_reason(kept.select(*SCHEMA), "", why).filter(why.is_not_null())])
     found = dict(zip(lost["id"].to_list(), lost["reason"].to_list(), strict=True))
     return [found.get(f"test/{i}") for i in range(len(pairs))]
 

@@ -11,7 +11,7 @@ import pytest
 from xling.core import languages
 from xling.core.sampling import rng
 from xling.corpora.parallel import chain
-from xling.corpora.parallel.clean.synthetic_noise import KINDS, Clean
+from xling.corpora.parallel.clean.synthetic_noise import KINDS, CleanPairs
 from xling.corpora.parallel.filters import Context
 from xling.text.document import Ledger
 from xling.text.pairs import make_batch
@@ -70,7 +70,7 @@ def test_repetition_in_scripts_without_spaces() -> None:
                 ("tha", "khm", "mya", "lao", "zho", "jpn", "cmn")]  # fmt: skip
     for name, pair, pairs in real_sets(*unspaced):
         assert dropped("repetition", pairs, pair) <= 0.01, name
-        clean, random = Clean(pairs, []), rng(1, name)
+        clean, random = CleanPairs(pairs, []), rng(1, name)
         repeated = [made for i in range(len(pairs)) if (made := KINDS["repeated"](i, clean, random))]
         assert dropped("repetition", repeated, pair) >= 0.99, name
 
@@ -78,7 +78,7 @@ def test_repetition_in_scripts_without_spaces() -> None:
 def test_numbers_of_professional_translations_do_not_contradict() -> None:
     for name, pair, pairs in real_sets("ntrex/", "sib200/"):
         assert dropped("numbers", pairs, pair) <= 0.015, name
-        clean, random = Clean(pairs, []), rng(1, name)
+        clean, random = CleanPairs(pairs, []), rng(1, name)
         wrong = [
             made
             for i, (src, tgt) in enumerate(pairs)

@@ -26,7 +26,7 @@ def reasons_of(pairs, filters, pair="en-de", settings=None, heldout=()):
     if made.corpus:
         _, reason = made.judge_corpus(made.keys(kept))
         lost = pl.concat(
-            [lost, chain.with_reason(kept.select(*SCHEMA), "", reason).filter(reason.is_not_null())]
+            [lost, chain.add_reason(kept.select(*SCHEMA), "", reason).filter(reason.is_not_null())]
         )
     found = dict(zip(lost["id"].to_list(), lost["reason"].to_list(), strict=True))
     return [found.get(f"test/{i}") for i in range(len(pairs))]
@@ -55,7 +55,7 @@ def test_numbers_are_compared_by_value_in_any_script():
     ],
 )
 def test_good_pairs_stay(pair):
-    names = tuple(name for name in chain.DEFAULT if name not in ("langid", "length"))
+    names = tuple(name for name in chain.DEFAULT_FILTERS if name not in ("langid", "length"))
     assert reasons_of([pair], names) == [None]
 
 
@@ -66,7 +66,7 @@ def test_ratio_knows_dense_scripts():
 
 
 def test_the_default_chain_holds_every_filter():
-    assert set(chain.DEFAULT) == set(PAIR_FILTERS)
+    assert set(chain.DEFAULT_FILTERS) == set(PAIR_FILTERS)
 
 
 def test_duplicates_exact_near_and_by_side():
@@ -134,7 +134,7 @@ def test_trusted_words_change_nothing_but_time():
 
 
 def test_everything_that_enters_is_kept_or_counted():
-    made = chain.build(chain.DEFAULT, {}, Context.of_pair("en-de"))
+    made = chain.build(chain.DEFAULT_FILTERS, {}, Context.of_pair("en-de"))
     pairs = [
         *para("en", "de", 200, 1),
         *((e.src, e.tgt) for cls in PAIR_FILTERS.values() for e in cls.examples),
@@ -167,8 +167,8 @@ def test_recipes_are_checked(names, settings, message):
 
 
 def test_every_filter_of_a_number_leaves_it_as_a_column():
-    assert "langid" in chain.build(chain.DEFAULT, {}, Context.of_pair("en-de")).values
-    made = chain.build(tuple(n for n in chain.DEFAULT if n != "langid"), {}, Context.of_pair("en-de"))
+    assert "langid" in chain.build(chain.DEFAULT_FILTERS, {}, Context.of_pair("en-de")).values
+    made = chain.build(tuple(n for n in chain.DEFAULT_FILTERS if n != "langid"), {}, Context.of_pair("en-de"))
     pairs = [
         GOOD,
         ("In 1999 we counted 12 of them.", "Im Jahr 1999 gab es eine Reihe."),
@@ -240,7 +240,7 @@ def test_an_automatic_threshold_lies_between_two_groups():
         assert reasons[: len(bad)].is_not_null().mean() > 0.95
         assert reasons[len(bad) :].is_not_null().mean() < 0.01
     beliefs = np.concatenate([random.beta(1, 20, 100), random.beta(30, 1, 1900)])
-    assert 0.2 < score_threshold.cut(beliefs) < 0.95
+    assert 0.2 < score_threshold.find_threshold(beliefs) < 0.95
 
 
 @pytest.mark.parametrize("scores", [
@@ -248,7 +248,7 @@ def test_an_automatic_threshold_lies_between_two_groups():
     np.arange(20.0), np.full(500, np.nan),
 ])  # fmt: skip
 def test_one_group_is_not_cut(scores):
-    assert score_threshold.cut(scores) is None
+    assert score_threshold.find_threshold(scores) is None
 
 
 def test_the_score_may_be_another_column():

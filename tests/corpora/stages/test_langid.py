@@ -48,7 +48,7 @@ def test_sharpened_ngrams_tell_close_languages_apart(tmp_path: Path) -> None:
     def share(judge: ngrams.NgramModel) -> float:
         return min(dict(judge.probabilities([line])[0])[lang] for lang in lines for line in lines[lang])
 
-    sharp = ngrams.sharpened(model, lines, epochs=20)
+    sharp = ngrams.sharpen(model, lines, epochs=20)
     assert share(sharp) > max(0.8, share(model))
     assert not (sharp.gain == model.gain).all()
     sharp.save(tmp_path / "a.npz")
@@ -73,7 +73,7 @@ def test_identify_in_both_cases(lang: str) -> None:
 
 def test_fasttext_alone_is_asked_when_wanted() -> None:
     short = "habari ya asubuhi"  # fastText alone says Welsh
-    assert identify(short, second_opinion=False)[0] != "sw"
+    assert identify(short, ask_all_models=False)[0] != "sw"
     assert identify(short)[0] == "sw"
 
 
@@ -176,10 +176,16 @@ def test_any_fasttext_model_with_its_labels(tmp_path: Path) -> None:
 
 
 def test_every_answer_of_the_ensemble_is_a_language_that_can_be_built() -> None:
-    seconds = {code.partition("_")[0] for code in identifiers._second_langs()}
-    assert identifiers.Ensemble().langs == identifiers.lid176().langs | identifiers._own().langs | seconds
-    assert seconds - identifiers.lid176().langs - identifiers._own().langs == identifiers._ONLY_SECOND
-    for code in sorted(identifiers._ONLY_SECOND):
+    seconds = {code.partition("_")[0] for code in identifiers._py3langid_langs()}
+    assert (
+        identifiers.Ensemble().langs
+        == identifiers.lid176().langs | identifiers._ngram_identifier().langs | seconds
+    )
+    assert (
+        seconds - identifiers.lid176().langs - identifiers._ngram_identifier().langs
+        == identifiers._ONLY_PY3LANGID
+    )
+    for code in sorted(identifiers._ONLY_PY3LANGID):
         LangId(langs=(code,)).check()
 
 

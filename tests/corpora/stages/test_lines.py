@@ -158,7 +158,7 @@ def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_w
     draw = np.random.default_rng(3)
     seen = draw.normal(size=(2000, 2))
     wanted = np.where(seen[:, 0] > 0.3, 1.0, (draw.random(2000) < 0.2).astype(float))
-    inner, outer = boilerplate._fitted(seen, wanted, np.ones(2000), [1], 6, 25)
+    inner, outer = boilerplate._fit(seen, wanted, np.ones(2000), [1], 6, 25)
     hidden = np.maximum(0, np.concatenate([seen, np.ones((2000, 1))], axis=1) @ inner)
     share = 1 / (1 + np.exp(-(hidden @ outer[:-1] + outer[-1])))
     assert share[seen[:, 0] > 0.6].mean() > 0.9
@@ -166,9 +166,9 @@ def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_w
 
 
 def test_the_features_of_a_line_by_hand() -> None:
-    counted = boilerplate._counted(["Hi Bob, 12."])
+    counted = boilerplate._count_characters(["Hi Bob, 12."])
     own = np.empty((18, 1))
-    boilerplate._own(own, counted, np.array([7.0]))
+    boilerplate._own_features(own, counted, np.array([7.0]))
     own = own[:, 0]
     # 11 characters, 3 words: both begin with a capital, one ends in a comma, the last in a full stop.
     wanted = [1.5, 2.0, 8 / 11, 8 / 11, 8 / 3, 0.0, 1.0, 1.0, 2.0, 0.0]
@@ -177,11 +177,11 @@ def test_the_features_of_a_line_by_hand() -> None:
 
 
 def test_the_place_of_a_line_on_its_page_by_hand() -> None:
-    counted = boilerplate._counted(["a\nb\nc"])
+    counted = boilerplate._count_characters(["a\nb\nc"])
     units, mass = np.array([1.0, 2.0, 1.0]), np.array([2.0, 3.0, 5.0])
     size, is_long = np.array([0.5, 1.0, 1.5]), np.array([0.0, 0.0, 1.0])
     places = np.empty((12, 3))
-    boilerplate._places(places, counted, units, mass, size, is_long)
+    boilerplate._position_features(places, counted, units, mass, size, is_long)
     columns = places.T.tolist()
     assert columns[1] == pytest.approx(
         [1.0, 1.0, 2.0, 4 / 3, np.log2(5) / 2, 5.0, np.log2(11) / 2, 0.8, 2.0, 1.0, 4 / 3, 1.0], abs=1 / 512

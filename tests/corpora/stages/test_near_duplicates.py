@@ -53,7 +53,7 @@ def run(
         exact = [where / f"shingles-{n}.parquet" for n in numbers]
         for n in numbers:
             near.shingle_shard(docs(n), n, sketches, ends, exact[n], cfg)
-    near.choose(pairs, sketches, where / "choice.u64", cfg, exact, memory_mb)
+    near.choose_dropped(pairs, sketches, where / "choice.u64", cfg, exact, memory_mb)
     ledger = Ledger()
     kept = [list(near.drop_near_duplicates(docs(n), n, where / "choice.u64", ledger)) for n in numbers]
     sizes = {doc.id: doc.meta["cluster_size"] for shard in kept for doc in shard if doc.meta}

@@ -72,7 +72,7 @@ def test_equals_the_rules(shards: Shards, num_ranges: int, tmp_path_factory: pyt
 
     # The ledger balances, in documents and in characters.
     kept = [text for shard in texts for text in shard]
-    whole = [key for key in ledger.dropped if key[1] not in paragraphs.PARTIAL]
+    whole = [key for key in ledger.dropped if key[1] not in paragraphs.PARTIAL_REASONS]
     assert ledger.seen[paragraphs.STAGE] == len(kept) + sum(ledger.dropped[key] for key in whole)
     assert ledger.seen_chars[paragraphs.STAGE] == sum(map(len, kept)) + sum(ledger.dropped_chars.values())
 
@@ -146,7 +146,7 @@ def test_hashes_appear_whole_or_not_at_all(tmp_path: Path) -> None:
         paragraphs.hash_shard(broken(), tmp_path / "0", 1)  # type: ignore[arg-type]
     assert not (tmp_path / "0").exists()
     paragraphs.hash_shard(documents([["t", "one"]], 0), tmp_path / "0", 1)
-    assert len(np.fromfile(tmp_path / "0" / paragraphs.KEYS, dtype="<u8")) == 1
+    assert len(np.fromfile(tmp_path / "0" / paragraphs.KEYS_FILE, dtype="<u8")) == 1
 
 
 def test_an_empty_shard(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from xling.corpora.builtin.limits import Limits
 from xling.corpora.stages import Stage
 from xling.corpora.stages.blocklist import Blocklist
 from xling.corpora.stages.contamination import Contamination
-from xling.corpora.stages.filters import Filters, failed, measured
+from xling.corpora.stages.filters import Filters, failed_reason, measure
 from xling.corpora.stages.length import Length
 from xling.corpora.stages.pii import Pii, mask
 from xling.corpora.stages.repair import Repair, repair
@@ -292,10 +292,10 @@ GOOD = "\n".join(" ".join(WORDS[i : i + 12]) + "." for i in range(0, 96, 12))
 )
 def test_filter_reasons(text: str, expected: str) -> None:
     limits = Limits(max_braces=0.02, max_placeholders=0, max_short=0.35)
-    assert failed(text, limits) == expected
+    assert failed_reason(text, limits) == expected
     assert reason(Filters(limits), text) == expected
     if expected in ("braces", "placeholder", "short_lines"):
-        assert failed(text, Limits()) == "", "FineWeb-2's ablations dropped these rules"
+        assert failed_reason(text, Limits()) == "", "FineWeb-2's ablations dropped these rules"
 
 
 def test_limits_by_language() -> None:
@@ -382,7 +382,7 @@ def test_lines_are_weighed_by_their_characters(text: str, reason: str) -> None:
         max_short=0.35,
     )
     limits = replace(limits, max_repeated_lines=1, max_repeated_line_chars=1)
-    assert failed(text, limits) == reason
+    assert failed_reason(text, limits) == reason
 
 
 @pytest.mark.parametrize("number", range(20))
@@ -391,4 +391,4 @@ def test_of_equally_frequent_runs_the_first_counts_in_every_process(number: int)
     for first, second in ((short, long), (long, short)):
         words = f"{first} one {second} two {first} three {second}"
         share = 2 * len(first.replace(" ", "")) / len(words.replace(" ", ""))
-        assert measured(words, Limits())["top_bigram"] == share
+        assert measure(words, Limits())["top_bigram"] == share

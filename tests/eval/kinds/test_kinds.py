@@ -27,7 +27,9 @@ def test_its_facts_name_things_that_exist(kind: Kind) -> None:
     assert kind.label and kind.answer
     assert kind.metrics and set(kind.metrics) <= set(METRICS)
     assert not kind.task or kind.task in TASKS
-    assert bool(kind.task) or type(kind).by_vectors is not Kind.by_vectors, "a model can be asked"
+    assert bool(kind.task) or type(kind).answers_by_vectors is not Kind.answers_by_vectors, (
+        "a model can be asked"
+    )
     assert kind.with_intervals in ("", "retrieval", "translation")
     assert set(kind.texts) <= set(kind.fields)
 
@@ -79,9 +81,9 @@ def test_labels_of_another_shape_are_refused(kind: Kind) -> None:
 
 
 def test_what_a_majority_learns_it_repeats(kind: Kind) -> None:
-    if type(kind).commonest is Kind.commonest:
+    if type(kind).majority_label is Kind.majority_label:
         with pytest.raises(NotImplementedError):
-            kind.commonest([], min)
+            kind.majority_label([], min)
         return
 
     class Open:
@@ -89,8 +91,8 @@ def test_what_a_majority_learns_it_repeats(kind: Kind) -> None:
         scheme = ""
 
     rows = rows_of(kind)
-    learned = kind.commonest(rows, lambda values: min(values, key=str))
-    assert all(kind.is_answer(Open(), row, kind.repeated(learned, row)) for row in rows)
+    learned = kind.majority_label(rows, lambda values: min(values, key=str))
+    assert all(kind.is_answer(Open(), row, kind.majority_answer(learned, row)) for row in rows)
 
 
 def test_nobody_else_compares_the_name_of_a_kind() -> None:

@@ -22,14 +22,14 @@ def test_holm_by_hand() -> None:
 
 def test_the_average_is_over_the_published_set() -> None:
     def system(name: str, right: dict[str, int]) -> comparison.System:
-        def reader(lang: str) -> comparison.Answers:
+        def reader(lang: str) -> comparison.SystemAnswers:
             stats = np.stack([np.arange(10) < right[lang], np.ones(10)], axis=1).astype(np.float64)
-            return comparison.Answers(METRICS["accuracy"], [(str(i), "") for i in range(10)], stats)
+            return comparison.SystemAnswers(METRICS["accuracy"], [(str(i), "") for i in range(10)], stats)
 
         keys = {(lang, "dev", "zero_shot", "last", "en", "1"): partial(reader, lang) for lang in right}
         return comparison.System(name, "xnli", keys)
 
-    found, _ = comparison.tests([system("a", {"de": 4, "ko": 0}), system("b", {"de": 5, "ko": 9})])
+    found, _ = comparison.test_systems([system("a", {"de": 4, "ko": 0}), system("b", {"de": 5, "ko": 9})])
     average = found[0]
     assert (average.langs, average.scores) == (("de",), (40.0, 50.0)), "ko is not one of XNLI's 15"
     assert average.comparison.difference == pytest.approx(10)
@@ -39,14 +39,14 @@ def test_the_average_is_over_the_published_set() -> None:
 def test_systems_that_learned_in_different_ways_are_compared_if_each_has_one_way() -> None:
     def system(name: str, right: int, *ways: tuple[str, str]) -> comparison.System:
         stats = np.stack([np.arange(10) < right, np.ones(10)], axis=1).astype(np.float64)
-        made = comparison.Answers(METRICS["accuracy"], [(str(i), "") for i in range(10)], stats)
+        made = comparison.SystemAnswers(METRICS["accuracy"], [(str(i), "") for i in range(10)], stats)
         keys = {("de", "test", way, "last", source, "1"): lambda: made for way, source in ways}
         return comparison.System(name, "xnli", keys)
 
     teacher, student = system("a", 4, ("zero_shot", "en")), system("b", 7, ("in_language", "de"))
-    (found, *_), notes = comparison.tests([teacher, student])
+    (found, *_), notes = comparison.test_systems([teacher, student])
     assert not notes
     assert (found.scores, found.comparison.difference) == ((40.0, 70.0), pytest.approx(30))
     both = system("c", 9, ("in_language", "de"), ("few_shot", "de"))
-    _, notes = comparison.tests([teacher, both])
+    _, notes = comparison.test_systems([teacher, both])
     assert "in common" in notes[0], "which of its two ways is meant?"

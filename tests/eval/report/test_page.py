@@ -47,10 +47,10 @@ def page(runs: tuple[tuple[str, ...], Path], tmp_path_factory: pytest.TempPathFa
 
 
 def test_systems_of_one_rank_are_not_told_apart(runs: tuple[tuple[str, ...], Path]) -> None:
-    found = ranks.groups(comparison.systems_of(open_runs(runs[0]), runs[1]))
+    found = ranks.rank_groups(comparison.systems_of(open_runs(runs[0]), runs[1]))
     assert found == {("toy_xnli", "two"): 1, ("toy_xnli", "three"): 2, ("toy_xnli", "one"): 2}
     alone = comparison.systems_of(open_runs(runs[0][:1]), runs[1])
-    assert ranks.groups(alone) == {}
+    assert ranks.rank_groups(alone) == {}
 
 
 def test_evaluations_of_one_run_are_read_on_their_own_data(world: Path, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_curve_is_named_by_its_loss_or_its_measure(monkeypatch: pytest.MonkeyP
     )
     names = ("loss/mmlm", "en-sw/round_trip")
     events = [{"split": "valid", "update": n, **dict.fromkeys(names, 1.0 / n)} for n in (1, 2)]
-    assert list(sections._panels("run", events, "valid")) == []
+    assert list(sections._loss_charts("run", events, "valid")) == []
     losses = [("run, validation loss of mmlm", "loss in nats")]
     assert [each for each in shown if each[1] == "loss in nats"] == losses
     assert all(title.startswith("run, validation: ") for title, label in shown if label != "loss in nats")

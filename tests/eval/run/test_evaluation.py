@@ -15,7 +15,7 @@ from eval_helpers import Epochs
 
 from xling.core.errors import UserError
 from xling.core.settings import config
-from xling.eval.controls.majority_ngrams import Majority, Ngram
+from xling.eval.controls.majority_ngrams import MajorityControl, NgramControl
 from xling.eval.report import stage
 from xling.eval.rows.suite import suites
 from xling.eval.run import evaluation, untuned
@@ -46,7 +46,7 @@ def digest(folder: Path) -> str:
 
 def test_every_way_of_choosing_side_by_side(world: Path) -> None:
     cfg = settings(world, select=("source-dev", "last", "averaged"))
-    text = evaluation.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
+    text = evaluation.evaluate_systems(cfg, [Epochs(RIGHT), MajorityControl()])
     assert values(cfg, select="source-dev", seed=1) == pytest.approx({"en": 100.0, "sw": 25.0, "de": 50.0})
     assert values(cfg, select="last", seed=2) == pytest.approx({"en": 100.0, "sw": 50.0, "de": 100.0, })  # fmt: skip
     assert values(cfg, select="averaged", seed=1) == pytest.approx({"en": 50.0, "sw": 75.0, "de": 100.0})
@@ -75,16 +75,16 @@ def test_oracle_chooses_on_the_target_and_is_marked(world: Path) -> None:
 def test_a_rerun_predicts_nothing_and_leaves_the_tables_as_they_are(world: Path) -> None:
     cfg = settings(world)
     system = Epochs(RIGHT)
-    first = evaluation.evaluate_systems(cfg, [system, Majority()])
+    first = evaluation.evaluate_systems(cfg, [system, MajorityControl()])
     before, calls = digest(cfg.out), len(system.calls)
     manifest = (cfg.out / "tables/manifest.json").stat().st_mtime_ns
-    assert evaluation.evaluate_systems(cfg, [system, Majority()]) == first
+    assert evaluation.evaluate_systems(cfg, [system, MajorityControl()]) == first
     assert (digest(cfg.out), len(system.calls)) == (before, calls)
     assert (cfg.out / "tables/manifest.json").stat().st_mtime_ns == manifest
     import shutil
 
     shutil.rmtree(cfg.out / "tables")
-    assert evaluation.evaluate_systems(cfg, [system, Majority()]) == first
+    assert evaluation.evaluate_systems(cfg, [system, MajorityControl()]) == first
     assert digest(cfg.out) == before, "tables made again from saved predictions are the same bytes"
     assert len(system.calls) == calls
 
@@ -118,23 +118,23 @@ def test_only_what_changed_is_predicted_again(world: Path) -> None:
 
 def test_changed_gold_rows_are_scored_again(world: Path) -> None:
     cfg = settings(world)
-    evaluation.evaluate_systems(cfg, [Majority()])
+    evaluation.evaluate_systems(cfg, [MajorityControl()])
     path = world / "nli/sw.test.tsv"
     path.write_text(path.read_text().replace("\tneutral", "\tcontradiction"))
-    evaluation.evaluate_systems(cfg, [Majority()])
+    evaluation.evaluate_systems(cfg, [MajorityControl()])
     assert values(cfg)["sw"] == pytest.approx(200 / 3)
 
 
 def test_a_column_of_two_trainings_or_two_checkpoints_is_refused(world: Path) -> None:
     cfg = settings(world, langs=("en", "sw", "de"), seeds=(1,))
-    evaluation.evaluate_systems(dataclasses.replace(cfg, train_rows=6), [Epochs(RIGHT), Majority()])
-    evaluation.evaluate_systems(dataclasses.replace(cfg, langs=("en", "de")), [Majority()])
+    evaluation.evaluate_systems(dataclasses.replace(cfg, train_rows=6), [Epochs(RIGHT), MajorityControl()])
+    evaluation.evaluate_systems(dataclasses.replace(cfg, langs=("en", "de")), [MajorityControl()])
     with pytest.raises(
         UserError,
         match=r"toy_xnli, majority, seed -1: one column of several models: de en by .*; sw by .*rows:6",
     ):
         publish.rescore(RescoreConfig(cfg.out, world))
-    evaluation.evaluate_systems(dataclasses.replace(cfg, langs=("sw",)), [Majority()])
+    evaluation.evaluate_systems(dataclasses.replace(cfg, langs=("sw",)), [MajorityControl()])
     assert "majority" in publish.rescore(RescoreConfig(cfg.out, world))
     other = Epochs(RIGHT, digest="e" * 64)
     evaluation.evaluate_systems(dataclasses.replace(cfg, langs=("sw",), train_rows=6), [other])
@@ -144,7 +144,7 @@ def test_a_column_of_two_trainings_or_two_checkpoints_is_refused(world: Path) ->
 
 def test_a_language_that_was_answered_twice_is_refused(world: Path) -> None:
     cfg = settings(world, langs=("en", "sw"), seeds=(1,))
-    evaluation.evaluate_systems(cfg, [Majority()])
+    evaluation.evaluate_systems(cfg, [MajorityControl()])
     path = next(p for p in predictions.files(cfg.out / "predictions") if p.name == "sw.test.parquet")
     shutil.copy(path, path.with_name("de.test.parquet"))
     with pytest.raises(
@@ -190,12 +190,12 @@ def test_gold_that_changed_after_the_prediction_is_refused(world: Path) -> None:
 
 def test_named_languages_must_be_there(world: Path) -> None:
     cfg = settings(world, langs=("en", "sw"))
-    evaluation.evaluate_systems(cfg, [Majority()])
+    evaluation.evaluate_systems(cfg, [MajorityControl()])
     assert set(values(cfg)) == {"en", "sw"}
     with pytest.raises(UserError, match="no test rows in 'xx'"):
-        evaluation.evaluate_systems(settings(world, langs=("xx",)), [Majority()])
+        evaluation.evaluate_systems(settings(world, langs=("xx",)), [MajorityControl()])
     with pytest.raises(UserError, match="no rows of sib200 below"):
-        evaluation.evaluate_systems(settings(world, suites=("sib200",)), [Majority()])
+        evaluation.evaluate_systems(settings(world, suites=("sib200",)), [MajorityControl()])
     with pytest.raises(UserError, match=r"unknown suite 'toy_xnl'.*'toy_xnli'"):
         evaluation.run(settings(world, suites=("toy_xnl",)))
     with pytest.raises(UserError, match=r"unknown way of choosing a checkpoint 'dev'"):
@@ -214,7 +214,7 @@ def test_few_shot_has_a_model_per_language(world: Path) -> None:
 
 def test_controls_of_tags_and_pairs(world: Path) -> None:
     cfg = settings(world, suites=("toy_ner", "toy_xnli"))
-    evaluation.evaluate_systems(cfg, [Ngram(), Majority()])
+    evaluation.evaluate_systems(cfg, [NgramControl(), MajorityControl()])
     assert values(cfg, suite="toy_ner", system="ngram")["en"] == 100
     assert values(cfg, suite="toy_xnli", system="ngram")["en"] == 100
     assert values(cfg, suite="toy_ner", system="majority") == dict.fromkeys(("en", "sw", "de"), 0.0)
@@ -230,7 +230,7 @@ def test_retrieval_is_cached_by_model_and_texts(tmp_path: Path) -> None:
 
     suite = dataclasses.replace(suites()["tatoeba"], files=())
     cfg = EvalConfig(("tatoeba",), tmp_path / "out", data)
-    (path,) = untuned.predict(cfg, Ngram(), suite, [("de", "test")], data)
+    (path,) = untuned.predict(cfg, NgramControl(), suite, [("de", "test")], data)
     rows = xling.eval.rows.suite.load(suite, "de", "test", data)
     from xling.eval.scores import predictions
 
@@ -262,18 +262,18 @@ def test_mining_and_dictionaries_end_to_end(tmp_path: Path) -> None:
         (folder / f"fr-en.{split}.en").write_text("".join(f"en-{i}\t{w}s\n" for i, w in enumerate(words[:5])))
         (folder / f"fr-en.{split}.gold").write_text("".join(f"fr-{i}\ten-{i}\n" for i in range(5)))
     cfg = EvalConfig(("bucc",), tmp_path / "out", tmp_path / "data", seeds=(1,))
-    evaluation.evaluate_systems(cfg, [Ngram()])
+    evaluation.evaluate_systems(cfg, [NgramControl()])
     assert values(cfg) == {"fr": 100.0}
     (tmp_path / "data/bli").mkdir()
     (tmp_path / "data/bli/en-xx.train5k.tsv").write_text("water\twata\nfire\tfaya\n")
     (tmp_path / "data/bli/en-xx.test2k.tsv").write_text("house\thous\nmouse\tmous\n")
     cfg = dataclasses.replace(cfg, suites=("bli",), out=tmp_path / "out2", langs=("en-xx",))
-    evaluation.evaluate_systems(cfg, [Ngram()])
+    evaluation.evaluate_systems(cfg, [NgramControl()])
     assert values(cfg) == {"en-xx": 100.0}
 
 
 def test_vectors_must_match_their_texts(tmp_path: Path) -> None:
-    class Short(Ngram):
+    class Short(NgramControl):
         def embed(self, texts: Any, lang: str, layer: int, pooling: str) -> Any:
             return np.ones((1, 4), dtype=np.float32)
 
@@ -285,14 +285,14 @@ def test_published_columns_groups_and_corpus_sizes(world: Path, tmp_path: Path) 
     sizes = tmp_path / "sizes.tsv"
     sizes.write_text("sw\t1\nde\t2\n")
     cfg = settings(world, table=TableConfig("With sizes", published=True, by=("script",), corpus_sizes=sizes))
-    text = evaluation.evaluate_systems(cfg, [Majority()])
+    text = evaluation.evaluate_systems(cfg, [MajorityControl()])
     assert "## With sizes" in text
     assert "script Latn" in text
 
 
 def test_rescoring_needs_no_model_and_no_order(world: Path) -> None:
     cfg = settings(world)
-    first = evaluation.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
+    first = evaluation.evaluate_systems(cfg, [Epochs(RIGHT), MajorityControl()])
     before = digest(cfg.out)
     assert publish.rescore(RescoreConfig(cfg.out, world, cfg.table)) == first
     table = TableConfig("Again")
@@ -371,14 +371,14 @@ def test_what_cannot_work_is_said_before_anything_is_trained(world: Path, wrong:
 
 def test_rescoring_asks_for_at_least_one_process(world: Path) -> None:
     cfg = settings(world)
-    evaluation.evaluate_systems(cfg, [Majority()])
+    evaluation.evaluate_systems(cfg, [MajorityControl()])
     with pytest.raises(UserError, match="num_workers=0; valid: a whole number from 1"):
         publish.rescore(RescoreConfig(cfg.out, world, cfg.table, num_workers=0))
 
 
 def test_averages_have_intervals_in_the_table_the_scores_and_the_report(world: Path) -> None:
     cfg = settings(world, langs=("en", "sw", "de"), seeds=(1, 2))
-    text = evaluation.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
+    text = evaluation.evaluate_systems(cfg, [Epochs(RIGHT), MajorityControl()])
     assert "Intervals of averages are 95 %: items are drawn in all languages and seeds at once" in text
     averages = score_file.read_averages(cfg.out / "tables/scores.json")
     assert {(a.system, a.is_gap, a.langs) for a in averages} == {

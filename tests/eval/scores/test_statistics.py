@@ -14,7 +14,7 @@ from xling.eval.rows.suite import suites
 from xling.eval.scores import statistics
 from xling.eval.scores.compare import FALSE_ALARMS
 from xling.eval.scores.score_file import Score
-from xling.eval.scores.statistics import Answered, Paired
+from xling.eval.scores.statistics import PairedStatistics, RowStatistics
 from xling.eval.tables.publish import Averages
 from xling.eval.tables.score_table import column_of
 
@@ -22,11 +22,13 @@ ACCURACY = METRICS["accuracy"]
 SPAN_F1 = METRICS["span_f1"]
 
 
-def paired_accuracy(rng: np.random.Generator, n: int, accuracy: float, drop: float, differ: float) -> Paired:
+def paired_accuracy(
+    rng: np.random.Generator, n: int, accuracy: float, drop: float, differ: float
+) -> PairedStatistics:
     """Two systems right on ``accuracy`` and ``accuracy - drop`` of the rows, differing on ``differ`` of them."""
     kinds = rng.choice(4, size=n, p=_shares(accuracy, drop, differ))
     a, b = np.isin(kinds, (0, 1)), np.isin(kinds, (0, 2))
-    return Paired("xx", with_count(a.astype(float)), with_count(b.astype(float)))
+    return PairedStatistics("xx", with_count(a.astype(float)), with_count(b.astype(float)))
 
 
 def _shares(accuracy: float, drop: float, differ: float) -> list[float]:
@@ -40,7 +42,7 @@ def test_bootstrap_equals_resampling_row_by_row(cost: int, monkeypatch: pytest.M
     rng = np.random.default_rng(0)
     rows = np.stack([rng.integers(0, 3, 400), rng.integers(1, 4, 400), rng.integers(1, 4, 400)], axis=1)
     rows = rows.astype(np.float64)
-    low, high = statistics.average_interval([Answered("xx", rows)], SPAN_F1, "x", num_resamples=4000)
+    low, high = statistics.average_interval([RowStatistics("xx", rows)], SPAN_F1, "x", num_resamples=4000)
     slow = [SPAN_F1.reduce(rows[rng.integers(0, 400, 400)].sum(axis=0)) for _ in range(4000)]
     assert (low, high) == pytest.approx(tuple(np.percentile(slow, [2.5, 97.5])), abs=0.5)
     assert low < float(SPAN_F1.reduce(rows.sum(axis=0))) < high
@@ -49,7 +51,7 @@ def test_bootstrap_equals_resampling_row_by_row(cost: int, monkeypatch: pytest.M
 def test_randomisation_equals_swapping_row_by_row() -> None:
     rng = np.random.default_rng(1)
     pair = paired_accuracy(rng, 600, 0.7, 0.03, 0.2)
-    found = statistics.compare([pair], ACCURACY, "x", 8000)
+    found = statistics.compare_systems([pair], ACCURACY, "x", 8000)
     differences = pair.b[:, 0] - pair.a[:, 0]
     swaps = (rng.choice([-1, 1], size=(8000, 600)) * differences).mean(axis=1) * 100
     assert found.difference == pytest.approx(differences.mean() * 100)
@@ -62,14 +64,16 @@ def test_randomisation_equals_swapping_row_by_row() -> None:
 
 def test_equal_input_gives_equal_numbers_and_equal_systems_no_difference() -> None:
     pair = paired_accuracy(np.random.default_rng(2), 500, 0.7, 0.0, 0.2)
-    assert statistics.compare([pair], ACCURACY, "k") == statistics.compare([pair], ACCURACY, "k")
-    same = statistics.compare([Paired("xx", pair.a, pair.a)], ACCURACY)
+    assert statistics.compare_systems([pair], ACCURACY, "k") == statistics.compare_systems(
+        [pair], ACCURACY, "k"
+    )
+    same = statistics.compare_systems([PairedStatistics("xx", pair.a, pair.a)], ACCURACY)
     assert (same.difference, same.p_lower, same.p_two_sided) == (0.0, 1.0, 1.0)
 
 
 def test_error_rates_are_turned_round() -> None:
     edits = np.stack([np.ones(200), np.full(200, 10.0)], axis=1)
-    worse = statistics.compare([Paired("xx", edits, edits * [2, 1])], METRICS["ter"])
+    worse = statistics.compare_systems([PairedStatistics("xx", edits, edits * [2, 1])], METRICS["ter"])
     assert worse.difference == pytest.approx(-10)
     assert worse.p_lower < 0.01
 
@@ -84,34 +88,38 @@ def test_rows_needed_agrees_with_the_drop_found() -> None:
 def test_clusters_join_items_over_languages_and_seeds_and_rows_of_one_block() -> None:
     rows = np.zeros((4, 2))
     parts = [
-        Answered("de", rows, ["1", "2", "3", "4"], ["p", "p", None, "q"]),
-        Answered("fr", rows, ["4", "3", "2", "9"], ["x", None, None, None]),
-        Answered("fr", rows[:1], ["9"], [None], seed=2),
-        Answered("sw", rows[:2]),
+        RowStatistics("de", rows, ["1", "2", "3", "4"], ["p", "p", None, "q"]),
+        RowStatistics("fr", rows, ["4", "3", "2", "9"], ["x", None, None, None]),
+        RowStatistics("fr", rows[:1], ["9"], [None], seed=2),
+        RowStatistics("sw", rows[:2]),
     ]
-    found, count = statistics.clusters_of(parts)
+    found, count = statistics.assign_clusters(parts)
     de, fr, again, sw = (part.tolist() for part in found)
     assert count == 6
     assert de[0] == de[1] == fr[2], "the passage joins items 1 and 2"
     assert len({de[0], de[2], de[3], fr[3]}) == 4
     assert (fr[0], fr[1], fr[3]) == (de[3], de[2], again[0])
     assert len({*sw, *de, *fr}) == 6, "without ids every row is its own"
-    other = [Answered("de", rows[:1], ["1"], ["p"]), Answered("fr", rows[:1], ["2"], ["p"])]
-    assert statistics.clusters_of(other)[1] == 2, "a block is of one language"
+    other = [RowStatistics("de", rows[:1], ["1"], ["p"]), RowStatistics("fr", rows[:1], ["2"], ["p"])]
+    assert statistics.assign_clusters(other)[1] == 2, "a block is of one language"
 
 
 def test_a_swap_is_of_a_whole_cluster() -> None:
     """Two languages with the same answers to six items: the differences are those of one language."""
     a, b = with_count([1, 0, 0, 0, 0, 0]), with_count([1, 1, 1, 1, 1, 0])
     ids = [str(i) for i in range(6)]
-    one = statistics.compare([Paired("de", a, b, ids)], ACCURACY, "k", 20_000)
-    two = statistics.compare([Paired("de", a, b, ids), Paired("fr", a, b, ids)], ACCURACY, "k", 20_000)
+    one = statistics.compare_systems([PairedStatistics("de", a, b, ids)], ACCURACY, "k", 20_000)
+    two = statistics.compare_systems(
+        [PairedStatistics("de", a, b, ids), PairedStatistics("fr", a, b, ids)], ACCURACY, "k", 20_000
+    )
     assert (one.clusters, two.clusters, two.n) == (6, 6, 12)
     # All four items that differ have to fall on one side: 2 of 16.
     assert one.p_two_sided == pytest.approx(0.125, abs=0.01)
     assert two.p_two_sided == pytest.approx(0.125, abs=0.01)
     assert (two.low, two.high) == pytest.approx((one.low, one.high), abs=3)
-    apart = statistics.compare([Paired("de", a, b), Paired("fr", a, b)], ACCURACY, "k", 20_000)
+    apart = statistics.compare_systems(
+        [PairedStatistics("de", a, b), PairedStatistics("fr", a, b)], ACCURACY, "k", 20_000
+    )
     assert apart.p_two_sided == pytest.approx(2 / 256, abs=0.003), "as if the rows had nothing in common"
 
 
@@ -119,9 +127,9 @@ def test_seeds_that_disagree_widen_the_interval() -> None:
     ids = [str(i) for i in range(400)]
     base = np.random.default_rng(4).random(400)
     right = [with_count((base < share).astype(float)) for share in (0.60, 0.70, 0.80)]
-    alike = [Paired("de", with_count(base < 0.5), right[1], ids, seed=s) for s in (1, 2, 3)]
-    apart = [Paired("de", with_count(base < 0.5), r, ids, seed=s) for s, r in enumerate(right)]
-    narrow, wide = (statistics.compare(pairs, ACCURACY, "k") for pairs in (alike, apart))
+    alike = [PairedStatistics("de", with_count(base < 0.5), right[1], ids, seed=s) for s in (1, 2, 3)]
+    apart = [PairedStatistics("de", with_count(base < 0.5), r, ids, seed=s) for s, r in enumerate(right)]
+    narrow, wide = (statistics.compare_systems(pairs, ACCURACY, "k") for pairs in (alike, apart))
     assert narrow.difference == pytest.approx(wide.difference, abs=1)
     assert (narrow.seeds, wide.seeds) == (3, 3)
     # Seeds at 10, 20 and 30 points: a mean of 20 with an interval of t(2) = 4.3 standard errors of 5.8.
@@ -136,7 +144,7 @@ def test_wilson_worked_by_its_formula(right: int, n: int) -> None:
     z, share = 1.959964, right / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
-    found = statistics.interval(rows, ACCURACY, "k")
+    found = statistics.score_interval(rows, ACCURACY, "k")
     assert found == pytest.approx((100 * (middle - half), 100 * (middle + half)), abs=1e-4)
     assert found[0] < 100 * share or right == 0
     assert found[1] > 100 * share or right == n
@@ -148,13 +156,13 @@ def test_an_average_that_is_right_or_wrong_everywhere_has_wilsons_interval_over_
 ) -> None:
     """Three languages of one set of rows say as much as one; three sets of rows as much as all of them."""
     rows, ids = with_count([value] * 40), [str(i) for i in range(40)]
-    same = [Answered(lang, rows, ids) for lang in ("de", "fr", "sw")]
-    other = [Answered(lang, rows) for lang in ("de", "fr", "sw")]
-    assert statistics.average_interval(same, ACCURACY, "k") == statistics.interval(rows, ACCURACY, "k")
-    pooled = statistics.interval(with_count([value] * 120), ACCURACY, "k")
-    halves = [Answered(part.lang, np.tile([1.0, 2.0], (40, 1)), ids) for part in same]
+    same = [RowStatistics(lang, rows, ids) for lang in ("de", "fr", "sw")]
+    other = [RowStatistics(lang, rows) for lang in ("de", "fr", "sw")]
+    assert statistics.average_interval(same, ACCURACY, "k") == statistics.score_interval(rows, ACCURACY, "k")
+    pooled = statistics.score_interval(with_count([value] * 120), ACCURACY, "k")
+    halves = [RowStatistics(part.lang, np.tile([1.0, 2.0], (40, 1)), ids) for part in same]
     low, high = statistics.average_interval(halves, ACCURACY, "k")
-    assert (low, high) == pytest.approx(statistics.interval(halves[0].stats, ACCURACY, "k"))
+    assert (low, high) == pytest.approx(statistics.score_interval(halves[0].stats, ACCURACY, "k"))
     assert low < 40 and high > 60, "one word of two right in every sentence"
     assert statistics.average_interval(other, ACCURACY, "k") == pytest.approx(pooled)
     assert pooled[0] > 0 or pooled[1] < 100
@@ -167,15 +175,17 @@ def test_questions_of_one_passage_count_as_one() -> None:
     """Ten passages with ten questions each that are all right or all wrong say as much as ten rows."""
     values = [float(p % 2) for p in range(10) for _ in range(10)]
     blocks = [p for p in range(10) for _ in range(10)]
-    found = statistics.interval(with_count(values), ACCURACY, "k", blocks)
-    assert found == pytest.approx(statistics.interval(with_count(values[::10]), ACCURACY, "k"), abs=1e-9)
+    found = statistics.score_interval(with_count(values), ACCURACY, "k", blocks)
+    assert found == pytest.approx(
+        statistics.score_interval(with_count(values[::10]), ACCURACY, "k"), abs=1e-9
+    )
 
 
 def test_student_equals_scipy() -> None:
     from scipy.stats import t
 
     for free in (3, 5, 10, 50, 1000):
-        assert statistics._student(free) == pytest.approx(t.ppf(0.975, free), rel=0.01)
+        assert statistics._student_quantile(free) == pytest.approx(t.ppf(0.975, free), rel=0.01)
 
 
 @dataclass(frozen=True)
@@ -193,7 +203,7 @@ class World:
     seed: float = 0.0
     passage: int = 1
 
-    def pairs(self, draw: np.random.Generator) -> list[Paired]:
+    def pairs(self, draw: np.random.Generator) -> list[PairedStatistics]:
         """Two systems that are equally good; items, languages and seeds are drawn anew."""
         n, shape = self.num_items, (2, self.num_items)
         blocks = np.arange(n) // self.passage
@@ -207,7 +217,9 @@ class World:
                 logits = self.hard + here + by_seed[:, s] + seeds[:, s, None]
                 a, b = (draw.random(shape) < 1 / (1 + np.exp(-logits))).astype(float)
                 ids = [str(i) for i in range(n)]
-                made.append(Paired(str(lang), with_count(a), with_count(b), ids, blocks.tolist(), s))
+                made.append(
+                    PairedStatistics(str(lang), with_count(a), with_count(b), ids, blocks.tolist(), s)
+                )
         return made
 
     def share_right(self, draws: int = 400_000) -> float:
@@ -234,12 +246,12 @@ def rates(world: World, draws: int, resamples: int = 400) -> dict[str, float]:
     alarms, covered, averages = 0, 0, 0
     for number in range(draws):
         pairs = world.pairs(draw)
-        test = statistics.compare(pairs, ACCURACY, f"d{number}", resamples)
+        test = statistics.compare_systems(pairs, ACCURACY, f"d{number}", resamples)
         alarms += test.p_two_sided <= 0.05
         covered += test.low <= 0 <= test.high
         first = [pair.sides()[0] for pair in pairs]
         if len(first) == 1:
-            low, high = statistics.interval(first[0].stats, ACCURACY, f"{number}", first[0].blocks)
+            low, high = statistics.score_interval(first[0].stats, ACCURACY, f"{number}", first[0].blocks)
         else:
             low, high = statistics.average_interval(first, ACCURACY, f"{number}", num_resamples=resamples)
         averages += low <= truth <= high
@@ -291,8 +303,8 @@ def test_the_gate_catches_two_points_and_stays_calm() -> None:
     for draw in range(draws):
         worse = [paired_accuracy(rng, 2000, 0.70, 0.02, 0.15) for _ in range(4)]
         equal = [paired_accuracy(rng, 2000, 0.70, 0.0, 0.15) for _ in range(4)]
-        caught += statistics.compare(worse, ACCURACY, f"w{draw}", 1000).p_lower <= FALSE_ALARMS
-        alarms += statistics.compare(equal, ACCURACY, f"e{draw}", 1000).p_lower <= FALSE_ALARMS
+        caught += statistics.compare_systems(worse, ACCURACY, f"w{draw}", 1000).p_lower <= FALSE_ALARMS
+        alarms += statistics.compare_systems(equal, ACCURACY, f"e{draw}", 1000).p_lower <= FALSE_ALARMS
     assert caught / draws >= 0.95
     # At a true rate of 0.5 % more than 6 alarms in 200 have a probability below one in 10,000.
     assert alarms <= 6

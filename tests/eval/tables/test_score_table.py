@@ -52,7 +52,7 @@ def scores() -> list[Score]:
 
 
 def table(**changes: object) -> score_table.ScoreTable:
-    groups = score_table.group_maps(scores()[:-1], ("family", "script"))
+    groups = score_table.groups_of_languages(scores()[:-1], ("family", "script"))
     settings = {"groups": groups, "corpus_sizes": {"de": 9.0, "sw": 1.0, "tr": 3.0, "en": 20.0, "fr": 1.0}}
     return score_table.language_table(scores(), "Zero-shot <transfer>", **settings | changes)  # type: ignore[arg-type]
 
@@ -142,7 +142,7 @@ def test_bad_input() -> None:
     ):
         score_table.language_table(twice)
     with pytest.raises(UserError, match="unknown grouping 'families'"):
-        score_table.group_maps(scores(), ("families",))
+        score_table.groups_of_languages(scores(), ("families",))
 
 
 def test_sizes_are_read(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_scores_file_round_trip_and_mistakes(tmp_path: Path) -> None:
 
 
 def test_latex_has_no_raw_signs() -> None:
-    text = render.latex(table())
+    text = render.latex_table(table())
     assert r"XLM\_R \& co" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     rows = [row for row in text.splitlines() if row.endswith(r" \\") and "multicolumn" not in row]

@@ -15,7 +15,7 @@ from eval_helpers import Epochs, write_world
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.eval.controls.majority_ngrams import Majority
+from xling.eval.controls.majority_ngrams import MajorityControl
 from xling.eval.run import evaluation
 from xling.eval.run.settings import EvalConfig
 from xling.eval.tables import seal
@@ -31,7 +31,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     world = write_world(out / "data")
     cfg = EvalConfig(("toy_xnli", "toy_ner"), out / "out", world, langs=("en", "sw"), seeds=(1, 2))
     right = {"en": [4, 12, 9, 6], "sw": [9, 3, 6, 9]}
-    evaluation.evaluate_systems(cfg, [Epochs(right), Majority()])
+    evaluation.evaluate_systems(cfg, [Epochs(right), MajorityControl()])
     seal.seal(SealConfig(cfg.out, out / "result.json", world))
     return out / "result.json", world
 

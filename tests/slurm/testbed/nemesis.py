@@ -40,7 +40,7 @@ from xling.core import signals
 from xling.core.commands.pipeline import Pipeline, Step
 from xling.core.commands.runner import STAGES
 from xling.slurm import launch, reconcile, status
-from xling.slurm.decide import QUIET_S
+from xling.slurm.decide import SILENT_S
 from xling.slurm.record import Run, open_run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -166,7 +166,7 @@ class Schedule:
     def state_of(self, name: str) -> status.StepStatus:
         """Return the status of a step as ``xling slurm status`` reports it."""
         run = self.run
-        return status.of_step(run.steps[name], reconcile.view_of(run))
+        return status.step_status(run.steps[name], reconcile.view_of(run))
 
     def active(self) -> list[str] | None:
         """Return the names of waiting or running jobs, None if Slurm does not answer."""
@@ -189,7 +189,7 @@ class Schedule:
             # A killed controller may take a job for running that has ended, and keeps its nodes for minutes.
             self.command("scancel", "--name=urgent")
             self.look()
-        end = time.monotonic() + 40 + QUIET_S
+        end = time.monotonic() + 40 + SILENT_S
         while self.left() and time.monotonic() < end:
             _resume_nodes(self)
             with contextlib.suppress(Exception):

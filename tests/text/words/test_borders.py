@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from xling.corpora.codeswitch.words import cutter
+from xling.corpora.codeswitch.words import word_cutter
 from xling.text.segment import Segmenter
 from xling.text.words.borders import certain_borders
 
@@ -40,7 +40,13 @@ def test_text_is_cut_beside_words_of_closed_classes_alone(lang: str, text: str, 
 
 def test_words_are_found_where_nothing_can_be_learned() -> None:
     text = "彼女は東京を訪れた"
-    assert [text[a:b] for a, b in cutter("ja", [text], {})(text)] == ["彼女", "は", "東京", "を", "訪れた"]
+    assert [text[a:b] for a, b in word_cutter("ja", [text], {})(text)] == [
+        "彼女",
+        "は",
+        "東京",
+        "を",
+        "訪れた",
+    ]
 
 
 def test_no_border_is_inside_a_letter_with_its_signs() -> None:

@@ -11,9 +11,9 @@ from xling.core.errors import UserError
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import built_in_ngrams
 from xling.corpora.parallel.clean.declared_language import (
-    Declared,
-    FileGrams,
-    OneScript,
+    DeclaredLanguage,
+    FileNgrams,
+    ScriptTexts,
     own_scripts,
     script_group,
     without_marks,
@@ -38,8 +38,8 @@ def others(own, foreign, lang):
     """The other language of each text of a file, by its place."""
     rows = [*own, *foreign]
     order = np.random.default_rng(1).permutation(len(rows))
-    declared = Declared([rows[i] for i in order], languages.get(lang), 2.5, lambda text: "")
-    return declared.others(rows)[0]
+    declared = DeclaredLanguage([rows[i] for i in order], languages.get(lang), 2.5, lambda text: "")
+    return declared.other_languages(rows)[0]
 
 
 def test_lines_in_another_language_go_and_the_file_stays():
@@ -61,8 +61,8 @@ def test_short_right_lines_stay_where_fasttext_knows_them():
     right = ["We won.", "I felt bad.", "France is in Western Europe."]
     wrong = ["Il faut bien le faire.", "Wir haben gewonnen.", "Abbiamo vinto la partita."]
     own = list(dict.fromkeys(src for src, _ in para("en", "de", 500, 1)))[:400]
-    file = OneScript([*own, *right, *wrong], languages.get("en"), "Latn", 2.5)
-    labels, off = file.others([*right, *wrong])
+    file = ScriptTexts([*own, *right, *wrong], languages.get("en"), "Latn", 2.5)
+    labels, off = file.other_languages([*right, *wrong])
     assert (off[:3] < -2.5).all()
     assert labels == ["", "", "", "fr", "de", "it"]
 
@@ -72,11 +72,11 @@ def test_a_short_line_has_to_lie_farther_off():
     right = ["Il neige.", "Va vite."]
     wrong = ["Es hat gestern wieder geschneit.", "It snowed again all day long."]
     own = list(dict.fromkeys(texts("fr", 500, 1)))[:400]
-    file = OneScript([*own, *right, *wrong], languages.get("fr"), "Latn", 2.5)
-    labels, off = file.others([*right, *wrong])
+    file = ScriptTexts([*own, *right, *wrong], languages.get("fr"), "Latn", 2.5)
+    labels, off = file.other_languages([*right, *wrong])
     assert (off[:2] < -2.5).all()
     assert labels == ["", "", "de", "en"]
-    assert file.others(["No lo sé."])[0] != [""], "a close language has no such allowance"
+    assert file.other_languages(["No lo sé."])[0] != [""], "a close language has no such allowance"
 
 
 def test_names_in_latin_letters_say_nothing_of_a_chinese_line():
@@ -91,8 +91,8 @@ def test_names_in_latin_letters_say_nothing_of_a_chinese_line():
         "总统今天早上离开了 Beacon Beach 海滩。",
         "皮特（Peter Jones）去年买下了 Celebrity 公司的一栋房子。",
     ]
-    file = OneScript([*own, *named], languages.get("zh"), "Hani", 2.5)
-    assert file.others(named)[0] == ["", "", ""]
+    file = ScriptTexts([*own, *named], languages.get("zh"), "Hani", 2.5)
+    assert file.other_languages(named)[0] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_the_gains_of_n_grams_are_what_scores_add_up():
 def test_no_text_and_no_copy_of_it_counts_for_itself():
     read = [ngrams.grams(text) for text in ("abc", "abc", "xyz", "abc")]
     all_kept = np.ones(4, bool)
-    alone = FileGrams(read, np.array([0, 0, 1, 0]), all_kept).gains(read, np.array([0, 0, 1, 0]))
+    alone = FileNgrams(read, np.array([0, 0, 1, 0]), all_kept).gains(read, np.array([0, 0, 1, 0]))
     assert alone.max() == 0
-    apart = FileGrams(read, np.array([0, 0, 1, 2]), all_kept).gains(read, np.array([0, 0, 1, 2]))
+    apart = FileNgrams(read, np.array([0, 0, 1, 2]), all_kept).gains(read, np.array([0, 0, 1, 2]))
     assert apart[3] > 0
     assert apart[2] == 0
 
@@ -182,6 +182,6 @@ def test_deviations_are_a_number_above_0(deviations):
 
 
 def test_words_in_a_script_that_is_not_known_lean_to_other_languages():
-    declared = Declared.__new__(Declared)
+    declared = DeclaredLanguage.__new__(DeclaredLanguage)
     declared.main, declared.scripts = "Latn", {}
-    assert declared.leans(["a", "b"]).tolist() == [True, True]
+    assert declared.leans_to_other(["a", "b"]).tolist() == [True, True]

@@ -12,7 +12,7 @@ from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.parallel.clean import judge, lexical, near_duplicates, pair_classifier
 from xling.corpora.parallel.clean.judge import Judge
-from xling.corpora.parallel.clean.synthetic_noise import Clean, plant
+from xling.corpora.parallel.clean.synthetic_noise import CleanPairs, add_noise
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.align import Align
 from xling.corpora.toyworld import para
@@ -28,7 +28,7 @@ def table(pairs):
 @pytest.fixture(scope="module")
 def noisy():
     pairs = list(dict.fromkeys(para("en", "de", 1500, 1)))
-    rows = plant(Clean(pairs, ()), 0.2, rng(1, "test"), KINDS)
+    rows = add_noise(CleanPairs(pairs, ()), 0.2, rng(1, "test"), KINDS)
     return np.array([row[0] for row in rows]), table(row[1:] for row in rows)
 
 
@@ -125,7 +125,7 @@ def test_keys_of_one_slot_are_all_found():
     """Of two keys in one slot one was lost: one word in ten of a small corpus was taken for unseen."""
     keys = np.random.default_rng(1).integers(1, 1 << 63, 20_000).astype(np.uint64)
     counts = lexical.Counts(keys[:10_000], np.arange(1.0, 10_001.0)[:, None])
-    assert counts.of(keys)[:, 0].tolist() == [*range(1, 10_001), *[0] * 10_000]
+    assert counts.lookup(keys)[:, 0].tolist() == [*range(1, 10_001), *[0] * 10_000]
 
 
 WORDS = st.lists(st.sampled_from(["ein", "Haus", "alt", "im", "im", "Wald", "茶"]), min_size=1, max_size=8)
@@ -135,22 +135,22 @@ WORDS = st.lists(st.sampled_from(["ein", "Haus", "alt", "im", "im", "Wald", "茶
 def test_one_word_more_is_found_in_any_place_and_nothing_else(words, place, extra, other):
     longer = [*words[:place], extra, *words[place:]]
     texts = pl.Series([" ".join(each) for each in (words, longer, other)])
-    found = near_duplicates.sums(near_duplicates.whole_words(texts))
+    found = near_duplicates.text_sums(near_duplicates.whole_words(texts))
     for a, b in ((0, 1), (1, 0)):
-        assert near_duplicates.one_word_apart(found[:, [a]], found[:, [b]])[0]
+        assert near_duplicates.differ_in_one_word(found[:, [a]], found[:, [b]])[0]
     low = [sorted(w.lower() for w in each) for each in (words, other)]
     apart = abs(len(low[0]) - len(low[1])) == 1 and any(
         sorted(longest[:i] + longest[i + 1 :]) == min(low, key=len)
         for longest in [max(low, key=len)]
         for i in range(len(longest))
     )
-    assert near_duplicates.one_word_apart(found[:, [0]], found[:, [2]])[0] == apart
+    assert near_duplicates.differ_in_one_word(found[:, [0]], found[:, [2]])[0] == apart
 
 
 def test_the_spread_of_a_trait_is_that_of_its_inner_nine_tenths():
     draw = np.random.default_rng(1)
     whole, planted = draw.normal((0, 5), (1, 4), (4000, 2)), draw.normal((3, 20), (1, 4), (400, 2))
-    fitted = pair_classifier._fitted(whole, planted)
+    fitted = pair_classifier._fit(whole, planted)
     np.testing.assert_allclose(fitted.middle, (0, 5), atol=0.3)
     np.testing.assert_allclose(fitted.spread, (1, 4), rtol=0.06)
 
@@ -161,5 +161,5 @@ def test_odds_are_the_weighted_terms() -> None:
     classifier = pair_classifier.Classifier(
         random.normal(size=4), random.uniform(0.5, 2, 4), random.normal(size=12)
     )
-    terms = pair_classifier._terms((traits - classifier.middle) / classifier.spread)
+    terms = pair_classifier._add_squares((traits - classifier.middle) / classifier.spread)
     np.testing.assert_allclose(classifier.odds(traits), terms @ classifier.weights)

@@ -27,7 +27,7 @@ class Grade(Kind):
         """A whole number from 1 to 5."""
         return type(answer) is int and 1 <= answer <= 5
 
-    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+    def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """The median grade."""
         return median_low(row.label for row in train)
 

@@ -14,7 +14,7 @@ from xling.corpora.parallel.sources import (
     PairSourceExample,
     Row,
     SourceContext,
-    existing,
+    existing_path,
 )
 
 _ENTRY = re.compile(r'^msgid "(.+)"\nmsgstr "(.*)"$', re.MULTILINE)
@@ -27,7 +27,7 @@ class Po(PairReader):
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """One source of one file."""
-        path = existing(rest)
+        path = existing_path(rest)
         return [PairSource(f"po:{rest}", (path,), lambda ledger: _rows(path))]
 
     @classmethod

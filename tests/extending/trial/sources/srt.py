@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample, admit, decode, paragraphs
+from xling.corpora.sources.source import (
+    SOURCES,
+    LocalFiles,
+    Shard,
+    SourceExample,
+    admit,
+    decode,
+    paragraphs,
+)
 from xling.text.document import Document, Ledger
 
 
