@@ -79,10 +79,10 @@ class Dictionaries:
         entries = self._entries.get(lang)
         if not entries or lang == self._source:
             return text
-        word_spans, pieces, end, word_index = word_spans(text), list[str](), 0, 0
-        while word_index < len(word_spans):
-            size, new = _longest_entry(text, word_spans, word_index, entries, lang)
-            start, stop = word_spans[word_index][0], word_spans[word_index + size - 1][1]
+        places, pieces, end, word_index = word_spans(text), list[str](), 0, 0
+        while word_index < len(places):
+            size, new = _longest_entry(text, places, word_index, entries, lang)
+            start, stop = places[word_index][0], places[word_index + size - 1][1]
             word = text[start:stop]
             pieces.append(text[end:start])
             if new:
@@ -90,7 +90,7 @@ class Dictionaries:
             pieces.append(f" {new or word} " if is_unspaced(word) else new or word)
             end, word_index = stop, word_index + size
         joined = "".join([*pieces, text[end:]])
-        return " ".join(joined.split()) if any(is_unspaced(text[a]) for a, _ in word_spans) else joined
+        return " ".join(joined.split()) if any(is_unspaced(text[a]) for a, _ in places) else joined
 
 
 def _longest_entry(
