@@ -50,7 +50,7 @@ def simplify(text: str) -> str:
 _COPIED_NOTE = """
 
 # Versions of transformers before 5 copy only the files that this one names.
-from .han import simplified
+from .han import simplify
 from .romanise import romanise
 """
 _USAGE = """```python
