@@ -63,21 +63,26 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         UserError: another process writes to the same output, or an input or an optional package is missing.
         Stopped: SIGTERM was received; saved work is valid.
     """
-    inputs.check_there(STAGES[name].reads, cfg)
-    extras.require(STAGES[name].extra, f"xling {name}")
-    cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
+    stage = STAGES[name]
+    inputs.check_there(stage.reads, cfg)
+    if stage.extra:
+        extras.require(stage.extra, f"xling {name}")
+    cfg = inputs.brought_here(stage.reads, cfg, load)
     signals.reset()
     out = Path(getattr(cfg, "out", None) or "")
     is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
     held = lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext()
     with signals.stoppable(), held, inputs.standard_input(cfg, out) as cfg:
-        if STAGES[name].check and not os.environ.get(manifest.ONLY_WHY):
-            load(STAGES[name].check)(cfg)
-        return _run_phases(name, cfg, num_workers)
+        if not os.environ.get(manifest.ONLY_WHY):
+            if stage.check:
+                load(stage.check)(cfg)
+            if stage.plan:
+                cfg = load(stage.plan)(cfg)
+        return _run_phases(stage, cfg, num_workers) if stage.phases else load(stage.run)(cfg)
 
 
-def _run_phases(name: str, cfg: Any, num_workers: int) -> Any:
-    stage, result, position = STAGES[name], None, 0
+def _run_phases(stage: Stage, cfg: Any, num_workers: int) -> Any:
+    name, result, position = stage.name, None, 0
     while position < len(phases := phases_of(stage, cfg)):
         phase = phases[position]
         if phase.num_parts == 1:

@@ -199,9 +199,8 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if kind is Any:
         return value
     origin, args = get_origin(kind), get_args(kind)
-    wrong = UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return value if isinstance(value, kind) else _build(kind, value, key, where, wrong)
+        return value if isinstance(value, kind) else _build(kind, value, key, where)
     if origin in (types.UnionType, typing.Union):
         if value is None or (isinstance(value, str) and value.lower() in _NULLS and type(None) in args):
             return None
@@ -218,24 +217,24 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
         if isinstance(value, str):
             value = [v for v in value.split(",") if v]
         if not isinstance(value, (list, tuple)):
-            raise wrong
+            raise _wrong_type(kind, value, key, where)
         return tuple(_convert(args[0], v, f"{key}[{i}]", where) for i, v in enumerate(value))
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
-            raise wrong
+            raise _wrong_type(kind, value, key, where)
         return {k: _convert(args[1], v, f"{key}.{k}", where) for k, v in value.items()}
     if kind is bool:
         if str(value).lower() not in _BOOLS:
-            raise wrong
+            raise _wrong_type(kind, value, key, where)
         return _BOOLS[str(value).lower()]
     if isinstance(value, (Mapping, list)) or value is None:
-        raise wrong
+        raise _wrong_type(kind, value, key, where)
     if kind is int and isinstance(value, (bool, float)):  # int() would round it silently
-        raise wrong
+        raise _wrong_type(kind, value, key, where)
     try:
         converted = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
     except (ValueError, OverflowError):
-        raise wrong from None
+        raise _wrong_type(kind, value, key, where) from None
     if converted != converted:  # NaN passes range comparisons
         raise UserError(f"{where}: {key}={value}", "a number")
     if kind is int and not -(2**63) <= converted < 2**63:
@@ -249,6 +248,10 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     return converted
 
 
+def _wrong_type(kind: Any, value: Any, key: str, where: str) -> UserError:
+    return UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
+
+
 def _is_whole(kind: Any, value: Any) -> bool:
     """Return whether a whole number is written like ``1e6``."""
     return kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
@@ -259,9 +262,9 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
+def _build(cls: type, data: Any, key: str, where: str) -> Any:
     if not isinstance(data, Mapping):
-        raise wrong
+        raise _wrong_type(cls, data, key, where)
     hints = _hints(cls)
     names = [f.name for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")]
     for name in data:

@@ -232,13 +232,42 @@ def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
     return trainer.get_train_iterator(where["epoch"], done=where["iterations_in_epoch"], place=where["place"])
 
 
-def branch_of(cfg: Any) -> Path | None:
-    """Return the file of the state that a run branches off, None if it does not."""
-    given = Path(cfg.branch)
-    if not given.is_dir() or given.suffix == PARTS:
-        return given if cfg.branch else None
-    parts = (given / STATE).with_suffix(PARTS)
-    return parts if cfg.branch and parts.is_dir() else given / STATE if cfg.branch else None
+def state_of(branch: str) -> tuple[Path, int]:
+    """Return the file of the state that a run branches off, and the number of updates after which it was written.
+
+    Args:
+        branch: the file, or the folder of a snapshot.
+
+    Raises:
+        UserError: there is no such file, it is damaged, or it is not the state of a training.
+    """
+    path = Path(branch)
+    if path.is_dir() and path.suffix != PARTS:
+        parts = (path / STATE).with_suffix(PARTS)
+        path = parts if parts.is_dir() else path / STATE
+    if not path.exists():
+        raise UserError(
+            f"branch={branch}: there is no {path.name} of a training",
+            "OUT/snapshots/UPDATES of a run with train.snapshot_state=true, or OUT.partial/update-NUMBER.pt or .parts",
+        )
+    if not is_good(path):
+        raise UserError(
+            f"branch={branch}: {path} does not match its checksum", "a whole state with its .sha256"
+        )
+    try:
+        state = opened(path)
+        if state["extra_state"]["format"] != FORMAT:
+            raise KeyError(f"format {state['extra_state']['format']}, not {FORMAT}")
+        return path, int(state["optimizer_history"][-1]["num_updates"])
+    except Exception as error:
+        raise UserError(
+            f"branch={branch} is not the state of a training: {_in_one_line(error)}",
+            "a state of this version of xling",
+        ) from None
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def opened(path: Path) -> Any:
@@ -251,11 +280,10 @@ def opened(path: Path) -> Any:
 def resume(
     trainer: Any,
     directory: Path,
-    run_key: dict[str, Any],
-    cfg: Any,
+    plan: Any,
     enter: Callable[[int], None] = lambda update: None,
 ) -> tuple[Any, int]:
-    """Load the newest good checkpoint, if any, else the state of another run that ``cfg.branch`` names.
+    """Load the newest good checkpoint, if any, else the state of another run that the plan branches off.
 
     The content of a checkpoint is checked before anything is loaded; one with unexpected content is skipped
     like a damaged one.
@@ -263,8 +291,7 @@ def resume(
     Args:
         trainer: fresh, with the same settings in all processes.
         directory: directory of the checkpoints.
-        run_key: ``config``, plain values, and ``data``, digests of content by path.
-        cfg: the settings that ``config`` was made from.
+        plan: plan of the training, a `xling.training.plan.Plan`.
         enter: called with the number of updates made before the data are opened.
 
     Returns:
@@ -274,21 +301,21 @@ def resume(
         UserError: the checkpoint has other settings or data or another format, its batches per update
             are not possible with this number of processes, or none of several checkpoints can be read.
     """
-    damaged, branch = [], branch_of(cfg)
-    for path in [*good_checkpoints(directory), *([branch] if branch else [])]:
+    damaged = []
+    for path in [*good_checkpoints(directory), *([plan.branch] if plan.branch else [])]:
         # Not read: another model shape must not reach fairseq, which would stop with a traceback.
         try:
             state = opened(path)
             extra = _extra_of(state, path)
-            accumulate = _compare(extra, run_key, cfg, path, path == branch)
+            accumulate = _compare(extra, plan, path)
             _check_weights(state, trainer)
         except UserError:
             raise
         except Exception as error:
-            damaged.append(f"{path.name}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}")
+            damaged.append(f"{path.name}: {_in_one_line(error)}")
             logger.warning(SOMETHING_ELSE, path)
             continue
-        _tell_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
+        _warn_of_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
         return _loaded(trainer, path, enter), accumulate
     if damaged:
         raise UserError(
@@ -297,7 +324,7 @@ def resume(
     enter(0)
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
     trainer.lr_step(epoch_itr.epoch)
-    return epoch_itr, cfg.train.accumulate
+    return epoch_itr, plan.train.accumulate
 
 
 def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
@@ -308,8 +335,9 @@ def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
         enter(trainer.get_num_updates())
         epoch_itr = iterator_at(trainer, where)
     except Exception as error:  # half of it may be loaded, so that no other one can be tried
-        told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {path.parent}") from error
+        raise UserError(
+            f"{path} cannot be loaded: {_in_one_line(error)}", fix=f"delete it, or {path.parent}"
+        ) from error
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr
 
@@ -345,7 +373,7 @@ def _dtype_of(trainer: Any) -> str:
     return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
 
 
-def _tell_precision(dtype: str, trainer: Any, path: Path) -> None:
+def _warn_of_precision(dtype: str, trainer: Any, path: Path) -> None:
     if dtype != _dtype_of(trainer):
         logger.warning(
             "%s was written in %s, this machine continues in %s: the weights will differ from those of one run; "
@@ -401,22 +429,20 @@ def _weights_of(state: dict[str, Any]) -> dict[str, Any]:
     return {name: weight for name, weight in state.items() if not name.startswith("extras.")}
 
 
-def _compare(
-    extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Path, branches: bool = False
-) -> int:
+def _compare(extra: dict[str, Any], plan: Any, path: Path) -> int:
     """Reject a checkpoint with other settings or data; return the batches of an update in each process.
 
     More updates are allowed, and the same batches per update may come from another number of processes. A run that
-    ``branches`` off may also have the other settings of `FREE`.
+    branches off may also have the other settings of `FREE`.
     """
     saved = json.loads(extra["run_key"])
-    old, new = saved["config"], copy.deepcopy(run_key["config"])
-    given = {name: (digest,) for name, digest in sorted(run_key["data"].items())}  # as they were saved
-    if branches:
+    old, new = saved["config"], copy.deepcopy(plan.run_key["config"])
+    data = {name: (digest,) for name, digest in sorted(plan.run_key["data"].items())}  # as they were saved
+    if path == plan.branch:
         new["branch"] = old.get("branch", "")
         new["train"] |= {name: old["train"][name] for name in FREE if name in old["train"]}
-        given = {name: digest for name, digest in given.items() if name != str(path)}
-    group, before = extra["batches_per_update"], old["train"]["updates"]
+        data = {name: digest for name, digest in data.items() if name != str(path)}
+    group, old_updates = extra["batches_per_update"], old["train"]["updates"]
     accumulate = new["train"]["accumulate"]
     if accumulate == old["train"]["accumulate"] and group % processes.size() == 0:
         accumulate = group // processes.size()
@@ -435,33 +461,35 @@ def _compare(
             f"a number of processes times train.accumulate that is {group}",
         )
     new["train"]["accumulate"] = old["train"]["accumulate"]
-    longer = new["train"]["updates"] > before
+    longer = new["train"]["updates"] > old_updates
     if longer:
-        new["train"]["updates"] = before
-    changed = differences((old, saved["data"]), (new, given), cfg)
+        new["train"]["updates"] = old_updates
+    changed = differences((old, saved["data"]), (new, data), plan.cfg)
     if changed:
         raise UserError(
             f"{path} was made with other settings or data: {'; '.join(changed)}",
             fix=f"give the old settings again, choose another out=, or delete {path.parent}",
         )
     if processes.rank() == 0:
-        _tell(extra, cfg, path, accumulate, before if longer else 0)
+        _report_differences(extra, plan.train, path, accumulate, old_updates if longer else 0)
     return int(accumulate)
 
 
-def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: int) -> None:
+def _report_differences(
+    extra: dict[str, Any], train: Any, path: Path, accumulate: int, old_updates: int
+) -> None:
     """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
     if extra["code"] != source_version.described():
         say(
             f"xling: {path} was made by xling {extra['code']}, this is {source_version.described()}: "
             "the result may differ"
         )
-    if accumulate != cfg.train.accumulate:
+    if accumulate != train.accumulate:
         say(
             f"xling: an update keeps its {extra['batches_per_update']} batches: {processes.size()} x {accumulate}"
         )
-    if before:
+    if old_updates:
         say(
-            f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate "
-            f"follows the schedule of {cfg.train.updates}, so the result is not that of one run of that length"
+            f"xling: {path} was to end after {old_updates} updates, now after {train.updates}: the learning rate "
+            f"follows the schedule of {train.updates}, so the result is not that of one run of that length"
         )
