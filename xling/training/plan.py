@@ -1,4 +1,4 @@
-"""The plan of a training: all that settings, inputs and the number of processes determine, resolved once, without torch.
+"""The plan of a training: all that settings, inputs and the number of processes determine, resolved once.
 
 A phase is a recipe over the same model and optimiser. The phase and the batches of an update depend only on its
 number, so a killed run continues with the same ones. A run may also go on from a state of another run under its own

@@ -321,7 +321,7 @@ class Course:
         if len(self._phases) == 1:
             return seen
         by_phase = {phase.name: self._recorded().get(phase.name, seen) for phase in self._phases[:-1]}
-        return in_all(by_phase | {self._phases[-1].name: seen})
+        return cost.in_all(by_phase | {self._phases[-1].name: seen})
 
     def _recorded(self) -> dict[str, Any]:
         return dict(json.loads(self._file.read_text(encoding="utf-8"))) if self._file.is_file() else {}
