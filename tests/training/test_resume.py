@@ -115,7 +115,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
         train.Log = original  # type: ignore[misc]
     assert starts == [4]
     assert identical(resumed, weights(pretrain("straight")))
-    warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.files.training_checkpoint"]
+    warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.files.checksummed_file"]
     assert len(warned) == (damage != "no mark")
     assert all("update-00000008.pt is damaged; taking the checkpoint before it" in text for text in warned)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -16,7 +17,9 @@ import torch
 from xling.core.output import manifest
 from xling.models.distributed import processes
 
+logger = logging.getLogger(__name__)
 PARTS = ".parts"  # suffix of a folder that several processes have written
+SOMETHING_ELSE = "%s is not a checkpoint; taking the one before it"
 
 
 def write_marked(path: Path, state: Any) -> None:
@@ -61,6 +64,16 @@ def is_good(path: Path) -> bool:
         for line in lines[processes.rank() :: processes.size()]
     )
     return not processes.agreed(wrong)
+
+
+def good_checkpoints(directory: Path) -> Iterator[Path]:
+    """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log."""
+    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
+        parts = mark.with_suffix(PARTS)
+        if is_good(path := parts if parts.is_dir() else mark.with_suffix(".pt")):
+            yield path
+        else:
+            logger.warning("%s is damaged; taking the checkpoint before it", path)
 
 
 def write_hashed(state: Any, handle: BinaryIO) -> str:

@@ -25,6 +25,8 @@ from xling.models.distributed import processes
 from xling.models.files import sharded_state
 from xling.models.files.checksummed_file import (
     PARTS,
+    SOMETHING_ELSE,
+    good_checkpoints,
     has_no_room,
     is_good,
     size_of,
@@ -276,16 +278,6 @@ def opened(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
 
 
-def good_checkpoints(directory: Path) -> Iterator[Path]:
-    """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log."""
-    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
-        parts = mark.with_suffix(PARTS)
-        if is_good(path := parts if parts.is_dir() else mark.with_suffix(".pt")):
-            yield path
-        else:
-            logger.warning("%s is damaged; taking the checkpoint before it", path)
-
-
 def resume(
     trainer: Any,
     directory: Path,
@@ -322,7 +314,7 @@ def resume(
             raise
         except Exception as error:
             damaged.append(f"{path.name}: {_in_one_line(error)}")
-            logger.warning("%s is not a checkpoint; taking the one before it", path)
+            logger.warning(SOMETHING_ELSE, path)
             continue
         _warn_of_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
         return _loaded(trainer, path, enter), accumulate
