@@ -30,7 +30,7 @@ from xling.objectives.base import (
     TaskConfig,
     objective,
 )
-from xling.objectives.drawn import DrawnDataset
+from xling.objectives.dataset import DrawnDataset
 from xling.objectives.trial import Trial
 from xling.text.files import shards
 from xling.text.tokenizers.wordpiece import INSIDE

@@ -14,7 +14,7 @@ from xling.core.languages import split_pair
 from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import TaskConfig
-from xling.objectives.drawn import DrawnDataset
+from xling.objectives.dataset import DrawnDataset
 from xling.text import shard_selection
 from xling.text.files import shards
 

@@ -22,7 +22,7 @@ from xling.data import mixer
 from xling.data.packing import Example, pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.objectives.base import EOS, Loss, Objective, TaskConfig
-from xling.objectives.drawn import DrawnDataset, Window
+from xling.objectives.dataset import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
 from xling.text.files import shards
 

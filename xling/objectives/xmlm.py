@@ -19,7 +19,7 @@ from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
-from xling.objectives.drawn import DrawnDataset
+from xling.objectives.dataset import DrawnDataset
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.tlm import SidesConfig
 from xling.objectives.trial import Trial
@@ -138,7 +138,7 @@ class AlternatingDataset(DrawnDataset):
         return {pair: (n, taken) for pair, n, (_, taken) in zip(self._pairs, there, drawn, strict=True)}
 
     def _document(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        number, at = self.place(index)
+        number, at = self.locate(index)
         draw = self.window(number).draw
         two, offsets, starts, langs = list(self._pairs.values())[int(draw.langs[at])]
         item = int(draw.items[at])

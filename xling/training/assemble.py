@@ -47,7 +47,6 @@ _RULE = (
     ("rule", "optimizer"),
     ("momentum", "momentum"),
 )
-WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:

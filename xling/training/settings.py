@@ -110,7 +110,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class PhaseConfig:
-    """A phase of a run: its settings replace those of the run, see `xling.training.phases`.
+    """A phase of a run: its settings replace those of the run, see `xling.training.plan`.
 
     Attributes:
         updates, tokens: its length, given as one of both; tokens count batches as full.

@@ -117,7 +117,7 @@ class Writer:
         state = trainer.state_dict()
         state["extra_state"] |= {
             "format": FORMAT,
-            "train_iterator": epoch_itr.position(),
+            "train_iterator": epoch_itr.state_dict(),
             "processes": processes.size(),
             "batches_per_update": processes.size() * self.accumulate,
             "code": source_version.described(),
@@ -223,14 +223,16 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
     return sharded_state.with_tensors(value, copied)
 
 
-def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
-    """Return the training iterator at a position of `xling.training.reading.TrainIterator`.
+def restored_iterator(trainer: Any, state: dict[str, Any]) -> Any:
+    """Return the training iterator with the state of an earlier one (`TrainIterator.state_dict`).
 
     Any number of processes share the rest of the epoch.
     """
     trainer.task.load_dataset("train")
-    trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
-    return trainer.get_train_iterator(where["epoch"], done=where["iterations_in_epoch"], place=where["place"])
+    trainer.task.dataset("train").restore_epoch(state["epoch"], state["dataset"])
+    return trainer.get_train_iterator(
+        state["epoch"], used=state["iterations_in_epoch"], window=state["place"]
+    )
 
 
 def state_of(branch: str) -> tuple[Path, int]:
@@ -296,7 +298,7 @@ def resume(
         enter: called with the number of updates made before the data are opened.
 
     Returns:
-        The training iterator at its saved position, and how many batches each process has in an update.
+        The training iterator with its saved state, and how many batches each process has in an update.
 
     Raises:
         UserError: the checkpoint has other settings or data or another format, its batches per update
@@ -329,12 +331,12 @@ def resume(
 
 
 def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
-    """Load a checkpoint into the trainer and return the iterator at its position."""
+    """Load a checkpoint into the trainer and return the iterator with its state."""
     try:
         with _readable(path, trainer) as file:
-            where = trainer.load_checkpoint(str(file))["train_iterator"]
+            iterator_state = trainer.load_checkpoint(str(file))["train_iterator"]
         enter(trainer.get_num_updates())
-        epoch_itr = iterator_at(trainer, where)
+        epoch_itr = restored_iterator(trainer, iterator_state)
     except Exception as error:  # half of it may be loaded, so that no other one can be tried
         raise UserError(
             f"{path} cannot be loaded: {_in_one_line(error)}", fix=f"delete it, or {path.parent}"

@@ -209,8 +209,10 @@ class Encoder(nn.Module):
         initialise_all(self, cfg)
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
         self.inputs = nn.ModuleList()  # of parts: (x, positions, langs) -> x, before the embeddings' norm
-        adapters.add(self, adapters.LANG, cfg.lang_adapter)
-        adapters.add(self, adapters.TASK, cfg.task_adapter)
+        if cfg.lang_adapter:
+            adapters.add(self, adapters.LANG, cfg.lang_adapter)
+        if cfg.task_adapter:
+            adapters.add(self, adapters.TASK, cfg.task_adapter)
         parts.attach(self)
 
     def forward(

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from xling.models.distributed import processes
-from xling.models.distributed.gradient_averaging import Average
+from xling.models.distributed.processes import Average
 from xling.models.optim.update_rules import Rules
 
 if TYPE_CHECKING:
