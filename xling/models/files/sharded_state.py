@@ -12,12 +12,14 @@ import itertools
 import pickle
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from fairseq import checkpoint_utils
 from torch import Tensor
 
 from xling.core.output import manifest
@@ -147,17 +149,17 @@ def read(path: Path, like: Callable[[str, Shaped[Tensor, " ..."]], Shaped[Tensor
                 return _Index(handle).load()
 
     rest, same = rest_of(path)
-    wanted: dict[str, Tensor] = {}
+    requested: dict[str, Tensor] = {}
 
-    def want(place: str, tensor: Shaped[Tensor, " ..."]) -> None:
-        if place not in same:
-            wanted[place] = like(place, tensor)
+    def request(name: str, tensor: Shaped[Tensor, " ..."]) -> None:
+        if name not in same:
+            requested[name] = like(name, tensor)
 
-    with_tensors(rest, want)
+    with_tensors(rest, request)
     with warnings.catch_warnings():  # every process reads what it needs by itself
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        load(wanted, storage_reader=Reader(path), no_dist=True)
-    return with_tensors(rest, lambda place, _: wanted[same.get(place, place)])
+        load(requested, storage_reader=Reader(path), no_dist=True)
+    return with_tensors(rest, lambda name, _: requested[same.get(name, name)])
 
 
 class _Index(pickle.Unpickler):
@@ -167,6 +169,47 @@ class _Index(pickle.Unpickler):
         if name not in _KEEPS.get(module, ()):
             raise pickle.UnpicklingError(f"{module}.{name} in an index")
         return super().find_class(module, name)
+
+
+def stager() -> Callable[[Any], Any]:
+    """Return a function that copies tensors to the CPU, where it keeps the memory for the next call."""
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+    cuda = torch.cuda.is_available()
+    return DefaultStager(
+        StagingOptions(
+            use_pinned_memory=cuda,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=cuda,
+        )
+    ).stage
+
+
+@contextmanager
+def readable_by_fairseq(path: Path, trainer: Any) -> Iterator[Path]:
+    """Give fairseq this process's part of a divided state when it reads the returned file."""
+    if path.suffix != checksummed_file.PARTS:
+        yield path
+        return
+    trainer.consolidate_optimizer()
+    own = dict[str, Tensor]()
+    with_tensors(trainer.state_dict(), own.__setitem__)
+    params = [param for group in trainer.optimizer.param_groups for param in group["params"]]
+    moments = {f"/last_optimizer_state/adamw/state/{number}": param for number, param in enumerate(params)}
+
+    def empty_shard(name: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
+        ours = own.get(name, moments.get(name.rpartition("/")[0]))
+        if ours is None or ours.shape != tensor.shape:
+            return torch.empty(tensor.shape, dtype=tensor.dtype)
+        return torch.empty_like(ours.detach(), dtype=tensor.dtype)
+
+    state, original = read(path, empty_shard), checkpoint_utils.load_checkpoint_to_cpu
+    checkpoint_utils.load_checkpoint_to_cpu = lambda *_, **__: state
+    try:
+        yield path / REST
+    finally:
+        checkpoint_utils.load_checkpoint_to_cpu = original
 
 
 def whole(weights: dict[str, Shaped[Tensor, " ..."]], scratch: Path) -> dict[str, Float32[Tensor, " ..."]]:

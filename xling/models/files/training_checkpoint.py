@@ -1,4 +1,30 @@
-"""State of a running training: atomic checkpoints with a checksum, resumed from the last good one."""
+"""Checkpoints of a running training, from which a killed run goes on to the same weights, bit for bit.
+
+Exact resume. All that a training depends on is in a checkpoint, or follows from the number of updates in it:
+
+- The weights, their float32 masters and the optimiser's moments are saved; so are the weights and queues that
+  objectives keep in the model (``model.extras``).
+- Learning rate, phase, weights of a mix and number of batches depend on the number of the update alone.
+- Random draws have keys (`xling.core.sampling.rng`): an example is drawn by its epoch and index, dropout by the update
+  and the index of the batch in it. No generator outlives a batch, so none is saved.
+- What was read is the state of the iterator (`xling.training.reading.TrainIterator.state_dict`).
+
+An epoch of batches is made window by window, and each window has a state from which it can be made again, without
+those before it (`xling.objectives.dataset.ObjectiveDataset.windows`). The state of the iterator has four parts:
+
+- ``epoch``: the epoch of the next batch.
+- ``dataset``: the state of the dataset at the start of that epoch; only a mix has one, whose parts have epochs of
+  their own (``epoch_state``, ``restore_epoch``).
+- ``iterations_in_epoch``: the batches of the epoch that all processes have used. Batches that loaders had read ahead
+  do not count.
+- ``place``: the window of the next batch, as the number of batches ``before`` it and its ``state``.
+
+A new iterator begins with that window and leaves out its batches up to those used. The processes take the others in
+turn, so that any number of them sees the same batches in each update.
+
+A checkpoint ``update-<n>.pt`` is written by a thread, its SHA-256 last. `resume` takes the newest one whose checksum is
+right, and refuses it if its ``run_key``, the settings and the digests of the inputs, is not that of the run.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +34,11 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from fairseq import checkpoint_utils
 from torch import Tensor
 
 from xling.core.errors import UserError
@@ -129,7 +153,7 @@ class Writer:
         processes.beside(
             sharded_state.NAME
         )  # made here, since the writing threads of several processes may begin in any order
-        self._stage = self._stage or _stager()
+        self._stage = self._stage or sharded_state.stager()
         return Divided.of(state, self._stage)
 
     def wait(self) -> None:
@@ -179,21 +203,6 @@ class Writer:
             old.unlink()
             old.with_suffix(".pt").unlink(missing_ok=True)
             shutil.rmtree(old.with_suffix(PARTS), ignore_errors=True)
-
-
-def _stager() -> Callable[[Any], Any]:
-    """Return a function that copies tensors to the CPU, where it keeps the memory for the next call."""
-    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-
-    cuda = torch.cuda.is_available()
-    return DefaultStager(
-        StagingOptions(
-            use_pinned_memory=cuda,
-            use_shared_memory=False,
-            use_async_staging=False,
-            use_non_blocking_copy=cuda,
-        )
-    ).stage
 
 
 def put(stem: Path, state: Any) -> None:
@@ -333,7 +342,7 @@ def resume(
 def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
     """Load a checkpoint into the trainer and return the iterator with its state."""
     try:
-        with _readable(path, trainer) as file:
+        with sharded_state.readable_by_fairseq(path, trainer) as file:
             iterator_state = trainer.load_checkpoint(str(file))["train_iterator"]
         enter(trainer.get_num_updates())
         epoch_itr = restored_iterator(trainer, iterator_state)
@@ -343,32 +352,6 @@ def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
         ) from error
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr
-
-
-@contextmanager
-def _readable(path: Path, trainer: Any) -> Iterator[Path]:
-    """Give fairseq this process's part of a divided state when it reads the returned file."""
-    if path.suffix != PARTS:
-        yield path
-        return
-    trainer.consolidate_optimizer()
-    own = dict[str, Tensor]()
-    sharded_state.with_tensors(trainer.state_dict(), own.__setitem__)
-    params = [param for group in trainer.optimizer.param_groups for param in group["params"]]
-    moments = {f"/last_optimizer_state/adamw/state/{number}": param for number, param in enumerate(params)}
-
-    def like(place: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
-        ours = own.get(place, moments.get(place.rpartition("/")[0]))
-        if ours is None or ours.shape != tensor.shape:
-            return torch.empty(tensor.shape, dtype=tensor.dtype)
-        return torch.empty_like(ours.detach(), dtype=tensor.dtype)
-
-    state, original = sharded_state.read(path, like), checkpoint_utils.load_checkpoint_to_cpu
-    checkpoint_utils.load_checkpoint_to_cpu = lambda *_, **__: state
-    try:
-        yield path / sharded_state.REST
-    finally:
-        checkpoint_utils.load_checkpoint_to_cpu = original
 
 
 def _dtype_of(trainer: Any) -> str:
@@ -394,7 +377,7 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
             f"{FORMAT}",
             "continue with the version that wrote it",
         )
-    wanted = {
+    types = {
         "format": int,
         "train_iterator": dict,
         "processes": int,
@@ -402,15 +385,15 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
         "code": str,
         "run_key": str,
     }
-    for name, kind in wanted.items():
+    for name, kind in types.items():
         if not isinstance(extra[name], kind):
             raise TypeError(f"{name} is {type(extra[name]).__name__}")
-    where, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
-    if not isinstance(where["place"], dict) or not all(
-        isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)
+    iterator, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
+    if not isinstance(iterator["place"], dict) or not all(
+        isinstance(n, int) for n in (iterator["epoch"], iterator["iterations_in_epoch"], updates)
     ):
         raise TypeError("a position is not a number")
-    if extra["batches_per_update"] < 1 or where["epoch"] < 1 or where["iterations_in_epoch"] < 0:
+    if extra["batches_per_update"] < 1 or iterator["epoch"] < 1 or iterator["iterations_in_epoch"] < 0:
         raise ValueError("a position is out of range")
     return dict(extra)
 
