@@ -278,16 +278,17 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
             )
         for entry in self.objectives.values():
             entry.batch_index = index or 0
-        total, num, logs = criterion(model, sample)
+        total, num_losses, logs = criterion(model, sample)
         if ignore_grad:
-            total, num, logs = total * 0, num * 0, {name: value * 0 for name, value in logs.items()}
+            total, num_losses = total * 0, num_losses * 0
+            logs = {name: value * 0 for name, value in logs.items()}
         average = getattr(optimizer, "average", None)  # only our own has one
         if average is not None:
             average.last = not getattr(model, "accumulate_grads", False)
         optimizer.backward(total)
         if average is not None and average.last:
             average.send_rest()
-        return total, num, logs
+        return total, num_losses, logs
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
         """Log losses by objective and language; the criterion's class, which fairseq asks, cannot."""

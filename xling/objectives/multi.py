@@ -235,15 +235,15 @@ class MultiDataset(ObjectiveDataset):
         there = {
             name: part.expected_batches(max_tokens, max_sentences) for name, (part, _) in self._parts.items()
         }
-        left = {name: num - self._begin.used[name] for name, num in there.items()}
+        unused = {name: num - self._begin.used[name] for name, num in there.items()}
         if self._split != "train":
             return dict.fromkeys(there, 1.0), sum(there.values())
         if self._mode != "alternate":
-            number = min(left.values())
+            number = min(unused.values())
             return {name: number / max(num, 1) for name, num in there.items()}, number
         whole = sum(weight for _, weight in self._parts.values())
         share = {name: weight / whole for name, (_, weight) in self._parts.items()}
-        turns = min(left[name] / share[name] for name in left)
+        turns = min(unused[name] / share[name] for name in unused)
         return {name: turns * share[name] / max(num, 1) for name, num in there.items()}, round(turns)
 
     def epoch_tokens(self) -> int:

@@ -103,7 +103,7 @@ class TextDataset(DrawnDataset):
         langs: languages of the task; those without monolingual text are skipped.
         name: name of the objective, part of its random key.
         build: makes the example of a text.
-        cost: maximum tokens of both sides for texts of given lengths.
+        max_tokens_of: maximum tokens of both sides for texts of given lengths.
         room: tokens of the longest text, 0 for ``tokens_per_sample`` - 1.
     """
 
@@ -115,10 +115,10 @@ class TextDataset(DrawnDataset):
         langs: list[str],
         name: str,
         build: BuildText,
-        cost: Callable[[Int[np.ndarray, " texts"]], Int[np.ndarray, " texts"]],
+        max_tokens_of: Callable[[Int[np.ndarray, " texts"]], Int[np.ndarray, " texts"]],
         room: int = 0,
     ) -> None:
-        self._build, self._cost = build, cost
+        self._build, self._max_tokens_of = build, max_tokens_of
         self._room = room or cfg.tokens_per_sample - 1
         there = [lang for lang in shards.languages_in(data) if lang in langs]
         if not there:
@@ -145,7 +145,7 @@ class TextDataset(DrawnDataset):
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """Return the tokens of both sides of examples; noise may leave fewer."""
-        return self._cost(num)
+        return self._max_tokens_of(num)
 
     def text(self, index: int) -> tuple[Int[np.ndarray, " length"], int]:
         """Return the tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""

@@ -414,7 +414,7 @@ def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
     counts = [
         torch.zeros(1, dtype=torch.int64) for _ in range(world)
     ]  # on the CPU: a GPU would be waited for
-    dist.all_gather(counts, torch.tensor([len(rows)]), processes.beside("counts"))
+    dist.all_gather(counts, torch.tensor([len(rows)]), processes.cpu_group("counts"))
     sizes = [int(count) for count in counts]
     padded = F.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
     parts = [torch.empty_like(padded) for _ in range(world)]

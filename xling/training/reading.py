@@ -42,7 +42,7 @@ class TrainIterator:
 
     Attributes:
         epoch: the epoch.
-        first: batches of the epoch that all processes used in an earlier run.
+        used_earlier: batches of the epoch that all processes used in an earlier run.
         iterations_in_epoch: batches that this process has used since.
     """
 
@@ -58,7 +58,7 @@ class TrainIterator:
         window: dict[str, Any] | None = None,
     ) -> None:
         self.dataset, self.epoch, self.num_shards = dataset, epoch, num_shards
-        self.first, self.iterations_in_epoch = used, 0
+        self.used_earlier, self.iterations_in_epoch = used, 0
         self._max_tokens, self._shard, self._workers = max_tokens, shard, workers
         self._collate = partial(collate_or_empty, dataset.collater)
         self._num_rounds: int | None = None  # known once the last one has been asked for
@@ -69,7 +69,7 @@ class TrainIterator:
 
     def __len__(self) -> int:
         """Return the batches of this process in the rest of the epoch, or about that many."""
-        return -(-(self.num_batches - self.first) // self.num_shards)
+        return -(-(self.num_batches - self.used_earlier) // self.num_shards)
 
     @property
     def num_batches(self) -> int:
@@ -94,7 +94,7 @@ class TrainIterator:
     @property
     def used(self) -> int:
         """Batches of the epoch that all processes have used."""
-        return self.first + self.iterations_in_epoch * self.num_shards
+        return self.used_earlier + self.iterations_in_epoch * self.num_shards
 
     def state_dict(self) -> dict[str, Any]:
         """Return plain values from which any number of processes go on with the next batch."""

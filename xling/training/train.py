@@ -47,11 +47,11 @@ READ_BY_PHASE = "phases.json"
 Watch = Callable[[Trainer, Path], dict[str, float]]
 
 
-def run(settings: PretrainConfig | Plan, watch: Watch | None = None) -> manifest.Manifest | Answer:
+def run(cfg: PretrainConfig | Plan, watch: Watch | None = None) -> manifest.Manifest | Answer:
     """Train and publish, or return the estimate of a dry run.
 
     Args:
-        settings: the plan that the check of the command has made, or the settings to make it from.
+        cfg: the plan that the check of the command has made, or the settings to make it from.
         watch: called at every validation with the trainer and ``OUT.partial``; its return value is logged. A
             model that it writes there as `SELECTED` is published instead of the last; an error that it raises
             stops the run.
@@ -60,7 +60,7 @@ def run(settings: PretrainConfig | Plan, watch: Watch | None = None) -> manifest
         UserError: shards are missing or damaged, an objective or one of its settings is unknown, or a
             checkpoint in ``OUT.partial`` belongs to other settings.
     """
-    plan = settings if isinstance(settings, Plan) else resolve(settings)
+    plan = cfg if isinstance(cfg, Plan) else resolve(cfg)
     if plan.finished is not None:
         return plan.finished
     if plan.train.threads > 0:

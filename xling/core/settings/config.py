@@ -51,15 +51,15 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     """
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
-    given = dict(split_override(item) for item in overrides)
-    scale = given.pop("scale", "")
+    values = dict(split_override(item) for item in overrides)
+    scale = values.pop("scale", "")
     data = scaled(data, scale, where)
-    for key, text in given.items():
+    for key, text in values.items():
         data = merge(data, nested(key, text))
     try:
         return from_dict(cls, data, where)
     except UserError as error:
-        raise located(error, Path(path), scale, given) if path else error from None
+        raise located(error, Path(path), scale, values) if path else error from None
 
 
 def refuse_repeated(overrides: Iterable[str]) -> None:
@@ -68,11 +68,11 @@ def refuse_repeated(overrides: Iterable[str]) -> None:
     Raises:
         UserError: a key is repeated; the message names both values.
     """
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, text in map(split_override, overrides):
-        if key in given:
-            raise UserError(f"{key}={given[key]} and {key}={text}", "each key once", "leave one of them out")
-        given[key] = text
+        if key in values:
+            raise UserError(f"{key}={values[key]} and {key}={text}", "each key once", "leave one of them out")
+        values[key] = text
 
 
 def located(

@@ -102,7 +102,7 @@ def _own(cls: Any, prefix: str) -> Iterator[Key]:
             required,
             tuple(map(str, get_args(kind))) if get_origin(kind) is typing.Literal else (),
             is_open=get_origin(kind) in (dict, Mapping),
-            **_told(item.metadata.get(RANGE)),
+            **_range_facts(item.metadata.get(RANGE)),
         )
 
 
@@ -127,8 +127,10 @@ def sentences_in(doc: str) -> dict[str, str]:
     text = inspect.cleandoc(doc) + "\n"
     for section in re.findall(r"^(?:Attributes|Args):\n((?:    .*\n|\n)+)", text, re.M):
         for item in re.split(r"\n(?=    \S)", "\n" + section):
-            if told := _ITEM.match(item.strip()):
-                meanings |= {name.strip(): " ".join(told[2].split()) for name in told[1].split(",")}
+            if item_parts := _ITEM.match(item.strip()):
+                meanings |= {
+                    name.strip(): " ".join(item_parts[2].split()) for name in item_parts[1].split(",")
+                }
     return meanings
 
 
@@ -253,7 +255,11 @@ def _declared(node: ast.ClassDef, classes: _Classes, prefix: str) -> Iterator[Ke
             case ast.Call(func=ast.Name(id="ranged"), args=[value, declared]):
                 valid = _range(declared)
         yield Key(
-            prefix + name, _KINDS.get(kind, kind), meanings.get(name, ""), _value(value), **_told(valid)
+            prefix + name,
+            _KINDS.get(kind, kind),
+            meanings.get(name, ""),
+            _value(value),
+            **_range_facts(valid),
         )
 
 
@@ -269,7 +275,7 @@ def _range(node: ast.expr) -> Range | OneOf:
     return built
 
 
-def _told(valid: Range | OneOf | None) -> dict[str, Any]:
+def _range_facts(valid: Range | OneOf | None) -> dict[str, Any]:
     """Return what a `Key` says of a range."""
     if valid is None:
         return {}
@@ -304,8 +310,8 @@ def _limits(valid: Range) -> dict[str, float]:
 
 def described(key: Key) -> str:
     """Return the help text of a setting: its description, and its range or type."""
-    told = key.valid or key.kind
-    return f"{key.meaning.rstrip('.')} ({told})" if key.meaning else told
+    valid = key.valid or key.kind
+    return f"{key.meaning.rstrip('.')} ({valid})" if key.meaning else valid
 
 
 def json_schema(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,14 +356,14 @@ def _object(settings: Iterator[Key], title: str) -> dict[str, Any]:
 
 
 def _property(key: Key) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": described(key), **key.limits}
+    facts: dict[str, Any] = {"description": described(key), **key.limits}
     if not key.required:
-        told["default"] = key.default
+        facts["default"] = key.default
     if key.choices:
-        return told | {"enum": list(key.choices)}
+        return facts | {"enum": list(key.choices)}
     if key.is_open:
-        return told | {"type": "object"}
+        return facts | {"type": "object"}
     if key.kind.startswith("list"):
-        return told | {"type": ["array", "string"]}
+        return facts | {"type": ["array", "string"]}
     kind = _JSON.get(key.kind, "string")
-    return told | {"type": kind if key.default is not None or key.required else [kind, "null"]}
+    return facts | {"type": kind if key.default is not None or key.required else [kind, "null"]}

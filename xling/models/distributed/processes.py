@@ -30,7 +30,7 @@ FORWARD = ("project",)
 BUCKET_BYTES = 64 << 20
 """Gradients that are averaged at once."""
 _waited_s = 0.0
-_beside: dict[str, dist.ProcessGroup] = {}
+_cpu_groups: dict[str, dist.ProcessGroup] = {}
 
 
 def is_part(tensor: Any) -> TypeGuard[DTensor]:
@@ -79,14 +79,14 @@ def rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def beside(name: str) -> dist.ProcessGroup:
+def cpu_group(name: str) -> dist.ProcessGroup:
     """Return a group of all processes that exchanges values of the CPU beside a running training.
 
     Each ``name`` has its own. All processes must call this at the same time when they first do it for a name.
     """
-    if name not in _beside:
-        _beside[name] = dist.new_group(backend="gloo")
-    return _beside[name]
+    if name not in _cpu_groups:
+        _cpu_groups[name] = dist.new_group(backend="gloo")
+    return _cpu_groups[name]
 
 
 def is_first() -> bool:
@@ -140,9 +140,9 @@ class _Whole(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, compute: Callable[..., Any], *given: Any) -> Any:
+    def forward(self, compute: Callable[..., Any], *arguments: Any) -> Any:
         """Run ``compute`` and return its result."""
-        return compute(*given)
+        return compute(*arguments)
 
 
 def shard(
@@ -195,9 +195,9 @@ def shard(
     root: Any = whole  # fully_shard has made it one of its own modules
     exchange = root.set_requires_all_reduce if every_batch else root.set_requires_gradient_sync
 
-    def around(compute: Callable[..., Any], *given: Any) -> Any:
-        exchange(not (given and getattr(given[0], "accumulate_grads", False)))
-        return whole(compute, *given)
+    def around(compute: Callable[..., Any], *arguments: Any) -> Any:
+        exchange(not (arguments and getattr(arguments[0], "accumulate_grads", False)))
+        return whole(compute, *arguments)
 
     return around
 
@@ -277,8 +277,8 @@ def _local_rank() -> int:
 
 
 def _forget_group() -> None:
-    """Clear the process groups that fairseq and `beside` cache for the lifetime of a process."""
-    _beside.clear()
+    """Clear the process groups that fairseq and `cpu_group` cache for the lifetime of a process."""
+    _cpu_groups.clear()
     from fairseq.distributed.utils import get_global_group
 
     get_global_group.__dict__.pop("_global_group", None)

@@ -103,7 +103,7 @@ class Divided(NamedTuple):
 
         try:
             _together(begin)
-            save(self.tensors, storage_writer=FileSystemWriter(torn), process_group=processes.beside(NAME))
+            save(self.tensors, storage_writer=FileSystemWriter(torn), process_group=processes.cpu_group(NAME))
             digests = {name: value for part in _together(digest) for name, value in part.items()}
             _together(publish)
         except (OSError, CheckpointException) as error:
@@ -119,7 +119,7 @@ def _together(step: Callable[[], Any]) -> list[Any]:
     except OSError as error:
         result, failed = None, error
     steps: list[Any] = [None] * processes.size()
-    dist.all_gather_object(steps, (result, failed), processes.beside(NAME))
+    dist.all_gather_object(steps, (result, failed), processes.cpu_group(NAME))
     for _, failed in steps:
         if failed is not None:
             raise failed

@@ -150,7 +150,7 @@ class Writer:
         }
         if not processes.is_sharded(trainer.get_model()):
             return snapshot(state, {})
-        processes.beside(
+        processes.cpu_group(
             sharded_state.NAME
         )  # made here, since the writing threads of several processes may begin in any order
         self._stage = self._stage or sharded_state.stager()
