@@ -25,7 +25,7 @@ from xling.training import train
 def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
     """Change what a checkpoint holds, and give it the right checksum again."""
     state = torch.load(path, weights_only=True)
-    checksummed_file.write_marked(path, change(state))
+    checksummed_file.write_checksummed(path, change(state))
 
 
 def without(*keys: str) -> Callable[[Any], Any]:

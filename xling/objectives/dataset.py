@@ -283,9 +283,9 @@ class DrawnDataset(ObjectiveDataset):
 
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """Return the indices of each window sorted by length, equal lengths in the epoch's random order."""
-        return np.concatenate([self._sorted(number) for number in range(self._order.num_windows)])
+        return np.concatenate([self._sorted_indices(number) for number in range(self._order.num_windows)])
 
-    def _sorted(self, number: int) -> Int[np.ndarray, " draws"]:
+    def _sorted_indices(self, number: int) -> Int[np.ndarray, " draws"]:
         window = self.window(number)
         return window.start + np.lexsort(self.sort_keys(window))
 
@@ -293,7 +293,7 @@ class DrawnDataset(ObjectiveDataset):
         """Return the batches of a window within limits of tokens and examples, in random order."""
         window = self.window(number)
         if limits not in window.batches:
-            order = self._sorted(number)
+            order = self._sorted_indices(number)
             cut = batches_of(window.sizes[order - window.start], order, *limits)
             key: tuple[int | str, ...] = (self.seed, "batches", self.epoch, *([number] if number else []))
             mixed = [cut[i] for i in rng(*key).permutation(len(cut))]

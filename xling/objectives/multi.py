@@ -88,7 +88,7 @@ class Cursor:
         """Return the cursor with all parts at the start of one epoch."""
         return cls(dict.fromkeys(names, epoch), dict.fromkeys(names, 0), [0.0] * len(names))
 
-    def at(self, streams: dict[str, Stream]) -> Cursor:
+    def advanced_to(self, streams: dict[str, Stream]) -> Cursor:
         """Return the cursor at which readers of the parts stand, within the same epochs."""
         return replace(
             self,
@@ -96,7 +96,7 @@ class Cursor:
             windows={name: stream.window() for name, stream in streams.items()},
         )
 
-    def after(self, streams: dict[str, Stream]) -> Cursor:
+    def at_next_epoch(self, streams: dict[str, Stream]) -> Cursor:
         """Return the cursor with the parts that have no batch left at the start of their next epochs."""
         unread = {name: stream.has_next() for name, stream in streams.items()}
         return Cursor(
@@ -198,9 +198,9 @@ class MultiDataset(ObjectiveDataset):
             name: Stream(part, max_tokens, max_sentences, cursor.used[name], cursor.windows.get(name))
             for name, (part, _) in self._parts.items()
         }
-        return self._mixed(readers, cursor) if self._split == "train" else self._one_by_one(readers)
+        return self._mixed_windows(readers, cursor) if self._split == "train" else self._only_window(readers)
 
-    def _one_by_one(self, readers: dict[str, Stream]) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+    def _only_window(self, readers: dict[str, Stream]) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
         batches: list[Int[np.ndarray, " _"]] = []
         for number, reader in enumerate(readers.values()):
             while reader.has_next():
@@ -209,7 +209,7 @@ class MultiDataset(ObjectiveDataset):
             batches += [np.zeros(0, dtype=np.int64)] * (-len(batches) % processes.size())
         yield None, batches
 
-    def _mixed(
+    def _mixed_windows(
         self, readers: dict[str, Stream], cursor: Cursor
     ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
         offset = dict(zip(readers, self._offsets, strict=False))
@@ -221,9 +221,9 @@ class MultiDataset(ObjectiveDataset):
             for names, debts in itertools.islice(turns, STRETCH):
                 batches.append(np.concatenate([readers[name].take() + offset[name] for name in names]))
                 cursor = replace(cursor, debts=debts)
-            cursor = cursor.at(readers)
+            cursor = cursor.advanced_to(readers)
             if ended := len(batches) < STRETCH:
-                self._end = cursor.after(readers)
+                self._end = cursor.at_next_epoch(readers)
             yield state, batches
 
     def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:

@@ -238,9 +238,9 @@ class TranslationDataset(PairDataset):
         """Return the longest text: all tokens but the language token and the tag, if there is one."""
         return tokens_per_sample - 1 - (self._tag is not None)
 
-    def added(self, pair: str) -> int:
+    def num_added_tokens(self, pair: str) -> int:
         """Count the language token, and the tag of a back-translated source."""
-        return super().added(pair) + (self._tag is not None and pair.startswith(BACK))
+        return super().num_added_tokens(pair) + (self._tag is not None and pair.startswith(BACK))
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """Return the two sentences, the source tagged if it is back-translated."""
@@ -249,7 +249,7 @@ class TranslationDataset(PairDataset):
             return sentences
         return replace(sentences, src=np.concatenate([[self._tag], sentences.src]))
 
-    def turned(self, pair: str, generator: np.random.Generator) -> bool:
+    def is_swapped(self, pair: str, generator: np.random.Generator) -> bool:
         """Decide whether to swap: at random if both directions are trained."""
         if pair.startswith(BACK):
             return False

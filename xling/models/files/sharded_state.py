@@ -42,7 +42,7 @@ _KEEPS = {
 }  # fmt: skip
 
 
-class Divided(NamedTuple):
+class ShardedState(NamedTuple):
     """A state of which every process has its part.
 
     Attributes:
@@ -56,7 +56,7 @@ class Divided(NamedTuple):
     tensors: dict[str, Shaped[Tensor, " ..."]]
 
     @classmethod
-    def of(cls, state: Any, stage: Callable[[Any], Any] | None = None) -> Divided:
+    def of(cls, state: Any, stage: Callable[[Any], Any] | None = None) -> ShardedState:
         """Divide a state; ``stage`` copies the tensors, else they are those of the state."""
         first, same, tensors = dict[Any, str](), dict[str, str](), dict[str, Tensor]()
 
@@ -84,35 +84,39 @@ class Divided(NamedTuple):
         from torch.distributed.checkpoint.filesystem import FileSystemWriter
         from torch.distributed.checkpoint.state_dict_saver import save
 
-        torn, first = stem.with_suffix(".tmp"), processes.rank() == 0
+        unfinished, first = stem.with_suffix(".tmp"), processes.rank() == 0
 
         def begin() -> None:
             if first:
-                shutil.rmtree(torn, ignore_errors=True)
-                torn.mkdir(parents=True)
-                torch.save((self.rest, self.same), torn / REST)
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir(parents=True)
+                torch.save((self.rest, self.same), unfinished / REST)
 
         def digest() -> dict[str, str]:
-            own = [path for path in torn.iterdir() if path.name.startswith(f"__{processes.rank()}_")]
-            own += [torn / REST, torn / ".metadata"] if first else []
+            own = [path for path in unfinished.iterdir() if path.name.startswith(f"__{processes.rank()}_")]
+            own += [unfinished / REST, unfinished / ".metadata"] if first else []
             return {path.name: manifest.sha256(path) for path in own}
 
         def publish() -> None:
             if first:
-                checksummed_file.publish(torn, stem.with_suffix(checksummed_file.PARTS), digests)
+                checksummed_file.publish(unfinished, stem.with_suffix(checksummed_file.PARTS), digests)
 
         try:
-            _together(begin)
-            save(self.tensors, storage_writer=FileSystemWriter(torn), process_group=processes.cpu_group(NAME))
-            digests = {name: value for part in _together(digest) for name, value in part.items()}
-            _together(publish)
+            _in_every_process(begin)
+            save(
+                self.tensors,
+                storage_writer=FileSystemWriter(unfinished),
+                process_group=processes.cpu_group(NAME),
+            )
+            digests = {name: value for part in _in_every_process(digest) for name, value in part.items()}
+            _in_every_process(publish)
         except (OSError, CheckpointException) as error:
-            shutil.rmtree(torn, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
             causes = [each for each, _ in getattr(error, "failures", {}).values()] or [error]
             raise next((each for each in causes if isinstance(each, OSError)), causes[0]) from None
 
 
-def _together(step: Callable[[], Any]) -> list[Any]:
+def _in_every_process(step: Callable[[], Any]) -> list[Any]:
     """Call ``step`` in every process and return what it returned in each; where it fails in one, it fails in all."""
     try:
         result, failed = step(), None
@@ -127,7 +131,7 @@ def _together(step: Callable[[], Any]) -> list[Any]:
 
 
 def rest_of(path: Path) -> tuple[Any, dict[str, str]]:
-    """Return `Divided.rest` and `Divided.same` of a state on the disk; no code in it is executed."""
+    """Return `ShardedState.rest` and `ShardedState.same` of a state on the disk; no code in it is executed."""
     rest, same = torch.load(path / REST, weights_only=True)
     return rest, same
 
@@ -136,7 +140,7 @@ def read(path: Path, like: Callable[[str, Shaped[Tensor, " ..."]], Shaped[Tensor
     """Return a state from the disk.
 
     Args:
-        path: a folder that `Divided.write` has written; no code in it is executed.
+        path: a folder that `ShardedState.write` has written; no code in it is executed.
         like: called with the path of every tensor and an empty one of its shape; returns the tensor, or the part of
             it, that this process wants to have filled.
     """
@@ -217,7 +221,7 @@ def whole(weights: dict[str, Shaped[Tensor, " ..."]], scratch: Path) -> dict[str
 
     They lie in files, which the first process maps into its memory. The caller deletes the folder ``scratch``.
     """
-    Divided.of(weights).write(scratch / "weights")
+    ShardedState.of(weights).write(scratch / "weights")
     if processes.rank() > 0:
         return {}
     number = itertools.count()

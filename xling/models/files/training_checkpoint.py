@@ -54,9 +54,9 @@ from xling.models.files.checksummed_file import (
     has_no_room,
     is_good,
     size_of,
-    write_marked,
+    write_checksummed,
 )
-from xling.models.files.sharded_state import Divided
+from xling.models.files.sharded_state import ShardedState
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
@@ -106,8 +106,8 @@ class Writer:
         self._error: BaseException | None = None
         self._stage: Callable[[Any], Any] | None = None
         self.saved = 0
-        for torn in directory.glob("update-*.tmp") if processes.rank() == 0 else ():
-            shutil.rmtree(torn) if torn.is_dir() else torn.unlink()
+        for unfinished in directory.glob("update-*.tmp") if processes.rank() == 0 else ():
+            shutil.rmtree(unfinished) if unfinished.is_dir() else unfinished.unlink()
 
     def __enter__(self) -> Writer:
         return self
@@ -154,7 +154,7 @@ class Writer:
             sharded_state.NAME
         )  # made here, since the writing threads of several processes may begin in any order
         self._stage = self._stage or sharded_state.stager()
-        return Divided.of(state, self._stage)
+        return ShardedState.of(state, self._stage)
 
     def wait(self) -> None:
         """Wait until the saved state is on the disk.
@@ -189,7 +189,7 @@ class Writer:
                 raise
             free = shutil.disk_usage(self._directory).free
             why = f"no room in {self._directory} for the checkpoint after {num_updates} updates: "
-            needed = state.num_bytes() if isinstance(state, Divided) else size_of(state)
+            needed = state.num_bytes() if isinstance(state, ShardedState) else size_of(state)
             why += f"{needed:,} bytes needed, {free:,} free"
             if os.environ.get(FULL_DISK_VARIABLE) == "stop":
                 raise UserError(why, fix="free space there, and run the same command again") from None
@@ -211,10 +211,10 @@ def put(stem: Path, state: Any) -> None:
     Raises:
         OSError: it could not be written.
     """
-    if isinstance(state, Divided):
+    if isinstance(state, ShardedState):
         state.write(stem)
     else:
-        write_marked(stem.with_suffix(".pt"), state)
+        write_checksummed(stem.with_suffix(".pt"), state)
 
 
 def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
