@@ -53,7 +53,7 @@ class Log:
     def __init__(self, path: Path, num_updates: int) -> None:
         self.path = path
         self.show: Show = lambda event: None
-        written = records.read_lines(path) if num_updates else []  # a training that starts anew has no events
+        written = records.read_lines(path) if num_updates else []  # a fresh training has no events
         events = [event for event in written if isinstance(event.get("update"), int)]
         events = [event for event in events if event["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{json.dumps(event)}\n" for event in events))

@@ -4,9 +4,9 @@ A phase is a recipe over the same model and optimiser. The phase and the batches
 number, so a killed run continues with the same ones. A run may also go on from a state of another run under its own
 schedule, for example with a decay from any checkpoint.
 
-Source: Marone et al. 2025 (annealed language learning: languages join late, masks shrink, rates decay at the end);
-Warner et al. 2024, section 2.2.1 (batches that grow over the first tokens); Hu et al. 2024, section 4 (one stable
-run, decays from its checkpoints).
+Source of phases: Marone et al. 2025 (languages join late, masks shrink, rates decay at the end).
+Source of growing batches: Warner et al. 2024, section 2.2.1 (they grow over the first tokens).
+Source of branches: Hu et al. 2024, section 4 (one stable run, decays from its checkpoints).
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Plan:
     log: str
     train: TrainConfig
     phases: tuple[PhasePlan, ...]
-    inputs: list[Path]
+    inputs: tuple[Path, ...]
     branch: Path | None
     run_key: dict[str, Any]
     finished: manifest.Manifest | None
@@ -221,7 +221,7 @@ def resolve(cfg: PretrainConfig) -> Plan:
         log=log,
         train=train,
         phases=phases,
-        inputs=inputs,
+        inputs=tuple(inputs),
         branch=branch,
         run_key=run_key,
         finished=finished,
