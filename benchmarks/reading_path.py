@@ -19,6 +19,7 @@ import sys
 import threading
 from collections import defaultdict
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -32,6 +33,14 @@ FIRST_STEP = "xling/models/optim/adamw.py:step"
 
 class Reached(BaseException):
     """The point of the code was reached."""
+
+
+@cache
+def name_of(file: str) -> str:
+    """Return the path of a file of this repository, relative to it; empty for others, and for this one."""
+    path = Path(file).resolve()
+    is_ours = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
+    return str(path.relative_to(ROOT)) if is_ours else ""
 
 
 def is_importing(frame: FrameType | None) -> bool:
@@ -65,12 +74,9 @@ def path_of(words: list[str], until: str) -> tuple[dict[str, set[CodeType]], lis
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or not frame.f_code.co_flags & inspect.CO_OPTIMIZED or "<" in frame.f_code.co_name:
             return  # another event, a module or a class body, or a part of a function that counts itself
-        path = Path(frame.f_code.co_filename).resolve()
-        if not path.is_relative_to(ROOT) or ".venv" in path.parts or path == Path(__file__).resolve():
+        name = name_of(frame.f_code.co_filename)
+        if not name or is_importing(frame):
             return
-        if is_importing(frame):
-            return
-        name = str(path.relative_to(ROOT))
         called[name].add(frame.f_code)
         if stops[-1:] != [name] and any(holds_settings(each, settings) for each in frame.f_locals.values()):
             stops.append(name)

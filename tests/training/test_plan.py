@@ -47,6 +47,8 @@ def test_the_command_resolves_once(
 def test_the_settings_go_a_short_way(
     words: list[str], python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    done = python("-m", "benchmarks.reading_path", "pretrain", *words, cwd=Path(__file__).parents[2])
+    done = python(
+        "-m", "benchmarks.reading_path", "pretrain", *words, cwd=Path(__file__).parents[2], timeout=300
+    )
     stops, returns = map(int, re.findall(r"^settings: (\d+) stops, (\d+) returns", done.stdout, re.M)[0])
     assert stops <= 15 and returns <= 3, done.stdout
