@@ -201,18 +201,15 @@ def resolve(cfg: PretrainConfig) -> Plan:
     if log != track.OFF:
         track.check(log)
         cfg = replace(cfg, log=track.OFF)
-    published, inputs = inputs_of(cfg)
-    branch, train = None, cfg.train
-    if cfg.branch:
-        branch, train = _branch(cfg)
-        inputs.append(branch)
+    branch, train = _branch(cfg) if cfg.branch else (None, cfg.train)
     # Slurm and torchrun give the number of processes in this variable.
     num_processes = 1 if cfg.dry_run else int(os.environ.get("WORLD_SIZE", "1"))
     train, phases = phases_of(cfg, train, num_processes)
+    published, inputs = inputs_of(cfg, branch)
+    settings = config.to_dict(cfg)
     finished = None if cfg.dry_run else manifest.up_to_date(out, STAGE, cfg, inputs)
     for path in published if finished is None else ():
         manifest.verify(path)
-    run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
     return Plan(
         cfg=cfg,
         data=Path(cfg.data),
@@ -221,20 +218,21 @@ def resolve(cfg: PretrainConfig) -> Plan:
         log=log,
         train=train,
         phases=phases,
-        inputs=tuple(inputs),
+        inputs=inputs,
         branch=branch,
-        run_key=run_key,
+        run_key={"config": settings, "data": {str(path): manifest.content(path) for path in inputs}},
         finished=finished,
     )
 
 
-def inputs_of(cfg: PretrainConfig) -> tuple[list[Path], list[Path]]:
-    """Return the outputs of other stages that a training reads, and all that it reads but the state of ``branch``."""
+def inputs_of(cfg: PretrainConfig, branch: Path | None) -> tuple[list[Path], tuple[Path, ...]]:
+    """Return the outputs of other stages that a training reads, and all that it reads, ``branch`` last."""
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
     outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
     outputs = [Path(cfg.data), *outputs]
     dictionaries = [spec for settings in cfg.objectives.values() if (spec := settings.get("dictionaries"))]
-    return outputs, [*outputs, *(path for spec in dictionaries for path in word_translation.paths(spec))]
+    files = [path for spec in dictionaries for path in word_translation.paths(spec)]
+    return outputs, (*outputs, *files, *([branch] if branch else []))
 
 
 def _branch(cfg: PretrainConfig) -> tuple[Path, TrainConfig]:
