@@ -27,7 +27,7 @@ from benchmarks.pretrain import Shape, write_data
 from benchmarks.traffic import Traffic
 from xling.core.settings import config
 from xling.models.distributed import processes
-from xling.models.files.sharded_state import Divided
+from xling.models.files.sharded_state import ShardedState
 from xling.models.optim.adamw import XlingAdamW
 from xling.training.assemble import build_trainer
 from xling.training.settings import PretrainConfig
@@ -86,7 +86,7 @@ def count(cfg: PretrainConfig, world: int) -> dict[str, Any]:
     moments = [value for state in optimizer._optimizer.state.values() for value in state.values()]
     own = {id(working) for working in optimizer.working}
     trainer.consolidate_optimizer()
-    kept = Divided.of(trainer.state_dict())
+    kept = ShardedState.of(trainer.state_dict())
     return {
         "calls": Counter((call.size, call.num_bytes <= SMALL) for call in traffic.calls),
         "sent": sum((Counter({call.size: call.sent}) for call in traffic.calls), Counter()),

@@ -209,7 +209,7 @@ def test_settings_of_objectives_read_from_the_source_are_those_of_the_classes() 
     from xling.core.settings.ranges import RANGE
     from xling.objectives import OBJECTIVES
     from xling.objectives.base import Objective
-    from xling.training.phases import facts_of
+    from xling.training.plan import facts_of
 
     told = schema.objectives()
     for name, thing in OBJECTIVES.items():
@@ -219,7 +219,7 @@ def test_settings_of_objectives_read_from_the_source_are_those_of_the_classes() 
         assert own == fields, name
         facts = facts_of(name)
         assert (facts.decoder, facts.shardable) == (thing.decoder, thing.shardable), name
-        assert facts.keeps == (thing.modules is not Objective.modules), name
+        assert facts.has_weights == (thing.modules is not Objective.modules), name
 
 
 def test_recipes_fit_the_schema_of_their_stage(capsys: pytest.CaptureFixture[str]) -> None:

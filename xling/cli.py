@@ -77,9 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(as_json(error.data, 1))
         return error.exit_code
     except ModuleNotFoundError as error:
-        if (told := extras.explain_import_error(error, f"xling {' '.join(arguments[:1])}")) is None:
+        if (explanation := extras.explain_import_error(error, f"xling {' '.join(arguments[:1])}")) is None:
             raise
-        tell(f"xling: {told}")
+        tell(f"xling: {explanation}")
         return 2
     except KeyboardInterrupt:
         tell("xling: interrupted; run the same command again to go on")
@@ -350,8 +350,8 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
 
 def refuse_slurm_settings(launch: dict[str, str]) -> None:
     """Raise UserError for ``slurm.*`` settings without ``cluster=``, which would have no effect."""
-    if given := slurm_settings(launch):
-        key, value = next(iter(given.items()))
+    if slurm := slurm_settings(launch):
+        key, value = next(iter(slurm.items()))
         raise UserError(
             f"slurm.{key}={value} without cluster=", "cluster=slurm beside it", "add it, or leave both out"
         )

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.objectives.base import batches_of
+from xling.objectives.dataset import batches_of
 from xling.objectives.mmlm import Mmlm, MmlmConfig
 
 _SIZES = st.lists(st.integers(1, 40), max_size=60).map(lambda sizes: np.array(sizes, dtype=np.int64))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.sampling import rng
-from xling.data import order
-from xling.data.order import TABLE, Chunks, Permutation
+from xling.data import mixer as order
+from xling.data.mixer import TABLE, Chunks, Permutation
 
 
 @given(st.integers(1, 3000), st.integers(0, 99))

@@ -17,7 +17,7 @@ import torch
 
 from tests.objectives.processes import losses, published, trained
 from xling.models.files import checksummed_file, sharded_state, training_checkpoint
-from xling.models.files.sharded_state import Divided
+from xling.models.files.sharded_state import ShardedState
 
 RUN = (
     "model.dropout=0",
@@ -58,16 +58,16 @@ def no_gathering(rank: int) -> None:
     def refused(*given: Any, **named: Any) -> Any:
         raise AssertionError("gathered")
 
-    divide = Divided.of
+    divide = ShardedState.of
 
-    def divided_(cls: Any, state: Any, stage: Any = None) -> Divided:
+    def divided_(cls: Any, state: Any, stage: Any = None) -> ShardedState:
         made = divide(state, stage)
         held = sum(getattr(t, "_local_tensor", t).nbytes for t in made.tensors.values())
         assert held < 0.6 * made.num_bytes()
         return made
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(Divided, "of", classmethod(divided_))
+    patch.setattr(ShardedState, "of", classmethod(divided_))
     patch.setattr(DTensor, "full_tensor", refused)
 
 
@@ -182,7 +182,7 @@ def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(sharded: An
     state = sharded_state.read(newest, lambda place, tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
     for kept in partial.glob("update*"):
         shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
-    checksummed_file.write_marked(newest.with_suffix(".pt"), state)
+    checksummed_file.write_checksummed(newest.with_suffix(".pt"), state)
     trained(cfg, 2)
     found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())

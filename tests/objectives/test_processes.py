@@ -20,7 +20,7 @@ from tests.objectives.processes import in_processes, losses, published, trained
 from xling import compat
 from xling.core import signals
 from xling.core.errors import UserError
-from xling.models.distributed import gradient_averaging, processes
+from xling.models.distributed import processes
 from xling.models.optim.adamw import NotFiniteError
 from xling.objectives.base import XlingTask
 from xling.training import train
@@ -362,7 +362,7 @@ def test_gradients_are_exchanged_while_the_backward_pass_goes_on(
 
     def work(rank: int) -> None:
         torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
-        monkeypatch.setattr(gradient_averaging, "BUCKET_BYTES", 1)  # a bucket for each parameter
+        monkeypatch.setattr(processes, "BUCKET_BYTES", 1)  # a bucket for each parameter
         trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.accumulate=2"), tmp_path)
         batches = trainer.get_train_iterator(1, load_dataset=True).next_epoch_itr()
         trainer.begin_epoch(1)

@@ -16,8 +16,8 @@ from xling.core.sampling import rng
 from xling.data import masking
 from xling.data.masking import MaskRule
 from xling.objectives import camlm, clpc, mmlm, multi, tlm, xmlm
+from xling.objectives.dataset import Stream
 from xling.objectives.pairs import Pair
-from xling.objectives.stream import Stream
 from xling.text.files import shards
 
 VOCAB, MASK = 60, 59
@@ -205,7 +205,7 @@ def test_a_reader_goes_on_from_every_place(length: int, data: st.DataObject) -> 
     for number in range(done):
         assert reader.done == number and reader.take().tolist() == [number]
     assert reader.has_next() == (done < length)
-    again = Stream(Numbered(length), 1, done=reader.done, **reader.place())  # type: ignore[arg-type]
+    again = Stream(Numbered(length), 1, used=reader.used, window=reader.window())  # type: ignore[arg-type]
     assert again.before >= done - 3 or done < 3, "it reads from the window, not from the start"
     assert [int(again.take()[0]) for _ in range(length - done)] == list(range(done, length))
     assert not again.has_next()
@@ -307,7 +307,7 @@ def test_a_mix_goes_on_where_it_stood(build: Any) -> None:
         for epoch in range(1, stop + 1):
             epoch_of(before, epoch)
         for epoch in (stop, stop + 1):
-            after.go_to(epoch, before.position(epoch))
+            after.restore_epoch(epoch, before.epoch_state(epoch))
             assert epoch_of(after, epoch) == wanted[epoch - 1]
 
 

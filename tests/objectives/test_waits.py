@@ -57,4 +57,4 @@ def test_an_update_waits_once_for_the_norm_and_once_for_the_losses(build: Any, g
     with waits.Waits() as noted:
         trainer.train_step(samples)
     lines = [line.rpartition("/xling/")[2].partition(":")[0] for line in noted.seen]
-    assert lines == ["models/optim.py", "objectives/criterion.py"], "\n".join(noted.seen)
+    assert lines == ["models/optim/adamw.py", "objectives/base.py"], "\n".join(noted.seen)

@@ -71,9 +71,9 @@ def test_a_batch_does_not_see_the_keys_of_its_own_update(build: Any) -> None:
 def test_mbart_takes_words_of_text_without_spaces_one_by_one() -> None:
     starts = np.arange(SYMBOLS.size) == 10
     text = np.array([BOS, 10, *range(11, 11 + 2 * noise.LONGEST_WORD), EOS])
-    assert noise.fairseq_begins(text, starts).all()
+    assert noise.fairseq_word_begins(text, starts).all()
     short = np.array([BOS, 10, 11, 12, EOS])
-    assert noise.fairseq_begins(short, starts).tolist() == [True, True, False, False, True]
+    assert noise.fairseq_word_begins(short, starts).tolist() == [True, True, False, False, True]
 
 
 def test_mbart_of_ours_takes_more_words_and_no_end() -> None:

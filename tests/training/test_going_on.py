@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from xling.training import train
 def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
     """Change what a checkpoint holds, and give it the right checksum again."""
     state = torch.load(path, weights_only=True)
-    checksummed_file.write_marked(path, change(state))
+    checksummed_file.write_checksummed(path, change(state))
 
 
 def without(*keys: str) -> Callable[[Any], Any]:
@@ -161,12 +162,12 @@ def test_the_batches_of_an_update_stay_the_same(
         "run_key": json.dumps({"config": before, "data": {}}),
     }
     cfg = train.PretrainConfig("d", "o", train=train.PretrainConfig("d", "o").train)
-    run_key = {"config": now, "data": {}}
+    plan = SimpleNamespace(cfg=cfg, train=cfg.train, run_key={"config": now, "data": {}}, branch=None)
     if isinstance(wanted, str):
         with pytest.raises(UserError, match=wanted):
-            training_checkpoint._compare(extra, run_key, cfg, Path("update-1.pt"))
+            training_checkpoint._compare(extra, plan, Path("update-1.pt"))
         return
-    assert training_checkpoint._compare(extra, run_key, cfg, Path("update-1.pt")) == wanted
+    assert training_checkpoint._compare(extra, plan, Path("update-1.pt")) == wanted
 
 
 def test_other_code_is_told(

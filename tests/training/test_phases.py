@@ -20,8 +20,8 @@ from tests.training.conftest import Killed, Pretrain, events, identical, setting
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
-from xling.training import phases, train
-from xling.training.batches import Batches
+from xling.training import plan, train
+from xling.training.plan import Batches
 from xling.training.settings import PhaseConfig, PretrainConfig, TrainConfig
 
 PHASES = (
@@ -39,26 +39,27 @@ MODERN = (
 )  # fmt: skip
 
 
-def planned(*words: str) -> tuple[PretrainConfig, list[phases.Part]]:
-    return phases.planned(config.load(PretrainConfig, overrides=["data=d", "out=o", *words]))
+def planned(*words: str) -> tuple[TrainConfig, tuple[plan.PhasePlan, ...]]:
+    cfg = config.load(PretrainConfig, overrides=["data=d", "out=o", *words])
+    return plan.phases_of(cfg, cfg.train)
 
 
 def test_lengths_languages_and_settings_of_each_phase(tmp_path: Path) -> None:
     listed = tmp_path / "langs.txt"
     listed.write_text("en sw\nth\n")
-    whole, parts = planned(
+    whole, phases = planned(
         *PHASES, f"phases.more.langs={listed}", "phases.last.updates=0", "phases.last.tokens=12300"
     )
-    assert [(part.name, part.end) for part in parts] == [("first", 9), ("more", 15), ("last", 19)]
-    assert whole.train.updates == 19 and whole.train.decay == pytest.approx(4 / 19)
-    assert [part.cfg.langs for part in parts] == [("en",), ("en", "sw", "th"), ()]
-    first = parts[0].cfg.objectives["mmlm"]
+    assert [(phase.name, phase.end) for phase in phases] == [("first", 9), ("more", 15), ("last", 19)]
+    assert whole.updates == 19 and whole.decay == pytest.approx(4 / 19)
+    assert [phase.cfg.langs for phase in phases] == [("en",), ("en", "sw", "th"), ()]
+    first = phases[0].cfg.objectives["mmlm"]
     assert first == {"mask_prob": "0.3", "tokens_per_sample": "16"}
-    assert parts[1].cfg.objectives["mmlm"] == {"alpha": "0.9"} and parts[2].thetas == {
+    assert phases[1].cfg.objectives["mmlm"] == {"alpha": "0.9"} and phases[2].thetas == {
         "global_theta": 160000.0,
         "local_theta": 170000.0,
     }
-    assert all(part.cfg.train == whole.train and not part.cfg.phases for part in parts)
+    assert all(phase.cfg.train == whole and not phase.cfg.phases for phase in phases)
 
 
 @pytest.mark.parametrize(

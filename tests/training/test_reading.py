@@ -73,25 +73,25 @@ def test_processes_share_the_batches_of_one(make: Any, processes: int) -> None:
 def test_every_place_goes_on_with_the_next_batch(make: Any) -> None:
     data = make()
     read: list[list[int]] = []
-    places = []
+    states = []
     for epoch in (1, 2):
         iterator = TrainIterator(data, 100, epoch)
         for batch in iterator.next_epoch_itr():
             read.append(ids(batch))
-            places.append(iterator.position())
+            states.append(iterator.state_dict())
     for number in (1, len(read) // 4, len(read) // 2 - 1, len(read) - 2):
-        where = json.loads(json.dumps(places[number]))  # plain values alone
+        state = json.loads(json.dumps(states[number]))  # plain values alone
         again = make()
-        again.go_to(where["epoch"], where["dataset"])
-        at = {"done": where["iterations_in_epoch"], "place": where["place"]}
-        rest = epoch_of(again, where["epoch"], **at)
+        again.restore_epoch(state["epoch"], state["dataset"])
+        start = {"used": state["iterations_in_epoch"], "window": state["place"]}
+        rest = epoch_of(again, state["epoch"], **start)
         assert rest == read[number + 1 : number + 1 + len(rest)] and rest
         # Two processes share what is left.
         shares = []
         for shard in range(2):
             again = make()
-            again.go_to(where["epoch"], where["dataset"])
-            shares.append(epoch_of(again, where["epoch"], num_shards=2, shard=shard, **at))
+            again.restore_epoch(state["epoch"], state["dataset"])
+            shares.append(epoch_of(again, state["epoch"], num_shards=2, shard=shard, **start))
         merged = [batch for pair in zip(*shares, strict=True) for batch in pair]
         assert merged[: len(rest)] == rest
 
@@ -103,16 +103,16 @@ def test_a_place_does_not_read_the_windows_before_it(shards: Path, monkeypatch: 
     batches = iterator.next_epoch_itr()
     for _ in range(40):
         next(batches)
-    where = iterator.position()
-    assert where["place"]["state"] > 2
+    state = iterator.state_dict()
+    assert state["place"]["state"] > 2
     asked: list[int] = []
     draw = mixer.Order.window
     monkeypatch.setattr(
         mixer.Order, "window", lambda self, number: asked.append(number) or draw(self, number)
     )
     again = blocks(shards)
-    TrainIterator(again, 100, 1, done=where["iterations_in_epoch"], place=where["place"])
-    assert min(asked) >= where["place"]["state"]
+    TrainIterator(again, 100, 1, used=state["iterations_in_epoch"], window=state["place"])
+    assert min(asked) >= state["place"]["state"]
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes:UserWarning")
@@ -164,7 +164,9 @@ os._exit(0)  # the thread that reads ahead is at work
 
 
 @pytest.mark.parametrize(
-    "where", [{}, {"done": 6_000_000, "place": {"before": 5_999_000, "state": 2929}}], ids=["start", "resume"]
+    "where",
+    [{}, {"used": 6_000_000, "window": {"before": 5_999_000, "state": 2929}}],
+    ids=["start", "resume"],
 )
 def test_a_billion_blocks_start_in_seconds_and_megabytes(tmp_path: Path, where: dict[str, Any]) -> None:
     """Sparse shards stand for a billion sentences: their sizes and tokens are holes that read as 0."""

@@ -156,7 +156,7 @@ def infill(
     return np.insert(infilled, rng.choice(places, num_empty), mask_id) if num_empty else infilled
 
 
-def fairseq_begins(
+def fairseq_word_begins(
     tokens: Int[np.ndarray, " tokens"], word_starts: Bool[np.ndarray, " vocab"]
 ) -> Bool[np.ndarray, " tokens"]:
     """Return where words begin for fairseq's noise: at word-initial pieces and at every special.
@@ -187,7 +187,7 @@ def infill_overlapping(
 
     Args:
         tokens: ids, ``<s>`` first and the last symbol last.
-        begins: where words begin, as `fairseq_begins` gives them; ignored at the first and last token.
+        begins: where words begin, as `fairseq_word_begins` gives them; ignored at the first and last token.
         share: share of the words, .35 in mBART.
         mean: mean span length, 3.5 in mBART.
         mask_id: id of ``<mask>``.

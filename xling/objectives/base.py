@@ -1,18 +1,21 @@
-"""Base of all objectives: registry, fairseq task ``xling_NAME``, datasets and training step."""
+"""Base of all objectives: registry, fairseq task ``xling_NAME``, training step, and the criterion that they share."""
 
 from __future__ import annotations
 
+import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 from torch import Tensor, nn
@@ -22,18 +25,18 @@ from xling.core.registry import Registry
 from xling.core.sampling import rng
 from xling.core.settings import ranges
 from xling.core.settings.ranges import COUNT, SEQUENCE, Range, ranged
-from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.models import constraints
+from xling.objectives.dataset import ObjectiveDataset as ObjectiveDataset
+from xling.objectives.dataset import collate_or_empty
 from xling.objectives.trial import Trial
 from xling.text import shard_selection
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Integer
+    from jaxtyping import Float, Float64, Int
 
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
-NO_PLACE = -1
-NO_LIMIT = 1 << 62  # tokens or examples of a batch where no limit is given
+STAND_IN = -1
 
 compat.install()
 
@@ -87,12 +90,12 @@ class Objective(ABC):
 
     Attributes:
         shape: the model's configuration, once there is a model.
-        place: number of the batch among those of the update in all processes, `NO_PLACE` for a stand-in.
+        batch_index: index of the batch among those of the update in all processes, `STAND_IN` for a stand-in.
     """
 
     name: str
     shape: Any = None
-    place: int = 0
+    batch_index: int = 0
     config: type[TaskConfig]
     decoder: ClassVar[bool] = False  # whether it needs a model with a decoder
     shardable: ClassVar[bool] = True  # whether its loss only uses the weights in one forward pass
@@ -154,139 +157,6 @@ class Objective(ABC):
 
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective", folder="xling.objectives", plugin="objective")
-
-
-class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
-    """Examples of one split by index, determined by (seed, epoch, index) and independent of the workers.
-
-    The ``id`` of a batch holds the indices of its examples in any order, to rebuild a batch in halves.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self.seed, self.epoch = seed, 1
-        self.set_epoch(1)
-
-    @abstractmethod
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the items of an epoch."""
-
-    @abstractmethod
-    def __getitem__(self, index: int) -> Example: ...
-
-    @property
-    @abstractmethod
-    def sizes(self) -> Integer[np.ndarray, " examples"]:
-        """Tokens of each example of this epoch, (num_examples,)."""
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def filter_indices_by_size(
-        self, indices: Int[np.ndarray, " examples"], max_sizes: Any
-    ) -> tuple[Int[np.ndarray, " examples"], list[int]]:
-        """Keep all indices: every example is cut to fit when it is made."""
-        return indices, []
-
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of one example, for batching."""
-        return int(self.sizes[index])
-
-    def num_tokens_vec(self, indices: Int[np.ndarray, " chosen"]) -> Integer[np.ndarray, " chosen"]:
-        """Return the tokens of examples, for batching."""
-        return self.sizes[indices]
-
-    def size(self, index: int) -> int:
-        """Return the tokens of one example, for filtering."""
-        return int(self.sizes[index])
-
-    def ordered_indices(self) -> Int[np.ndarray, " examples"]:
-        """Return the indices sorted by length, equal lengths in the epoch's random order."""
-        return np.argsort(self.sizes, kind="stable")
-
-    def batch_by_size(
-        self,
-        indices: Int[np.ndarray, " examples"],
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        required_batch_size_multiple: int = 1,
-    ) -> list[Int[np.ndarray, " _"]]:
-        """Divide ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
-        batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
-        order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
-        return [batches[i] for i in order]
-
-    def windows(
-        self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
-    ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
-        """Yield the batches of the epoch in stretches, each with a state from which the rest begins with it.
-
-        Args:
-            max_tokens: most real tokens of a batch.
-            max_sentences: most examples of a batch.
-            state: state of the first stretch, None for the start of the epoch; plain values for a checkpoint.
-        """
-        yield None, self.batch_by_size(self.ordered_indices(), max_tokens, max_sentences)
-
-    def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
-        """Return the batches of the epoch; where several stretches make it, about that many."""
-        return sum(len(batches) for _, batches in self.windows(max_tokens, max_sentences))
-
-    def epoch_tokens(self) -> int:
-        """Return the sum of `sizes`, or about that."""
-        return int(self.sizes.sum())
-
-    def mixture(self) -> dict[str, tuple[int, int]]:
-        """Return (tokens available, tokens in this epoch) by language or pair."""
-        return {}
-
-    def position(self, epoch: int) -> dict[str, Any]:
-        """Return the state that `go_to` needs to restore the start of ``epoch``, which is this epoch or the next."""
-        return {}
-
-    def go_to(self, epoch: int, position: dict[str, Any]) -> None:
-        """Restore the start of an epoch from the state that `position` returned in an earlier run."""
-        self.set_epoch(epoch)
-
-    def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
-        """Split the examples of a batch that was too large into two batches; one if it cannot be split."""
-        return [part for part in np.array_split(np.sort(indices), 2) if len(part)]
-
-    def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """Build a packed batch; see `xling.data.packing.pack`."""
-        return pack(samples)
-
-    @property
-    def supports_prefetch(self) -> bool:
-        """False: shards are memory-mapped, so there is nothing to prefetch."""
-        return False
-
-    @property
-    def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """False: every epoch draws its own items."""
-        return False
-
-
-def batches_of(
-    sizes: Integer[np.ndarray, " examples"],
-    indices: Int[np.ndarray, " examples"],
-    max_tokens: int,
-    max_sentences: int,
-) -> list[Int[np.ndarray, " _"]]:
-    """Divide ``indices`` (n,) with ``sizes`` (n,) greedily into batches within both limits."""
-    ends = np.cumsum(sizes)
-    batches, start = [], 0
-    while start < len(indices):
-        before = ends[start - 1] if start else 0
-        end = int(np.searchsorted(ends, before + max_tokens, side="right"))
-        end = max(start + 1, min(end, start + max_sentences))
-        batches.append(indices[start:end])
-        start = end
-    return batches
-
-
-def collate_or_empty(collate: Callable[[list[Any]], dict[str, Any]], samples: list[Any]) -> dict[str, Any]:
-    """Build a batch, an empty one of no examples."""
-    return collate(samples) if samples else {}
 
 
 class XlingTask(FairseqTask):  # type: ignore[misc]
@@ -399,25 +269,26 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         model.train()
         self.num_updates = update_num
         model.set_num_updates(update_num)
-        place = NO_PLACE if ignore_grad else sample.get("place")
-        if place == 0:
+        index = STAND_IN if ignore_grad else sample.get("batch_index")
+        if index == 0:
             torch.manual_seed(self.cfg.seed + update_num)  # as fairseq seeds an update
-        elif place and place > 0:
+        elif index and index > 0:
             torch.manual_seed(
-                int(rng(self.cfg.seed, "draws of a batch", update_num, place).integers(1 << 62))
+                int(rng(self.cfg.seed, "draws of a batch", update_num, index).integers(1 << 62))
             )
         for entry in self.objectives.values():
-            entry.place = place or 0
-        total, num, logs = criterion(model, sample)
+            entry.batch_index = index or 0
+        total, num_losses, logs = criterion(model, sample)
         if ignore_grad:
-            total, num, logs = total * 0, num * 0, {name: value * 0 for name, value in logs.items()}
+            total, num_losses = total * 0, num_losses * 0
+            logs = {name: value * 0 for name, value in logs.items()}
         average = getattr(optimizer, "average", None)  # only our own has one
         if average is not None:
             average.last = not getattr(model, "accumulate_grads", False)
         optimizer.backward(total)
         if average is not None and average.last:
             average.send_rest()
-        return total, num, logs
+        return total, num_losses, logs
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
         """Log losses by objective and language; the criterion's class, which fairseq asks, cannot."""
@@ -451,3 +322,76 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
         return cls
 
     return decorate
+
+
+@register_criterion("xling_objective", dataclass=FairseqDataclass)
+class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
+    """Fairseq criterion that asks the task's objectives for their losses and logs them by objective and language.
+
+    Attributes:
+        around: wrapper that runs a function; for a sharded model it keeps the root weights gathered
+            meanwhile.
+    """
+
+    def __init__(self, task: Any) -> None:
+        super().__init__(task)
+        self.around: Callable[..., Any] = operator.call
+
+    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int, dict[str, Any]]:
+        """Return the loss sum, the number of losses it sums, and the values to log: see `by_language`."""
+        result: tuple[Tensor, int, dict[str, Any]] = self.around(self._of_batch, model, sample)
+        return result
+
+    def _of_batch(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        losses = self.task.losses(model, sample)
+        total, divisor = self.task.combine(losses, sample)
+        logs = {
+            "sample_size": divisor,
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["nsentences"],
+            "losses": by_language(losses, list(self.task.objectives), len(self.task.langs)),
+        }
+        return total, divisor, logs
+
+    def log(self, logging_outputs: Sequence[Mapping[str, Any]]) -> None:
+        """Log mean losses in nats: ``loss`` over all, ``loss/<objective>`` and ``loss/<objective>/<lang>``."""
+        if not logging_outputs:
+            return
+        sums, counts = torch.stack([output["losses"] for output in logging_outputs]).sum(0).cpu()
+        sums_and_counts = {"loss": (sums.sum(), counts.sum())}
+        for row, name in enumerate(self.task.objectives):
+            sums_and_counts[f"loss/{name}"] = sums[row].sum(), counts[row].sum()
+            for column, lang in enumerate(self.task.langs):
+                sums_and_counts[f"loss/{name}/{lang}"] = sums[row, column], counts[row, column]
+        for key in sorted(sums_and_counts):
+            total, num = map(float, sums_and_counts[key])
+            if num:
+                metrics.log_scalar(key, total / num, num, round=4)
+        metrics.log_derived("ppl", lambda meters: math.exp(min(meters["loss"].avg, 50)))
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
+        """Do nothing: the task calls `log`."""
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """True: every output has the same keys, and tensors of the same shape.
+
+        Otherwise fairseq would pickle a dictionary for every batch of an update and fail above 16,384 bytes.
+        """
+        return True
+
+
+def by_language(
+    losses: Mapping[str, Loss], names: Sequence[str], num_langs: int
+) -> Float64[Tensor, "2 objectives {num_langs}"]:
+    """Return sums and counts of losses by objective and language, float64 (2, num_objectives, num_langs), on device."""
+    device = next(iter(losses.values())).rows.device
+    totals = torch.zeros(2, len(names), num_langs, dtype=torch.float64, device=device)
+    for row, name in enumerate(names):
+        if name in losses:
+            loss = losses[name]
+            langs, rows = loss.langs.to(device), loss.rows.to(device).double()
+            totals[0, row].index_add_(0, langs, rows)
+            totals[1, row].index_add_(0, langs, torch.ones_like(rows))
+    return totals

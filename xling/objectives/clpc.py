@@ -53,7 +53,7 @@ class PartnerDataset(PairDataset):
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """Exchange partners and pack."""
         generator = rng(self.seed, self.epoch, "exchange", int(samples[0]["id"][0]))
-        partners, right = exchange(samples, generator)
+        partners, is_translation = exchange(samples, generator)
         examples = []
         for index, (sample, partner) in enumerate(zip(samples, partners, strict=True)):
             first = np.concatenate([[BOS], sample["src"]])
@@ -67,7 +67,7 @@ class PartnerDataset(PairDataset):
                     "langs": np.repeat([src_lang, tgt_lang], [len(first), len(second)]),
                     "segments": np.repeat([0, 1], [len(first), len(second)]),
                     "chosen": np.zeros(1, dtype=np.int64),
-                    "target": right[index : index + 1],
+                    "target": is_translation[index : index + 1],
                     "target_langs": np.array([tgt_lang]),
                 }
             )

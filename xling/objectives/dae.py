@@ -58,7 +58,7 @@ def noisy(
     return noise.blank_words(tokens, noise.words_of(tokens, word_starts), cfg.blank, mask_id, rng)
 
 
-def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
+def max_tokens_of(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
     """Count the tokens of an example: the sentence with its language token, and the sentence again."""
     return 2 * lengths + 1
 
@@ -78,4 +78,4 @@ class Dae(Seq2SeqObjective):
             source = noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
             return example(source, text.tokens, text.lang, text.lang, symbols)
 
-        return TextDataset(cfg, data, split, self.langs, "dae", build, cost)
+        return TextDataset(cfg, data, split, self.langs, "dae", build, max_tokens_of)

@@ -94,8 +94,8 @@ class Distill(Mmlm):
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Return the weighted losses; losses of whole sequences are repeated at each chosen position."""
-        cfg, lesson, inputs = self.cfg, model.extras["distill"], sample["net_input"]
-        teacher: EncoderModel = lesson.teacher.to(inputs["src_tokens"].device)
+        cfg, distillation, inputs = self.cfg, model.extras["distill"], sample["net_input"]
+        teacher: EncoderModel = distillation.teacher.to(inputs["src_tokens"].device)
         ours, hidden = states_of(model, inputs)
         with torch.no_grad():
             theirs, wanted = states_of(teacher, inputs)
@@ -104,15 +104,15 @@ class Distill(Mmlm):
             logits = model.lm_head.logits(hidden[sample["chosen"]]).float()
             rows = rows + cfg.hard * F.cross_entropy(logits, sample["target"], reduction="none")
             with torch.no_grad():
-                taught = teacher.lm_head.logits(wanted[sample["chosen"]]).float()
-            rows = rows + cfg.soft * soft_loss(logits, taught, cfg.temperature)
+                teacher_logits = teacher.lm_head.logits(wanted[sample["chosen"]]).float()
+            rows = rows + cfg.soft * soft_loss(logits, teacher_logits, cfg.temperature)
         if cfg.hidden:
-            rows = rows + cfg.hidden * hidden_loss(ours, theirs, lesson.projection)
+            rows = rows + cfg.hidden * hidden_loss(ours, theirs, distillation.projection)
         if cfg.relations:
-            place = (cfg.teacher_layer or teacher.cfg.layers) - 1
-            last, taught_by = model.encoder.layers[-1], teacher.encoder.layers[place]
-            assert isinstance(last, Layer) and isinstance(taught_by, Layer)
-            vectors = last.project(ours[-2]), taught_by.project(theirs[place])
+            layer_index = (cfg.teacher_layer or teacher.cfg.layers) - 1
+            student_layer, teacher_layer = model.encoder.layers[-1], teacher.encoder.layers[layer_index]
+            assert isinstance(student_layer, Layer) and isinstance(teacher_layer, Layer)
+            vectors = student_layer.project(ours[-2]), teacher_layer.project(theirs[layer_index])
             heads = cfg.relation_heads or teacher.cfg.heads
             rows = rows + cfg.relations * relation_loss(*vectors, heads, inputs["runs"])
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])

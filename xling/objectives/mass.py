@@ -147,7 +147,7 @@ class Mass(Seq2SeqObjective):
             make = example if cfg.style == "xling" else paper_example
             return make(text.tokens, text.lang, cfg.span, rule, symbols, text.generator)
 
-        def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
+        def max_tokens_of(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
             return lengths + 1 + np.ceil(cfg.span * (lengths + (cfg.style == "mass"))).astype(np.int64)
 
-        return TextDataset(cfg, data, split, self.langs, "mass", build, cost)
+        return TextDataset(cfg, data, split, self.langs, "mass", build, max_tokens_of)

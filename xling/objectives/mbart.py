@@ -27,7 +27,7 @@ from xling.core.settings.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
-from xling.objectives.dae import cost
+from xling.objectives.dae import max_tokens_of
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
 from xling.objectives.trial import Trial
@@ -93,7 +93,7 @@ def fairseq_noisy(
     """Apply fairseq's noise to a text with ``<s>`` in front and without its final language token."""
     moved = noise.permute_sentences(tokens, cfg.permute_sentences, rng)
     whole = np.concatenate([[BOS], moved, [EOS]])
-    begins = noise.fairseq_begins(whole, word_starts)
+    begins = noise.fairseq_word_begins(whole, word_starts)
     return noise.infill_overlapping(whole, begins, cfg.infill, cfg.span_mean, mask_id, rng)[:-1]
 
 
@@ -120,6 +120,13 @@ class Mbart(Seq2SeqObjective):
         if cfg.style == "fairseq":
             room = cfg.tokens_per_sample - 2
             return TextDataset(
-                cfg, data, split, self.langs, "mbart", as_fairseq, lambda lengths: cost(lengths) + 3, room
+                cfg,
+                data,
+                split,
+                self.langs,
+                "mbart",
+                as_fairseq,
+                lambda lengths: max_tokens_of(lengths) + 3,
+                room,
             )
-        return TextDataset(cfg, data, split, self.langs, "mbart", build, cost)
+        return TextDataset(cfg, data, split, self.langs, "mbart", build, max_tokens_of)

@@ -30,7 +30,7 @@ from xling.objectives.base import (
     TaskConfig,
     objective,
 )
-from xling.objectives.drawn import DrawnDataset
+from xling.objectives.dataset import DrawnDataset
 from xling.objectives.trial import Trial
 from xling.text.files import shards
 from xling.text.tokenizers.wordpiece import CONTINUATION
@@ -118,8 +118,10 @@ class BlockDataset(DrawnDataset):
         self._streams = self.open_streams(data)
         self._names = list(self._streams)
         self._length = self.stream_tokens(cfg.tokens_per_sample)
-        self._cuts = (
-            [self._cut(data / lang / split) for lang in langs] if getattr(cfg, "lines", False) else []
+        self._paragraphs = (
+            [self._open_paragraphs(data / lang / split) for lang in langs]
+            if getattr(cfg, "lines", False)
+            else []
         )
         num_tokens = {lang: len(stream) for lang, stream in self._streams.items()}
         if split == "train" and (empty := [lang for lang, n in num_tokens.items() if n == 0]):
@@ -127,8 +129,8 @@ class BlockDataset(DrawnDataset):
                 f"no training text in {data} for {', '.join(empty)}", fix="leave them out of langs="
             )
         num_items = {lang: -(-n // self._length) for lang, n in num_tokens.items()}
-        if self._cuts:
-            num_items = {lang: len(sizes) for lang, (_, sizes) in zip(langs, self._cuts, strict=True)}
+        if self._paragraphs:
+            num_items = {lang: len(sizes) for lang, (_, sizes) in zip(langs, self._paragraphs, strict=True)}
         super().__init__(cfg, split, name, num_items, num_tokens)
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
@@ -136,8 +138,8 @@ class BlockDataset(DrawnDataset):
 
         The last block of a stream may be shorter.
         """
-        if self._cuts:
-            return draw.of_items(sizes for _, sizes in self._cuts)
+        if self._paragraphs:
+            return draw.of_items(sizes for _, sizes in self._paragraphs)
         whole = np.array(list(self.num_tokens_of.values()))[draw.langs]
         return np.minimum(self._length, whole - draw.items * self._length)
 
@@ -153,7 +155,7 @@ class BlockDataset(DrawnDataset):
         """Open the streams by name; here one per language."""
         return {lang: shards.open_shard(data / lang / self._split).tokens for lang in self._langs}
 
-    def _cut(self, shard: Path) -> tuple[Int[np.ndarray, " items"], Int[np.ndarray, " items"]]:
+    def _open_paragraphs(self, shard: Path) -> tuple[Int[np.ndarray, " items"], Int[np.ndarray, " items"]]:
         """Starts and lengths of the paragraphs of a shard, int64 (num_items,), as far as an example has room."""
         opened = shards.open_shard(shard)
         text = opened.sizes > 1  # the others are ends of documents
@@ -174,8 +176,8 @@ class BlockDataset(DrawnDataset):
     def __getitem__(self, index: int) -> Example:
         stream, item = self.drawn(index)
         start, length = item * self._length, self._length
-        if self._cuts:
-            start, length = (int(part[item]) for part in self._cuts[stream])
+        if self._paragraphs:
+            start, length = (int(part[item]) for part in self._paragraphs[stream])
         text = self._streams[self._names[stream]][start : start + length]
         langs = self.langs_of(stream, start, len(text))
         block = Block(

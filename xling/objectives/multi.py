@@ -17,10 +17,11 @@ objective's loss is divided by its own count before losses are combined, so that
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from xling.core.settings.ranges import OneOf, ranged
 from xling.models import constraints
 from xling.models.distributed import processes
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
-from xling.objectives.stream import Stream
+from xling.objectives.dataset import Stream
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
@@ -64,35 +65,45 @@ class Cursor:
         epochs: each part's own epoch.
         used: batches of that epoch that the mix has used.
         debts: batches that each part is behind its share.
-        places: where a reader of that epoch begins, see `Stream.place`; empty for its start.
+        windows: the window of that epoch that is being read, see `Stream.window`; none at its start.
     """
 
     epochs: dict[str, int]
     used: dict[str, int]
     debts: list[float]
-    places: dict[str, dict[str, Any]] = field(default_factory=dict)
+    windows: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Cursor:
+        """Return the cursor of a state in a checkpoint."""
+        return cls(state["epochs"], state["used"], state["debts"], state.get("places", {}))
+
+    def state(self) -> dict[str, Any]:
+        """Return the cursor as plain values for a checkpoint."""
+        own = {"epochs": self.epochs, "used": self.used, "debts": self.debts, "places": self.windows}
+        return copy.deepcopy(own)
 
     @classmethod
     def at_epoch(cls, epoch: int, names: list[str]) -> Cursor:
         """Return the cursor with all parts at the start of one epoch."""
         return cls(dict.fromkeys(names, epoch), dict.fromkeys(names, 0), [0.0] * len(names))
 
-    def at(self, streams: dict[str, Stream]) -> Cursor:
+    def advanced_to(self, streams: dict[str, Stream]) -> Cursor:
         """Return the cursor at which readers of the parts stand, within the same epochs."""
         return replace(
             self,
-            used={name: stream.done for name, stream in streams.items()},
-            places={name: stream.place() for name, stream in streams.items()},
+            used={name: stream.used for name, stream in streams.items()},
+            windows={name: stream.window() for name, stream in streams.items()},
         )
 
-    def after(self, streams: dict[str, Stream]) -> Cursor:
+    def at_next_epoch(self, streams: dict[str, Stream]) -> Cursor:
         """Return the cursor with the parts that have no batch left at the start of their next epochs."""
-        left = {name: stream.has_next() for name, stream in streams.items()}
+        unread = {name: stream.has_next() for name, stream in streams.items()}
         return Cursor(
-            {name: epoch + (not left[name]) for name, epoch in self.epochs.items()},
-            {name: self.used[name] if left[name] else 0 for name in self.used},
+            {name: epoch + (not unread[name]) for name, epoch in self.epochs.items()},
+            {name: self.used[name] if unread[name] else 0 for name in self.used},
             self.debts,
-            {name: place for name, place in self.places.items() if left[name]},
+            {name: window for name, window in self.windows.items() if unread[name]},
         )
 
 
@@ -130,15 +141,15 @@ class MultiDataset(ObjectiveDataset):
         lengths = [len(part) for part, _ in self._parts.values()]
         self._offsets = np.concatenate([[0], np.cumsum(lengths)])
 
-    def position(self, epoch: int) -> dict[str, Any]:
+    def epoch_state(self, epoch: int) -> dict[str, Any]:
         """Return the state of every part at the start of ``epoch``, which is this epoch or the next."""
         cursor = self._begin if epoch == self.epoch else self._end
         assert cursor is not None, f"epoch {epoch} of the mix was not reached"
-        return asdict(cursor)
+        return cursor.state()
 
-    def go_to(self, epoch: int, position: dict[str, Any]) -> None:
-        """Restore every part from the state that `position` returned."""
-        self.epoch, self._begin, self._end = epoch, Cursor(**position), None
+    def restore_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Begin an epoch of every part with the state that `epoch_state` returned."""
+        self.epoch, self._begin, self._end = epoch, Cursor.from_state(state), None
         self.set_epoch(epoch)
 
     @property
@@ -181,15 +192,15 @@ class MultiDataset(ObjectiveDataset):
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
     ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
         """Yield batches of the parts, interleaved or joined by weight; a state is a cursor as plain values."""
-        cursor = Cursor(**state) if state else self._begin
+        cursor = Cursor.from_state(state) if state else self._begin
         self._shares, _ = self._planned(max_tokens, max_sentences)
         readers = {
-            name: Stream(part, max_tokens, max_sentences, cursor.used[name], **cursor.places.get(name, {}))
+            name: Stream(part, max_tokens, max_sentences, cursor.used[name], cursor.windows.get(name))
             for name, (part, _) in self._parts.items()
         }
-        return self._mixed(readers, cursor) if self._split == "train" else self._one_by_one(readers)
+        return self._mixed_windows(readers, cursor) if self._split == "train" else self._only_window(readers)
 
-    def _one_by_one(self, readers: dict[str, Stream]) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+    def _only_window(self, readers: dict[str, Stream]) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
         batches: list[Int[np.ndarray, " _"]] = []
         for number, reader in enumerate(readers.values()):
             while reader.has_next():
@@ -198,7 +209,7 @@ class MultiDataset(ObjectiveDataset):
             batches += [np.zeros(0, dtype=np.int64)] * (-len(batches) % processes.size())
         yield None, batches
 
-    def _mixed(
+    def _mixed_windows(
         self, readers: dict[str, Stream], cursor: Cursor
     ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
         offset = dict(zip(readers, self._offsets, strict=False))
@@ -206,13 +217,13 @@ class MultiDataset(ObjectiveDataset):
         turns = in_turn(readers, weights, cursor.debts) if self._mode == "alternate" else all_at_once(readers)
         ended = False
         while not ended:
-            state, batches = asdict(cursor), []
+            state, batches = cursor.state(), []
             for names, debts in itertools.islice(turns, STRETCH):
                 batches.append(np.concatenate([readers[name].take() + offset[name] for name in names]))
                 cursor = replace(cursor, debts=debts)
-            cursor = cursor.at(readers)
+            cursor = cursor.advanced_to(readers)
             if ended := len(batches) < STRETCH:
-                self._end = cursor.after(readers)
+                self._end = cursor.at_next_epoch(readers)
             yield state, batches
 
     def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
@@ -224,15 +235,15 @@ class MultiDataset(ObjectiveDataset):
         there = {
             name: part.expected_batches(max_tokens, max_sentences) for name, (part, _) in self._parts.items()
         }
-        left = {name: num - self._begin.used[name] for name, num in there.items()}
+        unused = {name: num - self._begin.used[name] for name, num in there.items()}
         if self._split != "train":
             return dict.fromkeys(there, 1.0), sum(there.values())
         if self._mode != "alternate":
-            number = min(left.values())
+            number = min(unused.values())
             return {name: number / max(num, 1) for name, num in there.items()}, number
         whole = sum(weight for _, weight in self._parts.values())
         share = {name: weight / whole for name, (_, weight) in self._parts.items()}
-        turns = min(left[name] / share[name] for name in left)
+        turns = min(unused[name] / share[name] for name in unused)
         return {name: turns * share[name] / max(num, 1) for name, num in there.items()}, round(turns)
 
     def epoch_tokens(self) -> int:

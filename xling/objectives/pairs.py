@@ -14,7 +14,7 @@ from xling.core.languages import split_pair
 from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import TaskConfig
-from xling.objectives.drawn import DrawnDataset
+from xling.objectives.dataset import DrawnDataset
 from xling.text import shard_selection
 from xling.text.files import shards
 
@@ -104,11 +104,11 @@ class PairDataset(DrawnDataset):
         """Return the longest side, in tokens."""
         return (tokens_per_sample - self._overhead) // 2
 
-    def added(self, pair: str) -> int:
+    def num_added_tokens(self, pair: str) -> int:
         """Return the tokens that the objective adds to those of both sides."""
         return self._overhead
 
-    def turned(self, pair: str, generator: np.random.Generator) -> bool:
+    def is_swapped(self, pair: str, generator: np.random.Generator) -> bool:
         """Decide whether the sides of an example are swapped."""
         return bool(generator.random() < 0.5)
 
@@ -117,7 +117,7 @@ class PairDataset(DrawnDataset):
         sides = [
             np.minimum(shard.sizes[items], self._room).astype(np.int64) for _, shard in self._sides[pair]
         ]
-        lengths: np.ndarray = sides[0] + sides[1] + self.added(pair)
+        lengths: np.ndarray = sides[0] + sides[1] + self.num_added_tokens(pair)
         return lengths
 
     def side(self, data: Path, pair: str, lang: str, langs: list[str]) -> Side:
@@ -132,7 +132,7 @@ class PairDataset(DrawnDataset):
         """Return the two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
         which, item = self.drawn(index)
         name, sides = self._numbered[which]
-        if self.turned(name, generator):
+        if self.is_swapped(name, generator):
             sides = sides[::-1]
         cut = []
         for _, shard in sides:

@@ -22,7 +22,7 @@ from xling.data import mixer
 from xling.data.packing import Example, pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.objectives.base import EOS, Loss, Objective, TaskConfig
-from xling.objectives.drawn import DrawnDataset, Window
+from xling.objectives.dataset import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
 from xling.text.files import shards
 
@@ -103,7 +103,7 @@ class TextDataset(DrawnDataset):
         langs: languages of the task; those without monolingual text are skipped.
         name: name of the objective, part of its random key.
         build: makes the example of a text.
-        cost: maximum tokens of both sides for texts of given lengths.
+        max_tokens_of: maximum tokens of both sides for texts of given lengths.
         room: tokens of the longest text, 0 for ``tokens_per_sample`` - 1.
     """
 
@@ -115,10 +115,10 @@ class TextDataset(DrawnDataset):
         langs: list[str],
         name: str,
         build: BuildText,
-        cost: Callable[[Int[np.ndarray, " texts"]], Int[np.ndarray, " texts"]],
+        max_tokens_of: Callable[[Int[np.ndarray, " texts"]], Int[np.ndarray, " texts"]],
         room: int = 0,
     ) -> None:
-        self._build, self._cost = build, cost
+        self._build, self._max_tokens_of = build, max_tokens_of
         self._room = room or cfg.tokens_per_sample - 1
         there = [lang for lang in shards.list_languages(data) if lang in langs]
         if not there:
@@ -145,7 +145,7 @@ class TextDataset(DrawnDataset):
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """Return the tokens of both sides of examples; noise may leave fewer."""
-        return self._cost(num)
+        return self._max_tokens_of(num)
 
     def text(self, index: int) -> tuple[Int[np.ndarray, " length"], int]:
         """Return the tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""
@@ -238,9 +238,9 @@ class TranslationDataset(PairDataset):
         """Return the longest text: all tokens but the language token and the tag, if there is one."""
         return tokens_per_sample - 1 - (self._tag is not None)
 
-    def added(self, pair: str) -> int:
+    def num_added_tokens(self, pair: str) -> int:
         """Count the language token, and the tag of a back-translated source."""
-        return super().added(pair) + (self._tag is not None and pair.startswith(BACK))
+        return super().num_added_tokens(pair) + (self._tag is not None and pair.startswith(BACK))
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """Return the two sentences, the source tagged if it is back-translated."""
@@ -249,7 +249,7 @@ class TranslationDataset(PairDataset):
             return sentences
         return replace(sentences, src=np.concatenate([[self._tag], sentences.src]))
 
-    def turned(self, pair: str, generator: np.random.Generator) -> bool:
+    def is_swapped(self, pair: str, generator: np.random.Generator) -> bool:
         """Decide whether to swap: at random if both directions are trained."""
         if pair.startswith(BACK):
             return False

@@ -99,11 +99,11 @@ class SpanCorruption(Seq2SeqObjective):
             source, target = split_spans(text.tokens, cfg.corrupt, cfg.span_mean, symbols, text.generator)
             return sequences(source, target, text.lang, text.lang, symbols)
 
-        def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
+        def max_tokens_of(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
             # Unchanged tokens, removed tokens, two sentinels per span, two </s> and the language token.
             spans = np.ceil(np.maximum(cfg.corrupt * lengths, 1) / cfg.span_mean).astype(np.int64) + 1
             return lengths + 2 * spans + 2
 
         source = cfg.tokens_per_sample - symbols.source_lang
         room = longest_text(source, cfg.corrupt, cfg.span_mean) if cfg.style == "t5" else 0
-        return TextDataset(cfg, data, split, self.langs, "span_corruption", build, cost, room)
+        return TextDataset(cfg, data, split, self.langs, "span_corruption", build, max_tokens_of, room)

@@ -145,7 +145,7 @@ class BackTranslations(nn.Module):
             rows += [np.array([key, uses, len(sources), *map(len, sources)]), *sources]
         return torch.from_numpy(np.concatenate(rows).astype(np.int64))
 
-    def ask(self) -> None:
+    def gather(self) -> None:
         """Gather the kept batches of every process; all processes must call this."""
         if processes.size() > 1:
             self.others = [torch.zeros(0)] * processes.size()
@@ -195,10 +195,10 @@ class Umt(Seq2SeqObjective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of sentences of a split in the languages of the pairs."""
-        mine = [lang for index, lang in enumerate(self.langs) if index in self.partners]
+        paired_langs = [lang for index, lang in enumerate(self.langs) if index in self.partners]
 
         def build(text: Text) -> Example:
-            lang = self.langs.index(mine[text.lang])
+            lang = self.langs.index(paired_langs[text.lang])
             others = self.partners[lang]
             return {
                 "text": text.tokens,
@@ -206,11 +206,11 @@ class Umt(Seq2SeqObjective):
                 "other": np.array(others[int(text.generator.integers(len(others)))]),
             }
 
-        return BackDataset(self.cfg, data, split, mine, "umt", build, lambda lengths: 2 * lengths)
+        return BackDataset(self.cfg, data, split, paired_langs, "umt", build, lambda lengths: 2 * lengths)
 
     def before_save(self, model: Any) -> None:
         """Gather the translations of every process, since one process writes them all."""
-        model.extras["umt"].ask()
+        model.extras["umt"].gather()
 
     def count(self, sample: dict[str, Any]) -> int:
         """Count the tokens to be written."""

@@ -47,7 +47,7 @@ from xling.data.packing import Example, pack
 from xling.models.distributed import processes
 from xling.models.network.encoder import Encoder
 from xling.models.network.seq2seq import pool
-from xling.objectives.base import BOS, NO_PLACE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import BOS, STAND_IN, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import MaskConfig, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 from xling.objectives.trial import Trial
@@ -232,7 +232,7 @@ class ContrastState(nn.Module):
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
         self.place = [0, 0]  # `position`, which would have to be waited for on a GPU
         self.register_load_state_dict_post_hook(_follow_loaded)
-        self.pending: list[tuple[int, Tensor]] = []  # place of the batch in the update, and its keys
+        self.pending: list[tuple[int, Tensor]] = []  # index of the batch in the update, and its keys
 
     def train(self, mode: bool = True) -> ContrastState:
         """Set the training mode, but keep dropout off in the momentum encoder."""
@@ -382,8 +382,8 @@ class Xlco(Objective):
             state: ContrastState = model.extras["xlco"]
             query, key = state.query(model.encoder, sample["query"]), state.key(sample["key"])
             rows = info_nce(query, key, state.negatives(), self.heat)
-            if model.training and self.place != NO_PLACE:
-                state.pending.append((self.place, key))
+            if model.training and self.batch_index != STAND_IN:
+                state.pending.append((self.batch_index, key))
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
 
     def after_update(self, model: Any) -> None:
@@ -393,7 +393,7 @@ class Xlco(Objective):
         state: ContrastState = model.extras["xlco"]
         # All processes gather in every update: another process may have keys even if this one has none. They are
         # queued in the order of the batches, whichever process had them.
-        placed = [F.pad(keys, (1, 0), value=place) for place, keys in state.pending]
+        placed = [F.pad(keys, (1, 0), value=index) for index, keys in state.pending]
         rows = of_all_processes(torch.cat([F.pad(state.queue[:0], (1, 0)), *placed]))
         if len(rows):
             state.push(rows[rows[:, 0].argsort(stable=True), 1:])
@@ -414,7 +414,7 @@ def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
     counts = [
         torch.zeros(1, dtype=torch.int64) for _ in range(world)
     ]  # on the CPU: a GPU would be waited for
-    dist.all_gather(counts, torch.tensor([len(rows)]), processes.beside("counts"))
+    dist.all_gather(counts, torch.tensor([len(rows)]), processes.cpu_group("counts"))
     sizes = [int(count) for count in counts]
     padded = F.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
     parts = [torch.empty_like(padded) for _ in range(world)]

@@ -20,7 +20,7 @@ from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
-from xling.objectives.drawn import DrawnDataset
+from xling.objectives.dataset import DrawnDataset
 from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import PairConfig
 from xling.objectives.trial import Trial
@@ -139,7 +139,7 @@ class AlternatingDataset(DrawnDataset):
         return {pair: (n, taken) for pair, n, (_, taken) in zip(self._pairs, there, drawn, strict=True)}
 
     def _document(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        number, at = self.place(index)
+        number, at = self.locate(index)
         draw = self.window(number).draw
         two, offsets, starts, langs = list(self._pairs.values())[int(draw.langs[at])]
         item = int(draw.items[at])

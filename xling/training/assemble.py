@@ -47,7 +47,6 @@ _RULE = (
     ("rule", "optimizer"),
     ("momentum", "momentum"),
 )
-WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
@@ -91,7 +90,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
 def build_task(cfg: PretrainConfig) -> Any:
     """Build fairseq's task for a recipe."""
     task = tasks.setup_task(fairseq_config(cfg, Path()).task)
-    check_sizes(cfg, task.max_positions())
+    check_sizes(task.max_positions(), cfg.model, cfg.train)
     return task
 
 
@@ -129,9 +128,9 @@ def _shard_size(train: TrainConfig) -> int:
         return 0
     num = train.shard_size or processes.processes_per_node()
     if not num or processes.size() % num:
-        given = f"train.sharding=hybrid with train.shard_size={train.shard_size}, {num or 'an unknown number of'} "
+        sharding = f"train.sharding=hybrid with train.shard_size={train.shard_size}"
         raise UserError(
-            f"{given}processes on a node and {processes.size()} in all",
+            f"{sharding}, {num or 'an unknown number of'} processes on a node and {processes.size()} in all",
             f"divisors of {processes.size()}",
             "give train.shard_size=, or start as many processes on every node",
         )
@@ -202,7 +201,7 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
     """Return name and shape of the model for fairseq, with a decoder if an objective needs one."""
     shape = asdict(cfg.model)
     with_decoder = [name for name in cfg.objectives if OBJECTIVES[name].decoder]
-    check_side(cfg, with_decoder)
+    check_side(cfg.model, with_decoder)
     if with_decoder:
         return "xling_seq2seq", OmegaConf.create(shape)
     kept = names(ModelConfig, only=(None, ENCODER))

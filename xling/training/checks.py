@@ -6,46 +6,37 @@ The training itself makes them again, and those of the objectives and of single 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, field, make_dataclass, replace
+from dataclasses import asdict, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
 from xling.core.commands import inputs
-from xling.core.errors import UserError, unknown
-from xling.core.output import manifest
-from xling.core.registry import plugin_entry_points
+from xling.core.errors import UserError
 from xling.core.settings import config, ranges, schema
 from xling.models import constraints
 from xling.models.files import model_folder
 from xling.models.setting import DECODER, ENCODER
-from xling.models.shape import wrong_side
+from xling.models.shape import ModelConfig, wrong_side
 from xling.static.settings import StaticTraining
-from xling.text import shard_selection, vocab, word_translation
+from xling.text import shard_selection, vocab
 from xling.text.files import nway, shards
-from xling.training import phases, track
-from xling.training.settings import PretrainConfig
+from xling.training.plan import PhasePlan, Plan, check_known, facts_of, resolve
+from xling.training.settings import PretrainConfig, TrainConfig
 
-STAGE = "pretrain"
-DIRECTORIES = ("data", "teacher", "back_translated")
-"""Settings of objectives that name outputs of other stages."""
 _TYPES = {"whole number": int, "number": float, "true or false": bool}
 
 
-def check(cfg: PretrainConfig) -> None:
-    """Check the settings of ``xling pretrain`` and what they name.
+def check(cfg: PretrainConfig) -> Plan:
+    """Check the settings of ``xling pretrain`` and what they name; return the plan of the training.
 
     Raises:
         UserError: shards are missing or damaged, a setting of an objective is unknown, the model to start from does
             not fit, or the output is finished and was made with other settings.
     """
-    track.check(cfg.log)
-    outputs, paths = inputs_of(cfg)
-    unlogged = replace(cfg, log="none")  # does not change the output
-    if cfg.branch or (not cfg.dry_run and manifest.is_finished(Path(cfg.out), STAGE, unlogged, paths)):
-        return
-    for path in outputs:
-        manifest.verify(path)
-    check_settings(cfg)
+    plan = resolve(cfg)
+    if plan.finished is None:
+        check_settings(plan.cfg, plan.phases)
+    return plan
 
 
 def static(cfg: StaticTraining) -> None:
@@ -57,8 +48,8 @@ def static(cfg: StaticTraining) -> None:
     nway.check_output(Path(cfg.data))
 
 
-def check_settings(cfg: PretrainConfig) -> None:
-    """Check the settings of a training, its shards, and the model that it starts from.
+def check_settings(cfg: PretrainConfig, phases: Sequence[PhasePlan]) -> None:
+    """Check the settings of a training and of its phases, its shards, and the model that it starts from.
 
     Raises:
         UserError: as `check`.
@@ -69,21 +60,20 @@ def check_settings(cfg: PretrainConfig) -> None:
         raise UserError(
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
         )
-    for objectives in (cfg.objectives, *(phase.objectives for phase in cfg.phases.values())):
-        for name in objectives:
-            check_known(name)
-    for number, part in enumerate(phases.planned(cfg)[1]):
-        langs, decoder = _check_part(part.cfg)
+    for name in cfg.objectives:
+        check_known(name)
+    for number, phase in enumerate(phases):
+        langs, decoder = _check_phase(phase.cfg)
         if cfg.init and not number:
-            _check_init(part.cfg, langs, decoder)
+            _check_init(phase.cfg, langs, decoder)
 
 
-def _check_part(cfg: PretrainConfig) -> tuple[list[str], bool]:
+def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     """Check the objectives of one phase; return its languages, and whether the model has a decoder."""
     data, objectives = Path(cfg.data), settings_of_objectives(cfg)
     with_decoder = [name for name in objectives if name in schema.with_decoder()]
     if len(objectives) == len(cfg.objectives):  # else others are of another package
-        check_side(cfg, with_decoder)
+        check_side(cfg.model, with_decoder)
     langs = shard_selection.select_langs(",".join(cfg.langs), data, bool(with_decoder))
     if len(cfg.objectives) == 1:
         constraints.unscheduled(*next(iter(cfg.objectives.items())))
@@ -100,18 +90,6 @@ def _check_part(cfg: PretrainConfig) -> tuple[list[str], bool]:
     return langs, bool(with_decoder)
 
 
-def inputs_of(cfg: PretrainConfig) -> tuple[list[Path], list[Path]]:
-    """Return the outputs of other stages that a training reads, and all that it reads but the state of ``branch``."""
-    named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
-    dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
-    outputs = [Path(cfg.data), *outputs]
-    return outputs, [
-        *outputs,
-        *(path for spec in dictionaries for path in word_translation.input_paths(spec)),
-    ]
-
-
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
     """Return the settings of every objective of this package that a training uses.
 
@@ -120,25 +98,14 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
     """
     known, built = schema.objectives(), {}
     shared = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
-    for name, given in cfg.objectives.items():
+    for name, settings in cfg.objectives.items():
         if check_known(name) not in known:
             continue
-        own = {key: value for key, value in given.items() if key not in constraints.MIX_SETTINGS}
+        own = {key: value for key, value in settings.items() if key not in constraints.MIX_SETTINGS}
         built[name] = config.from_dict(_class_of(known[name]), {**shared, **own}, f"objectives.{name}")
         ranges.check(built[name], f"objectives.{name}.")
-        check_sizes(cfg, built[name].tokens_per_sample)
+        check_sizes(built[name].tokens_per_sample, cfg.model, cfg.train)
     return built
-
-
-def check_known(name: str) -> str:
-    """Return the name of an objective after checking that this package or another one has it."""
-    known = schema.objectives()
-    added = {
-        point.name.partition(".")[2] for point in plugin_entry_points() if point.name.startswith("objective.")
-    }
-    if name not in known and name not in added:
-        raise unknown("objective", name, sorted({*known, *added}))
-    return name
 
 
 def _class_of(keys: list[schema.Key]) -> Any:
@@ -154,25 +121,28 @@ def _class_of(keys: list[schema.Key]) -> Any:
     return make_dataclass("Settings", [("data", str, ""), ("seed", int, 1), *each])
 
 
-def check_sizes(cfg: PretrainConfig, length: int) -> None:
+def check_sizes(length: int, model: ModelConfig, train: TrainConfig) -> None:
     """Reject sizes that do not fit together; ``length`` is the longest example in tokens."""
-    most, room = cfg.model.max_positions, cfg.train.batch_tokens
-    if length > most:
-        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", f"at most {most}")
-    if length > room:
+    if length > model.max_positions:
         raise UserError(
-            f"train.batch_tokens={room} with tokens_per_sample={length}", f"at least {length}, one example"
+            f"tokens_per_sample={length} with model.max_positions={model.max_positions}",
+            f"at most {model.max_positions}",
+        )
+    if length > train.batch_tokens:
+        raise UserError(
+            f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}",
+            f"at least {length}, one example",
         )
 
 
-def check_side(cfg: PretrainConfig, with_decoder: Sequence[str]) -> None:
+def check_side(model: ModelConfig, with_decoder: Sequence[str]) -> None:
     """Reject settings of the model that belong to the other side.
 
     Args:
-        cfg: settings.
-        with_decoder: the objectives of ``cfg`` that need a decoder.
+        model: settings of the model.
+        with_decoder: the objectives of the training that need a decoder.
     """
-    shape = asdict(cfg.model)
+    shape = asdict(model)
     if with_decoder and (name := wrong_side(shape, ENCODER)):
         raise UserError(
             f"model.{name} with objectives.{with_decoder[0]}, which has a decoder",
@@ -189,15 +159,15 @@ def check_side(cfg: PretrainConfig, with_decoder: Sequence[str]) -> None:
 
 def check_sharding(cfg: PretrainConfig) -> None:
     """Reject settings under which the processes of a sharded model would wait for different layers."""
-    given = f"train.sharding={cfg.train.sharding}"
+    sharding = f"train.sharding={cfg.train.sharding}"
     if cfg.mix == "alternate" and len(cfg.objectives) > 1:
-        raise UserError(f"{given} with mix=alternate", f"{given} with one objective, or with mix=sum")
+        raise UserError(f"{sharding} with mix=alternate", f"{sharding} with one objective, or with mix=sum")
     for name in cfg.objectives:
-        if not phases.facts_of(name).shardable:
-            others = [other for other in schema.objectives() if phases.facts_of(other).shardable]
+        if not facts_of(name).shardable:
+            others = [other for other in schema.objectives() if facts_of(other).shardable]
             raise UserError(
-                f"{given} with objectives.{name}",
-                f"{given} with {', '.join(others)}",
+                f"{sharding} with objectives.{name}",
+                f"{sharding} with {', '.join(others)}",
                 "leave train.sharding out",
             )
 

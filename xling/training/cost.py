@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,8 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from xling.core.output.answer import Answer
 from xling.models.network.encoder import choose_dtype, num_parameters
-from xling.training.batches import Batches
-from xling.training.phases import Part, in_all
+from xling.training.plan import Batches, PhasePlan
 from xling.training.settings import TrainConfig
 
 WARM, TIMED = 1, 3
@@ -22,13 +21,15 @@ _BYTES_OF_STATE = 3 * 4  # a gradient and AdamW's two moments, all float32
 _BYTES_OF_MASTER = 4  # if the weights are not float32
 
 
-def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callable[..., Any]) -> Answer:
+def describe(
+    trainer: Any, train: TrainConfig, phases: Sequence[PhasePlan], build: Callable[..., Any]
+) -> Answer:
     """Describe model, data, floating point operations, memory and time of a run.
 
     Args:
         trainer: trainer of the first phase; unusable afterwards.
         train: settings of the whole run.
-        parts: its phases.
+        phases: its phases.
         build: builds a task from the settings of a phase.
 
     The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``.
@@ -43,7 +44,7 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
     num_batches_read = batches.total(updates)
     epochs, total = num_batches_read / num_batches, num_batches_read * tokens / train.accumulate
     seconds_in_all = seconds * num_batches_read / train.accumulate
-    by_phase = _phases(parts, build, batches, tokens / train.accumulate) if len(parts) > 1 else {}
+    by_phase = _estimate_phases(phases, build, batches, tokens / train.accumulate) if len(phases) > 1 else {}
     lines = [
         f"model      {_model_line(model)}",
         f"data       an epoch: {len(dataset):,} examples, {num_batches:,} batches, {dataset.epoch_tokens():,} tokens",
@@ -73,35 +74,50 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
     return Answer("\n".join(lines), facts)
 
 
-def _phases(
-    parts: list[Part], build: Callable[..., Any], batches: Batches, tokens: float
+def _estimate_phases(
+    phases: Sequence[PhasePlan], build: Callable[..., Any], batches: Batches, tokens: float
 ) -> dict[str, dict[str, Any]]:
     """Estimate what each phase will read of each language, from its first epoch and ``tokens`` per batch."""
-    by_phase, before = {}, 0
-    for part in parts:
-        task = build(part.cfg)
+    by_phase, begin = {}, 0
+    for phase in phases:
+        task = build(phase.cfg)
         task.load_dataset("train")
         mixture = task.dataset("train").mixture()
         epoch = max(sum(drawn for _, drawn in mixture.values()), 1)
-        total = (batches.total(part.end) - batches.total(before)) * tokens
+        total = (batches.total(phase.end) - batches.total(begin)) * tokens
         seen = {
             n: {"there": there, "read": round(total * drawn / epoch)} for n, (there, drawn) in mixture.items()
         }
-        by_phase[part.name] = {
-            "updates": part.end - before,
+        by_phase[phase.name] = {
+            "updates": phase.end - begin,
             "epochs": round(total / epoch, 4),
             "tokens": seen,
         }
-        before = part.end
+        begin = phase.end
     return by_phase
+
+
+def in_all(by_phase: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Sum the tokens read and the epochs of each language over all phases.
+
+    ``tokens`` as in one phase, and ``phases``.
+    """
+    tokens: dict[str, dict[str, Any]] = {}
+    for seen in by_phase.values():
+        for name, one in seen["tokens"].items():
+            summed = tokens.get(name, {"there": one["there"], "read": 0})
+            tokens[name] = {"there": max(summed["there"], one["there"]), "read": summed["read"] + one["read"]}
+    for one in tokens.values():
+        one["epochs"] = round(one["read"] / max(one["there"], 1), 4)
+    return {"tokens": tokens, "phases": dict(by_phase)}
 
 
 def _phase_lines(by_phase: dict[str, dict[str, Any]]) -> list[str]:
     """Format each phase with the tokens of its languages, then the total."""
     lines = []
     for name, seen in (*by_phase.items(), ("in all", in_all(by_phase))):
-        told = f": {seen['updates']:,} updates, {seen['epochs']:.2f} epochs" if "updates" in seen else ""
-        lines.append(f"phase      {name}{told}")
+        length = f": {seen['updates']:,} updates, {seen['epochs']:.2f} epochs" if "updates" in seen else ""
+        lines.append(f"phase      {name}{length}")
         lines += [
             f"           {lang:<16} {one['there']:>14,} tokens, {one['read']:>14,} read, seen "
             f"{one['read'] / max(one['there'], 1):.2f} times"

@@ -31,15 +31,15 @@ class Clock:
     def __init__(self, what: str) -> None:
         self._what, self._updates, self._since = what, 0, 0.0
 
-    def count_update(self, left: int) -> None:
-        """Count an update; ``left`` updates remain."""
+    def count_update(self, remaining: int) -> None:
+        """Count an update; ``remaining`` updates follow."""
         self._updates += 1
         if self._updates == self.WARM:
             self._since = time.perf_counter()
-        if self._updates == self.WARM + self.TIMED and left and processes.rank() == 0:
+        if self._updates == self.WARM + self.TIMED and remaining and processes.rank() == 0:
             seconds = (time.perf_counter() - self._since) / self.TIMED
-            text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
-            print_above_bar(text)
+            minutes = f"about {remaining * seconds / 60:,.1f} min without validation"
+            print_above_bar(f"{self._what}: {remaining:,} updates left, {minutes}")
 
 
 class Log:
@@ -53,13 +53,14 @@ class Log:
     def __init__(self, path: Path, num_updates: int) -> None:
         self.path = path
         self.show: Show = lambda event: None
-        events = [event for event in records.read_lines(path) if isinstance(event.get("update"), int)]
+        written = records.read_lines(path) if num_updates else []  # a fresh training has no events
+        events = [event for event in written if isinstance(event.get("update"), int)]
         events = [event for event in events if event["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{json.dumps(event)}\n" for event in events))
-        self._late = ""  # lines that did not fit on the disk yet
+        self._unwritten = ""  # lines that did not fit on the disk yet
         metrics.reset_meters("train")  # they may hold values of an earlier run in the same process
         self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
-        self._operations, self.precision, self._told = 0.0, "", False
+        self._operations, self.precision, self._precision_written = 0.0, "", False
         self._epoch = max((event.get("epoch", 0) for event in events), default=0)
         seen = [event for event in events if event.get("split") == "train"][-1:]
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
@@ -93,14 +94,14 @@ class Log:
             **dict(zip(MISHAPS, (updates.skipped, updates.halved), strict=True)),
         }
         dtype, _, why = self.precision.partition(": ")
-        shown = f"{dtype} ({why})" if not self._told else dtype
-        counts |= {"precision": self.precision} if not self._told else {}
-        self._told = True
+        precision = f"{dtype} ({why})" if not self._precision_written else dtype
+        counts |= {"precision": self.precision} if not self._precision_written else {}
+        self._precision_written = True
         counts |= self._of_epoch(trainer.task.dataset("train"))
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
         mfu = f"MFU {used:.1%}, " if most else ""
         rates = f"lr {updates.rate:.2e}, gnorm {counts.get('gnorm', math.nan):.2f}, {rate:,.0f} tokens/s"
-        return f"loss {losses.get('loss', math.nan):.3f}, {rates}, {mfu}{shown}"
+        return f"loss {losses.get('loss', math.nan):.3f}, {rates}, {mfu}{precision}"
 
     def _of_epoch(self, dataset: Any) -> dict[str, Any]:
         """Return the epoch's number and tokens by language, ``drawn/sw``, if they have not been written yet."""
@@ -116,13 +117,13 @@ class Log:
 
     def _write(self, event: dict[str, Any]) -> None:
         """Append a line; if the disk is full, keep it until the next one."""
-        self._late += json.dumps(event) + "\n"
+        self._unwritten += json.dumps(event) + "\n"
         with self.path.open("ab", buffering=0) as handle:
             size = handle.tell()
             try:
-                if handle.write(self._late.encode()) < len(self._late):  # the text is ASCII
+                if handle.write(self._unwritten.encode()) < len(self._unwritten):  # the text is ASCII
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                self._late = ""
+                self._unwritten = ""
             except OSError as error:
                 handle.truncate(size)
                 records.report_once(self.path, f"lines wait to be written: {error.strerror}")

@@ -1,4 +1,4 @@
-"""The training batches of one process, read epoch by epoch from any place.
+"""The training batches of one process, read epoch by epoch and from within any of them.
 
 fairseq's own iterator lists all batches of an epoch. This one keeps the windows that are being read.
 """
@@ -15,8 +15,7 @@ import torch
 from fairseq.data.iterators import BufferedIterator
 from torch.utils.data import DataLoader
 
-from xling.objectives.base import ObjectiveDataset, collate_or_empty
-from xling.objectives.stream import Stream
+from xling.objectives.dataset import ObjectiveDataset, Stream, collate_or_empty
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,12 +37,12 @@ class TrainIterator:
         num_shards: number of processes.
         shard: number of this process.
         workers: loader workers, 0 for a thread of this process.
-        done: batches of the epoch that were used before.
-        place: where to begin to look for the next one, see `Stream.place`; empty for the start of the epoch.
+        used: batches of the epoch that all processes used in an earlier run.
+        window: the window from which those are counted off, see `Stream.window`; empty for the start of the epoch.
 
     Attributes:
         epoch: the epoch.
-        begins_at: batches of the epoch that all processes used before.
+        used_earlier: batches of the epoch that all processes used in an earlier run.
         iterations_in_epoch: batches that this process has used since.
     """
 
@@ -55,22 +54,22 @@ class TrainIterator:
         num_shards: int = 1,
         shard: int = 0,
         workers: int = 0,
-        done: int = 0,
-        place: dict[str, Any] | None = None,
+        used: int = 0,
+        window: dict[str, Any] | None = None,
     ) -> None:
         self.dataset, self.epoch, self.num_shards = dataset, epoch, num_shards
-        self.begins_at, self.iterations_in_epoch = done, 0
+        self.used_earlier, self.iterations_in_epoch = used, 0
         self._max_tokens, self._shard, self._workers = max_tokens, shard, workers
         self._collate = partial(collate_or_empty, dataset.collater)
         self._num_rounds: int | None = None  # known once the last one has been asked for
         dataset.set_epoch(epoch)
-        self._stream = Stream(dataset, max_tokens, done=done, **(place or {}))
+        self._stream = Stream(dataset, max_tokens, used=used, window=window)
         self._stream.has_next()
-        self._places = deque([self._stream.place()])
+        self._windows = deque([self._stream.window()])  # from that of the next batch to the one read ahead
 
     def __len__(self) -> int:
         """Return the batches of this process in the rest of the epoch, or about that many."""
-        return -(-(self.num_batches - self.begins_at) // self.num_shards)
+        return -(-(self.num_batches - self.used_earlier) // self.num_shards)
 
     @property
     def num_batches(self) -> int:
@@ -95,26 +94,26 @@ class TrainIterator:
     @property
     def used(self) -> int:
         """Batches of the epoch that all processes have used."""
-        return self.begins_at + self.iterations_in_epoch * self.num_shards
+        return self.used_earlier + self.iterations_in_epoch * self.num_shards
 
-    def position(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return plain values from which any number of processes go on with the next batch."""
-        epoch, done = self.next_epoch_idx, 0 if self.at_end else self.used
-        while len(self._places) > 1 and self._places[1]["before"] <= self.used:
-            self._places.popleft()
+        epoch = self.next_epoch_idx
+        while len(self._windows) > 1 and self._windows[1]["before"] <= self.used:
+            self._windows.popleft()
         return {
             "version": 2,  # fairseq looks for it and for the next: at 0 it resets its meters
-            "iterations_in_epoch": done,
+            "iterations_in_epoch": 0 if self.at_end else self.used,
             "epoch": epoch,
-            "dataset": self.dataset.position(epoch),
-            "place": {} if self.at_end else dict(self._places[0]),
+            "dataset": self.dataset.epoch_state(epoch),
+            "place": {} if self.at_end else dict(self._windows[0]),
         }
 
     def next_epoch_itr(self, shuffle: bool = False, fix_batches_to_gpus: bool = False) -> Iterator[Any]:
         """Yield the batches; the arguments are fairseq's and change nothing, since the order is random already."""
         loader: Any = DataLoader(
             self.dataset,  # type: ignore[arg-type] # fairseq's class has no type
-            batch_sampler=self._mine(),  # type: ignore[arg-type] # it has no length
+            batch_sampler=self._own_batches(),  # type: ignore[arg-type] # it has no length
             collate_fn=self._collate,
             num_workers=self._workers,
             pin_memory=torch.cuda.is_available(),
@@ -123,7 +122,7 @@ class TrainIterator:
             self.iterations_in_epoch += 1
             yield batch
 
-    def _mine(self) -> Iterator[Int[np.ndarray, " _"] | list[int]]:
+    def _own_batches(self) -> Iterator[Int[np.ndarray, " _"] | list[int]]:
         """Yield the indices of each batch of this process."""
         rounds = 0
         while self._stream.has_next():
@@ -133,8 +132,8 @@ class TrainIterator:
             rounds += 1
             if not self._stream.has_next():
                 self._num_rounds = rounds
-            elif self._stream.before != self._places[-1]["before"]:
-                self._places.append(self._stream.place())
+            elif (window := self._stream.window())["before"] != self._windows[-1]["before"]:
+                self._windows.append(window)
             yield group[self._shard] if self._shard < len(group) else []
         self._num_rounds = rounds
 

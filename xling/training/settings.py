@@ -98,8 +98,8 @@ class TrainConfig:
                 "train.schedule=cosine or wsd",
             )
         if any(not 0 < number <= self.updates for number in self.snapshots):
-            given = ",".join(map(str, self.snapshots))
-            raise UserError(f"train.snapshots={given}", f"updates from 1 to train.updates={self.updates}")
+            snapshots = ",".join(map(str, self.snapshots))
+            raise UserError(f"train.snapshots={snapshots}", f"updates from 1 to train.updates={self.updates}")
         if self.shard_size and self.sharding != "hybrid":
             raise UserError(
                 f"train.shard_size={self.shard_size} with train.sharding={self.sharding}", "hybrid"
@@ -110,7 +110,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class PhaseConfig:
-    """A phase of a run: its settings replace those of the run, see `xling.training.phases`.
+    """A phase of a run: its settings replace those of the run, see `xling.training.plan`.
 
     Attributes:
         updates, tokens: its length, given as one of both; tokens count batches as full.
@@ -202,7 +202,7 @@ class PretrainConfig:
         """
         ranges.check(self, "")
         if self.init_tiled and (not self.init or self.init_layers or self.freeze != "none"):
-            given = (
+            others = (
                 f"init={self.init} init_layers={','.join(map(str, self.init_layers))} freeze={self.freeze}"
             )
-            raise UserError(f"init_tiled=true with {given}", "init=MODEL without init_layers= and freeze=")
+            raise UserError(f"init_tiled=true with {others}", "init=MODEL without init_layers= and freeze=")

@@ -153,9 +153,9 @@ class WeightsAndBiases(Tracker):
     def __init__(self, out: Path, settings: Any, num_updates: int) -> None:
         import wandb
 
-        shown = config.to_dict(settings)
+        settings_shown = config.to_dict(settings)
         mode: Any = os.environ["WANDB_MODE"]  # wandb itself rejects unknown modes
-        name = json.dumps([str(out.absolute()), shown], sort_keys=True)
+        name = json.dumps([str(out.absolute()), settings_shown], sort_keys=True)
         out.parent.mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
@@ -163,7 +163,7 @@ class WeightsAndBiases(Tracker):
             id=hashlib.sha256(name.encode()).hexdigest()[:16],
             resume="allow",
             dir=str(out.parent),
-            config=shown,
+            config=settings_shown,
             mode=mode,
             settings=wandb.Settings(silent=True, console="off"),
         )

@@ -7,11 +7,12 @@ moment, the same command continues from the last good checkpoint and reaches the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,17 +27,15 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.progress import Progress
-from xling.core.settings import config
 from xling.models.distributed import processes
 from xling.models.files import model_weights, sharded_state, training_checkpoint
 from xling.models.network.encoder import choose_dtype, num_parameters
 from xling.text import vocab
-from xling.training import branch, cost, memory, phases, track
+from xling.text.files import shards
+from xling.training import cost, memory, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
-from xling.training.batches import Batches
-from xling.training.checks import STAGE, inputs_of
 from xling.training.log import Clock, Log
-from xling.training.phases import Course
+from xling.training.plan import STAGE, Batches, PhasePlan, Plan, resolve
 from xling.training.settings import PretrainConfig
 from xling.training.update import Updates
 
@@ -44,14 +43,15 @@ __all__ = ["run"]
 
 assert STAGE in STAGES
 SELECTED, SNAPSHOTS, SCRATCH = "selected.pt", "snapshots", "gathered"
+READ_BY_PHASE = "phases.json"
 Watch = Callable[[Trainer, Path], dict[str, float]]
 
 
-def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | Answer:
-    """Train and publish, or return the plan of a dry run.
+def run(cfg: PretrainConfig | Plan, watch: Watch | None = None) -> manifest.Manifest | Answer:
+    """Train and publish, or return the estimate of a dry run.
 
     Args:
-        cfg: settings.
+        cfg: the plan that the check of the command has made, or the settings to make it from.
         watch: called at every validation with the trainer and ``OUT.partial``; its return value is logged. A
             model that it writes there as `SELECTED` is published instead of the last; an error that it raises
             stops the run.
@@ -60,67 +60,52 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         UserError: shards are missing or damaged, an objective or one of its settings is unknown, or a
             checkpoint in ``OUT.partial`` belongs to other settings.
     """
-    track.check(cfg.log)
-    log, cfg = cfg.log, replace(cfg, log="none")  # does not change the output
-    out = Path(cfg.out)
-    published, inputs = inputs_of(cfg)
-    inputs += branch.checked(cfg)
-    if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
-        return done
-    for path in published:
-        manifest.verify(path)
-    if cfg.train.threads > 0:
-        torch.set_num_threads(cfg.train.threads)
+    plan = cfg if isinstance(cfg, Plan) else resolve(cfg)
+    if plan.finished is not None:
+        return plan.finished
+    if plan.train.threads > 0:
+        torch.set_num_threads(plan.train.threads)
     # Three warnings to silence. fairseq asks its loader for pinned memory even without an accelerator. Its
     # search for the module whose gradient is not finite uses old hooks. Loader workers are forked beside
     # fairseq's reading thread, of which Python 3.12 warns.
     messages = ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook", ".*use of fork")
     for message in messages:
         warnings.filterwarnings("ignore", message=message)
-    if cfg.dry_run:
-        whole, parts = phases.planned(branch.from_there(cfg))
+    if plan.cfg.dry_run:
         with tempfile.TemporaryDirectory() as folder:
-            trainer, _ = build_trainer(parts[0].cfg, Path(folder))
+            trainer, _ = build_trainer(plan.phases[0].cfg, Path(folder))
             with memory.kept():
-                return cost.describe(trainer, whole.train, parts, build_task)
+                return cost.describe(trainer, plan.train, plan.phases, build_task)
     with processes.process_group(), memory.kept():
-        _train_and_publish(cfg, out, inputs, watch, log)
+        _train_and_publish(plan, watch)
         processes.wait()
-    return manifest.read(out)
+    return manifest.read(plan.out)
 
 
-def _train_and_publish(
-    cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: str
-) -> None:
-    partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
-    run_key = {
-        "config": config.to_dict(cfg),
-        "data": {str(path): manifest.content_digest(path) for path in inputs},
-    }
-    given = cfg  # the next start compares its settings with these
-    cfg, parts = phases.planned(branch.from_there(cfg), processes.size())
-    trainer, task = build_trainer(parts[0].cfg, partial)
-    course = Course(parts, trainer, build_task, partial)
-    frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
+def _train_and_publish(plan: Plan, watch: Watch | None) -> None:
+    partial = plan.partial
+    trainer, task = build_trainer(plan.phases[0].cfg, partial)
+    course = Course(plan.phases, trainer, partial)
+    frozen = frozen_digest(trainer.get_model()) if plan.cfg.freeze != "none" else {}
     with signals.watched():
-        updates, seen = _train(cfg, trainer, course, partial, run_key, watch, log)
+        updates, seen = _train(plan, trainer, course, watch)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
-        f"freeze={cfg.freeze}: frozen weights have changed"
+        f"freeze={plan.cfg.freeze}: frozen weights have changed"
     )
     model = trainer.get_model()
     state = _gathered(model, partial)
     if processes.rank() > 0:
         return
-    with manifest.publish(out, STAGE, given, inputs) as publication:
-        vocab.copy_vocabulary(data, publication.path)
-        if (kept := partial / SNAPSHOTS).is_dir():
-            shutil.copytree(kept, publication.path / SNAPSHOTS)
+    with manifest.publish(plan.out, STAGE, plan.cfg, plan.inputs) as publication:
+        vocab.copy_vocabulary(plan.data, publication.path)
+        if (snapshots := partial / SNAPSHOTS).is_dir():
+            shutil.copytree(snapshots, publication.path / SNAPSHOTS)
         shutil.copy(partial / "log.jsonl", publication.path / "log.jsonl")
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, publication.path / "model.pt")
         else:
             model_weights.save_model(
-                publication.path / "model.pt", model, course.langs(task.langs), data, state
+                publication.path / "model.pt", model, course.langs(task.langs), plan.data, state
             )
         publication.counts |= {
             "updates": trainer.get_num_updates(),
@@ -137,94 +122,85 @@ def _train_and_publish(
 
 
 def _train(
-    cfg: PretrainConfig,
-    trainer: Trainer,
-    course: Course,
-    partial: Path,
-    run_key: dict[str, Any],
-    watch: Watch | None,
-    log_to: str,
+    plan: Plan, trainer: Trainer, course: Course, watch: Watch | None
 ) -> tuple[Updates, dict[str, Any]]:
+    """Make the updates from the last checkpoint to the end; return their maker and the tokens that were read."""
+    train, partial = plan.train, plan.partial
     partial.mkdir(parents=True, exist_ok=True)
-    epoch_itr, accumulate = training_checkpoint.resume(trainer, partial, run_key, cfg, course.enter)
-    _prepare(cfg, trainer)
-    log, updates = _accounts(cfg, trainer, partial)
-    title, told, seen = f"pretrain {cfg.out}", 0, dict[str, Any]()
-    batches = Batches.of(replace(cfg.train, accumulate=accumulate), processes.size())
-    clock, writer = Clock(title), training_checkpoint.Writer(partial, cfg.train.keep, accumulate)
-    shown = track.shown(
-        log_to if processes.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates()
-    )
-    with (
-        signals.resumable(),
-        writer,
-        shown as log.show,
-        Progress(title, cfg.train.updates, "updates") as progress,
-    ):
+    epoch_itr, accumulate = training_checkpoint.resume(trainer, partial, plan, course.enter)
+    _prepare(plan, trainer)
+    log, updates = _log_and_updates(plan, trainer)
+    title, saved, seen = f"pretrain {plan.cfg.out}", 0, dict[str, Any]()
+    batches = Batches.of(replace(train, accumulate=accumulate), processes.size())
+    clock, writer = Clock(title), training_checkpoint.Writer(partial, train.keep, accumulate)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(signals.resumable())
+        stack.enter_context(writer)
+        if plan.log != track.OFF and processes.rank() == 0:
+            log.show = stack.enter_context(
+                track.shown(plan.log, plan.out, plan.cfg, trainer.get_num_updates())
+            )
+        progress = stack.enter_context(Progress(title, train.updates, "updates"))
         progress.update(trainer.get_num_updates())
-        while trainer.get_num_updates() < cfg.train.updates:
+        while trainer.get_num_updates() < train.updates:
             for samples in _updates(trainer, epoch_itr, batches):
                 if not updates.make(samples):
                     continue
-                done = trainer.get_num_updates()
+                num_updates = trainer.get_num_updates()
                 log.count(trainer, samples)
-                clock.count_update(cfg.train.updates - done)
+                clock.count_update(train.updates - num_updates)
                 speed = log.tokens_per_s * processes.size() or None
-                signals.beat(done, cfg.train.updates, "updates", speed, waited_s=processes.waited_s())
-                last = done == cfg.train.updates
+                signals.beat(num_updates, train.updates, "updates", speed, waited_s=processes.waited_s())
+                last = num_updates == train.updates
                 stop = processes.agreed(bool(signals.stop_requested()))
-                if done % cfg.train.log_every == 0 or last:
-                    progress.update(done - progress.done, log.write_train(trainer, updates))
-                if done % cfg.train.valid_every == 0 or last or course.ends(done):
+                if num_updates % train.log_every == 0 or last:
+                    progress.update(num_updates - progress.done, log.write_train(trainer, updates))
+                if num_updates % train.valid_every == 0 or last or course.ends(num_updates):
                     with signals.busy("validation"):
                         losses = validate(trainer, updates)
                         log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
-                if done in cfg.train.snapshots:
-                    _keep_snapshot(cfg, trainer, course, partial, (writer, epoch_itr, run_key))
-                if turns := course.ends(done):
+                if num_updates in train.snapshots:
+                    _keep_snapshot(plan, trainer, course, writer, epoch_itr)
+                if phase_ends := course.ends(num_updates):
                     with signals.busy("next phase", changes_pace=True):
-                        epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
-                if done % cfg.train.save_every == 0 or last or stop or turns:
-                    _save(writer, trainer, epoch_itr, run_key, last or stop)
-                if writer.saved > told:
-                    told = writer.saved
-                    signals.beat(done, cfg.train.updates, "updates", saved=told)
+                        epoch_itr = course.turn(num_updates, text_seen(trainer, epoch_itr))
+                if num_updates % train.save_every == 0 or last or stop or phase_ends:
+                    _save(writer, trainer, epoch_itr, plan.run_key, last or stop)
+                if writer.saved > saved:
+                    saved = writer.saved
+                    signals.beat(num_updates, train.updates, "updates", saved=saved)
                 seen = text_seen(trainer, epoch_itr) if last else seen
                 if stop and not last:
                     processes.wait()
                     raise signals.Stopped
-                if last or turns:
+                if last or phase_ends:
                     break
             else:
                 epoch_itr = _next_epoch(trainer, epoch_itr)
     return updates, course.read(seen or text_seen(trainer, epoch_itr))
 
 
-def _prepare(cfg: PretrainConfig, trainer: Trainer) -> None:
+def _prepare(plan: Plan, trainer: Trainer) -> None:
     """Check the validation text and, before the first update, let the objectives prepare themselves."""
-    _check_validation(cfg, trainer)
-    if not trainer.get_num_updates():
-        for objective in trainer.task.objectives.values():
-            around = trainer.get_criterion().around  # gathers the weights of a sharded model
-            around(objective.before_first_update, trainer.get_model(), cfg.train.batch_tokens)
-
-
-def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:
     trainer.task.load_dataset("valid")
     if not len(trainer.task.dataset("valid")):
         raise UserError(
-            f"no validation text in {cfg.data}: every language has only one document",
+            f"no validation text in {plan.data}: every language has only one document",
             fix="separate documents by blank lines, or give more text",
         )
+    if not trainer.get_num_updates():
+        for objective in trainer.task.objectives.values():
+            around = trainer.get_criterion().around  # gathers the weights of a sharded model
+            around(objective.before_first_update, trainer.get_model(), plan.train.batch_tokens)
 
 
-def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log, Updates]:
+def _log_and_updates(plan: Plan, trainer: Trainer) -> tuple[Log, Updates]:
     """Open the log of this process and the maker of updates, both restored for a resumed training."""
-    rank = processes.rank()
+    rank, partial = processes.rank(), plan.partial
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
-    dtype, why = choose_dtype(cfg.model.precision)
+    dtype, why = choose_dtype(plan.cfg.model.precision)
     log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
-    updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
+    updates = Updates(trainer, partial / "not-finite.pt", plan.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
     return log, updates
 
@@ -244,34 +220,28 @@ def _save(
 
 @signals.busy("snapshot")
 def _keep_snapshot(
-    cfg: PretrainConfig,
-    trainer: Trainer,
-    course: Course,
-    partial: Path,
-    run: tuple[training_checkpoint.Writer, Any, dict[str, Any]],
+    plan: Plan, trainer: Trainer, course: Course, writer: training_checkpoint.Writer, epoch_itr: Any
 ) -> None:
     """Write the model as it is, and the whole state if it is asked for.
 
     Every process takes part, since each may keep a share of the weights.
     """
-    model, data = trainer.get_model(), Path(cfg.data)
+    model, partial = trainer.get_model(), plan.partial
     out = partial / SNAPSHOTS / str(trainer.get_num_updates())
     if processes.rank() == 0:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
-    if cfg.train.snapshot_state:
+    if plan.train.snapshot_state:
         for objective in trainer.task.objectives.values():
             objective.before_save(model)
         if processes.rank() == 0 or processes.is_sharded(model):
-            writer, epoch_itr, run_key = run
-            training_checkpoint.put(
-                out / Path(training_checkpoint.STATE).stem, writer.state(trainer, epoch_itr, run_key)
-            )
-    state = _gathered(model, partial)
+            state = writer.state(trainer, epoch_itr, plan.run_key)
+            training_checkpoint.put(out / Path(training_checkpoint.STATE).stem, state)
+    weights = _gathered(model, partial)
     if processes.rank() > 0:
         return
-    vocab.copy_vocabulary(data, out)
-    model_weights.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
+    vocab.copy_vocabulary(plan.data, out)
+    model_weights.save_model(out / "model.pt", model, course.langs(trainer.task.langs), plan.data, weights)
     shutil.rmtree(partial / SCRATCH, ignore_errors=True)
 
 
@@ -295,6 +265,66 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
         name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
     }
     return {"epochs": round(epochs, 4), "tokens": tokens}
+
+
+class Course:
+    """Control of the phases during training.
+
+    Args:
+        phases: the phases in order.
+        trainer: the trainer whose task is exchanged.
+        folder: where the record of read data is kept until the end.
+    """
+
+    def __init__(self, phases: Sequence[PhasePlan], trainer: Any, folder: Path) -> None:
+        self._phases, self._trainer = phases, trainer
+        self._file, self._current = folder / READ_BY_PHASE, 0
+
+    def enter(self, update: int) -> None:
+        """Enter the phase of the update after ``update``: another task over the same model."""
+        ended = [phase.end <= update for phase in self._phases[:-1]].count(True)
+        phase = self._phases[ended]
+        if ended != self._current:
+            task = build_task(phase.cfg)
+            for entry in task.objectives.values():
+                entry.fit(self._trainer.get_model().cfg)
+            self._trainer.task = self._trainer.get_criterion().task = task
+            task.load_dataset("valid")
+        for name, theta in phase.thetas.items():
+            setattr(self._trainer.get_model().encoder.cfg, name, theta)
+        self._current = ended
+
+    def ends(self, update: int) -> bool:
+        """Return whether a phase, other than the last, ends with this update."""
+        return any(phase.end == update for phase in self._phases[:-1])
+
+    def langs(self, first: list[str]) -> list[str]:
+        """Return all languages of the run; ``first`` are those of its first phase."""
+        if len(self._phases) == 1:
+            return first
+        named = [
+            lang
+            for phase in self._phases
+            for lang in phase.cfg.langs or shards.list_languages(Path(phase.cfg.data))
+        ]
+        return sorted({*named}, key=[*first, *named].index)
+
+    def turn(self, update: int, seen: dict[str, Any]) -> Any:
+        """Record what the current phase read, enter the next one after ``update``, and return its training iterator."""
+        read = self._recorded() | {self._phases[self._current].name: seen}
+        manifest.write_atomic(self._file, json.dumps(read))
+        self.enter(update)
+        return self._trainer.get_train_iterator(1, load_dataset=True)
+
+    def read(self, seen: dict[str, Any]) -> dict[str, Any]:
+        """Return what the whole run read: by phase, and the total epochs of each language."""
+        if len(self._phases) == 1:
+            return seen
+        by_phase = {phase.name: self._recorded().get(phase.name, seen) for phase in self._phases[:-1]}
+        return cost.in_all(by_phase | {self._phases[-1].name: seen})
+
+    def _recorded(self) -> dict[str, Any]:
+        return dict(json.loads(self._file.read_text(encoding="utf-8"))) if self._file.is_file() else {}
 
 
 def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:

@@ -30,8 +30,8 @@ class SafeTrainer(Trainer):  # type: ignore[misc]
 
     _marked: Any = None
 
-    def get_train_iterator(self, epoch: int, load_dataset: bool = True, **where: Any) -> TrainIterator:
-        """Return the iterator over an epoch; ``where`` is passed to `TrainIterator`, to begin within it."""
+    def get_train_iterator(self, epoch: int, load_dataset: bool = True, **start: Any) -> TrainIterator:
+        """Return the iterator over an epoch; ``start`` is passed to `TrainIterator`, to begin within it."""
         if load_dataset:
             self.task.load_dataset("train")
         iterator = TrainIterator(
@@ -41,7 +41,7 @@ class SafeTrainer(Trainer):  # type: ignore[misc]
             self.data_parallel_world_size,
             self.data_parallel_rank,
             self.cfg.dataset.num_workers,
-            **where,
+            **start,
         )
         self.reset_dummy_batch(iterator.first_batch)
         return iterator
@@ -53,7 +53,7 @@ class SafeTrainer(Trainer):  # type: ignore[misc]
         They are marked here and no earlier: a sharded weight loses its marks when fairseq moves and wraps the model.
         """
         wrapped = super().model
-        if wrapped is not self._marked:
+        if self.cfg.optimizer.rule == "muon" and wrapped is not self._marked:
             self._marked = wrapped
             update_rules.mark(self.get_model())
         return wrapped
@@ -88,7 +88,7 @@ class Updates:
             UserError: too many successive updates were skipped, or batches of one example do not fit.
         """
         self.rate = float(self._trainer.get_lr())
-        samples = self._placed(samples)
+        samples = self._numbered(samples)
         while True:
             try:
                 self._trainer.train_step(samples, raise_oom=True)
@@ -109,7 +109,7 @@ class Updates:
                 raise self._too_large(max(samples, key=lambda sample: int(sample["ntokens"])))
             samples = parts
 
-    def _placed(self, samples: list[Any]) -> list[Any]:
+    def _numbered(self, samples: list[Any]) -> list[Any]:
         """Number the batches of an update over all processes, and put the empty ones of this process first.
 
         fairseq drops what a process has counted if its last batch is empty, although its gradients stay in the sum.
@@ -117,7 +117,7 @@ class Updates:
         size, rank = self._trainer.data_parallel_world_size, self._trainer.data_parallel_rank
         for number, sample in enumerate(samples):
             if sample:
-                sample["place"] = number * size + rank
+                sample["batch_index"] = number * size + rank
         return sorted(samples, key=bool)
 
     def measure(self, sample: Any) -> None:

@@ -17,6 +17,7 @@ from xling.models.shape import ModelConfig
 from xling.text import shard_selection, word_translation
 from xling.text.files import shards
 from xling.training import checks, track
+from xling.training.plan import phases_of
 from xling.training.settings import PretrainConfig
 from xling.transfer.settings import MtConfig, UmtConfig
 
@@ -61,7 +62,8 @@ def _check_plan(
         read_aligned(pair, Path(paths[0]), Path(paths[1]))
     training = plan(cfg, Path(cfg.out))
     check_langs(sets, training.langs)
-    checks.check_settings(training)
+    _, phases = phases_of(training, training.train)
+    checks.check_settings(training, phases)
 
 
 def list_mt_inputs(cfg: MtConfig) -> list[Path]:

@@ -50,7 +50,7 @@ class SavedStates:
     def save_epoch(self, epoch: int, weights: dict[str, Any]) -> None:
         """Write the model of a completed epoch."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        checksummed_file.write_marked(self.folder / f"epoch-{epoch}.pt", weights)
+        checksummed_file.write_checksummed(self.folder / f"epoch-{epoch}.pt", weights)
 
     def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """Load the newest good state and the models of the epochs before it, None if there is none.

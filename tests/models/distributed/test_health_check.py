@@ -13,7 +13,7 @@ import torch.distributed as dist
 from tests.objectives.test_processes import in_processes
 from xling.core import signals
 from xling.models.distributed import health_check, processes
-from xling.models.distributed.gradient_averaging import Average
+from xling.models.distributed.processes import Average
 
 CPU = torch.device("cpu")
 

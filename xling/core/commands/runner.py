@@ -63,9 +63,11 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         UserError: another process writes to the same output, or an input or an optional package is missing.
         Stopped: SIGTERM was received; saved work is valid.
     """
-    inputs.check_inputs_exist(STAGES[name].reads, cfg)
-    extras.require(STAGES[name].extra, f"xling {name}")
-    cfg = inputs.import_hub_inputs(STAGES[name].reads, cfg, load)
+    stage = STAGES[name]
+    inputs.check_inputs_exist(stage.reads, cfg)
+    if stage.extra:
+        extras.require(stage.extra, f"xling {name}")
+    cfg = inputs.import_hub_inputs(stage.reads, cfg, load)
     signals.reset_process_state()
     out = Path(getattr(cfg, "out", None) or "")
     is_writer = (
@@ -73,13 +75,16 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
     )
     lease_held = lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext()
     with signals.stoppable(), lease_held, inputs.standard_input(cfg, out) as cfg:
-        if STAGES[name].check and not os.environ.get(manifest.ONLY_WHY_VARIABLE):
-            load(STAGES[name].check)(cfg)
-        return _run_phases(name, cfg, num_workers)
+        if not os.environ.get(manifest.ONLY_WHY_VARIABLE):
+            if stage.check:
+                load(stage.check)(cfg)
+            if stage.plan:
+                cfg = load(stage.plan)(cfg)
+        return _run_phases(stage, cfg, num_workers) if stage.phases else load(stage.run)(cfg)
 
 
-def _run_phases(name: str, cfg: Any, num_workers: int) -> Any:
-    stage, result, phase_index = STAGES[name], None, 0
+def _run_phases(stage: Stage, cfg: Any, num_workers: int) -> Any:
+    name, result, phase_index = stage.name, None, 0
     while phase_index < len(phases := phases_of(stage, cfg)):
         phase = phases[phase_index]
         if phase.num_parts == 1:

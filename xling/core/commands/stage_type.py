@@ -33,6 +33,8 @@ class Stage:
         reads: fields that name a file or a folder; they are checked before heavy imports.
         check: ``module:function`` with ``check(cfg)``; checks settings and inputs without heavy imports, before the
             stage itself is imported.
+        plan: ``module:function`` with ``plan(cfg) -> Any``; as ``check``, and ``run`` is given what it returns in place
+            of the settings.
         help: one line for ``xling --help``.
         extra: extras of this distribution whose packages every run needs, separated by spaces.
     """
@@ -45,6 +47,7 @@ class Stage:
     positional: str = ""
     reads: str = ""
     check: str = ""
+    plan: str = ""
     help: str = ""
     extra: str = ""
 

@@ -159,7 +159,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.training.settings:PretrainConfig",
         run="xling.training.train:run",
         reads="data init init_pieces branch",
-        check="xling.training.checks:check",
+        plan="xling.training.checks:check",
         help="pre-train an encoder with a registered objective through fairseq's Trainer",
     ),
     Stage(

@@ -21,7 +21,7 @@ from xling.core.errors import UserError, unknown
 
 T = TypeVar("T")
 _BOOLS = {"true": True, "false": False}
-_OUTPUT_KEYS = ("out",)  # an override such as out=~ or out=-rf would create a folder that is hard to name
+_OUTPUTS = ("out",)  # an override such as out=~ or out=-rf would create a folder that is hard to name
 _DOTTED = re.compile(r"[A-Za-z_][\w.-]*")
 _NULLS = {"", "null", "none", "~"}
 
@@ -30,16 +30,16 @@ class _Loader(yaml.BaseLoader):
     """YAML loader that reads scalars as text and rejects repeated keys, which YAML would drop silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys_so_far: set[str] = set()
+        seen: set[str] = set()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.value in keys_so_far:
-                problem = (
+            if not isinstance(key, yaml.ScalarNode) or key.value in seen:
+                wrong = (
                     f"{key.value!r} is given twice"
                     if isinstance(key, yaml.ScalarNode)
                     else "a key is not text"
                 )
-                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            keys_so_far.add(key.value)
+                raise yaml.constructor.ConstructorError(None, None, wrong, key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -51,15 +51,15 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     """
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
-    given = dict(split_override(item) for item in overrides)
-    scale = given.pop("scale", "")
+    values = dict(split_override(item) for item in overrides)
+    scale = values.pop("scale", "")
     data = scaled(data, scale, where)
-    for key, text in given.items():
+    for key, text in values.items():
         data = merge(data, nested(key, text))
     try:
         return from_dict(cls, data, where)
     except UserError as error:
-        raise located(error, Path(path), scale, given) if path else error from None
+        raise located(error, Path(path), scale, values) if path else error from None
 
 
 def refuse_repeated(overrides: Iterable[str]) -> None:
@@ -68,11 +68,11 @@ def refuse_repeated(overrides: Iterable[str]) -> None:
     Raises:
         UserError: a key is repeated; the message names both values.
     """
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, text in map(split_override, overrides):
-        if key in given:
-            raise UserError(f"{key}={given[key]} and {key}={text}", "each key once", "leave one of them out")
-        given[key] = text
+        if key in values:
+            raise UserError(f"{key}={values[key]} and {key}={text}", "each key once", "leave one of them out")
+        values[key] = text
 
 
 def located(
@@ -87,7 +87,7 @@ def located(
         given: keys set on the command line; they are not in the file.
         inside: dotted key of the section of the file that holds the settings.
     """
-    line_of = _line_numbers(path)
+    lines = _lines(path)
     text = error.given.removeprefix(f"{path}: ")
     for word in sorted(set(_DOTTED.findall(text)), key=len, reverse=True):
         parts = word.split(".")
@@ -96,12 +96,12 @@ def located(
             if key in given:
                 return UserError(f"the command line: {text}", error.valid, error.fix)
             for name in (f"scales.{scale}.{key}", f"{inside}.{key}".lstrip(".")):
-                if name in line_of:
-                    return UserError(f"{path}:{line_of[name]}: {text}", error.valid, error.fix)
+                if name in lines:
+                    return UserError(f"{path}:{lines[name]}: {text}", error.valid, error.fix)
     return error
 
 
-def _line_numbers(path: Path) -> dict[str, int]:
+def _lines(path: Path) -> dict[str, int]:
     """Map each dotted key of a YAML file to its line number, from 1."""
     line_of: dict[str, int] = {}
 
@@ -171,7 +171,7 @@ def nested(key: str, text: str) -> dict[str, Any]:
 
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "the settings") -> T:
     """Build dataclass ``cls`` from nested mappings of text, converting values to its types."""
-    return typing.cast(T, _convert_value(cls, data, "", where))
+    return typing.cast(T, _convert(cls, data, "", where))
 
 
 def to_dict(cfg: Any) -> Any:
@@ -194,21 +194,20 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _convert_value(kind: Any, value: Any, key: str, where: str) -> Any:
+def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     """Convert ``value`` to type ``kind``; ``key`` is its dotted name for messages."""
     if kind is Any:
         return value
     origin, args = get_origin(kind), get_args(kind)
-    type_error = UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return value if isinstance(value, kind) else _build_dataclass(kind, value, key, where, type_error)
+        return value if isinstance(value, kind) else _build(kind, value, key, where)
     if origin in (types.UnionType, typing.Union):
         if value is None or (isinstance(value, str) and value.lower() in _NULLS and type(None) in args):
             return None
-        choices = [word for a in args if get_origin(a) is typing.Literal for word in get_args(a)]
-        if value in choices:
+        words = [word for a in args if get_origin(a) is typing.Literal for word in get_args(a)]
+        if value in words:
             return value
-        return _convert_value(next(a for a in args if a is not type(None)), value, key, where)
+        return _convert(next(a for a in args if a is not type(None)), value, key, where)
     if origin is typing.Literal:
         match = [a for a in args if str(a) == str(value)]
         if not match:
@@ -218,57 +217,61 @@ def _convert_value(kind: Any, value: Any, key: str, where: str) -> Any:
         if isinstance(value, str):
             value = [v for v in value.split(",") if v]
         if not isinstance(value, (list, tuple)):
-            raise type_error
-        return tuple(_convert_value(args[0], v, f"{key}[{i}]", where) for i, v in enumerate(value))
+            raise _wrong_type(kind, value, key, where)
+        return tuple(_convert(args[0], v, f"{key}[{i}]", where) for i, v in enumerate(value))
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
-            raise type_error
-        return {k: _convert_value(args[1], v, f"{key}.{k}", where) for k, v in value.items()}
+            raise _wrong_type(kind, value, key, where)
+        return {k: _convert(args[1], v, f"{key}.{k}", where) for k, v in value.items()}
     if kind is bool:
         if str(value).lower() not in _BOOLS:
-            raise type_error
+            raise _wrong_type(kind, value, key, where)
         return _BOOLS[str(value).lower()]
     if isinstance(value, (Mapping, list)) or value is None:
-        raise type_error
+        raise _wrong_type(kind, value, key, where)
     if kind is int and isinstance(value, (bool, float)):  # int() would round it silently
-        raise type_error
+        raise _wrong_type(kind, value, key, where)
     try:
-        converted = kind(float(value) if _is_whole_number(kind, value) else value)  # 1e6 is a whole number
+        converted = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
     except (ValueError, OverflowError):
-        raise type_error from None
+        raise _wrong_type(kind, value, key, where) from None
     if converted != converted:  # NaN passes range comparisons
         raise UserError(f"{where}: {key}={value}", "a number")
     if kind is int and not -(2**63) <= converted < 2**63:
         raise UserError(f"{where}: {key}={value}", "a whole number of at most 64 bits")
     if "\0" in str(value):
         raise UserError(f"{where}: {key}={value!r}", "text without NUL bytes")
-    if key in _OUTPUT_KEYS and str(value).startswith(("~", "-")):
+    if key in _OUTPUTS and str(value).startswith(("~", "-")):
         raise UserError(
             f"{where}: {key}={value}", "a path", f"no shell has replaced ~ in it: write $HOME, or ./{value}"
         )
     return converted
 
 
-def _is_whole_number(kind: Any, value: Any) -> bool:
+def _wrong_type(kind: Any, value: Any, key: str, where: str) -> UserError:
+    return UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
+
+
+def _is_whole(kind: Any, value: Any) -> bool:
     """Return whether a whole number is written like ``1e6``."""
     return kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
 
 
 @functools.cache
-def _type_hints(cls: type) -> dict[str, Any]:
+def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _build_dataclass(cls: type, data: Any, key: str, where: str, type_error: UserError) -> Any:
+def _build(cls: type, data: Any, key: str, where: str) -> Any:
     if not isinstance(data, Mapping):
-        raise type_error
-    hints = _type_hints(cls)
+        raise _wrong_type(cls, data, key, where)
+    hints = _hints(cls)
     names = [f.name for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")]
     for name in data:
         if name not in names:
             error = unknown("setting", f"{key}.{name}".lstrip("."), [f"{key}.{n}".lstrip(".") for n in names])
             raise UserError(f"{where}: {error.given}", error.valid, error.fix)
-    values = {n: _convert_value(hints[n], v, f"{key}.{n}".lstrip("."), where) for n, v in data.items()}
+    values = {n: _convert(hints[n], v, f"{key}.{n}".lstrip("."), where) for n, v in data.items()}
     required = [
         f.name
         for f in dataclasses.fields(cls)

@@ -77,13 +77,13 @@ def groups(cls: Any, prefix: str = "") -> Iterator[tuple[str, str, list[Key]]]:
     """
     hints = get_type_hints(cls)
     about = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
-    yield prefix.rstrip("."), about, list(_own_keys(cls, prefix))
+    yield prefix.rstrip("."), about, list(_own(cls, prefix))
     for item in dataclasses.fields(cls):
         if dataclasses.is_dataclass(kind := plain_type(hints[item.name])) and item.init:
             yield from groups(kind, f"{prefix}{item.name}.")
 
 
-def _own_keys(cls: Any, prefix: str) -> Iterator[Key]:
+def _own(cls: Any, prefix: str) -> Iterator[Key]:
     """Yield the settings of a dataclass without those of its parts."""
     hints, meanings = get_type_hints(cls), sentences(cls)
     for item in dataclasses.fields(cls):
@@ -96,13 +96,13 @@ def _own_keys(cls: Any, prefix: str) -> Iterator[Key]:
         required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
         yield Key(
             name,
-            _type_in_words(kind),
+            _in_words(kind),
             meanings.get(item.name, ""),
             None if required else default,
             required,
             tuple(map(str, get_args(kind))) if get_origin(kind) is typing.Literal else (),
             is_open=get_origin(kind) in (dict, Mapping),
-            **_range_fields(item.metadata.get(RANGE)),
+            **_range_facts(item.metadata.get(RANGE)),
         )
 
 
@@ -127,8 +127,10 @@ def sentences_in(doc: str) -> dict[str, str]:
     text = inspect.cleandoc(doc) + "\n"
     for section in re.findall(r"^(?:Attributes|Args):\n((?:    .*\n|\n)+)", text, re.M):
         for item in re.split(r"\n(?=    \S)", "\n" + section):
-            if match := _ITEM.match(item.strip()):
-                meanings |= {name.strip(): " ".join(match[2].split()) for name in match[1].split(",")}
+            if item_parts := _ITEM.match(item.strip()):
+                meanings |= {
+                    name.strip(): " ".join(item_parts[2].split()) for name in item_parts[1].split(",")
+                }
     return meanings
 
 
@@ -148,21 +150,19 @@ def with_decoder() -> frozenset[str]:
 
 
 @functools.cache
-def declaring(declaration: str) -> frozenset[str]:
-    """Return the names of the objectives whose class, or a base of it, has the assignment or method ``declaration``."""
+def declaring(what: str) -> frozenset[str]:
+    """Return the names of the objectives whose class, or one below it, has an assignment or a method ``what``."""
     bodies = {
         name: [line for base in _bases(node, classes) if base.name != "Objective" for line in base.body]
         for name, (node, classes) in _objectives().items()
     }
-    return frozenset(
-        name for name, body in bodies.items() if any(_declares(line, declaration) for line in body)
-    )
+    return frozenset(name for name, body in bodies.items() if any(_is(line, what) for line in body))
 
 
-def _declares(line: ast.stmt, declaration: str) -> bool:
+def _is(line: ast.stmt, what: str) -> bool:
     if isinstance(line, ast.FunctionDef):
-        return line.name == declaration
-    return isinstance(line, ast.Assign) and ast.unparse(line) == declaration
+        return line.name == what
+    return isinstance(line, ast.Assign) and ast.unparse(line) == what
 
 
 @functools.cache
@@ -253,17 +253,17 @@ def _declared(node: ast.ClassDef, classes: _Classes, prefix: str) -> Iterator[Ke
         value, valid = source, None
         match source:
             case ast.Call(func=ast.Name(id="ranged"), args=[value, declared]):
-                valid = _parse_range(declared)
+                valid = _range(declared)
         yield Key(
             prefix + name,
             _KINDS.get(kind, kind),
             meanings.get(name, ""),
-            _literal_value(value),
-            **_range_fields(valid),
+            _value(value),
+            **_range_facts(valid),
         )
 
 
-def _parse_range(node: ast.expr) -> Range | OneOf:
+def _range(node: ast.expr) -> Range | OneOf:
     """Return the range that the source of a setting declares, by the names of `xling.core.settings.ranges`."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
@@ -275,48 +275,43 @@ def _parse_range(node: ast.expr) -> Range | OneOf:
     return built
 
 
-def _range_fields(valid: Range | OneOf | None) -> dict[str, Any]:
+def _range_facts(valid: Range | OneOf | None) -> dict[str, Any]:
     """Return what a `Key` says of a range."""
     if valid is None:
         return {}
     if isinstance(valid, OneOf):
         return {"range": valid, "valid": str(valid), "choices": tuple(valid)}
-    return {"range": valid, "valid": str(valid), "limits": _json_limits(valid)}
+    return {"range": valid, "valid": str(valid), "limits": _limits(valid)}
 
 
-def _literal_value(node: ast.expr) -> Any:
+def _value(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
         return ast.unparse(node)
 
 
-def _type_in_words(kind: Any) -> str:
+def _in_words(kind: Any) -> str:
     origin, args = get_origin(kind), get_args(kind)
     if origin is tuple:
-        return f"list of {_type_in_words(args[0])}, separated by commas"
+        return f"list of {_in_words(args[0])}, separated by commas"
     if origin in (dict, Mapping):
-        return f"mapping of names to {_type_in_words(args[1])}"
+        return f"mapping of names to {_in_words(args[1])}"
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, args))
     return _KINDS.get(getattr(kind, "__name__", ""), str(getattr(kind, "__name__", kind)))
 
 
-def _json_limits(valid: Range) -> dict[str, float]:
-    json_names = {
-        "least": "minimum",
-        "most": "maximum",
-        "above": "exclusiveMinimum",
-        "below": "exclusiveMaximum",
-    }
-    bounds = {theirs: getattr(valid, ours) for ours, theirs in json_names.items()}
+def _limits(valid: Range) -> dict[str, float]:
+    names = {"least": "minimum", "most": "maximum", "above": "exclusiveMinimum", "below": "exclusiveMaximum"}
+    bounds = {theirs: getattr(valid, ours) for ours, theirs in names.items()}
     return {name: bound for name, bound in bounds.items() if abs(bound) != float("inf")}
 
 
 def described(key: Key) -> str:
     """Return the help text of a setting: its description, and its range or type."""
-    valid_values = key.valid or key.kind
-    return f"{key.meaning.rstrip('.')} ({valid_values})" if key.meaning else valid_values
+    valid = key.valid or key.kind
+    return f"{key.meaning.rstrip('.')} ({valid})" if key.meaning else valid
 
 
 def json_schema(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -325,11 +320,11 @@ def json_schema(settings: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         settings: stage -> its configuration dataclass.
     """
-    definitions = {name: _object_schema(keys(cls), name) for name, cls in settings.items()}
+    definitions = {name: _object(keys(cls), name) for name, cls in settings.items()}
     if "pretrain" in definitions:
         definitions["pretrain"]["properties"]["objectives"] = {
             "type": "object",
-            "properties": {name: _object_schema(iter(each), name) for name, each in objectives().items()},
+            "properties": {name: _object(iter(each), name) for name, each in objectives().items()},
         }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -339,7 +334,7 @@ def json_schema(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _object_schema(settings: Iterator[Key], title: str) -> dict[str, Any]:
+def _object(settings: Iterator[Key], title: str) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "title": title,
         "type": "object",
@@ -348,27 +343,27 @@ def _object_schema(settings: Iterator[Key], title: str) -> dict[str, Any]:
     }
     for key in settings:
         *parts, name = key.name.removeprefix(f"objectives.{title}.").split(".")
-        properties = functools.reduce(
+        inside = functools.reduce(
             lambda place, part: place.setdefault(
                 part, {"type": "object", "properties": {}, "additionalProperties": False}
             )["properties"],
             parts,
             schema["properties"],
         )
-        properties[name] = _property_schema(key)
+        inside[name] = _property(key)
     schema["properties"]["scales"] = {"type": "object", "description": "settings by the name of a scale"}
     return schema
 
 
-def _property_schema(key: Key) -> dict[str, Any]:
-    schema: dict[str, Any] = {"description": described(key), **key.limits}
+def _property(key: Key) -> dict[str, Any]:
+    facts: dict[str, Any] = {"description": described(key), **key.limits}
     if not key.required:
-        schema["default"] = key.default
+        facts["default"] = key.default
     if key.choices:
-        return schema | {"enum": list(key.choices)}
+        return facts | {"enum": list(key.choices)}
     if key.is_open:
-        return schema | {"type": "object"}
+        return facts | {"type": "object"}
     if key.kind.startswith("list"):
-        return schema | {"type": ["array", "string"]}
+        return facts | {"type": ["array", "string"]}
     kind = _JSON.get(key.kind, "string")
-    return schema | {"type": kind if key.default is not None or key.required else [kind, "null"]}
+    return facts | {"type": kind if key.default is not None or key.required else [kind, "null"]}

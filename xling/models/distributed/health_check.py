@@ -86,12 +86,12 @@ def check_group(device: torch.device, timeout_s: float = SUM_TIMEOUT_S) -> None:
         RuntimeError: a process did not answer within ``timeout_s`` seconds, or the sum is wrong.
     """
     size, rank = dist.get_world_size(), dist.get_rank()
-    given = torch.tensor([1.0, rank], device=device)
+    summed = torch.tensor([1.0, rank], device=device)
     where = f"rank {rank} of {size} on {signals.node_name() or 'this machine'}"
     try:
-        dist.all_reduce(given, async_op=True).wait(timedelta(seconds=timeout_s))
+        dist.all_reduce(summed, async_op=True).wait(timedelta(seconds=timeout_s))
     except RuntimeError as error:
         raise RuntimeError(f"{where}: no sum over all processes within {timeout_s:.0f} s: {error}") from error
-    total = given.tolist()
+    total = summed.tolist()
     if total != [size, size * (size - 1) / 2]:
         raise RuntimeError(f"{where}: the sum over all processes is {total}, which is wrong")

@@ -1,7 +1,8 @@
 """Processes of one data-parallel training, started by torchrun, or by Slurm with one task per GPU.
 
 Both set ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK``. Without them a
-training is one process and the functions here cost nothing. N processes with ``accumulate=k`` see the same
+training is one process and the functions here cost nothing. Gradients are averaged over processes while the backward
+pass goes on. N processes with ``accumulate=k`` see the same
 batches per update as one process with ``accumulate=N*k``.
 """
 
@@ -21,13 +22,15 @@ from torch import Tensor, nn
 from xling.models.distributed import health_check
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Shaped
+    from jaxtyping import Float, Float32, Shaped
     from torch.distributed.tensor import DTensor
 
 FORWARD = ("project",)
 """Methods of layers, beside ``forward``, for which a sharded layer gathers its weights."""
+BUCKET_BYTES = 64 << 20
+"""Gradients that are averaged at once."""
 _waited_s = 0.0
-_beside: dict[str, dist.ProcessGroup] = {}
+_cpu_groups: dict[str, dist.ProcessGroup] = {}
 
 
 def is_part(tensor: Any) -> TypeGuard[DTensor]:
@@ -76,14 +79,14 @@ def rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def beside(name: str) -> dist.ProcessGroup:
+def cpu_group(name: str) -> dist.ProcessGroup:
     """Return a group of all processes that exchanges values of the CPU beside a running training.
 
     Each ``name`` has its own. All processes must call this at the same time when they first do it for a name.
     """
-    if name not in _beside:
-        _beside[name] = dist.new_group(backend="gloo")
-    return _beside[name]
+    if name not in _cpu_groups:
+        _cpu_groups[name] = dist.new_group(backend="gloo")
+    return _cpu_groups[name]
 
 
 def is_first() -> bool:
@@ -137,9 +140,9 @@ class _Whole(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, compute: Callable[..., Any], *given: Any) -> Any:
+    def forward(self, compute: Callable[..., Any], *arguments: Any) -> Any:
         """Run ``compute`` and return its result."""
-        return compute(*given)
+        return compute(*arguments)
 
 
 def shard(
@@ -192,9 +195,9 @@ def shard(
     root: Any = whole  # fully_shard has made it one of its own modules
     exchange = root.set_requires_all_reduce if every_batch else root.set_requires_gradient_sync
 
-    def around(compute: Callable[..., Any], *given: Any) -> Any:
-        exchange(not (given and getattr(given[0], "accumulate_grads", False)))
-        return whole(compute, *given)
+    def around(compute: Callable[..., Any], *arguments: Any) -> Any:
+        exchange(not (arguments and getattr(arguments[0], "accumulate_grads", False)))
+        return whole(compute, *arguments)
 
     return around
 
@@ -274,8 +277,98 @@ def _local_rank() -> int:
 
 
 def _forget_group() -> None:
-    """Clear the process groups that fairseq and `beside` cache for the lifetime of a process."""
-    _beside.clear()
+    """Clear the process groups that fairseq and `cpu_group` cache for the lifetime of a process."""
+    _cpu_groups.clear()
     from fairseq.distributed.utils import get_global_group
 
     get_global_group.__dict__.pop("_global_group", None)
+
+
+class Average:
+    """Average of the gradients of all processes, in buckets of neighbouring parameters, the last of them first.
+
+    In the last batch of an update a bucket is summed as soon as the gradients of its parameters are complete and
+    the buckets before it are on their way. Sums are float32 regardless of the transport.
+
+    Args:
+        parameters: float32, the same in every process, in the same order; those of a sharded model are
+            already averaged.
+
+    Attributes:
+        last: whether the batch is the last of an update.
+    """
+
+    def __init__(self, parameters: Sequence[Float32[Tensor, " ..."]]) -> None:
+        several = [p for p in parameters if not is_part(p)] if size() > 1 else []
+        self._buckets = list(_buckets(several[::-1]))
+        self._bucket_of = {id(p): number for number, bucket in enumerate(self._buckets) for p in bucket}
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin an update."""
+        self.last = False
+        self._missing = [len(bucket) for bucket in self._buckets]
+        self._used: list[bool] = []
+        self._anywhere: list[bool] | None = None
+        self._sums: list[dist.Work] = []
+
+    def complete(self, parameter: Float[Tensor, " ..."]) -> None:
+        """Note that the backward pass of a batch has added to the gradient of a parameter."""
+        if self.last and id(parameter) in self._bucket_of:
+            self._missing[self._bucket_of[id(parameter)]] -= 1
+            while len(self._sums) < len(self._buckets) and not self._missing[len(self._sums)]:
+                self._send()
+
+    @torch.no_grad()
+    def _send(self) -> None:
+        bucket = self._buckets[len(self._sums)]
+        self._used += [parameter.grad is not None for parameter in bucket]
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
+        flat = torch.cat([grad.reshape(-1) for grad in grads])
+        assert flat.dtype == torch.float32, f"gradients of {flat.dtype}"
+        flat.div_(size())
+        sums = dist.all_reduce(flat, async_op=True)
+        assert sums is not None
+        self._sums.append(sums)
+        for parameter, part in zip(bucket, torch.split(flat, [p.numel() for p in bucket]), strict=True):
+            parameter.grad = part.view_as(parameter)
+
+    def send_rest(self) -> None:
+        """Send the buckets of which this process has no complete gradients, after the last batch of an update.
+
+        All processes do so before they exchange anything else.
+        """
+        if not self._buckets or self._anywhere is not None:
+            return
+        while len(self._sums) < len(self._buckets):
+            self._send()
+        used = torch.tensor(self._used, dtype=torch.uint8, device=self._buckets[0][0].device)
+        self._anywhere = any_has(used).tolist()
+
+    def finish(self) -> None:
+        """Wait for the averages.
+
+        A parameter without a gradient in any process keeps none; if only some processes have one, the others
+        count as 0. So processes may hold batches of different objectives.
+        """
+        self.send_rest()
+        for sums in self._sums:
+            sums.wait()
+        ordered = (parameter for bucket in self._buckets for parameter in bucket)
+        for parameter, used in zip(ordered, self._anywhere or (), strict=True):
+            if not used:
+                parameter.grad = None
+        self.reset()
+
+
+def _buckets(tensors: Sequence[Shaped[Tensor, " ..."]]) -> Iterator[list[Tensor]]:
+    """Group neighbouring tensors of one type into buckets of about `BUCKET_BYTES`."""
+    bucket: list[Tensor] = []
+    for tensor in tensors:
+        full = sum(t.nbytes for t in bucket) >= BUCKET_BYTES
+        if bucket and (full or tensor.dtype != bucket[0].dtype):
+            yield bucket
+            bucket = []
+        bucket.append(tensor)
+    if bucket:
+        yield bucket

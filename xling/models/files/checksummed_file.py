@@ -22,7 +22,7 @@ PARTS = ".parts"  # suffix of a folder that several processes have written
 SOMETHING_ELSE = "%s is not a checkpoint; taking the one before it"
 
 
-def write_marked(path: Path, state: Any) -> None:
+def write_checksummed(path: Path, state: Any) -> None:
     """Write a file and its SHA-256 atomically, the checksum last.
 
     Raises:
@@ -41,13 +41,15 @@ def write_marked(path: Path, state: Any) -> None:
     manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
 
 
-def publish(torn: Path, folder: Path, digests: Mapping[str, str]) -> None:
+def publish(unfinished: Path, folder: Path, digests: Mapping[str, str]) -> None:
     """Make a folder appear whole, and then its checksums, by name of its files."""
-    mark = folder.with_suffix(".sha256")
-    mark.unlink(missing_ok=True)
+    checksums = folder.with_suffix(".sha256")
+    checksums.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
-    torn.replace(folder)
-    manifest.write_atomic(mark, "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
+    unfinished.replace(folder)
+    manifest.write_atomic(
+        checksums, "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+    )
 
 
 def is_good(path: Path) -> bool:
@@ -55,10 +57,12 @@ def is_good(path: Path) -> bool:
 
     Processes share the files of a folder, so all must call this for one.
     """
-    mark = path.with_suffix(".sha256")
+    checksums = path.with_suffix(".sha256")
     if path.suffix != PARTS:
-        return path.is_file() and mark.is_file() and manifest.sha256(path) == mark.read_text().strip()
-    lines = [line.split("  ") for line in mark.read_text().splitlines()] if mark.is_file() else []
+        return (
+            path.is_file() and checksums.is_file() and manifest.sha256(path) == checksums.read_text().strip()
+        )
+    lines = [line.split("  ") for line in checksums.read_text().splitlines()] if checksums.is_file() else []
     wrong = not lines or any(
         len(line) != 2 or not (file := path / line[1]).is_file() or manifest.sha256(file) != line[0]
         for line in lines[processes.rank() :: processes.size()]
@@ -68,9 +72,9 @@ def is_good(path: Path) -> bool:
 
 def good_checkpoints(directory: Path) -> Iterator[Path]:
     """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log."""
-    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
-        parts = mark.with_suffix(PARTS)
-        if is_good(path := parts if parts.is_dir() else mark.with_suffix(".pt")):
+    for checksums in sorted(directory.glob("update-*.sha256"), reverse=True):
+        parts = checksums.with_suffix(PARTS)
+        if is_good(path := parts if parts.is_dir() else checksums.with_suffix(".pt")):
             yield path
         else:
             logger.warning("%s is damaged; taking the checkpoint before it", path)

@@ -159,15 +159,15 @@ def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
         )
 
 
-def check_settings(mine: Any, theirs: Any, both: bool, directory: Path) -> None:
+def check_settings(mine: Any, theirs: Any, both_have_decoder: bool, directory: Path) -> None:
     """Reject settings under which the weights to start from would have matching shapes but another meaning.
 
     Args:
         mine, theirs: the settings of the new model, and of the published one.
-        both: whether both have a decoder.
+        both_have_decoder: whether both have a decoder.
         directory: directory of the published one.
     """
-    for name in names(only=(None, DECODER) if both else (None,), same=True):
+    for name in names(only=(None, DECODER) if both_have_decoder else (None,), same=True):
         if (ours := getattr(mine, name)) != (other := getattr(theirs, name)):
             raise UserError(
                 f"init={directory} has model.{name}={str(other).lower()}, not {str(ours).lower()}",

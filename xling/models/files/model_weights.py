@@ -235,15 +235,15 @@ def start_from(
                 theirs[name] = (
                     ours[name].clone().index_copy_(0, rows[0], theirs[name][rows[1]].to(ours[name].dtype))
                 )
-    left = {*BY_TOKEN} if leave_embeddings else set()
-    for name in sorted(theirs.keys() - left):
+    excluded = {*BY_TOKEN} if leave_embeddings else set()
+    for name in sorted(theirs.keys() - excluded):
         if name not in ours or ours[name].shape != theirs[name].shape:
             raise UserError(
                 f"init={directory}: {name} is {tuple(theirs[name].shape)}",
                 f"{tuple(ours[name].shape)}" if name in ours else "a model without it",
                 "give the model.* settings of that run",
             )
-    model.load_state_dict({k: v for k, v in theirs.items() if k not in left}, strict=False)
+    model.load_state_dict({k: v for k, v in theirs.items() if k not in excluded}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         initialise_decoder(model)
 

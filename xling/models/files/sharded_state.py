@@ -12,12 +12,14 @@ import itertools
 import pickle
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from fairseq import checkpoint_utils
 from torch import Tensor
 
 from xling.core.output import manifest
@@ -40,7 +42,7 @@ _KEEPS = {
 }  # fmt: skip
 
 
-class Divided(NamedTuple):
+class ShardedState(NamedTuple):
     """A state of which every process has its part.
 
     Attributes:
@@ -54,7 +56,7 @@ class Divided(NamedTuple):
     tensors: dict[str, Shaped[Tensor, " ..."]]
 
     @classmethod
-    def of(cls, state: Any, stage: Callable[[Any], Any] | None = None) -> Divided:
+    def of(cls, state: Any, stage: Callable[[Any], Any] | None = None) -> ShardedState:
         """Divide a state; ``stage`` copies the tensors, else they are those of the state."""
         first, same, tensors = dict[Any, str](), dict[str, str](), dict[str, Tensor]()
 
@@ -82,42 +84,46 @@ class Divided(NamedTuple):
         from torch.distributed.checkpoint.filesystem import FileSystemWriter
         from torch.distributed.checkpoint.state_dict_saver import save
 
-        torn, first = stem.with_suffix(".tmp"), processes.rank() == 0
+        unfinished, first = stem.with_suffix(".tmp"), processes.rank() == 0
 
         def begin() -> None:
             if first:
-                shutil.rmtree(torn, ignore_errors=True)
-                torn.mkdir(parents=True)
-                torch.save((self.rest, self.same), torn / REST)
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir(parents=True)
+                torch.save((self.rest, self.same), unfinished / REST)
 
         def digest() -> dict[str, str]:
-            own = [path for path in torn.iterdir() if path.name.startswith(f"__{processes.rank()}_")]
-            own += [torn / REST, torn / ".metadata"] if first else []
+            own = [path for path in unfinished.iterdir() if path.name.startswith(f"__{processes.rank()}_")]
+            own += [unfinished / REST, unfinished / ".metadata"] if first else []
             return {path.name: manifest.sha256(path) for path in own}
 
         def publish() -> None:
             if first:
-                checksummed_file.publish(torn, stem.with_suffix(checksummed_file.PARTS), digests)
+                checksummed_file.publish(unfinished, stem.with_suffix(checksummed_file.PARTS), digests)
 
         try:
-            _together(begin)
-            save(self.tensors, storage_writer=FileSystemWriter(torn), process_group=processes.beside(NAME))
-            digests = {name: value for part in _together(digest) for name, value in part.items()}
-            _together(publish)
+            _in_every_process(begin)
+            save(
+                self.tensors,
+                storage_writer=FileSystemWriter(unfinished),
+                process_group=processes.cpu_group(NAME),
+            )
+            digests = {name: value for part in _in_every_process(digest) for name, value in part.items()}
+            _in_every_process(publish)
         except (OSError, CheckpointException) as error:
-            shutil.rmtree(torn, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
             causes = [each for each, _ in getattr(error, "failures", {}).values()] or [error]
             raise next((each for each in causes if isinstance(each, OSError)), causes[0]) from None
 
 
-def _together(step: Callable[[], Any]) -> list[Any]:
+def _in_every_process(step: Callable[[], Any]) -> list[Any]:
     """Call ``step`` in every process and return what it returned in each; where it fails in one, it fails in all."""
     try:
         result, failed = step(), None
     except OSError as error:
         result, failed = None, error
     steps: list[Any] = [None] * processes.size()
-    dist.all_gather_object(steps, (result, failed), processes.beside(NAME))
+    dist.all_gather_object(steps, (result, failed), processes.cpu_group(NAME))
     for _, failed in steps:
         if failed is not None:
             raise failed
@@ -125,7 +131,7 @@ def _together(step: Callable[[], Any]) -> list[Any]:
 
 
 def rest_of(path: Path) -> tuple[Any, dict[str, str]]:
-    """Return `Divided.rest` and `Divided.same` of a state on the disk; no code in it is executed."""
+    """Return `ShardedState.rest` and `ShardedState.same` of a state on the disk; no code in it is executed."""
     rest, same = torch.load(path / REST, weights_only=True)
     return rest, same
 
@@ -134,7 +140,7 @@ def read(path: Path, like: Callable[[str, Shaped[Tensor, " ..."]], Shaped[Tensor
     """Return a state from the disk.
 
     Args:
-        path: a folder that `Divided.write` has written; no code in it is executed.
+        path: a folder that `ShardedState.write` has written; no code in it is executed.
         like: called with the path of every tensor and an empty one of its shape; returns the tensor, or the part of
             it, that this process wants to have filled.
     """
@@ -147,17 +153,17 @@ def read(path: Path, like: Callable[[str, Shaped[Tensor, " ..."]], Shaped[Tensor
                 return _Index(handle).load()
 
     rest, same = rest_of(path)
-    wanted: dict[str, Tensor] = {}
+    requested: dict[str, Tensor] = {}
 
-    def want(place: str, tensor: Shaped[Tensor, " ..."]) -> None:
-        if place not in same:
-            wanted[place] = like(place, tensor)
+    def request(name: str, tensor: Shaped[Tensor, " ..."]) -> None:
+        if name not in same:
+            requested[name] = like(name, tensor)
 
-    with_tensors(rest, want)
+    with_tensors(rest, request)
     with warnings.catch_warnings():  # every process reads what it needs by itself
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        load(wanted, storage_reader=Reader(path), no_dist=True)
-    return with_tensors(rest, lambda place, _: wanted[same.get(place, place)])
+        load(requested, storage_reader=Reader(path), no_dist=True)
+    return with_tensors(rest, lambda name, _: requested[same.get(name, name)])
 
 
 class _Index(pickle.Unpickler):
@@ -169,12 +175,53 @@ class _Index(pickle.Unpickler):
         return super().find_class(module, name)
 
 
+def stager() -> Callable[[Any], Any]:
+    """Return a function that copies tensors to the CPU, where it keeps the memory for the next call."""
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+    cuda = torch.cuda.is_available()
+    return DefaultStager(
+        StagingOptions(
+            use_pinned_memory=cuda,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=cuda,
+        )
+    ).stage
+
+
+@contextmanager
+def readable_by_fairseq(path: Path, trainer: Any) -> Iterator[Path]:
+    """Give fairseq this process's part of a divided state when it reads the returned file."""
+    if path.suffix != checksummed_file.PARTS:
+        yield path
+        return
+    trainer.consolidate_optimizer()
+    own = dict[str, Tensor]()
+    with_tensors(trainer.state_dict(), own.__setitem__)
+    params = [param for group in trainer.optimizer.param_groups for param in group["params"]]
+    moments = {f"/last_optimizer_state/adamw/state/{number}": param for number, param in enumerate(params)}
+
+    def empty_shard(name: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
+        ours = own.get(name, moments.get(name.rpartition("/")[0]))
+        if ours is None or ours.shape != tensor.shape:
+            return torch.empty(tensor.shape, dtype=tensor.dtype)
+        return torch.empty_like(ours.detach(), dtype=tensor.dtype)
+
+    state, original = read(path, empty_shard), checkpoint_utils.load_checkpoint_to_cpu
+    checkpoint_utils.load_checkpoint_to_cpu = lambda *_, **__: state
+    try:
+        yield path / REST
+    finally:
+        checkpoint_utils.load_checkpoint_to_cpu = original
+
+
 def whole(weights: dict[str, Shaped[Tensor, " ..."]], scratch: Path) -> dict[str, Float32[Tensor, " ..."]]:
     """Return sharded weights in one piece to the first process, and nothing to the others; all must call this.
 
     They lie in files, which the first process maps into its memory. The caller deletes the folder ``scratch``.
     """
-    Divided.of(weights).write(scratch / "weights")
+    ShardedState.of(weights).write(scratch / "weights")
     if processes.rank() > 0:
         return {}
     number = itertools.count()

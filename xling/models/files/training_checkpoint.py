@@ -1,4 +1,30 @@
-"""State of a running training: atomic checkpoints with a checksum, resumed from the last good one."""
+"""Checkpoints of a running training, from which a killed run goes on to the same weights, bit for bit.
+
+Exact resume. All that a training depends on is in a checkpoint, or follows from the number of updates in it:
+
+- The weights, their float32 masters and the optimiser's moments are saved; so are the weights and queues that
+  objectives keep in the model (``model.extras``).
+- Learning rate, phase, weights of a mix and number of batches depend on the number of the update alone.
+- Random draws have keys (`xling.core.sampling.rng`): an example is drawn by its epoch and index, dropout by the update
+  and the index of the batch in it. No generator outlives a batch, so none is saved.
+- What was read is the state of the iterator (`xling.training.reading.TrainIterator.state_dict`).
+
+An epoch of batches is made window by window, and each window has a state from which it can be made again, without
+those before it (`xling.objectives.dataset.ObjectiveDataset.windows`). The state of the iterator has four parts:
+
+- ``epoch``: the epoch of the next batch.
+- ``dataset``: the state of the dataset at the start of that epoch; only a mix has one, whose parts have epochs of
+  their own (``epoch_state``, ``restore_epoch``).
+- ``iterations_in_epoch``: the batches of the epoch that all processes have used. Batches that loaders had read ahead
+  do not count.
+- ``place``: the window of the next batch, as the number of batches ``before`` it and its ``state``.
+
+A new iterator begins with that window and leaves out its batches up to those used. The processes take the others in
+turn, so that any number of them sees the same batches in each update.
+
+A checkpoint ``update-<n>.pt`` is written by a thread, its SHA-256 last. `resume` takes the newest one whose checksum is
+right, and refuses it if its ``run_key``, the settings and the digests of the inputs, is not that of the run.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +34,11 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from fairseq import checkpoint_utils
 from torch import Tensor
 
 from xling.core.errors import UserError
@@ -28,10 +52,11 @@ from xling.models.files.checksummed_file import (
     SOMETHING_ELSE,
     good_checkpoints,
     has_no_room,
+    is_good,
     size_of,
-    write_marked,
+    write_checksummed,
 )
-from xling.models.files.sharded_state import Divided
+from xling.models.files.sharded_state import ShardedState
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
@@ -81,8 +106,8 @@ class Writer:
         self._error: BaseException | None = None
         self._stage: Callable[[Any], Any] | None = None
         self.saved = 0
-        for torn in directory.glob("update-*.tmp") if processes.rank() == 0 else ():
-            shutil.rmtree(torn) if torn.is_dir() else torn.unlink()
+        for unfinished in directory.glob("update-*.tmp") if processes.rank() == 0 else ():
+            shutil.rmtree(unfinished) if unfinished.is_dir() else unfinished.unlink()
 
     def __enter__(self) -> Writer:
         return self
@@ -116,7 +141,7 @@ class Writer:
         state = trainer.state_dict()
         state["extra_state"] |= {
             "format": FORMAT,
-            "train_iterator": epoch_itr.position(),
+            "train_iterator": epoch_itr.state_dict(),
             "processes": processes.size(),
             "batches_per_update": processes.size() * self.accumulate,
             "code": source_version.full_version(),
@@ -125,11 +150,11 @@ class Writer:
         }
         if not processes.is_sharded(trainer.get_model()):
             return snapshot(state, {})
-        processes.beside(
+        processes.cpu_group(
             sharded_state.NAME
         )  # made here, since the writing threads of several processes may begin in any order
-        self._stage = self._stage or _stager()
-        return Divided.of(state, self._stage)
+        self._stage = self._stage or sharded_state.stager()
+        return ShardedState.of(state, self._stage)
 
     def wait(self) -> None:
         """Wait until the saved state is on the disk.
@@ -164,7 +189,7 @@ class Writer:
                 raise
             free = shutil.disk_usage(self._directory).free
             why = f"no room in {self._directory} for the checkpoint after {num_updates} updates: "
-            needed = state.num_bytes() if isinstance(state, Divided) else size_of(state)
+            needed = state.num_bytes() if isinstance(state, ShardedState) else size_of(state)
             why += f"{needed:,} bytes needed, {free:,} free"
             if os.environ.get(FULL_DISK_VARIABLE) == "stop":
                 raise UserError(why, fix="free space there, and run the same command again") from None
@@ -180,31 +205,16 @@ class Writer:
             shutil.rmtree(old.with_suffix(PARTS), ignore_errors=True)
 
 
-def _stager() -> Callable[[Any], Any]:
-    """Return a function that copies tensors to the CPU, where it keeps the memory for the next call."""
-    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-
-    cuda = torch.cuda.is_available()
-    return DefaultStager(
-        StagingOptions(
-            use_pinned_memory=cuda,
-            use_shared_memory=False,
-            use_async_staging=False,
-            use_non_blocking_copy=cuda,
-        )
-    ).stage
-
-
 def put(stem: Path, state: Any) -> None:
     """Write what `Writer.state` returned as ``stem.pt``, or all processes together as ``stem.parts``.
 
     Raises:
         OSError: it could not be written.
     """
-    if isinstance(state, Divided):
+    if isinstance(state, ShardedState):
         state.write(stem)
     else:
-        write_marked(stem.with_suffix(".pt"), state)
+        write_checksummed(stem.with_suffix(".pt"), state)
 
 
 def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
@@ -222,23 +232,54 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
     return sharded_state.with_tensors(value, copied)
 
 
-def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
-    """Return the training iterator at a position of `xling.training.reading.TrainIterator`.
+def restored_iterator(trainer: Any, state: dict[str, Any]) -> Any:
+    """Return the training iterator with the state of an earlier one (`TrainIterator.state_dict`).
 
     Any number of processes share the rest of the epoch.
     """
     trainer.task.load_dataset("train")
-    trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
-    return trainer.get_train_iterator(where["epoch"], done=where["iterations_in_epoch"], place=where["place"])
+    trainer.task.dataset("train").restore_epoch(state["epoch"], state["dataset"])
+    return trainer.get_train_iterator(
+        state["epoch"], used=state["iterations_in_epoch"], window=state["place"]
+    )
 
 
-def branch_of(cfg: Any) -> Path | None:
-    """Return the file of the state that a run branches off, None if it does not."""
-    given = Path(cfg.branch)
-    if not given.is_dir() or given.suffix == PARTS:
-        return given if cfg.branch else None
-    parts = (given / STATE).with_suffix(PARTS)
-    return parts if cfg.branch and parts.is_dir() else given / STATE if cfg.branch else None
+def state_of(branch: str) -> tuple[Path, int]:
+    """Return the file of the state that a run branches off, and the number of updates after which it was written.
+
+    Args:
+        branch: the file, or the folder of a snapshot.
+
+    Raises:
+        UserError: there is no such file, it is damaged, or it is not the state of a training.
+    """
+    path = Path(branch)
+    if path.is_dir() and path.suffix != PARTS:
+        parts = (path / STATE).with_suffix(PARTS)
+        path = parts if parts.is_dir() else path / STATE
+    if not path.exists():
+        raise UserError(
+            f"branch={branch}: there is no {path.name} of a training",
+            "OUT/snapshots/UPDATES of a run with train.snapshot_state=true, or OUT.partial/update-NUMBER.pt or .parts",
+        )
+    if not is_good(path):
+        raise UserError(
+            f"branch={branch}: {path} does not match its checksum", "a whole state with its .sha256"
+        )
+    try:
+        state = opened(path)
+        if state["extra_state"]["format"] != FORMAT:
+            raise KeyError(f"format {state['extra_state']['format']}, not {FORMAT}")
+        return path, int(state["optimizer_history"][-1]["num_updates"])
+    except Exception as error:
+        raise UserError(
+            f"branch={branch} is not the state of a training: {_in_one_line(error)}",
+            "a state of this version of xling",
+        ) from None
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def opened(path: Path) -> Any:
@@ -251,11 +292,10 @@ def opened(path: Path) -> Any:
 def resume(
     trainer: Any,
     directory: Path,
-    run_key: dict[str, Any],
-    cfg: Any,
+    plan: Any,
     enter: Callable[[int], None] = lambda update: None,
 ) -> tuple[Any, int]:
-    """Load the newest good checkpoint, if any, else the state of another run that ``cfg.branch`` names.
+    """Load the newest good checkpoint, if any, else the state of another run that the plan branches off.
 
     The content of a checkpoint is checked before anything is loaded; one with unexpected content is skipped
     like a damaged one.
@@ -263,32 +303,31 @@ def resume(
     Args:
         trainer: fresh, with the same settings in all processes.
         directory: directory of the checkpoints.
-        run_key: ``config``, plain values, and ``data``, digests of content by path.
-        cfg: the settings that ``config`` was made from.
+        plan: plan of the training, a `xling.training.plan.Plan`.
         enter: called with the number of updates made before the data are opened.
 
     Returns:
-        The training iterator at its saved position, and how many batches each process has in an update.
+        The training iterator with its saved state, and how many batches each process has in an update.
 
     Raises:
         UserError: the checkpoint has other settings or data or another format, its batches per update
             are not possible with this number of processes, or none of several checkpoints can be read.
     """
-    damaged, branch = [], branch_of(cfg)
-    for path in [*good_checkpoints(directory), *([branch] if branch else [])]:
+    damaged = []
+    for path in [*good_checkpoints(directory), *([plan.branch] if plan.branch else [])]:
         # Not read: another model shape must not reach fairseq, which would stop with a traceback.
         try:
             state = opened(path)
             extra = _extra_of(state, path)
-            accumulate = _compare(extra, run_key, cfg, path, path == branch)
+            accumulate = _compare(extra, plan, path)
             _check_weights(state, trainer)
         except UserError:
             raise
         except Exception as error:
-            damaged.append(f"{path.name}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}")
+            damaged.append(f"{path.name}: {_in_one_line(error)}")
             logger.warning(SOMETHING_ELSE, path)
             continue
-        _tell_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
+        _warn_of_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
         return _loaded(trainer, path, enter), accumulate
     if damaged:
         raise UserError(
@@ -297,47 +336,22 @@ def resume(
     enter(0)
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
     trainer.lr_step(epoch_itr.epoch)
-    return epoch_itr, cfg.train.accumulate
+    return epoch_itr, plan.train.accumulate
 
 
 def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
-    """Load a checkpoint into the trainer and return the iterator at its position."""
+    """Load a checkpoint into the trainer and return the iterator with its state."""
     try:
-        with _readable(path, trainer) as file:
-            where = trainer.load_checkpoint(str(file))["train_iterator"]
+        with sharded_state.readable_by_fairseq(path, trainer) as file:
+            iterator_state = trainer.load_checkpoint(str(file))["train_iterator"]
         enter(trainer.get_num_updates())
-        epoch_itr = iterator_at(trainer, where)
+        epoch_itr = restored_iterator(trainer, iterator_state)
     except Exception as error:  # half of it may be loaded, so that no other one can be tried
-        told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {path.parent}") from error
+        raise UserError(
+            f"{path} cannot be loaded: {_in_one_line(error)}", fix=f"delete it, or {path.parent}"
+        ) from error
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr
-
-
-@contextmanager
-def _readable(path: Path, trainer: Any) -> Iterator[Path]:
-    """Give fairseq this process's part of a divided state when it reads the returned file."""
-    if path.suffix != PARTS:
-        yield path
-        return
-    trainer.consolidate_optimizer()
-    own = dict[str, Tensor]()
-    sharded_state.with_tensors(trainer.state_dict(), own.__setitem__)
-    params = [param for group in trainer.optimizer.param_groups for param in group["params"]]
-    moments = {f"/last_optimizer_state/adamw/state/{number}": param for number, param in enumerate(params)}
-
-    def like(place: str, tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
-        ours = own.get(place, moments.get(place.rpartition("/")[0]))
-        if ours is None or ours.shape != tensor.shape:
-            return torch.empty(tensor.shape, dtype=tensor.dtype)
-        return torch.empty_like(ours.detach(), dtype=tensor.dtype)
-
-    state, original = sharded_state.read(path, like), checkpoint_utils.load_checkpoint_to_cpu
-    checkpoint_utils.load_checkpoint_to_cpu = lambda *_, **__: state
-    try:
-        yield path / sharded_state.REST
-    finally:
-        checkpoint_utils.load_checkpoint_to_cpu = original
 
 
 def _dtype_of(trainer: Any) -> str:
@@ -345,7 +359,7 @@ def _dtype_of(trainer: Any) -> str:
     return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
 
 
-def _tell_precision(dtype: str, trainer: Any, path: Path) -> None:
+def _warn_of_precision(dtype: str, trainer: Any, path: Path) -> None:
     if dtype != _dtype_of(trainer):
         logger.warning(
             "%s was written in %s, this machine continues in %s: the weights will differ from those of one run; "
@@ -363,7 +377,7 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
             f"{FORMAT}",
             "continue with the version that wrote it",
         )
-    wanted = {
+    types = {
         "format": int,
         "train_iterator": dict,
         "processes": int,
@@ -371,15 +385,15 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
         "code": str,
         "run_key": str,
     }
-    for name, kind in wanted.items():
+    for name, kind in types.items():
         if not isinstance(extra[name], kind):
             raise TypeError(f"{name} is {type(extra[name]).__name__}")
-    where, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
-    if not isinstance(where["place"], dict) or not all(
-        isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)
+    iterator, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
+    if not isinstance(iterator["place"], dict) or not all(
+        isinstance(n, int) for n in (iterator["epoch"], iterator["iterations_in_epoch"], updates)
     ):
         raise TypeError("a position is not a number")
-    if extra["batches_per_update"] < 1 or where["epoch"] < 1 or where["iterations_in_epoch"] < 0:
+    if extra["batches_per_update"] < 1 or iterator["epoch"] < 1 or iterator["iterations_in_epoch"] < 0:
         raise ValueError("a position is out of range")
     return dict(extra)
 
@@ -401,22 +415,20 @@ def _weights_of(state: dict[str, Any]) -> dict[str, Any]:
     return {name: weight for name, weight in state.items() if not name.startswith("extras.")}
 
 
-def _compare(
-    extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Path, branches: bool = False
-) -> int:
+def _compare(extra: dict[str, Any], plan: Any, path: Path) -> int:
     """Reject a checkpoint with other settings or data; return the batches of an update in each process.
 
     More updates are allowed, and the same batches per update may come from another number of processes. A run that
-    ``branches`` off may also have the other settings of `FREE`.
+    branches off may also have the other settings of `FREE`.
     """
     saved = json.loads(extra["run_key"])
-    old, new = saved["config"], copy.deepcopy(run_key["config"])
-    given = {name: (digest,) for name, digest in sorted(run_key["data"].items())}  # as they were saved
-    if branches:
+    old, new = saved["config"], copy.deepcopy(plan.run_key["config"])
+    data = {name: (digest,) for name, digest in sorted(plan.run_key["data"].items())}  # as they were saved
+    if path == plan.branch:
         new["branch"] = old.get("branch", "")
         new["train"] |= {name: old["train"][name] for name in FREE if name in old["train"]}
-        given = {name: digest for name, digest in given.items() if name != str(path)}
-    group, before = extra["batches_per_update"], old["train"]["updates"]
+        data = {name: digest for name, digest in data.items() if name != str(path)}
+    group, old_updates = extra["batches_per_update"], old["train"]["updates"]
     accumulate = new["train"]["accumulate"]
     if accumulate == old["train"]["accumulate"] and group % processes.size() == 0:
         accumulate = group // processes.size()
@@ -435,33 +447,35 @@ def _compare(
             f"a number of processes times train.accumulate that is {group}",
         )
     new["train"]["accumulate"] = old["train"]["accumulate"]
-    longer = new["train"]["updates"] > before
+    longer = new["train"]["updates"] > old_updates
     if longer:
-        new["train"]["updates"] = before
-    changed = differences((old, saved["data"]), (new, given), cfg)
+        new["train"]["updates"] = old_updates
+    changed = differences((old, saved["data"]), (new, data), plan.cfg)
     if changed:
         raise UserError(
             f"{path} was made with other settings or data: {'; '.join(changed)}",
             fix=f"give the old settings again, choose another out=, or delete {path.parent}",
         )
     if processes.rank() == 0:
-        _tell(extra, cfg, path, accumulate, before if longer else 0)
+        _report_differences(extra, plan.train, path, accumulate, old_updates if longer else 0)
     return int(accumulate)
 
 
-def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: int) -> None:
+def _report_differences(
+    extra: dict[str, Any], train: Any, path: Path, accumulate: int, old_updates: int
+) -> None:
     """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
     if extra["code"] != source_version.full_version():
         print_above_bar(
             f"xling: {path} was made by xling {extra['code']}, this is {source_version.full_version()}: "
             "the result may differ"
         )
-    if accumulate != cfg.train.accumulate:
+    if accumulate != train.accumulate:
         print_above_bar(
             f"xling: an update keeps its {extra['batches_per_update']} batches: {processes.size()} x {accumulate}"
         )
-    if before:
+    if old_updates:
         print_above_bar(
-            f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate "
-            f"follows the schedule of {cfg.train.updates}, so the result is not that of one run of that length"
+            f"xling: {path} was to end after {old_updates} updates, now after {train.updates}: the learning rate "
+            f"follows the schedule of {train.updates}, so the result is not that of one run of that length"
         )

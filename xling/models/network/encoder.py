@@ -219,8 +219,10 @@ class Encoder(nn.Module):
         initialise_side(self, cfg)
         self.invertible = adapters.InvertibleAdapter(cfg.dim) if cfg.invertible else None
         self.inputs = nn.ModuleList()  # of parts: (x, positions, langs) -> x, before the embeddings' norm
-        adapters.add_adapter(self, adapters.LANG_ADAPTER, cfg.lang_adapter)
-        adapters.add_adapter(self, adapters.TASK_ADAPTER, cfg.task_adapter)
+        if cfg.lang_adapter:
+            adapters.add_adapter(self, adapters.LANG_ADAPTER, cfg.lang_adapter)
+        if cfg.task_adapter:
+            adapters.add_adapter(self, adapters.TASK_ADAPTER, cfg.task_adapter)
         parts.attach(self)
 
     def forward(

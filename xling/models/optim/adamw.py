@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from xling.models.distributed import processes
-from xling.models.distributed.gradient_averaging import Average
+from xling.models.distributed.processes import Average
 from xling.models.optim.update_rules import Rules
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         _hooks.update(hooks)
         weakref.finalize(self, _remove, list(hooks.values()))
         alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
-        given = shares or [Share()] * len(self.masters)
-        for param, master, share in zip(self.working, self.masters, given, strict=True):
+        share_of_each = shares or [Share()] * len(self.masters)
+        for param, master, share in zip(self.working, self.masters, share_of_each, strict=True):
             parts = getattr(param, "parts", 0) if cfg.rule == "muon" else 0
             key = share._replace(decays=share.decays and master.dim() > 1, parts=parts)
             alike.setdefault(key, []).append(master)
@@ -165,13 +165,13 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         norm = processes.total_norm(grads)
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
-        told = norm.cpu()  # the only wait for a GPU; fairseq asks for the norm twice more
-        if not torch.isfinite(told):
-            raise NotFiniteError(f"gradient norm {told.item()}")
+        norm_on_cpu = norm.cpu()  # the only wait for a GPU; fairseq asks for the norm twice more
+        if not torch.isfinite(norm_on_cpu):
+            raise NotFiniteError(f"gradient norm {norm_on_cpu.item()}")
         if max_norm > 0:
             factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
             torch._foreach_mul_([processes.local(grad) for grad in grads], factor)
-        return told
+        return norm_on_cpu
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
         """Update the masters and write them back to the working weights."""

@@ -51,10 +51,10 @@ def factor(cfg: Any, update: int) -> float:
     begin = round(cfg.updates * (1 - cfg.decay)) if cfg.name == "wsd" else cfg.warmup
     gone = min(max((update + 1 - begin) / max(cfg.updates + 1 - begin, 1), 0.0), 1.0)
     if cfg.name == "cosine":
-        left = (1 + math.cos(math.pi * gone)) / 2
+        remaining = (1 + math.cos(math.pi * gone)) / 2
     else:
-        left = 1 - math.sqrt(gone) if (cfg.name, cfg.shape) == ("wsd", "sqrt") else 1 - gone
-    return float(cfg.final + (1 - cfg.final) * left)
+        remaining = 1 - math.sqrt(gone) if (cfg.name, cfg.shape) == ("wsd", "sqrt") else 1 - gone
+    return float(cfg.final + (1 - cfg.final) * remaining)
 
 
 @register_lr_scheduler("xling_schedule", dataclass=ScheduleConfig)

@@ -121,14 +121,14 @@ class Rules(torch.optim.Optimizer):
         mean.lerp_(g, 1 - beta1)
         square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         step = float(state["step"])
-        first, second = 1 - beta1**step, 1 - beta2**step
-        change = mean / (square / second).sqrt_().add_(group["eps"])
+        mean_correction, square_correction = 1 - beta1**step, 1 - beta2**step
+        change = mean / (square / square_correction).sqrt_().add_(group["eps"])
         rate: float | Tensor = group["lr"]
         if group["rule"] == "stable_adamw":  # the divisor stays on the device
-            ratio = g.square() / (square / second).clamp(min=group["eps"] ** 2)
+            ratio = g.square() / (square / square_correction).clamp(min=group["eps"] ** 2)
             rate = rate / _mean(ratio, parameter).sqrt().clamp(min=1.0)
         weight.mul_(1 - rate * group["weight_decay"])
-        weight.sub_(change.mul_(rate / first))
+        weight.sub_(change.mul_(rate / mean_correction))
 
     def _muon(self, parameter: Tensor, grad: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
         if not state:

@@ -1,4 +1,4 @@
-"""Datasets whose epochs draw items of many languages or pairs, computed window by window.
+"""Datasets of objectives: examples by index, epochs of drawn items, and the batches of an epoch one after the other.
 
 An epoch of a billion examples needs no table: the draws, lengths and batches of a window are made when it is read, from
 a keyed order (`xling.data.mixer.Order`). So every process, every loader worker and every resumed run finds the same
@@ -7,26 +7,162 @@ batches.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from fairseq.data import FairseqDataset
 
 from xling.core.sampling import rng
 from xling.data import mixer
-from xling.objectives.base import NO_LIMIT, ObjectiveDataset, batches_of
+from xling.data.packing import Example, pack
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
 
-KEPT = 2  # windows in memory: the loader is one ahead of the training
+NO_LIMIT = 1 << 62  # tokens or examples of a batch where no limit is given
+WINDOWS_KEPT = 2  # in memory: the loader is one ahead of the training
+NO_BATCHES: list[Int[np.ndarray, " _"]] = []
+
+
+class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
+    """Examples of one split by index, determined by (seed, epoch, index) and independent of the workers.
+
+    The ``id`` of a batch holds the indices of its examples in any order, to rebuild a batch in halves.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.epoch = seed, 1
+        self.set_epoch(1)
+
+    @abstractmethod
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the items of an epoch."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Example: ...
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Integer[np.ndarray, " examples"]:
+        """Tokens of each example of this epoch, (num_examples,)."""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def filter_indices_by_size(
+        self, indices: Int[np.ndarray, " examples"], max_sizes: Any
+    ) -> tuple[Int[np.ndarray, " examples"], list[int]]:
+        """Keep all indices: every example is cut to fit when it is made."""
+        return indices, []
+
+    def num_tokens(self, index: int) -> int:
+        """Return the tokens of one example, for batching."""
+        return int(self.sizes[index])
+
+    def num_tokens_vec(self, indices: Int[np.ndarray, " chosen"]) -> Integer[np.ndarray, " chosen"]:
+        """Return the tokens of examples, for batching."""
+        return self.sizes[indices]
+
+    def size(self, index: int) -> int:
+        """Return the tokens of one example, for filtering."""
+        return int(self.sizes[index])
+
+    def ordered_indices(self) -> Int[np.ndarray, " examples"]:
+        """Return the indices sorted by length, equal lengths in the epoch's random order."""
+        return np.argsort(self.sizes, kind="stable")
+
+    def batch_by_size(
+        self,
+        indices: Int[np.ndarray, " examples"],
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        required_batch_size_multiple: int = 1,
+    ) -> list[Int[np.ndarray, " _"]]:
+        """Divide ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
+        batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
+        order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
+        return [batches[i] for i in order]
+
+    def windows(
+        self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
+    ) -> Iterator[tuple[Any, list[Int[np.ndarray, " _"]]]]:
+        """Yield the batches of the epoch in windows, each with a state from which the rest begins with it.
+
+        Args:
+            max_tokens: most real tokens of a batch.
+            max_sentences: most examples of a batch.
+            state: state of the first window, None for the start of the epoch; plain values for a checkpoint.
+        """
+        yield None, self.batch_by_size(self.ordered_indices(), max_tokens, max_sentences)
+
+    def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
+        """Return the batches of the epoch; where several windows make it, about that many."""
+        return sum(len(batches) for _, batches in self.windows(max_tokens, max_sentences))
+
+    def epoch_tokens(self) -> int:
+        """Return the sum of `sizes`, or about that."""
+        return int(self.sizes.sum())
+
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """Return (tokens available, tokens in this epoch) by language or pair."""
+        return {}
+
+    def epoch_state(self, epoch: int) -> dict[str, Any]:
+        """Return the state from which `restore_epoch` begins ``epoch``, which is this epoch or the next."""
+        return {}
+
+    def restore_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Begin an epoch with the state that `epoch_state` returned in an earlier run."""
+        self.set_epoch(epoch)
+
+    def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
+        """Split the examples of a batch that was too large into two batches; one if it cannot be split."""
+        return [part for part in np.array_split(np.sort(indices), 2) if len(part)]
+
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
+        """Build a packed batch; see `xling.data.packing.pack`."""
+        return pack(samples)
+
+    @property
+    def supports_prefetch(self) -> bool:
+        """False: shards are memory-mapped, so there is nothing to prefetch."""
+        return False
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        """False: every epoch draws its own items."""
+        return False
+
+
+def batches_of(
+    sizes: Integer[np.ndarray, " examples"],
+    indices: Int[np.ndarray, " examples"],
+    max_tokens: int,
+    max_sentences: int,
+) -> list[Int[np.ndarray, " _"]]:
+    """Divide ``indices`` (n,) with ``sizes`` (n,) greedily into batches within both limits."""
+    ends = np.cumsum(sizes)
+    batches, start = [], 0
+    while start < len(indices):
+        tokens_before = ends[start - 1] if start else 0
+        end = int(np.searchsorted(ends, tokens_before + max_tokens, side="right"))
+        end = max(start + 1, min(end, start + max_sentences))
+        batches.append(indices[start:end])
+        start = end
+    return batches
+
+
+def collate_or_empty(collate: Callable[[list[Any]], dict[str, Any]], samples: list[Any]) -> dict[str, Any]:
+    """Build a batch, an empty one of no examples."""
+    return collate(samples) if samples else {}
 
 
 @dataclass
 class Window:
-    """A stretch of an epoch.
+    """A window of an epoch that is read at once.
 
     Attributes:
         start: draws of the epoch before it.
@@ -108,12 +244,12 @@ class DrawnDataset(ObjectiveDataset):
                 self.read_ahead(draw)
             tokens = self.tokens_of(draw)
             window = Window(self._order.start(number), draw, tokens, self.example_tokens(tokens))
-            for old in list(self._windows)[: 1 - KEPT]:
+            for old in list(self._windows)[: 1 - WINDOWS_KEPT]:
                 self._windows.pop(old, None)
             self._windows[number] = window
         return window
 
-    def place(self, index: int) -> tuple[int, int]:
+    def locate(self, index: int) -> tuple[int, int]:
         """Return the window of an example and its number there."""
         for number, window in tuple(self._windows.items()):
             if 0 <= index - window.start < len(window):
@@ -123,7 +259,7 @@ class DrawnDataset(ObjectiveDataset):
 
     def drawn(self, index: int) -> tuple[int, int]:
         """Return the language or pair of an example, as a number, and its item."""
-        number, at = self.place(int(index))
+        number, at = self.locate(int(index))
         draw = self.window(number).draw
         return int(draw.langs[at]), int(draw.items[at])
 
@@ -138,7 +274,7 @@ class DrawnDataset(ObjectiveDataset):
 
     def size(self, index: int) -> int:
         """Return the tokens of one example, for filtering."""
-        number, at = self.place(int(index))
+        number, at = self.locate(int(index))
         return int(self.window(number).sizes[at])
 
     def num_tokens(self, index: int) -> int:
@@ -147,9 +283,9 @@ class DrawnDataset(ObjectiveDataset):
 
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """Return the indices of each window sorted by length, equal lengths in the epoch's random order."""
-        return np.concatenate([self._sorted(number) for number in range(self._order.num_windows)])
+        return np.concatenate([self._sorted_indices(number) for number in range(self._order.num_windows)])
 
-    def _sorted(self, number: int) -> Int[np.ndarray, " draws"]:
+    def _sorted_indices(self, number: int) -> Int[np.ndarray, " draws"]:
         window = self.window(number)
         return window.start + np.lexsort(self.sort_keys(window))
 
@@ -157,7 +293,7 @@ class DrawnDataset(ObjectiveDataset):
         """Return the batches of a window within limits of tokens and examples, in random order."""
         window = self.window(number)
         if limits not in window.batches:
-            order = self._sorted(number)
+            order = self._sorted_indices(number)
             cut = batches_of(window.sizes[order - window.start], order, *limits)
             key: tuple[int | str, ...] = (self.seed, "batches", self.epoch, *([number] if number else []))
             mixed = [cut[i] for i in rng(*key).permutation(len(cut))]
@@ -219,3 +355,61 @@ class DrawnDataset(ObjectiveDataset):
     def generator(self, index: int) -> np.random.Generator:
         """Return the random generator of the example at ``index``."""
         return rng(self.seed, self.epoch, index, self._name, self._split)
+
+
+class Stream:
+    """Reader of the batches of the current epoch of a dataset, window by window.
+
+    Args:
+        dataset: the dataset.
+        max_tokens: most real tokens of a batch.
+        max_sentences: most examples of a batch.
+        used: batches of the epoch that are left out.
+        window: the window from which those are counted off, see `window`; empty for the first one of the epoch.
+    """
+
+    def __init__(
+        self,
+        dataset: ObjectiveDataset,
+        max_tokens: int | None,
+        max_sentences: int | None = None,
+        used: int = 0,
+        window: Mapping[str, Any] | None = None,
+    ) -> None:
+        begin, state = (window["before"], window["state"]) if window else (0, None)
+        self._windows = dataset.windows(max_tokens, max_sentences, state)
+        self._batches, self._next = NO_BATCHES, 0
+        self._window_begin, self._window_state = begin, state
+        for _ in range(used - begin):
+            if self.has_next():
+                self.take()
+
+    @property
+    def used(self) -> int:
+        """Batches of the epoch before the next one."""
+        return self._window_begin + self._next
+
+    def window(self) -> dict[str, Any]:
+        """Return the window of the next batch: ``before``, the batches of the epoch before it, and its ``state``."""
+        return {"before": self._window_begin, "state": self._window_state}
+
+    def has_next(self) -> bool:
+        """Return whether the epoch has another batch."""
+        while self._next == len(self._batches):
+            window = next(self._windows, None)
+            if window is None:
+                return False
+            self._window_begin += len(self._batches)
+            (self._window_state, self._batches), self._next = window, 0
+        return True
+
+    def peek(self) -> Int[np.ndarray, " batch"]:
+        """Return the next batch without using it; there must be one."""
+        assert self.has_next(), "the epoch has ended"
+        return self._batches[self._next]
+
+    def take(self) -> Int[np.ndarray, " batch"]:
+        """Return the next batch, indices of the dataset; there must be one."""
+        batch = self.peek()
+        self._next += 1
+        return batch
