@@ -17,16 +17,16 @@ from xling.corpora.card import data_card
 from xling.corpora.card.ledgers import ledger_from_json
 from xling.corpora.card.statistics import Counters
 from xling.corpora.mono import route
+from xling.corpora.mono.build import PLAN, Build, read_plan
 from xling.corpora.mono.parts import partial_reasons
-from xling.corpora.mono.plan import read_plan, still_true
-from xling.corpora.mono.settings import MonoConfig
-from xling.corpora.sources.routed import INDEX, PLAN
+from xling.corpora.mono.plan import still_true
+from xling.corpora.sources.routed import INDEX
 from xling.corpora.stages.filters import is_ended
 from xling.pages import charts, page
 from xling.text.document import READ, STORED, Ledger
 
 STAGE_NAME = "corpus overview"
-FOLDER, STATS = "overview", "stats.json"
+STATS = "stats.json"
 _HEAD = [
     "language",
     "code",
@@ -48,33 +48,31 @@ _TEXTS = {
 }
 
 
-def published(cfg: MonoConfig) -> bool:
+def published(build: Build) -> bool:
     """Return whether this crawl was built with these settings from these files, in all its languages."""
-    if manifest.up_to_date(
-        cfg.root / FOLDER, STAGE_NAME, cfg.content(), replaceable=True
-    ) is None or not route.routed(cfg):
+    if manifest.up_to_date(build.out, STAGE_NAME, build.content, replaceable=True) is None:
         return False
-    return still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)
+    return route.routed(build) and still_true(read_plan(build.cfg.root / route.FOLDER / PLAN), build)
 
 
-def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
+def run(build: Build, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
     """Publish the overview page of a crawl: one row a language, with links to their cards.
 
     Args:
-        cfg: settings of the crawl.
+        build: the crawl.
         ledgers: language -> JSON of its ledger, of languages of which nothing is left, too.
-        missing: languages that were asked for and not found.
+        missing: languages in the settings that no document is in.
     """
-    routed = read_json(cfg.root / route.FOLDER / route.STATS)
-    index = read_json(cfg.root / route.FOLDER / INDEX)
+    routed = read_json(build.cfg.root / route.FOLDER / route.STATS)
+    index = read_json(build.cfg.root / route.FOLDER / INDEX)
     rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
     rows += [_row(lang, {}, Ledger()) for lang in missing]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
-    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as publication:
-        write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
-        _write(cfg.root, publication.path, rows, routed)
+    with publish(build.out, STAGE_NAME, build.content) as publication:
+        write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": build.content})
+        _write(build.cfg.root, publication.path, rows, routed)
         publication.counts |= {row["lang"]: row["kept_documents"] for row in rows}
-    return summary(cfg.root / FOLDER)
+    return summary(build.out)
 
 
 def summary(out: Path) -> Answer:

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.output import manifest
-from xling.core.output.parts import Workspace
 from xling.core.settings import config
-from xling.corpora.sources.source import Context, joined_uris
+from xling.corpora.sources.source import joined_uris
 from xling.corpora.stages import STREAMING, Stage
-from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.near_duplicates import NearDedup
 from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
 
 STAGE_NAME = "corpus mono"
 ALL = "all"
-# Settings that change how a corpus is made but not what it holds.
-_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb", "dry_run"})
 
 
 @dataclass(frozen=True)
@@ -172,7 +166,7 @@ class MonoConfig:
 
     @property
     def langs(self) -> tuple[str, ...]:
-        """The languages that are asked for; none of `ALL`."""
+        """The languages in the setting; none for `ALL`."""
         return () if self.lang == ALL else tuple(self.lang.split(","))
 
     @property
@@ -194,82 +188,9 @@ class MonoConfig:
             settings={name: own for name, own in self.settings.items() if name not in self.before_dedup},
         )
 
-    def router(self) -> LangId:
-        """Return the stage that identifies documents of several languages, without each language's own threshold."""
-        own = {k: v for k, v in self.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
-        every = self.lang == ALL or self.others == "keep"
-        own |= {"langs": [] if every else list(self.langs), "threshold": 0.0, "min_script_share": 0.0}
-        return config.from_dict(LangId, own, f"settings.{LangId.name}")
-
-    def check_langid(self) -> None:
-        """Refuse a language that the language identification of this build cannot find.
-
-        Raises:
-            UserError: it knows a language not, or its model is missing.
-        """
-        stages = [self.router()] if self.is_many else self.stages(self.after_dedup)
-        for stage in stages:
-            if isinstance(stage, LangId):
-                stage.check()
-
-    def route_content(self) -> dict[str, Any]:
-        """Return the settings that determine the routing."""
-        reading = ("uris", "size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
-        content = {
-            name: config.to_dict(getattr(self, name)) for name in (*reading, "before_dedup", "dedup_scope")
-        }
-        content["lang"] = ALL if self.others == "keep" else self.lang
-        content["settings"] = {
-            name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)
-        }
-        return content | {"files": manifest.digests_in([*self.stages(self.before_dedup), self.router()])}
-
-    @property
-    def directory(self) -> Path:
-        """Output directory of the corpus."""
-        return Path(self.out or f"runs/mono/{self.lang}")
-
-    @property
-    def uris(self) -> tuple[str, ...]:
-        """The sources, the default ones when none is given."""
-        return self.source or ("wiki:", f"cc:{self.dump}")
-
-    def is_reference(self, uri: str) -> bool:
-        """Return whether the text of a source is clean enough to train a language model on."""
-        return uri.startswith(self.lm.reference)
-
-    def content(self) -> dict[str, Any]:
-        """Return the settings that determine the corpus, with digests of the files that they name."""
-        settings, naming = self._content_but_files
-        files = manifest.digests_in(naming)  # each time: files change
-        return settings | ({"files": files} if files else {})
-
-    @cached_property
-    def _content_but_files(self) -> tuple[dict[str, Any], list[Any]]:
-        """The settings that determine the corpus, and all that may name files."""
-        settings = {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
-        model = [] if self.lm.model in ("auto", "none") else [Path(self.lm.model)]
-        return settings, [model, self.stages((*self.before_dedup, *self.after_dedup))]
-
-    def workspace(self) -> Workspace:
-        """Return the intermediate parts of this build."""
-        return Workspace.beside(self.directory, self.content())
-
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
         """Return the stage that scores with ``model`` and splits at the cut-offs."""
         return Perplexity(model, head, tail, self.lm.keep, self.lm.max_perplexity)
-
-    def context(self) -> Context:
-        """Return the context that the sources need."""
-        return Context(
-            lang=self.lang,
-            size=self.size,
-            seed=self.seed,
-            cache=Path(self.cache),
-            base_urls=self.base_urls,
-            extract=self.extract,
-            max_chars=self.max_chars,
-        )
 
     def stages(self, names: tuple[str, ...]) -> list[Stage]:
         """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
