@@ -16,7 +16,7 @@ def finished(
     stage: str,
     content: dict[str, Any],
     recorded: Mapping[str, str],
-    is_unchanged: Callable[[], bool],
+    is_in_place: Callable[[], bool],
     digests_now: Callable[[], Mapping[str, str]],
 ) -> Manifest | None:
     """Return the manifest of a finished corpus if it was made with these settings from these files, else None.
@@ -28,18 +28,18 @@ def finished(
         stage: name of the stage.
         content: the settings that determine the corpus; ``source`` names its files.
         recorded: file -> SHA-256 of those that the finished corpus was made from; empty where none is recorded.
-        is_unchanged: says fast whether those files are as they were, at the same paths.
-        digests_now: file -> SHA-256 of those that ``source`` names now, asked only where that is in doubt.
+        is_in_place: says fast whether those files can be taken for the input that ``source`` names now.
+        digests_now: file -> SHA-256 of the files that ``source`` names now; called only where that is in doubt.
 
     Raises:
         UserError: it was made with other settings or from other files, and ``overwrite=true`` was not given; a
             file is missing; or another stage or program made ``out``.
     """
     inputs: Mapping[str, str] = {}
-    if recorded:
+    if recorded and manifest.stage_of(out) == stage:
         published = manifest.read(out)
         source, digests = published.config.get("source"), recorded
-        if not (source == content["source"] and is_unchanged()):
+        if not (source == content["source"] and is_in_place()):
             digests = digests_now()
             if changed := _changed_files(recorded, digests):
                 manifest.refuse_unasked(out, changed)
