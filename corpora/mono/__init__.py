@@ -17,7 +17,8 @@ def phases(cfg: MonoConfig) -> Sequence[Phase]:
     """Return the phases known so far."""
     if cfg.dry_run:
         return (Phase("estimate"),)
-    return (many if cfg.is_many else one).phases(resolve(cfg))
+    build = resolve(cfg)
+    return (many if build.is_crawl else one).phases(build)
 
 
 def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
@@ -26,6 +27,7 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from the last phase, else nothing.
     """
+    build = resolve(cfg)
     if phase == "estimate":
-        return estimate.run(resolve(cfg))
-    return (many if cfg.is_many else one).run_part(resolve(cfg), phase, index)
+        return estimate.run(build)
+    return (many if build.is_crawl else one).run_part(build, phase, index)

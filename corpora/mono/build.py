@@ -16,9 +16,9 @@ from typing import Any
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace, read_json, write_json
 from xling.core.settings import config
-from xling.corpora.mono.settings import MonoConfig
+from xling.corpora.mono.settings import ALL, FOLDER, MonoConfig, is_crawl
 from xling.corpora.sources.source import Context, Shard
-from xling.corpora.stages import Stage
+from xling.corpora.stages import Stage, configured
 
 PLAN = "plan.json"
 OVERVIEW = "overview"
@@ -80,6 +80,14 @@ class Plan:
         """Ranges of paragraph keys of all scopes."""
         return sum(scope.num_ranges for scope in self.scopes)
 
+    def num_near_parts(self, bands: int) -> int:
+        """Return the parts of the phase ``near``: every range of each of the ``bands``, or one."""
+        return 1 if self.near_at_once else self.num_near * bands
+
+    def near_slices(self, bands: int, index: int) -> range:
+        """Return the slices of the sketches that part ``index`` of the phase ``near`` pairs."""
+        return range(self.num_near * bands) if self.near_at_once else range(index, index + 1)
+
     def scope_of(self, part: int) -> Scope:
         """Return the scope of part number ``part``."""
         return next(scope for scope in self.scopes if part in scope.parts)
@@ -96,6 +104,9 @@ class Build:
 
     Attributes:
         cfg: its settings.
+        is_crawl: whether several languages are built.
+        langs: the languages in the settings; none for ``lang=all``.
+        root: folder that holds the folder of each language.
         out: folder that is published: the corpus, or the overview of a crawl.
         uris: the sources, the default ones when none is given.
         content: settings that determine the output, with digests of the files that they name; JSON-ready.
@@ -103,10 +114,13 @@ class Build:
         context: what the sources need besides their URIs.
         before_dedup: the stages ahead of paragraph deduplication.
         after_dedup: the stages behind it.
-        saved_plan: the plan in ``workspace``; None before the phase ``plan`` and after the publication.
+        plan: its shards, parts and ranges, none before the phase ``plan`` and after the publication.
     """
 
     cfg: MonoConfig
+    is_crawl: bool
+    langs: tuple[str, ...]
+    root: Path
     out: Path
     uris: tuple[str, ...]
     content: dict[str, Any]
@@ -114,23 +128,7 @@ class Build:
     context: Context
     before_dedup: list[Stage]
     after_dedup: list[Stage]
-    saved_plan: Plan | None
-
-    @property
-    def plan(self) -> Plan:
-        """The shards, parts and ranges of a build whose phase ``plan`` has run."""
-        assert self.saved_plan is not None, "the phase plan has not run"
-        return self.saved_plan
-
-    @property
-    def num_near_parts(self) -> int:
-        """Parts of the phase ``near``: every range of every band, or one."""
-        return 1 if self.plan.near_at_once else self.plan.num_near * self.cfg.near.bands
-
-    def near_slices(self, index: int) -> range:
-        """Return the slices of the sketches that part ``index`` of the phase ``near`` pairs."""
-        at_once = self.plan.near_at_once
-        return range(self.plan.num_near * self.cfg.near.bands) if at_once else range(index, index + 1)
+    plan: Plan
 
 
 def resolve(cfg: MonoConfig) -> Build:
@@ -139,8 +137,10 @@ def resolve(cfg: MonoConfig) -> Build:
     Raises:
         UserError: a file that the settings name does not exist, or the output is the working directory.
     """
-    out = cfg.root / OVERVIEW if cfg.is_many else Path(cfg.out or f"runs/mono/{cfg.lang}")
-    before_dedup, after_dedup = cfg.stages(cfg.before_dedup), cfg.stages(cfg.after_dedup)
+    several = is_crawl(cfg.lang)
+    out = Path(cfg.out or FOLDER, OVERVIEW) if several else Path(cfg.out or f"{FOLDER}/{cfg.lang}")
+    before_dedup = configured(cfg.before_dedup, cfg.lang, cfg.settings)
+    after_dedup = configured(cfg.after_dedup, cfg.lang, cfg.settings)
     content = {name: value for name, value in config.to_dict(cfg).items() if name not in _NOT_CONTENT}
     models = [] if cfg.lm.model in ("auto", "none") else [Path(cfg.lm.model)]
     if files := manifest.digests_in([models, before_dedup, after_dedup]):
@@ -155,13 +155,24 @@ def resolve(cfg: MonoConfig) -> Build:
         extract=cfg.extract,
         max_chars=cfg.max_chars,
     )
-    plan = None
-    with contextlib.suppress(
-        FileNotFoundError, NotADirectoryError
-    ):  # not yet, or another process has just published the output
+    plan = Plan([], [], [], {})
+    # There is none yet, or another process has just published the output and deletes the workspace.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         plan = read_plan(workspace.root / PLAN)
-    uris = cfg.source or ("wiki:", f"cc:{cfg.dump}")
-    return Build(cfg, out, uris, content, workspace, context, before_dedup, after_dedup, plan)
+    return Build(
+        cfg=cfg,
+        is_crawl=several,
+        langs=() if cfg.lang == ALL else tuple(cfg.lang.split(",")),
+        root=out.parent,
+        out=out,
+        uris=cfg.source or ("wiki:", f"cc:{cfg.dump}"),
+        content=content,
+        workspace=workspace,
+        context=context,
+        before_dedup=before_dedup,
+        after_dedup=after_dedup,
+        plan=plan,
+    )
 
 
 def read_plan(path: Path) -> Plan:

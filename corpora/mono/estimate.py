@@ -94,7 +94,7 @@ class Cost:
 
 def run(build: Build) -> Answer:
     """Return the estimated cost of a build as a table."""
-    build = replace(build, saved_plan=make_plan(build))
+    build = replace(build, plan=make_plan(build))
     rows = list(costs(build))
     total = Cost(
         "together",
@@ -121,13 +121,13 @@ def run(build: Build) -> Answer:
 def costs(build: Build) -> Iterator[Cost]:
     """Yield the cost of every phase of a build with its plan."""
     text = planned_bytes(build.plan) * _TEXT_PER_STORED
-    if not build.cfg.is_many:
+    if not build.is_crawl:
         yield from _of_phases([build], text, _judging(build, RATES["read"]))
         return
     yield _cost("route", _judging(build, RATES["route"]), len(build.plan.parts), text, _ROUTING_MB)
-    langs = build.cfg.langs or tuple(f"{number}" for number in range(MANY_LANGS))
-    each = resolve(build.cfg.for_lang(next(iter(build.cfg.langs), "en")))
-    each = replace(each, saved_plan=routed_plan(build.plan, each, text / len(langs)))
+    langs = build.langs or tuple(f"{number}" for number in range(MANY_LANGS))
+    each = resolve(build.cfg.for_lang(next(iter(build.langs), "en")))
+    each = replace(each, plan=routed_plan(build.plan, each, text / len(langs)))
     yield from _of_phases([each] * len(langs), text, _HASHING)
 
 

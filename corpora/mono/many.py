@@ -35,7 +35,7 @@ def phases(build: Build) -> Sequence[Phase]:
     if not workspace.root.is_dir() and overview.published(build):
         return (Phase("plan"), Phase("overview"))
     known = [Phase("plan")]
-    if build.saved_plan:
+    if build.plan.parts:
         known += [Phase("route", len(build.plan.parts)), Phase("publish_routed")]
     if not workspace.root.is_dir():
         return known
@@ -72,19 +72,19 @@ def _run_plan(build: Build) -> None:
         return
     root = build.workspace.root
     root.mkdir(parents=True, exist_ok=True)
-    if build.saved_plan and still_true(build.plan, build):
+    if build.plan.parts and still_true(build.plan, build):
         return
-    if build.saved_plan:
+    if build.plan.parts:
         shutil.rmtree(root)  # parts of other input
         root.mkdir()
-    if not (route.routed(build) and still_true(read_plan(build.cfg.root / route.FOLDER / PLAN), build)):
+    if not (route.routed(build) and still_true(read_plan(build.root / route.FOLDER / PLAN), build)):
         plan_anew(build, [route.router(build)])
 
 
 def _run_plans(build: Build) -> None:
     """Plan each language, and write down which parts each phase has."""
-    index = read_json(build.cfg.root / route.FOLDER / INDEX)
-    langs = sorted(index) if build.cfg.lang == ALL else [lang for lang in build.cfg.langs if lang in index]
+    index = read_json(build.root / route.FOLDER / INDEX)
+    langs = sorted(index) if build.cfg.lang == ALL else [lang for lang in build.langs if lang in index]
     packed: dict[str, list[tuple[str, int]]] = {}
     for lang in langs:
         planned = one.make(resolve(build.cfg.for_lang(lang)), aloud=False)
@@ -126,9 +126,9 @@ def _run_overview(build: Build) -> Answer:
     for lang in langs:
         empty = root / _EMPTY / f"{lang}.json"
         ledgers[lang] = (
-            read_json(empty) if empty.is_file() else read_json(build.cfg.root / lang / STATS)["ledger"]
+            read_json(empty) if empty.is_file() else read_json(build.root / lang / STATS)["ledger"]
         )
-    missing = [lang for lang in build.cfg.langs if lang not in langs]
+    missing = [lang for lang in build.langs if lang not in langs]
     answer = overview.run(build, ledgers, missing)
     if not build.cfg.keep_work:
         for lang in langs:

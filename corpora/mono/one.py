@@ -59,7 +59,7 @@ _STEPS = {
 
 def phases(build: Build) -> Sequence[Phase]:
     """Return the phases known so far: the plan, and then those that it determines."""
-    if build.saved_plan is None:
+    if not build.plan.parts:
         return (Phase("plan"), Phase("publish")) if published(build) else (Phase("plan"),)
     num_parts = len(build.plan.parts)
     return (
@@ -67,7 +67,7 @@ def phases(build: Build) -> Sequence[Phase]:
         Phase("read", num_parts),
         *([Phase("dedup", build.plan.num_ranges)] if build.cfg.dedup else []),
         Phase("filter", num_parts),
-        *([Phase("near", build.num_near_parts)] if build.cfg.near_dedup else []),
+        *([Phase("near", build.plan.num_near_parts(build.cfg.near.bands))] if build.cfg.near_dedup else []),
         *([Phase("shingle", num_parts)] if build.cfg.near_dedup and build.cfg.near.min_jaccard else []),
         Phase("fit"),
         Phase("score", num_parts),
@@ -96,8 +96,8 @@ def _run_part(build: Build, phase: str, index: int) -> Answer | None:
         make(build)
         return None
     if phase == "publish":
-        return run_publish(build) if build.saved_plan else kept(summary(build.out))
-    if build.saved_plan is None:
+        return run_publish(build) if build.plan.parts else kept(summary(build.out))
+    if not build.plan.parts:
         if published(build):
             return None
         raise UserError(f"no plan for {build.out}", fix="run the phase plan first")
@@ -130,7 +130,7 @@ def published(build: Build) -> Plan | None:
 
 def make(build: Build, aloud: bool = True) -> Build:
     """Return a build with its plan, unless it is published; the plan is saved, and written on standard error."""
-    if build.saved_plan:
+    if build.plan.parts:
         if still_true(build.plan, build):
             if aloud:
                 announce(build.plan, build)
@@ -138,4 +138,4 @@ def make(build: Build, aloud: bool = True) -> Build:
         shutil.rmtree(build.workspace.root)  # parts of other input
     elif published(build):
         return build
-    return replace(build, saved_plan=plan_anew(build, build.after_dedup, aloud))
+    return replace(build, plan=plan_anew(build, build.after_dedup, aloud))

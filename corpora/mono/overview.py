@@ -52,7 +52,7 @@ def published(build: Build) -> bool:
     """Return whether this crawl was built with these settings from these files, in all its languages."""
     if manifest.up_to_date(build.out, STAGE_NAME, build.content, replaceable=True) is None:
         return False
-    return route.routed(build) and still_true(read_plan(build.cfg.root / route.FOLDER / PLAN), build)
+    return route.routed(build) and still_true(read_plan(build.root / route.FOLDER / PLAN), build)
 
 
 def run(build: Build, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
@@ -63,14 +63,14 @@ def run(build: Build, ledgers: dict[str, dict[str, Any]], missing: list[str]) ->
         ledgers: language -> JSON of its ledger, of languages of which nothing is left, too.
         missing: languages in the settings that no document is in.
     """
-    routed = read_json(build.cfg.root / route.FOLDER / route.STATS)
-    index = read_json(build.cfg.root / route.FOLDER / INDEX)
+    routed = read_json(build.root / route.FOLDER / route.STATS)
+    index = read_json(build.root / route.FOLDER / INDEX)
     rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
     rows += [_row(lang, {}, Ledger()) for lang in missing]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
     with publish(build.out, STAGE_NAME, build.content) as publication:
         write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": build.content})
-        _write(build.cfg.root, publication.path, rows, routed)
+        _write(build.root, publication.path, rows, routed)
         publication.counts |= {row["lang"]: row["kept_documents"] for row in rows}
     return summary(build.out)
 

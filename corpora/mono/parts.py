@@ -130,7 +130,9 @@ def run_near(build: Build, index: int) -> None:
     with build.workspace.making("near", index) as part_folder:
         ends = part_folder / ENDS if build.cfg.near.min_jaccard else None
         sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
-        near.find_pairs(sketches, build.near_slices(index), part_folder / PAIRS, ends)
+        near.find_pairs(
+            sketches, build.plan.near_slices(build.cfg.near.bands, index), part_folder / PAIRS, ends
+        )
 
 
 def run_shingle(build: Build, index: int) -> None:
@@ -139,7 +141,7 @@ def run_shingle(build: Build, index: int) -> None:
     with workspace.making("shingle", index) as part_folder:
         docs = read_documents(workspace.part("filter", index) / DOCS)
         sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
-        ends = _files(build, "near", ENDS, build.num_near_parts)
+        ends = _files(build, "near", ENDS, build.plan.num_near_parts(build.cfg.near.bands))
         near.shingle_shard(docs, index, sketches, ends, part_folder / SHINGLES, build.cfg.near)
 
 
@@ -153,7 +155,7 @@ def run_fit(build: Build, index: int) -> None:
     with build.workspace.making("fit", index) as part_folder:
         if build.cfg.near_dedup:
             near.choose(
-                _files(build, "near", PAIRS, build.num_near_parts),
+                _files(build, "near", PAIRS, build.plan.num_near_parts(build.cfg.near.bands)),
                 _files(build, "filter", SKETCH, num_parts),
                 part_folder / CHOICE,
                 build.cfg.near,

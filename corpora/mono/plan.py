@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import tell
 from xling.corpora.mono.build import PLAN, Build, Plan, Scope, save_plan
@@ -52,6 +53,8 @@ def make_plan(build: Build) -> Plan:
             }
         )
         shards += new
+    if not shards:
+        raise UserError(f"no file in {', '.join(build.uris)}", fix="check source=, dump= and base_urls=")
     shards = unique_names(shards)
     # The first copy of a paragraph is kept, so clean sources come first; the order is otherwise as given.
     shards.sort(key=lambda shard: not shard.source.startswith(build.cfg.lm.reference))

@@ -74,7 +74,7 @@ def router(build: Build) -> LangId:
     """Return the stage that identifies documents of several languages, without each language's own threshold."""
     settings = {k: v for k, v in build.cfg.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
     every = build.cfg.lang == ALL or build.cfg.others == "keep"
-    settings |= {"langs": [] if every else list(build.cfg.langs), "threshold": 0.0, "min_script_share": 0.0}
+    settings |= {"langs": [] if every else list(build.langs), "threshold": 0.0, "min_script_share": 0.0}
     return config.from_dict(LangId, settings, f"settings.{LangId.name}")
 
 
@@ -113,7 +113,7 @@ def publish_routed(build: Build) -> None:
         digest = sha256(folder / DOCS)
         for lang, entry in read_json(folder / INDEX).items():
             index.setdefault(lang, {})[f"{number:05d}"] = entry | {"sha256": digest}
-    with publish(build.cfg.root / FOLDER, STAGE_NAME, _content(build)) as publication:
+    with publish(build.root / FOLDER, STAGE_NAME, _content(build)) as publication:
         (publication.path / PARTS).mkdir()
         for number, folder in enumerate(folders):
             link(folder / DOCS, publication.path / PARTS / f"{number:05d}.parquet")
@@ -132,4 +132,4 @@ def _total(parts: dict[str, dict[str, Any]], name: str) -> int:
 
 def routed(build: Build) -> bool:
     """Return whether the published folder was routed with these settings."""
-    return manifest.up_to_date(build.cfg.root / FOLDER, STAGE_NAME, _content(build)) is not None
+    return manifest.up_to_date(build.root / FOLDER, STAGE_NAME, _content(build)) is not None

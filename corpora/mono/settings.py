@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.settings import config
 from xling.corpora.sources.source import joined_uris
-from xling.corpora.stages import STREAMING, Stage
+from xling.corpora.stages import configured
 from xling.corpora.stages.near_duplicates import NearDedup
 from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
 
 STAGE_NAME = "corpus mono"
 ALL = "all"
+FOLDER = "runs/mono"
+"""Of corpora without ``out``."""
+
+
+def is_crawl(lang: str) -> bool:
+    """Return whether ``lang`` names several languages, which are read in one pass."""
+    return "," in lang or lang == ALL
 
 
 @dataclass(frozen=True)
@@ -130,11 +136,11 @@ class MonoConfig:
             UserError: a number out of range, an unknown stage or setting.
         """
         object.__setattr__(self, "source", joined_uris(self.source))
-        if self.is_many:
+        if is_crawl(self.lang):
             codes = dict.fromkeys(languages.get(code).code for code in self.lang.split(",") if code != ALL)
             object.__setattr__(self, "lang", ",".join(codes) or ALL)
             self.for_lang(next(iter(codes), "en"))
-            self.stages(self.before_dedup)
+            configured(self.before_dedup, self.lang, self.settings)
             return
         object.__setattr__(self, "lang", languages.get(self.lang).code)
         for name in ("part_mb", "shard_mb"):
@@ -156,56 +162,24 @@ class MonoConfig:
             raise UserError("perplexity is not a stage to list", fix="it runs by itself; set it up with lm.*")
         if len(self.lm.percentiles) != 2:
             raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
-        self.stages(named)
+        configured(named, self.lang, self.settings)
         self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
-
-    @property
-    def is_many(self) -> bool:
-        """Whether several languages are built."""
-        return "," in self.lang or self.lang == ALL
-
-    @property
-    def langs(self) -> tuple[str, ...]:
-        """The languages in the setting; none for `ALL`."""
-        return () if self.lang == ALL else tuple(self.lang.split(","))
-
-    @property
-    def root(self) -> Path:
-        """The output folder that holds a folder for each language."""
-        return Path(self.out or "runs/mono")
 
     def for_lang(self, code: str) -> MonoConfig:
         """Return the settings of one of several languages, which reads the routed documents."""
+        root = Path(self.out or FOLDER)
         return replace(
             self,
             lang=code,
-            out=str(self.root / code),
+            out=str(root / code),
             others="count",
-            source=(f"routed:{self.root / 'routed'}",),
+            source=(f"routed:{root / 'routed'}",),
             before_dedup=(),
             max_docs=0,
             lm=replace(self.lm, model=self.lm.model.replace("{lang}", code)),
-            settings={name: own for name, own in self.settings.items() if name not in self.before_dedup},
+            settings={k: v for k, v in self.settings.items() if k not in self.before_dedup},
         )
 
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
         """Return the stage that scores with ``model`` and splits at the cut-offs."""
         return Perplexity(model, head, tail, self.lm.keep, self.lm.max_perplexity)
-
-    def stages(self, names: tuple[str, ...]) -> list[Stage]:
-        """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
-
-        Raises:
-            UserError: an unknown stage, or a setting that the stage does not have.
-        """
-        built: list[Stage] = []
-        for name in names:
-            cls = STREAMING[name]
-            own: dict[str, Any] = dict(self.settings.get(name, {}))
-            names_of_fields = {f.name for f in fields(cls)}  # type: ignore[arg-type]
-            if "lang" in names_of_fields:
-                own.setdefault("lang", self.lang)
-            if "langs" in names_of_fields:
-                own.setdefault("langs", (self.lang,))
-            built.append(config.from_dict(cls, own, f"settings.{name}"))
-        return built

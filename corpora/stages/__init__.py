@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from xling.core.registry import Registry
+from xling.core.settings import config
 from xling.text.document import Document, Ledger
 
 
@@ -109,3 +110,23 @@ class Stage:
 
 
 STREAMING: Registry[type[Stage]] = Registry("corpus stage", __name__, plugin="stage")
+
+
+def configured(names: Iterable[str], lang: str, settings: Mapping[str, Mapping[str, Any]]) -> list[Stage]:
+    """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
+
+    Args:
+        names: of stages, in order.
+        lang: language of the corpus.
+        settings: stage name -> the settings that are not its defaults.
+
+    Raises:
+        UserError: an unknown stage, or a setting that the stage does not have.
+    """
+    stages: list[Stage] = []
+    for name in names:
+        cls = STREAMING[name]
+        available = {each.name for each in fields(cls)}  # type: ignore[arg-type]
+        by_lang = {key: value for key, value in (("lang", lang), ("langs", (lang,))) if key in available}
+        stages.append(config.from_dict(cls, by_lang | dict(settings.get(name, {})), f"settings.{name}"))
+    return stages

@@ -48,7 +48,7 @@ def test_the_routing_of_many_languages(tmp_path: Path) -> None:
     assert planned["route"]["parts"] == route.num_parts
     assert planned["near"]["parts"] == 2  # all bands of a language with one part at once
     run_local("corpus mono", cfg)
-    reads = [resolve(cfg.for_lang(lang)).workspace.root / "read" for lang in cfg.langs]
+    reads = [resolve(cfg.for_lang(lang)).workspace.root / "read" for lang in resolve(cfg).langs]
     assert planned["read"]["parts"] == sum(len(list(read.iterdir())) for read in reads)
     assert not [path for read in reads for path in read.glob("*/docs.parquet")]
 
