@@ -152,17 +152,13 @@ class MonoConfig:
         for name in ("size", "max_docs", "num_samples", "reject_chars"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
-        named = (*self.before_dedup, *self.after_dedup)
-        if twice := sorted({name for name in named if named.count(name) > 1}):
-            raise UserError(f"stage {twice[0]!r} is listed twice", "each stage once")
+        names = (*self.before_dedup, *self.after_dedup)
+        configured(names, self.lang, self.settings)
         for name in self.settings:
-            if name not in named:
-                raise unknown("stage in settings", name, named)
-        if Perplexity.name in named:
-            raise UserError("perplexity is not a stage to list", fix="it runs by itself; set it up with lm.*")
+            if name not in names:
+                raise unknown("stage in settings", name, names)
         if len(self.lm.percentiles) != 2:
             raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
-        configured(named, self.lang, self.settings)
         self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
 
     def for_lang(self, code: str) -> MonoConfig:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.core.settings import config
 from xling.text.document import Document, Ledger
@@ -109,6 +110,8 @@ class Stage:
                 ledger.drop(self.name, verdict.reason, doc)
 
 
+PERPLEXITY = "perplexity"
+"""Name of the stage that needs cut-offs, which are fitted to the whole corpus."""
 STREAMING: Registry[type[Stage]] = Registry("corpus stage", __name__, plugin="stage")
 
 
@@ -121,8 +124,13 @@ def configured(names: Iterable[str], lang: str, settings: Mapping[str, Mapping[s
         settings: stage name -> the settings that are not its defaults.
 
     Raises:
-        UserError: an unknown stage, or a setting that the stage does not have.
+        UserError: an unknown stage, one listed twice, or a setting that the stage does not have.
     """
+    names = list(names)
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"stage {repeated[0]!r} is listed twice", "each stage once")
+    if PERPLEXITY in names:
+        raise UserError(f"{PERPLEXITY} is not a stage to list", fix="it runs by itself; set it up with lm.*")
     stages: list[Stage] = []
     for name in names:
         cls = STREAMING[name]
