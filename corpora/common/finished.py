@@ -49,15 +49,15 @@ def finished(
     return manifest.up_to_date(out, stage, content, map(Path, inputs))
 
 
-def _changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def _changed_files(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     """Say for each file that is read now whether its content is new; empty if the contents are the same in order."""
-    if list(recorded.values()) == list(now.values()):
+    if list(recorded.values()) == list(current.values()):
         return []
     known = set(recorded.values())
-    new = [f"{path} has other content" for path, digest in now.items() if digest not in known]
-    return new or [f"{len(recorded)} files, now {len(now)}, or in another order"]
+    new = [f"{path} has other content" for path, digest in current.items() if digest not in known]
+    return new or [f"{len(recorded)} files, now {len(current)}, or in another order"]
 
 
-def kept(summary: Answer) -> Answer:
+def unchanged(summary: Answer) -> Answer:
     """Return the answer of a build that finds its output finished and up to date."""
     return Answer(f"{summary}\n  up to date: nothing to do", summary.data)

@@ -23,7 +23,7 @@ from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 MANY_LANGS = 100
 """Languages that ``lang=all`` is taken to find."""
 _TEXT_PER_STORED = 2.56  # bytes of WET text for a byte of its gzip
-_KEPT = 0.75  # of the text: what paragraph deduplication keeps of pages
+_KEPT_SHARE = 0.75  # of the text: what paragraph deduplication keeps of pages
 _BYTES_PER_DOC, _BYTES_PER_PARAGRAPH = 3000, 43
 _BASE_MB = 170  # of a process with the libraries that a build needs
 _PLAIN_MB = _BASE_MB + 60  # of one that holds a few documents at a time
@@ -67,8 +67,8 @@ RATES = {
     "finish": Rate(0.004, 0.3, 0.3),
 }
 _HASHING = Rate(0.015, 0.39, 0.46)  # ``read`` after routing: the documents are not written again
-_LINES_S = 0.056
-_AFTER_DEDUP = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
+_BOILERPLATE_CPU_S = 0.056
+_PHASES_AFTER_DEDUP = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
 
 
 @dataclass(frozen=True)
@@ -120,48 +120,56 @@ def run(build: Build) -> Answer:
 
 def costs(build: Build) -> Iterator[Cost]:
     """Yield the cost of every phase of a build with its plan."""
-    text = planned_bytes(build.plan) * _TEXT_PER_STORED
+    text_bytes = planned_bytes(build.plan) * _TEXT_PER_STORED
     if not build.is_crawl:
-        yield from _of_phases([build], text, _judging(build, RATES["read"]))
+        yield from _of_phases([build], text_bytes, _with_boilerplate_stage(build, RATES["read"]))
         return
-    yield _cost("route", _judging(build, RATES["route"]), len(build.plan.parts), text, _ROUTING_MB)
+    yield _cost(
+        "route",
+        _with_boilerplate_stage(build, RATES["route"]),
+        len(build.plan.parts),
+        text_bytes,
+        _ROUTING_MB,
+    )
     langs = build.langs or tuple(f"{number}" for number in range(MANY_LANGS))
     each = resolve(build.cfg.for_lang(next(iter(build.langs), "en")))
-    each = replace(each, plan=routed_plan(build.plan, each, text / len(langs)))
-    yield from _of_phases([each] * len(langs), text, _HASHING)
+    each = replace(each, plan=routed_plan(build.plan, each, text_bytes / len(langs)))
+    yield from _of_phases([each] * len(langs), text_bytes, _HASHING)
 
 
-def _of_phases(builds: list[Build], text: float, reading: Rate) -> Iterator[Cost]:
+def _of_phases(builds: list[Build], text_bytes: float, reading: Rate) -> Iterator[Cost]:
     """Yield the costs of the phases of one or several equal builds, packed.
 
     Args:
         builds: each with its plan.
-        text: bytes of all of them together.
+        text_bytes: bytes of all of them together.
         reading: of the phase ``read``.
     """
     build = builds[0]
     for phase in one.phases(build):
         if phase.name not in RATES:
             continue
-        share = _KEPT if phase.name in _AFTER_DEDUP else 1.0
+        share = _KEPT_SHARE if phase.name in _PHASES_AFTER_DEDUP else 1.0
         rate = reading if phase.name == "read" else RATES[phase.name]
-        memory_mb = _MEMORY[phase.name](build, text / len(builds))
-        yield _cost(phase.name, rate, phase.num_parts * len(builds), share * text, memory_mb)
+        memory_mb = _MEMORY[phase.name](build, text_bytes / len(builds))
+        yield _cost(phase.name, rate, phase.num_parts * len(builds), share * text_bytes, memory_mb)
 
 
-def _judging(build: Build, rate: Rate) -> Rate:
+def _with_boilerplate_stage(build: Build, rate: Rate) -> Rate:
     """Return the rate with the processor seconds of the stage that drops menus, if it runs."""
-    return replace(rate, cpu_s=rate.cpu_s + _LINES_S) if Lines.name in build.cfg.before_dedup else rate
+    return (
+        replace(rate, cpu_s=rate.cpu_s + _BOILERPLATE_CPU_S) if Lines.name in build.cfg.before_dedup else rate
+    )
 
 
-def _cost(name: str, rate: Rate, parts: int, text: float, memory_mb: float) -> Cost:
-    seconds = text / _MB * rate.cpu_s + parts * rate.part_s
+def _cost(name: str, rate: Rate, parts: int, text_bytes: float, memory_mb: float) -> Cost:
+    seconds = text_bytes / _MB * rate.cpu_s + parts * rate.part_s
     return Cost(
         name,
         parts,
         seconds / 3600,
-        text * rate.read / 1e9,
-        text * rate.written / 1e9,
+        text_bytes * rate.read / 1e9,
+        text_bytes * rate.written / 1e9,
         memory_mb,
     )
 
@@ -172,23 +180,23 @@ def _reading_mb(plan: Plan) -> float:
     return _ROUTING_MB + (8 * keys + _SORTING_BYTES * min(keys, _SORTED_KEYS)) / _MB
 
 
-def _dedup_mb(build: Build, text: float) -> float:
-    return _BASE_MB + 4 * 8 * text / _BYTES_PER_PARAGRAPH / build.plan.num_ranges / _MB
+def _dedup_mb(build: Build, text_bytes: float) -> float:
+    return _BASE_MB + 4 * 8 * text_bytes / _BYTES_PER_PARAGRAPH / build.plan.num_ranges / _MB
 
 
-def _hashes_mb(text: float) -> float:
+def _hashes_mb(text_bytes: float) -> float:
     """Return the size of the MinHash values of all documents."""
-    return BYTES_PER_HASH * text * _KEPT / _BYTES_PER_DOC / _MB
+    return BYTES_PER_HASH * text_bytes * _KEPT_SHARE / _BYTES_PER_DOC / _MB
 
 
 _MEMORY: dict[str, Callable[[Build, float], float]] = {
-    "read": lambda build, text: _reading_mb(build.plan),
+    "read": lambda build, text_bytes: _reading_mb(build.plan),
     "dedup": _dedup_mb,
-    "filter": lambda build, text: _reading_mb(build.plan) + 300,
-    "near": lambda build, text: _BASE_MB + _hashes_mb(text) / build.plan.num_near,
-    "shingle": lambda build, text: _PLAIN_MB,
-    "fit": lambda build, text: _BASE_MB + min(build.cfg.memory_mb, _hashes_mb(text)),
-    "score": lambda build, text: _PLAIN_MB,
-    "cut": lambda build, text: _PLAIN_MB,
-    "finish": lambda build, text: _PLAIN_MB,
+    "filter": lambda build, text_bytes: _reading_mb(build.plan) + 300,
+    "near": lambda build, text_bytes: _BASE_MB + _hashes_mb(text_bytes) / build.plan.num_near,
+    "shingle": lambda build, text_bytes: _PLAIN_MB,
+    "fit": lambda build, text_bytes: _BASE_MB + min(build.cfg.memory_mb, _hashes_mb(text_bytes)),
+    "score": lambda build, text_bytes: _PLAIN_MB,
+    "cut": lambda build, text_bytes: _PLAIN_MB,
+    "finish": lambda build, text_bytes: _PLAIN_MB,
 }

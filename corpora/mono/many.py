@@ -20,19 +20,19 @@ from xling.core.output.parts import Workspace, read_json, write_json
 from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.mono import one, overview, route
 from xling.corpora.mono.build import PLAN, Build, read_plan, resolve
-from xling.corpora.mono.plan import plan_anew, still_true
+from xling.corpora.mono.plan import is_current, save_new_plan
 from xling.corpora.mono.publish_phase import STATS, NothingLeftError
 from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX
 
-_PACKED, _EMPTY = "packed.json", "empty"
+_PARTS, _EMPTY = "packed.json", "empty"
 _ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "finish", "publish")
 
 
 def phases(build: Build) -> Sequence[Phase]:
     """Return the phases known so far."""
     workspace = build.workspace
-    if not workspace.root.is_dir() and overview.published(build):
+    if not workspace.root.is_dir() and overview.is_published(build):
         return (Phase("plan"), Phase("overview"))
     known = [Phase("plan")]
     if build.plan.parts:
@@ -40,8 +40,10 @@ def phases(build: Build) -> Sequence[Phase]:
     if not workspace.root.is_dir():
         return known
     known.append(Phase("plans"))
-    if (workspace.root / _PACKED).is_file():
-        known += [Phase(name, len(_packed(workspace, name))) for name in _ORDER if _packed(workspace, name)]
+    if (workspace.root / _PARTS).is_file():
+        known += [
+            Phase(name, len(_parts_of(workspace, name))) for name in _ORDER if _parts_of(workspace, name)
+        ]
         known.append(Phase("overview"))
     return known
 
@@ -51,61 +53,61 @@ def run_part(build: Build, phase: str, index: int) -> Answer | None:
     if phase == "plan":
         _run_plan(build)
     elif phase == "route":
-        if not build.workspace.part("route", index).is_dir() and not route.routed(build):
+        if not build.workspace.part("route", index).is_dir() and not route.is_routed(build):
             route.run_route(build, index)
     elif phase == "publish_routed":
-        if not route.routed(build):
+        if not route.is_routed(build):
             route.publish_routed(build)
             shutil.rmtree(build.workspace.root / "route")
     elif phase == "plans":
-        _run_plans(build)
+        _plan_langs(build)
     elif phase == "overview":
         return _run_overview(build)
     else:
-        lang, part = _packed(build.workspace, phase)[index]
+        lang, part = _parts_of(build.workspace, phase)[index]
         _run_one(build, lang, phase, part)
     return None
 
 
 def _run_plan(build: Build) -> None:
-    if overview.published(build):
+    if overview.is_published(build):
         return
     root = build.workspace.root
     root.mkdir(parents=True, exist_ok=True)
-    if build.plan.parts and still_true(build.plan, build):
+    if build.plan.parts and is_current(build.plan, build):
         return
     if build.plan.parts:
         shutil.rmtree(root)  # parts of other input
         root.mkdir()
-    if not (route.routed(build) and still_true(read_plan(build.root / route.FOLDER / PLAN), build)):
-        plan_anew(build, [route.router(build)])
+    if not (route.is_routed(build) and is_current(read_plan(build.root / route.FOLDER / PLAN), build)):
+        save_new_plan(build, [route.router(build)])
 
 
-def _run_plans(build: Build) -> None:
+def _plan_langs(build: Build) -> None:
     """Plan each language, and write down which parts each phase has."""
     index = read_json(build.root / route.FOLDER / INDEX)
     langs = sorted(index) if build.cfg.lang == ALL else [lang for lang in build.langs if lang in index]
-    packed: dict[str, list[tuple[str, int]]] = {}
+    parts: dict[str, list[tuple[str, int]]] = {}
     for lang in langs:
-        planned = one.make(resolve(build.cfg.for_lang(lang)), aloud=False)
+        planned = one.ensure_plan(resolve(build.cfg.for_lang(lang)), aloud=False)
         for phase in one.phases(planned)[1:]:
-            packed.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
-    temporary = build.workspace.root / f".{_PACKED}.tmp"
-    write_json(temporary, packed)
-    temporary.replace(build.workspace.root / _PACKED)
+            parts.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
+    temporary = build.workspace.root / f".{_PARTS}.tmp"
+    write_json(temporary, parts)
+    temporary.replace(build.workspace.root / _PARTS)
 
 
-def _packed(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
+def _parts_of(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
     """Return language and part for each part of a phase."""
-    path = workspace.root / _PACKED
-    return _read_packed(path, path.stat().st_mtime_ns).get(phase, [])
+    path = workspace.root / _PARTS
+    return _read_parts(path, path.stat().st_mtime_ns).get(phase, [])
 
 
 @lru_cache(maxsize=1)
-def _read_packed(path: Path, stamp: int) -> dict[str, list[tuple[str, int]]]:
-    """Return the parts of each phase; the file's ``stamp`` is another where it was written again."""
-    packed: dict[str, list[tuple[str, int]]] = read_json(path)
-    return packed
+def _read_parts(path: Path, mtime_ns: int) -> dict[str, list[tuple[str, int]]]:
+    """Return the parts of each phase; the file's ``mtime_ns`` is another where it was written again."""
+    parts: dict[str, list[tuple[str, int]]] = read_json(path)
+    return parts
 
 
 def _run_one(build: Build, lang: str, phase: str, part: int) -> None:
@@ -121,7 +123,7 @@ def _run_overview(build: Build) -> Answer:
     root = build.workspace.root
     if not root.is_dir():
         return overview.summary(build.out)
-    langs = [lang for lang, _ in _packed(build.workspace, "publish")]
+    langs = [lang for lang, _ in _parts_of(build.workspace, "publish")]
     ledgers: dict[str, Any] = {}
     for lang in langs:
         empty = root / _EMPTY / f"{lang}.json"

@@ -27,7 +27,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.output.parts import run_unless_published
-from xling.corpora.common.finished import finished, kept
+from xling.corpora.common.finished import finished, unchanged
 from xling.corpora.mono.build import PLAN, Build, Plan, read_plan
 from xling.corpora.mono.parts import (
     run_cut,
@@ -40,7 +40,7 @@ from xling.corpora.mono.parts import (
     run_score,
     run_shingle,
 )
-from xling.corpora.mono.plan import announce, make_plan, plan_anew, still_true
+from xling.corpora.mono.plan import announce, is_current, make_plan, save_new_plan
 from xling.corpora.mono.publish_phase import run_publish, summary
 from xling.corpora.mono.settings import STAGE_NAME
 
@@ -60,7 +60,7 @@ _STEPS = {
 def phases(build: Build) -> Sequence[Phase]:
     """Return the phases known so far: the plan, and then those that it determines."""
     if not build.plan.parts:
-        return (Phase("plan"), Phase("publish")) if published(build) else (Phase("plan"),)
+        return (Phase("plan"), Phase("publish")) if published_plan(build) else (Phase("plan"),)
     num_parts = len(build.plan.parts)
     return (
         Phase("plan"),
@@ -86,19 +86,19 @@ def run_part(build: Build, phase: str, index: int) -> Answer | None:
     return run_unless_published(
         lambda: _run_part(build, phase, index),
         lambda: build.workspace,
-        lambda: published(build),
+        lambda: published_plan(build),
         lambda: summary(build.out) if phase == "publish" else None,
     )
 
 
 def _run_part(build: Build, phase: str, index: int) -> Answer | None:
     if phase == "plan":
-        make(build)
+        ensure_plan(build)
         return None
     if phase == "publish":
-        return run_publish(build) if build.plan.parts else kept(summary(build.out))
+        return run_publish(build) if build.plan.parts else unchanged(summary(build.out))
     if not build.plan.parts:
-        if published(build):
+        if published_plan(build):
             return None
         raise UserError(f"no plan for {build.out}", fix="run the phase plan first")
     if not build.workspace.part(phase, index).is_dir():
@@ -106,7 +106,7 @@ def _run_part(build: Build, phase: str, index: int) -> Answer | None:
     return None
 
 
-def published(build: Build) -> Plan | None:
+def published_plan(build: Build) -> Plan | None:
     """Return the plan of the published corpus if it was made with these settings from these files, else None.
 
     Raises:
@@ -120,22 +120,22 @@ def published(build: Build) -> Plan | None:
         STAGE_NAME,
         build.content,
         plan.digests if plan else {},
-        lambda: plan is not None and still_true(plan, build),
+        lambda: plan is not None and is_current(plan, build),
         lambda: make_plan(build).digests,
     )
     if found is None or plan is None:
         return None
-    return plan if plan.digests or still_true(plan, build) else None
+    return plan if plan.digests or is_current(plan, build) else None
 
 
-def make(build: Build, aloud: bool = True) -> Build:
+def ensure_plan(build: Build, aloud: bool = True) -> Build:
     """Return a build with its plan, unless it is published; the plan is saved, and written on standard error."""
     if build.plan.parts:
-        if still_true(build.plan, build):
+        if is_current(build.plan, build):
             if aloud:
                 announce(build.plan, build)
             return build
         shutil.rmtree(build.workspace.root)  # parts of other input
-    elif published(build):
+    elif published_plan(build):
         return build
-    return replace(build, plan=plan_anew(build, build.after_dedup, aloud))
+    return replace(build, plan=save_new_plan(build, build.after_dedup, aloud))

@@ -34,8 +34,8 @@ from xling.text.document import Document, Ledger
 from xling.text.lm.train import LmConfig, train
 
 INPUTS, DOCS, HASHES = "inputs.json", "docs.parquet", "hashes"
-SKETCH, PAIRS, ENDS, SHINGLES = "sketch", "pairs.u64", "ends.u64", "shingles.parquet"
-_TRAINED = (
+SKETCH, PAIRS, ENDPOINTS, SHINGLES = "sketch", "pairs.u64", "ends.u64", "shingles.parquet"
+_TRAINED_NOTE = (
     "Language model trained on {:,} characters of this corpus; those documents read too well, stand apart on "
     "the left and are left out when the cut-offs are fitted."
 )
@@ -69,7 +69,7 @@ def run_read(build: Build, index: int) -> None:
     """
     with reading(build, "read", index) as (part_folder, _, docs):
         if not _are_stored(build, index):
-            docs = _written(docs, part_folder / DOCS)
+            docs = _tee(docs, part_folder / DOCS)
         if build.cfg.dedup:
             dedup.hash_shard(docs, part_folder / HASHES, build.plan.scope_of(index).num_ranges)
         else:
@@ -104,34 +104,36 @@ def run_dedup(build: Build, index: int) -> None:
 def run_filter(build: Build, index: int) -> None:
     """Drop the duplicated paragraphs of one part and run the stages on what is left."""
     workspace = build.workspace
-    read = workspace.part("read", index)
+    read_folder = workspace.part("read", index)
     with workspace.making("filter", index) as part_folder, open_log(build, part_folder) as log:
         docs: Iterable[Document]
         if _are_stored(build, index):  # the phase read has counted them
             docs = documents(build, index, RejectLog(part_folder, (), num_samples=0, max_chars=0))
         else:
-            docs = read_documents(read / DOCS)
+            docs = read_documents(read_folder / DOCS)
         if build.cfg.dedup:
             scope = build.plan.scope_of(index)
             duplicates = [workspace.part("dedup", i) / DUPLICATES for i in scope.ranges]
-            docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, duplicates, log)
+            docs = dedup.drop_duplicates(
+                docs, read_folder / HASHES, index - scope.first_part, duplicates, log
+            )
         if not any(isinstance(stage, LangId) for stage in build.after_dedup):
-            docs = _named(docs, build.cfg.lang)  # the limits of the filters depend on the language
-        docs = _written(chain(build.after_dedup, docs, log), part_folder / DOCS)
+            docs = _with_lang(docs, build.cfg.lang)  # the limits of the filters depend on the language
+        docs = _tee(chain(build.after_dedup, docs, log), part_folder / DOCS)
         if build.cfg.near_dedup:
             near.sketch_shard(docs, part_folder / SKETCH, build.cfg.near, build.plan.num_near)
         else:
             _exhaust(docs)
-    _delete_input(build, read / DOCS)
+    _delete_input(build, read_folder / DOCS)
 
 
 def run_near(build: Build, index: int) -> None:
     """Pair documents of all parts that share the hash of one band, in one range of hashes, or of any band."""
     with build.workspace.making("near", index) as part_folder:
-        ends = part_folder / ENDS if build.cfg.near.min_jaccard else None
+        endpoints = part_folder / ENDPOINTS if build.cfg.near.min_jaccard else None
         sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
         near.find_pairs(
-            sketches, build.plan.near_slices(build.cfg.near.bands, index), part_folder / PAIRS, ends
+            sketches, build.plan.near_slices(build.cfg.near.bands, index), part_folder / PAIRS, endpoints
         )
 
 
@@ -141,8 +143,8 @@ def run_shingle(build: Build, index: int) -> None:
     with workspace.making("shingle", index) as part_folder:
         docs = read_documents(workspace.part("filter", index) / DOCS)
         sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
-        ends = _files(build, "near", ENDS, build.plan.num_near_parts(build.cfg.near.bands))
-        near.shingle_shard(docs, index, sketches, ends, part_folder / SHINGLES, build.cfg.near)
+        endpoints = _files(build, "near", ENDPOINTS, build.plan.num_near_parts(build.cfg.near.bands))
+        near.shingle_shard(docs, index, sketches, endpoints, part_folder / SHINGLES, build.cfg.near)
 
 
 def _files(build: Build, phase: str, name: str, num_parts: int) -> list[Path]:
@@ -184,7 +186,7 @@ def _train(build: Build, out: Path) -> dict[str, Any]:
     out.mkdir()
     settings = LmConfig(build.cfg.lang, (), order=lm.order, pieces=lm.pieces, seed=build.cfg.seed)
     train(texts, out, settings)
-    return {"model": "auto", "note": _TRAINED.format(num_chars)}
+    return {"model": "auto", "note": _TRAINED_NOTE.format(num_chars)}
 
 
 def _limited(docs: Iterable[Document], num_chars: int) -> Iterator[Document]:
@@ -198,16 +200,16 @@ def _limited(docs: Iterable[Document], num_chars: int) -> Iterator[Document]:
 def run_score(build: Build, index: int) -> None:
     """Drop the near-duplicates of one part and score what is left by the language model."""
     workspace = build.workspace
-    source, fit = workspace.part("filter", index), workspace.part("fit", 0)
+    filter_folder, fit_folder = workspace.part("filter", index), workspace.part("fit", 0)
     with workspace.making("score", index) as part_folder, open_log(build, part_folder) as log:
-        docs: Iterable[Document] = read_documents(source / DOCS)
+        docs: Iterable[Document] = read_documents(filter_folder / DOCS)
         if build.cfg.near_dedup:
-            docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
-        model = read_json(fit / "lm.json")["model"]
+            docs = near.drop_near_duplicates(docs, index, fit_folder / CHOICE, log)
+        model = read_json(fit_folder / "lm.json")["model"]
         if model:  # drops nothing yet: the cut-offs are unknown until every part is scored
-            docs = Perplexity(str(fit / "lm") if model == "auto" else model)(docs, Ledger())
-        _exhaust(_written(docs, part_folder / DOCS))
-    _delete_input(build, source / DOCS)
+            docs = Perplexity(str(fit_folder / "lm") if model == "auto" else model)(docs, Ledger())
+        _exhaust(_tee(docs, part_folder / DOCS))
+    _delete_input(build, filter_folder / DOCS)
 
 
 def run_cut(build: Build, index: int) -> None:
@@ -217,34 +219,34 @@ def run_cut(build: Build, index: int) -> None:
     table = pl.scan_parquet(files).select("source", "perplexity").drop_nulls().collect()
     is_reference = table["source"].str.contains("|".join(f"^{re.escape(r)}" for r in build.cfg.lm.reference))
     others = table.filter(~is_reference)
-    values = (others if len(others) else table)["perplexity"]
+    perplexities = (others if len(others) else table)["perplexity"]
     low, high = build.cfg.lm.percentiles
     with workspace.making("cut", index) as part_folder:
-        head, tail = fit_cutoffs(values, (low, high)) if len(values) else (0.0, 0.0)
+        head, tail = fit_cutoffs(perplexities, (low, high)) if len(perplexities) else (0.0, 0.0)
         write_json(part_folder / CUTOFFS, {"head": head, "tail": tail} if tail else {})
 
 
 def run_finish(build: Build, index: int) -> None:
     """Cut one part into shards of the published size and count what is in them."""
     workspace = build.workspace
-    source = workspace.part("score", index)
+    score_folder = workspace.part("score", index)
     cutoffs = read_json(workspace.part("cut", 0) / CUTOFFS)
     with workspace.making("finish", index) as part_folder, open_log(build, part_folder) as log:
-        docs: Iterator[Document] = read_documents(source / DOCS)
+        docs: Iterator[Document] = read_documents(score_folder / DOCS)
         if cutoffs:
             docs = build.cfg.perplexity(**cutoffs)(docs, log)
-        docs = _named(docs, build.cfg.lang)
+        docs = _with_lang(docs, build.cfg.lang)
         for number in itertools.count():
             first = next(docs, None)
             if first is None:
                 break
-            piece = _take(itertools.chain([first], docs), build.cfg.shard_mb * _MB)
-            with _open_export(build, part_folder, number) as text:
-                for doc in _written(piece, part_folder / f"{number:05d}.parquet", passing=False):
+            shard = _first_chars(itertools.chain([first], docs), build.cfg.shard_mb * _MB)
+            with _open_export(build, part_folder, number) as export:
+                for doc in _tee(shard, part_folder / f"{number:05d}.parquet", passing=False):
                     log.enter("corpus", doc)
                     log.counters.published(doc, build.cfg.num_samples)
-                    text(doc)
-    _delete_input(build, source / DOCS)
+                    export(doc)
+    _delete_input(build, score_folder / DOCS)
 
 
 def open_log(build: Build, folder: Path) -> RejectLog:
@@ -297,7 +299,7 @@ def _counted(docs: Iterable[Document], count: Callable[[Document], None]) -> Ite
         yield doc
 
 
-def _written(docs: Iterable[Document], path: Path, passing: bool = True) -> Iterator[Document]:
+def _tee(docs: Iterable[Document], path: Path, passing: bool = True) -> Iterator[Document]:
     """Write the documents while they pass; ``passing`` as in `TableWriter`."""
     with TableWriter(path, SCHEMA, passing) as table:
         for doc in docs:
@@ -305,14 +307,14 @@ def _written(docs: Iterable[Document], path: Path, passing: bool = True) -> Iter
             yield doc
 
 
-def _named(docs: Iterable[Document], lang: str) -> Iterator[Document]:
+def _with_lang(docs: Iterable[Document], lang: str) -> Iterator[Document]:
     """Give documents that no stage has identified the language of the corpus."""
     for doc in docs:
         doc.lang = doc.lang or lang
         yield doc
 
 
-def _take(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:
+def _first_chars(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:
     """Yield documents until they hold about ``num_chars``; at least one."""
     taken = 0
     while taken < num_chars and (doc := next(docs, None)) is not None:

@@ -20,7 +20,7 @@ from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
 _MB = 1 << 20
 # Sizes of Common Crawl's WET files of 2023 and 2024, only used to estimate downloads.
-_USUAL_MB = 75
+_TYPICAL_SHARD_MB = 75
 # Web text has one paragraph per 40 bytes or more; compressed files are a third of that or less.
 _BYTES_PER_PARAGRAPH = 40
 _EXPANSION = 4
@@ -42,36 +42,36 @@ def make_plan(build: Build) -> Plan:
             shards += source.shards()
             sources += source.origins()
             continue
-        new = [shard for shard in source.shards() if not (_local(shard) and _is_again(shard, seen))]
-        sizes = [shard.num_bytes for shard in new]
+        unseen = [shard for shard in source.shards() if not (_is_local(shard) and _is_repeated(shard, seen))]
+        sizes = [shard.num_bytes for shard in unseen]
         sources.append(
             {
                 "uri": uri,
                 "licence": source.licence,
-                "num_shards": len(new),
+                "num_shards": len(unseen),
                 "num_bytes": None if None in sizes else sum(size or 0 for size in sizes),
             }
         )
-        shards += new
+        shards += unseen
     if not shards:
         raise UserError(f"no file in {', '.join(build.uris)}", fix="check source=, dump= and base_urls=")
     shards = unique_names(shards)
     # The first copy of a paragraph is kept, so clean sources come first; the order is otherwise as given.
     shards.sort(key=lambda shard: not shard.source.startswith(build.cfg.lm.reference))
-    parts, scopes = _group(_scoped(shards, build), build)
+    parts, scopes = _into_parts(_scopes_of(shards, build), build)
     return Plan(
         sources=sources,
         parts=parts,
         scopes=scopes,
-        stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
+        stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _is_local(s)},
         num_near=_num_near(shards, build),
         near_at_once=len(parts) == 1,
-        digests={s.location: _digest(Path(s.location)) for s in shards if _local(s)},
+        digests={s.location: _digest(Path(s.location)) for s in shards if _is_local(s)},
     )
 
 
 def _num_near(shards: list[Shard], build: Build) -> int:
-    num_docs = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
+    num_docs = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
     return max(1, math.ceil(num_docs * BYTES_PER_HASH / (build.cfg.memory_mb * _MB / 2)))
 
 
@@ -86,25 +86,25 @@ def _digest_of(path: Path, stamp: int, size: int) -> str:
     return manifest.sha256(path)
 
 
-def _is_again(shard: Shard, seen: set[Path]) -> bool:
+def _is_repeated(shard: Shard, earlier: set[Path]) -> bool:
     """Return whether an earlier source names the same file: reading it twice would only give duplicates."""
     path = Path(shard.location).resolve()
-    if path in seen:
+    if path in earlier:
         tell(f"{shard.location}: named twice, read once")
         return True
-    seen.add(path)
+    earlier.add(path)
     return False
 
 
-def _local(shard: Shard) -> bool:
+def _is_local(shard: Shard) -> bool:
     return not shard.remote and Path(shard.location).is_file()
 
 
-def _bytes(shard: Shard) -> int:
-    return _USUAL_MB * _MB if shard.num_bytes is None else shard.num_bytes
+def _stored_bytes(shard: Shard) -> int:
+    return _TYPICAL_SHARD_MB * _MB if shard.num_bytes is None else shard.num_bytes
 
 
-def _scoped(shards: list[Shard], build: Build) -> list[list[Shard]]:
+def _scopes_of(shards: list[Shard], build: Build) -> list[list[Shard]]:
     """Group the shards into scopes of deduplication, in order."""
     if build.cfg.dedup_scope == "all":
         return [shards]
@@ -117,7 +117,7 @@ def _scoped(shards: list[Shard], build: Build) -> list[list[Shard]]:
     return scopes
 
 
-def _group(scopes: list[list[Shard]], build: Build) -> tuple[list[list[Shard]], list[Scope]]:
+def _into_parts(scopes: list[list[Shard]], build: Build) -> tuple[list[list[Shard]], list[Scope]]:
     """Return parts of about ``part_mb``; no part holds shards of two scopes."""
     parts: list[list[Shard]] = []
     grouped: list[Scope] = []
@@ -125,12 +125,12 @@ def _group(scopes: list[list[Shard]], build: Build) -> tuple[list[list[Shard]], 
     for shards in scopes:
         first, size = len(parts), 0.0
         for shard in shards:
-            if len(parts) == first or size + _bytes(shard) > build.cfg.part_mb * _MB:
+            if len(parts) == first or size + _stored_bytes(shard) > build.cfg.part_mb * _MB:
                 parts.append([])
                 size = 0
             parts[-1].append(shard)
-            size += _bytes(shard)
-        keys_mb = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
+            size += _stored_bytes(shard)
+        keys_mb = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
         ranges = max(1, math.ceil(keys_mb / (build.cfg.memory_mb / 4)))
         grouped.append(Scope(first, len(parts) - first, num_ranges, ranges))
         num_ranges += ranges
@@ -139,18 +139,18 @@ def _group(scopes: list[list[Shard]], build: Build) -> tuple[list[list[Shard]], 
 
 def planned_bytes(plan: Plan) -> int:
     """Return the stored size of all shards; a usual one for files of Common Crawl that are not here."""
-    return sum(_bytes(shard) for part in plan.parts for shard in part)
+    return sum(_stored_bytes(shard) for part in plan.parts for shard in part)
 
 
 def routed_plan(plan: Plan, build: Build, text: float) -> Plan:
     """Return the plan of a language of which ``text`` bytes are spread over the routed parts of ``plan``."""
     size = max(1, int(text / _EXPANSION / len(plan.parts)))
     shards = [Shard(f"routed-{i:05d}", "", build.uris[0], size) for i in range(len(plan.parts))]
-    parts, scopes = _group([shards], build)
+    parts, scopes = _into_parts([shards], build)
     return Plan([], parts, scopes, {}, _num_near(shards, build), near_at_once=len(parts) == 1)
 
 
-def still_true(plan: Plan, build: Build) -> bool:
+def is_current(plan: Plan, build: Build) -> bool:
     """Return whether the local files hold what they held at planning; remote ones are not checked."""
     for location, stamp in plan.stamps.items():
         path = Path(location)
@@ -158,17 +158,17 @@ def still_true(plan: Plan, build: Build) -> bool:
             return False
         if path.stat().st_mtime_ns != stamp and manifest.sha256(path) != plan.digests.get(location):
             return False
-    planned = {s.location for part in plan.parts for s in part}
+    planned_locations = {s.location for part in plan.parts for s in part}
     for uri in build.uris:
         _, sign, rest = uri.partition(":")
         if sign and rest and not uri.startswith(("hf:", "cc:", "cc100:", "toyworld:")):
-            now = {s.location for s in open_source(uri, build.context).shards()}
-            if not now <= planned:
+            locations = {s.location for s in open_source(uri, build.context).shards()}
+            if not locations <= planned_locations:
                 return False
     return True
 
 
-def plan_anew(build: Build, stages: Iterable[Stage], aloud: bool = True) -> Plan:
+def save_new_plan(build: Build, stages: Iterable[Stage], aloud: bool = True) -> Plan:
     """List the input, save the plan in the workspace and return it.
 
     Args:
@@ -195,7 +195,11 @@ def announce_default(build: Build) -> None:
     if build.cfg.source:
         return
     count = f"{build.cfg.size} files" if build.cfg.size else "all files"
-    about = f", about {_human(build.cfg.size * _USUAL_MB * _MB)}" if build.cfg.size else ", several terabytes"
+    about = (
+        f", about {_readable_size(build.cfg.size * _TYPICAL_SHARD_MB * _MB)}"
+        if build.cfg.size
+        else ", several terabytes"
+    )
     tell(
         f"{build.cfg.lang}: no source= given: its Wikipedia dump from {build.context.base_url('wiki')} and {count} of "
         f"{build.cfg.dump} from {build.context.base_url('cc')}{about} (size= and dump= change that)"
@@ -208,16 +212,17 @@ def announce(plan: Plan, build: Build) -> None:
     parts = len(plan.parts)
     lines = [f"{build.cfg.lang}: {parts} part{'s' * (parts != 1)} into {build.out}"]
     for source in plan.sources:
-        size = "size not stated" if source["num_bytes"] is None else _human(source["num_bytes"])
+        size = "size not stated" if source["num_bytes"] is None else _readable_size(source["num_bytes"])
         shards = f"{source['num_shards']} shard{'s' * (source['num_shards'] != 1)}"
         lines.append(f"  {source['uri']}: {shards}, {size}, licence: {source['licence']}")
     remote = [shard for part in plan.parts for shard in part if shard.remote]
     missing = [shard for shard in remote if not context.download(shard).path.is_file()]
     if remote:
-        known = sum(_bytes(shard) for shard in missing)
+        known = sum(_stored_bytes(shard) for shard in missing)
         about = "about " if any(shard.num_bytes is None for shard in missing) else ""
         lines.append(
-            f"  to download: {len(missing)} of {len(remote)} files, {about}{_human(known)}, into {context.cache}"
+            f"  to download: {len(missing)} of {len(remote)} files, {about}{_readable_size(known)}, "
+            f"into {context.cache}"
         )
         lines += [f"    {shard.location}" for shard in missing[:5]]
         if len(missing) > 5:
@@ -225,7 +230,7 @@ def announce(plan: Plan, build: Build) -> None:
     tell("\n".join(lines))
 
 
-def _human(num_bytes: float) -> str:
+def _readable_size(num_bytes: float) -> str:
     units = ["B", "kB", "MB", "GB", "TB"]
     while num_bytes >= 1000 and len(units) > 1:
         num_bytes /= 1000

@@ -33,7 +33,7 @@ from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Ledger
 
 STATS = "stats.json"
-_LEDGERED = ("read", "filter", "score", "finish")
+_PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
 
 
 class NothingLeftError(UserError):
@@ -48,7 +48,9 @@ def run_publish(build: Build) -> Answer:
     Raises:
         NothingLeftError: not one document is left; the message says where they went.
     """
-    folders = [build.workspace.part(phase, i) for phase in _LEDGERED for i in range(len(build.plan.parts))]
+    folders = [
+        build.workspace.part(phase, i) for phase in _PHASES_WITH_LEDGER for i in range(len(build.plan.parts))
+    ]
     ledger = merged_ledger(folders, build.cfg.num_samples)
     assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
     if not ledger.seen["corpus"]:
@@ -129,9 +131,9 @@ def _link_shards(build: Build, out: Path) -> None:
     lang, ending = build.cfg.lang, build.cfg.export
     folders = [build.workspace.part("finish", index) for index in range(len(build.plan.parts))]
     (out / "shards").mkdir()
-    pieces = [piece for folder in folders for piece in sorted(folder.glob("[0-9]*.parquet"))]
-    for number, piece in enumerate(pieces):
-        link(piece, out / "shards" / f"{lang}-{number:05d}.parquet")
+    shards = [path for folder in folders for path in sorted(folder.glob("[0-9]*.parquet"))]
+    for number, path in enumerate(shards):
+        link(path, out / "shards" / f"{lang}-{number:05d}.parquet")
     if ending:
         texts = [piece for folder in folders for piece in sorted(folder.glob(f"[0-9]*.{ending}"))]
         _join(texts, out / f"{lang}.{ending}")
@@ -153,11 +155,11 @@ def link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _join(pieces: Iterable[Path], target: Path) -> None:
-    with target.open("wb") as whole:
-        for piece in pieces:
-            with piece.open("rb") as handle:
-                shutil.copyfileobj(handle, whole, 1 << 20)
+def _join(paths: Iterable[Path], target: Path) -> None:
+    with target.open("wb") as output:
+        for path in paths:
+            with path.open("rb") as handle:
+                shutil.copyfileobj(handle, output, 1 << 20)
 
 
 def _nothing_left(build: Build, ledger: Ledger) -> NothingLeftError:

@@ -73,8 +73,8 @@ class _RoutedWriter:
 def router(build: Build) -> LangId:
     """Return the stage that identifies documents of several languages, without each language's own threshold."""
     settings = {k: v for k, v in build.cfg.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
-    every = build.cfg.lang == ALL or build.cfg.others == "keep"
-    settings |= {"langs": [] if every else list(build.langs), "threshold": 0.0, "min_script_share": 0.0}
+    routes_all = build.cfg.lang == ALL or build.cfg.others == "keep"
+    settings |= {"langs": [] if routes_all else list(build.langs), "threshold": 0.0, "min_script_share": 0.0}
     return config.from_dict(LangId, settings, f"settings.{LangId.name}")
 
 
@@ -126,10 +126,10 @@ def publish_routed(build: Build) -> None:
         }
 
 
-def _total(parts: dict[str, dict[str, Any]], name: str) -> int:
-    return sum(part[name] for part in parts.values())
+def _total(parts: dict[str, dict[str, Any]], key: str) -> int:
+    return sum(part[key] for part in parts.values())
 
 
-def routed(build: Build) -> bool:
+def is_routed(build: Build) -> bool:
     """Return whether the published folder was routed with these settings."""
     return manifest.up_to_date(build.root / FOLDER, STAGE_NAME, _content(build)) is not None

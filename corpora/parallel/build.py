@@ -17,7 +17,7 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.output.manifest import Manifest
 from xling.core.output.parts import read_json, run_unless_published
-from xling.corpora.common.finished import finished, kept
+from xling.corpora.common.finished import finished, unchanged
 from xling.corpora.parallel.publish_phase import run_publish, summary
 from xling.corpora.parallel.read_phase import INPUTS, inputs_of, run_read
 from xling.corpora.parallel.settings import STAGE_NAME, Build, ParallelConfig, resolve
@@ -28,7 +28,11 @@ __all__ = ["ParallelConfig", "phases", "run_part"]
 def phases(cfg: ParallelConfig) -> Sequence[Phase]:
     """Return ``read`` with a part a source URI, then ``publish``; ``publish`` alone when nothing is to be done."""
     build = resolve(cfg)
-    return (Phase("publish"),) if published(build) else (Phase("read", len(build.uris)), Phase("publish"))
+    return (
+        (Phase("publish"),)
+        if published_manifest(build)
+        else (Phase("read", len(build.uris)), Phase("publish"))
+    )
 
 
 def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
@@ -41,7 +45,7 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     return run_unless_published(
         lambda: _run_part(build, phase, index),
         lambda: build.workspace,
-        lambda: published(build),
+        lambda: published_manifest(build),
         lambda: summary(build.out) if phase == "publish" else None,
     )
 
@@ -54,14 +58,14 @@ def _run_part(build: Build, phase: str, index: int) -> Answer | None:
         if not part.is_dir():
             run_read(build, index)
         return None
-    if published(build):
-        return kept(summary(build.out))
+    if published_manifest(build):
+        return unchanged(summary(build.out))
     if missing := [index for index, part in enumerate(build.parts) if not part.is_dir()]:
         raise UserError(f"{build.out}: sources {missing} are not read", fix="run the phase read first")
     return run_publish(build)
 
 
-def published(build: Build) -> Manifest | None:
+def published_manifest(build: Build) -> Manifest | None:
     """Return the manifest of the published corpus if it was made with these settings from these files, else None.
 
     Raises:

@@ -54,16 +54,18 @@ def run_publish(build: Build) -> Answer:
     """
     ledger = merged_ledger(build.parts, build.cfg.num_samples)
     pair_counters = PairCounters(merged_counters(build.parts, build.cfg.num_samples))
-    with_keys = [folder for folder in build.parts if (folder / KEYS).is_file()]
+    nonempty_parts = [folder for folder in build.parts if (folder / KEYS).is_file()]
     keys = (
-        pl.concat([pl.read_parquet(folder / KEYS) for folder in with_keys]) if with_keys else pl.DataFrame()
+        pl.concat([pl.read_parquet(folder / KEYS) for folder in nonempty_parts])
+        if nonempty_parts
+        else pl.DataFrame()
     )
     if not keys.height:
         raise nothing_left(build, ledger)
     outcomes = final_outcomes(keys, build)
     inputs = [Path(path) for folder in build.parts for path in read_json(folder / INPUTS)["digests"]]
     with publish(build.out, STAGE_NAME, build.content, dict.fromkeys(inputs)) as publication:
-        _write(build, with_keys, outcomes, ledger, pair_counters, publication.path)
+        _write(build, nonempty_parts, outcomes, ledger, pair_counters, publication.path)
         if not ledger.seen[CORPUS]:
             raise nothing_left(build, ledger)
         stats = _stats(build, ledger, pair_counters)
@@ -92,11 +94,11 @@ def final_outcomes(keys: pl.DataFrame, build: Build) -> pl.DataFrame:
         stage = reason = pl.repeat(None, keys.height, dtype=pl.String, eager=True)
     kept_rows = reason.is_null().arg_true().to_numpy()
     kept = keys[kept_rows]
-    chosen = split_of(kept, build.cfg.dev_pairs, build.cfg.test_pairs, build.cfg.seed)
+    splits = split_of(kept, build.cfg.dev_pairs, build.cfg.test_pairs, build.cfg.seed)
     is_leak = np.zeros(keys.height, bool)
-    is_leak[kept_rows[_leaks(kept, chosen)]] = True
+    is_leak[kept_rows[_leaks(kept, splits)]] = True
     split = np.full(keys.height, "", dtype=object)
-    split[kept_rows] = chosen
+    split[kept_rows] = splits
     split[is_leak] = ""
     leak = pl.Series(is_leak)
     return pl.DataFrame({"stage": stage, "reason": reason}).with_columns(
@@ -113,39 +115,40 @@ def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> 
 
     Args:
         kept: with the column ``doc``.
-        dev_pairs: wanted for dev, at most a tenth of all.
-        test_pairs: wanted for test, at most a tenth of all.
+        dev_pairs: pairs for dev, at most a tenth of all.
+        test_pairs: pairs for test, at most a tenth of all.
         seed: of the order in which documents are taken.
     """
-    number = pl.int_range(pl.len())
-    group = pl.when(pl.col("doc") == "").then(number.cast(pl.String)).otherwise("doc:" + pl.col("doc"))
+    row = pl.int_range(pl.len())
+    group = pl.when(pl.col("doc") == "").then(row.cast(pl.String)).otherwise("doc:" + pl.col("doc"))
     groups = kept.select(group.rank("dense").cast(pl.Int64).alias("g") - 1)["g"].to_numpy()
     sizes = np.bincount(groups) if len(groups) else np.zeros(0, np.int64)
     order = rng(seed, "split").permutation(len(sizes))
-    label = np.full(len(sizes), "train", dtype=object)
-    for name, wanted in (("dev", dev_pairs), ("test", test_pairs)):
-        room = min(wanted, int(_MAX_HELDOUT_SHARE * kept.height))
+    splits = np.full(len(sizes), "train", dtype=object)
+    for name, num_pairs in (("dev", dev_pairs), ("test", test_pairs)):
+        num_missing = min(num_pairs, int(_MAX_HELDOUT_SHARE * kept.height))
         for document in order:
-            if label[document] == "train" and sizes[document] <= room:
-                label[document] = name
-                room -= sizes[document]
-            if not room:
+            if splits[document] == "train" and sizes[document] <= num_missing:
+                splits[document] = name
+                num_missing -= sizes[document]
+            if not num_missing:
                 break
-    return label[groups]
+    return splits[groups]
 
 
-def _leaks(kept: pl.DataFrame, chosen: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+def _leaks(kept: pl.DataFrame, splits: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
     """Rows of train with a side of dev or test, and of dev with a side of test."""
     frame = kept.select(
-        "split_src", "split_tgt", pl.Series("split", chosen.tolist(), pl.String)
+        "split_src", "split_tgt", pl.Series("split", splits.tolist(), pl.String)
     ).with_row_index()
     leaked: list[int] = []
-    for low, high in (("train", ("dev", "test")), ("dev", ("test",))):
-        held = frame.filter(pl.col("split").is_in(high))
+    for split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
+        heldout = frame.filter(pl.col("split").is_in(heldout_splits))
         same = pl.any_horizontal(
-            pl.col(f"split_{side}").is_in(held[f"split_{side}"].unique().implode()) for side in ("src", "tgt")
+            pl.col(f"split_{side}").is_in(heldout[f"split_{side}"].unique().implode())
+            for side in ("src", "tgt")
         )
-        leaked += frame.filter((pl.col("split") == low) & same)["index"].to_list()
+        leaked += frame.filter((pl.col("split") == split) & same)["index"].to_list()
     return np.array(sorted(leaked), dtype=np.int64)
 
 
@@ -162,12 +165,12 @@ def _write(
     (out / "rejects").mkdir()
     tables = {name: TableFile(out / "shards" / f"{name}.parquet") for name in SPLITS}
     rejects = TableFile(out / "rejects" / "publish.parquet")
-    codes = build.langs
+    langs = build.langs
     with ExitStack() as stack:
         moses = {
             (name, code): stack.enter_context((out / f"{name}.{code}").open("w", encoding="utf-8"))
             for name in SPLITS
-            for code in codes
+            for code in langs
         }
         first = 0
         for index, folder in enumerate(folders):
@@ -184,20 +187,20 @@ def _write(
                 pair_counters.dropped(lost)
                 rejects.add(lost.select(*SCHEMA, "stage", "reason"))
                 for name in SPLITS:
-                    chosen = pairs.filter(outcome["split"] == name)
-                    tables[name].add(chosen)
-                    pair_counters.published(chosen, build.cfg.num_samples)
-                    _write_moses(chosen, moses, name, codes)
+                    split_pairs = pairs.filter(outcome["split"] == name)
+                    tables[name].add(split_pairs)
+                    pair_counters.published(split_pairs, build.cfg.num_samples)
+                    _write_moses(split_pairs, moses, name, langs)
     for file in (*tables.values(), rejects):
         file.close()
 
 
 def _write_moses(
-    pairs: pl.DataFrame, files: Mapping[tuple[str, str], IO[str]], split: str, codes: tuple[str, str]
+    pairs: pl.DataFrame, files: Mapping[tuple[str, str], IO[str]], split: str, langs: tuple[str, str]
 ) -> None:
-    for side, code in zip(("src", "tgt"), codes, strict=True):
+    for side, lang in zip(("src", "tgt"), langs, strict=True):
         if pairs.height:
-            files[split, code].write("\n".join(pairs[side]) + "\n")
+            files[split, lang].write("\n".join(pairs[side]) + "\n")
 
 
 def count_passage(pairs: pl.DataFrame, outcome: pl.DataFrame, chain: Chain, ledger: Ledger) -> None:

@@ -109,8 +109,8 @@ def refuse_swapped(batch: pl.DataFrame, source: PairSource, chain: Chain) -> Non
     """
     sample = batch.head(_SWAP_SAMPLE)
     # A file with all of its sides swapped would vouch for itself.
-    verdicts = PairLangId(trust=False, adapt=False).judge(sample, chain.context)
-    swapped = int((verdicts == "swapped").sum())
+    reasons = PairLangId(trust=False, adapt=False).judge(sample, chain.context)
+    swapped = int((reasons == "swapped").sum())
     if swapped > _SWAP_SHARE * sample.height:
         src, tgt = chain.context.src.code, chain.context.tgt.code
         raise UserError(

@@ -153,8 +153,8 @@ def test_the_line_of_a_language_is_rather_long_than_a_heading(tmp_path: Path) ->
         (tmp_path / lang).mkdir()
         counters = Counters(samples=[(1, "a/1", text)]).to_json()
         (tmp_path / lang / "stats.json").write_text(json.dumps({"counters": counters}), encoding="utf-8")
-    assert overview._line(tmp_path, "en") == sentence
-    assert overview._line(tmp_path, "sw") == "Habari za leo:"
+    assert overview._sample_sentence(tmp_path, "en") == sentence
+    assert overview._sample_sentence(tmp_path, "sw") == "Habari za leo:"
 
 
 def test_a_routed_file_is_opened_once_for_all_languages(

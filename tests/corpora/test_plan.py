@@ -22,10 +22,10 @@ from xling.corpora.mono.plan import (
     _EXPANSION,
     BYTES_PER_HASH,
     Shard,
-    _bytes,
     _num_near,
+    _stored_bytes,
+    is_current,
     make_plan,
-    still_true,
 )
 
 
@@ -58,11 +58,11 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_a_plan_holds_until_a_file_changes(cfg: MonoConfig, tmp_path: Path, change: str) -> None:
     build = resolve(cfg)
     plan = make_plan(build)
-    assert still_true(plan, build)
+    assert is_current(plan, build)
     touch(tmp_path)
-    assert still_true(plan, build), "the same content at another time"
+    assert is_current(plan, build), "the same content at another time"
     CHANGES[change](tmp_path)
-    assert not still_true(plan, build)
+    assert not is_current(plan, build)
 
 
 def test_parts_are_kept_while_the_input_is_the_same_and_made_anew_after(
@@ -121,7 +121,7 @@ def test_a_finished_corpus_is_kept_and_replaced_only_when_asked(
 
 def test_the_hashes_of_a_range_fit_into_half_of_the_memory(cfg: MonoConfig) -> None:
     shards = [Shard(f"{i}", "", "text:x", 3 << 30) for i in range(4)]
-    hashes = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT * BYTES_PER_HASH
+    hashes = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT * BYTES_PER_HASH
     for memory_mb in (64, 512):
         half = memory_mb * 2**20 / 2
         num = _num_near(shards, resolve(dataclasses.replace(cfg, memory_mb=memory_mb)))
