@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,8 @@ def resolve(cfg: MonoConfig) -> Build:
     out = Path(cfg.out or FOLDER, OVERVIEW) if several else Path(cfg.out or f"{FOLDER}/{cfg.lang}")
     before_dedup = configured(cfg.before_dedup, cfg.lang, cfg.settings)
     after_dedup = configured(cfg.after_dedup, cfg.lang, cfg.settings)
-    content = {name: value for name, value in config.to_dict(cfg).items() if name not in _NOT_CONTENT}
+    names = [each.name for each in fields(cfg) if each.name not in _NOT_CONTENT]
+    content = {name: config.to_dict(getattr(cfg, name)) for name in names}
     models = [] if cfg.lm.model in ("auto", "none") else [Path(cfg.lm.model)]
     if files := manifest.digests_in([models, before_dedup, after_dedup]):
         content["files"] = files

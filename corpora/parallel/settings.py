@@ -104,6 +104,7 @@ class Build:
         uris: the sources, the default one when none is given.
         content: settings that determine the corpus, with digests of the files that they name; JSON-ready.
         workspace: the intermediate parts.
+        parts: folders of the phase ``read``, one a URI.
         chain: the filters; it has learned nothing yet.
         context: languages, folders and addresses that the sources need.
     """
@@ -114,13 +115,9 @@ class Build:
     uris: tuple[str, ...]
     content: dict[str, Any]
     workspace: Workspace
+    parts: list[Path]
     chain: chain.Chain
     context: SourceContext
-
-    @property
-    def parts(self) -> list[Path]:
-        """Folders of the phase ``read``, one a URI."""
-        return [self.workspace.part("read", index) for index in range(len(self.uris))]
 
 
 def resolve(cfg: ParallelConfig) -> Build:
@@ -129,18 +126,20 @@ def resolve(cfg: ParallelConfig) -> Build:
     Raises:
         UserError: a file that the settings name does not exist, or the output is the working directory.
     """
-    filters = cfg.chain()
-    content = cfg.content()
+    src, tgt = languages.get_pair(cfg.pair)
+    uris, filters = cfg.source or ("opus:",), cfg.chain()
+    out, content = cfg.directory, cfg.content()
     if files := manifest.digests_in(filters):
         content["files"] = files
-    src, tgt = languages.get_pair(cfg.pair)
+    workspace = Workspace.beside(out, content)
     return Build(
-        cfg,
-        cfg.directory,
-        cfg.langs,
-        cfg.source or ("opus:",),
-        content,
-        Workspace.beside(cfg.directory, content),
-        filters,
-        SourceContext(src, tgt, Path(cfg.cache), cfg.base_urls, cfg.size, cfg.seed),
+        cfg=cfg,
+        out=out,
+        langs=(src.code, tgt.code),
+        uris=uris,
+        content=content,
+        workspace=workspace,
+        parts=[workspace.part("read", index) for index in range(len(uris))],
+        chain=filters,
+        context=SourceContext(src, tgt, Path(cfg.cache), cfg.base_urls, cfg.size, cfg.seed),
     )
