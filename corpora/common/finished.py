@@ -1,4 +1,4 @@
-"""What becomes of a corpus that is finished already: keep it, refuse to replace it, or make it again."""
+"""Decision on a corpus that is finished already: keep it, refuse to replace it, or make it again."""
 
 from __future__ import annotations
 

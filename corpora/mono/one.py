@@ -115,7 +115,7 @@ def published_plan(build: Build) -> Plan | None:
     path, plan = build.out / PLAN, None
     if path.is_file() and (build.out / manifest.FILE_NAME).is_file():
         plan = read_plan(path)
-    found = finished(
+    recorded = finished(
         build.out,
         STAGE_NAME,
         build.content,
@@ -123,7 +123,7 @@ def published_plan(build: Build) -> Plan | None:
         lambda: plan is not None and is_current(plan, build),
         lambda: make_plan(build).digests,
     )
-    if found is None or plan is None:
+    if recorded is None or plan is None:
         return None
     return plan if plan.digests or is_current(plan, build) else None
 

@@ -26,13 +26,11 @@ __all__ = ["ParallelConfig", "phases", "run_part"]
 
 
 def phases(cfg: ParallelConfig) -> Sequence[Phase]:
-    """Return ``read`` with a part a source URI, then ``publish``; ``publish`` alone when nothing is to be done."""
+    """Return ``read`` with a part a source URI, and ``publish``; that alone where nothing is to be done."""
     build = resolve(cfg)
-    return (
-        (Phase("publish"),)
-        if published_manifest(build)
-        else (Phase("read", len(build.uris)), Phase("publish"))
-    )
+    if published_manifest(build):
+        return (Phase("publish"),)
+    return (Phase("read", len(build.uris)), Phase("publish"))
 
 
 def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
@@ -66,7 +64,7 @@ def _run_part(build: Build, phase: str, index: int) -> Answer | None:
 
 
 def published_manifest(build: Build) -> Manifest | None:
-    """Return the manifest of the published corpus if it was made with these settings from these files, else None.
+    """Return the manifest of a corpus that was published with these settings from these files, else None.
 
     Raises:
         UserError: it was made with others, and ``overwrite=true`` was not given.
@@ -79,7 +77,5 @@ def published_manifest(build: Build) -> Manifest | None:
         build.content,
         recorded,
         lambda: all(Path(path).is_file() for path in recorded),
-        lambda: {
-            path: sha for index in range(len(build.uris)) for path, sha in inputs_of(build, index).items()
-        },
+        lambda: dict(item for index in range(len(build.uris)) for item in inputs_of(build, index).items()),
     )
