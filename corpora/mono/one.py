@@ -28,32 +28,22 @@ from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.output.parts import run_unless_published
 from xling.corpora.common.finished import finished, unchanged
+from xling.corpora.mono import parts
 from xling.corpora.mono.build import PLAN, Build, Plan, read_plan
-from xling.corpora.mono.parts import (
-    run_cut,
-    run_dedup,
-    run_filter,
-    run_finish,
-    run_fit,
-    run_near,
-    run_read,
-    run_score,
-    run_shingle,
-)
 from xling.corpora.mono.plan import announce, is_current, make_plan, save_new_plan
 from xling.corpora.mono.publish_phase import run_publish, summary
 from xling.corpora.mono.settings import STAGE_NAME
 
 _STEPS = {
-    "read": run_read,
-    "dedup": run_dedup,
-    "filter": run_filter,
-    "near": run_near,
-    "shingle": run_shingle,
-    "fit": run_fit,
-    "score": run_score,
-    "cut": run_cut,
-    "finish": run_finish,
+    "read": parts.run_read,
+    "dedup": parts.run_dedup,
+    "filter": parts.run_filter,
+    "near": parts.run_near,
+    "shingle": parts.run_shingle,
+    "fit": parts.run_fit,
+    "score": parts.run_score,
+    "cut": parts.run_cut,
+    "finish": parts.run_finish,
 }
 
 
