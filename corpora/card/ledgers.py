@@ -15,6 +15,7 @@ from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId
 from xling.text.document import Document, Ledger
 
+LEDGER, COUNTERS = "ledger.json", "counters.json"
 _SEPARATOR = "\t"
 
 
@@ -60,8 +61,8 @@ class RejectLog(Ledger):
         if self._table is not None:
             self._table.__exit__(kind, error, trace)
         if kind is None:
-            write_json(self._folder / "ledger.json", ledger_to_json(self))
-            write_json(self._folder / "counters.json", self.counters.to_json())
+            write_json(self._folder / LEDGER, ledger_to_json(self))
+            write_json(self._folder / COUNTERS, self.counters.to_json())
 
 
 def ledger_to_json(ledger: Ledger) -> dict[str, Any]:
@@ -105,5 +106,24 @@ def merged_ledger(folders: list[Path], num_samples: int) -> Ledger:
     """Return the ledgers of several parts, added up in order."""
     total = Ledger(num_samples=num_samples)
     for folder in folders:
-        total.merge(ledger_from_json(read_json(folder / "ledger.json")))
+        total.merge(ledger_from_json(read_json(folder / LEDGER)))
     return total
+
+
+def merged_counters(folders: list[Path], num_samples: int) -> Counters:
+    """Return the counters of several parts, added up in order; ``num_samples`` samples stay."""
+    total = Counters()
+    for folder in folders:
+        total.merge(Counters.from_json(read_json(folder / COUNTERS)), num_samples)
+    return total
+
+
+def dropped_by_reason(ledger: Ledger) -> dict[str, int]:
+    """Return ``stage/reason`` -> number of losses, as manifests record them."""
+    return {f"{stage}/{reason}": num for (stage, reason), num in sorted(ledger.dropped.items())}
+
+
+def main_reasons(ledger: Ledger, partial: Collection[tuple[str, str]] = ()) -> str:
+    """Return the three most frequent reasons with their numbers; those in ``partial`` do not count."""
+    counts = sorted(((num, key) for key, num in ledger.dropped.items() if key not in partial), reverse=True)
+    return ", ".join(f"{stage}/{reason} {num:,}" for num, (stage, reason) in counts[:3])

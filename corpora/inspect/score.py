@@ -13,9 +13,8 @@ from typing import Literal
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output.answer import Answer, Rows
-from xling.corpora.mono.settings import MonoConfig
 from xling.corpora.sources.source import SOURCES, Context, open_source
-from xling.corpora.stages import Stage
+from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Document, Ledger
 
@@ -80,15 +79,8 @@ def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
 def _stages(cfg: ScoreConfig, lang: str) -> list[Stage]:
     # Any language will do to build stages that then accept all of them.
     settings = {} if lang else {"langid": {"langs": ()}}
-    names = tuple(cfg.stages)
-    mono = MonoConfig(
-        lang or "en",
-        before_dedup=(),
-        after_dedup=names,
-        settings={k: v for k, v in settings.items() if k in names},
-    )
     scorer = [Perplexity(cfg.lm)] if cfg.lm else []
-    return [*scorer, *mono.stages(names)]
+    return [*scorer, *configured(cfg.stages, lang or "en", settings)]
 
 
 def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xling.core.commands.runner import Phase
 from xling.core.output.answer import Answer
 from xling.corpora.mono import estimate, many, one
-from xling.corpora.mono.plan import make_plan
+from xling.corpora.mono.build import resolve
 from xling.corpora.mono.settings import MonoConfig
 
 __all__ = ["MonoConfig", "phases", "run_part"]
@@ -17,7 +17,8 @@ def phases(cfg: MonoConfig) -> Sequence[Phase]:
     """Return the phases known so far."""
     if cfg.dry_run:
         return (Phase("estimate"),)
-    return (many if cfg.is_many else one).phases(cfg)
+    build = resolve(cfg)
+    return (many if build.is_crawl else one).phases(build)
 
 
 def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
@@ -26,6 +27,7 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from the last phase, else nothing.
     """
+    build = resolve(cfg)
     if phase == "estimate":
-        return estimate.run(cfg, make_plan(cfg))
-    return (many if cfg.is_many else one).run_part(cfg, phase, index)
+        return estimate.run(build)
+    return (many if build.is_crawl else one).run_part(build, phase, index)

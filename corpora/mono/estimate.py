@@ -15,17 +15,18 @@ from dataclasses import asdict, dataclass, replace
 
 from xling.core.output.answer import Answer
 from xling.corpora.mono import one
-from xling.corpora.mono.plan import Plan, planned_bytes, routed_plan
-from xling.corpora.mono.settings import MonoConfig
+from xling.corpora.mono.build import Build, Plan, resolve
+from xling.corpora.mono.plan import make_plan, planned_bytes, routed_plan
 from xling.corpora.stages.lines import Lines
 from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
 MANY_LANGS = 100
 """Languages that ``lang=all`` is taken to find."""
 _TEXT_PER_STORED = 2.56  # bytes of WET text for a byte of its gzip
-_LEFT = 0.75  # of the text: what paragraph deduplication leaves of pages
+_KEPT_SHARE = 0.75  # of the text: what paragraph deduplication keeps of pages
 _BYTES_PER_DOC, _BYTES_PER_PARAGRAPH = 3000, 43
 _BASE_MB = 170  # of a process with the libraries that a build needs
+_PLAIN_MB = _BASE_MB + 60  # of one that holds a few documents at a time
 _MODELS_MB = 310  # of identification, lines and filters
 _BUFFERS_MB = 190  # of text that is read, and of text that waits for its language's file
 _SORTED_KEYS = 4_000_000  # of a part at a time
@@ -66,8 +67,8 @@ RATES = {
     "finish": Rate(0.004, 0.3, 0.3),
 }
 _HASHING = Rate(0.015, 0.39, 0.46)  # ``read`` after routing: the documents are not written again
-_LINES_S = 0.056
-_ON_WHAT_IS_LEFT = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
+_BOILERPLATE_CPU_S = 0.056
+_PHASES_AFTER_DEDUP = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,10 @@ class Cost:
     memory_mb: float
 
 
-def run(cfg: MonoConfig, plan: Plan) -> Answer:
+def run(build: Build) -> Answer:
     """Return the estimated cost of a build as a table."""
-    rows = list(costs(cfg, plan))
+    build = replace(build, plan=make_plan(build))
+    rows = list(costs(build))
     total = Cost(
         "together",
         sum(row.parts for row in rows),
@@ -102,9 +104,9 @@ def run(cfg: MonoConfig, plan: Plan) -> Answer:
         sum(row.written_gb for row in rows),
         max(row.memory_mb for row in rows),
     )
-    stored = planned_bytes(plan)
+    stored = planned_bytes(build.plan)
     lines = [
-        f"{cfg.lang}: {sum(map(len, plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "
+        f"{build.cfg.lang}: {sum(map(len, build.plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "
         f"{stored * _TEXT_PER_STORED / 1e9:,.0f} GB of text; nothing was read or written",
         f"{'phase':10}{'parts':>10}{'core-hours':>12}{'GB read':>11}{'GB written':>12}{'MB memory':>11}",
     ]
@@ -116,54 +118,58 @@ def run(cfg: MonoConfig, plan: Plan) -> Answer:
     return Answer("\n".join(lines), {"phases": [asdict(row) for row in rows], "together": asdict(total)})
 
 
-def costs(cfg: MonoConfig, plan: Plan) -> Iterator[Cost]:
-    """Yield the cost of every phase of a build.
+def costs(build: Build) -> Iterator[Cost]:
+    """Yield the cost of every phase of a build with its plan."""
+    text_bytes = planned_bytes(build.plan) * _TEXT_PER_STORED
+    if not build.is_crawl:
+        yield from _of_phases([build], text_bytes, _with_boilerplate_stage(build, RATES["read"]))
+        return
+    yield _cost(
+        "route",
+        _with_boilerplate_stage(build, RATES["route"]),
+        len(build.plan.parts),
+        text_bytes,
+        _ROUTING_MB,
+    )
+    langs = build.langs or tuple(f"{number}" for number in range(MANY_LANGS))
+    each = resolve(build.cfg.for_lang(next(iter(build.langs), "en")))
+    each = replace(each, plan=routed_plan(build.plan, each, text_bytes / len(langs)))
+    yield from _of_phases([each] * len(langs), text_bytes, _HASHING)
+
+
+def _of_phases(builds: list[Build], text_bytes: float, reading: Rate) -> Iterator[Cost]:
+    """Yield the costs of the phases of one or several equal builds, packed.
 
     Args:
-        cfg: its settings.
-        plan: of its input.
+        builds: each with its plan.
+        text_bytes: bytes of all of them together.
+        reading: of the phase ``read``.
     """
-    text = planned_bytes(plan) * _TEXT_PER_STORED
-    if not cfg.is_many:
-        yield from _of_phases(cfg, [(cfg, plan)], text, text)
-        return
-    num_parts = len(plan.parts)
-    yield _cost("route", _judging(cfg, RATES["route"]), num_parts, text, _ROUTING_MB)
-    langs = cfg.langs or tuple(f"{number}" for number in range(MANY_LANGS))
-    own = cfg.for_lang(next(iter(cfg.langs), "en"))
-    each = routed_plan(plan, own, text / len(langs))
-    yield from _of_phases(cfg, [(own, each)] * len(langs), 0.0, text)
-
-
-def _of_phases(
-    cfg: MonoConfig, builds: list[tuple[MonoConfig, Plan]], read: float, text: float
-) -> Iterator[Cost]:
-    """Yield the costs of the phases of one or several languages, packed; ``read`` is text parsed in ``read``."""
-    own, plan = builds[0]
-    for phase in one.phases_of_plan(own, plan):
+    build = builds[0]
+    for phase in one.phases(build):
         if phase.name not in RATES:
             continue
-        here = text * (_LEFT if phase.name in _ON_WHAT_IS_LEFT else 1.0)
-        rate = RATES[phase.name]
-        if phase.name == "read":
-            rate = _judging(cfg, rate) if read else _HASHING
-        memory_mb = _MEMORY[phase.name](own, plan, text / len(builds))
-        yield _cost(phase.name, rate, phase.num_parts * len(builds), here, memory_mb)
+        share = _KEPT_SHARE if phase.name in _PHASES_AFTER_DEDUP else 1.0
+        rate = reading if phase.name == "read" else RATES[phase.name]
+        memory_mb = _MEMORY[phase.name](build, text_bytes / len(builds))
+        yield _cost(phase.name, rate, phase.num_parts * len(builds), share * text_bytes, memory_mb)
 
 
-def _judging(cfg: MonoConfig, rate: Rate) -> Rate:
+def _with_boilerplate_stage(build: Build, rate: Rate) -> Rate:
     """Return the rate with the processor seconds of the stage that drops menus, if it runs."""
-    return replace(rate, cpu_s=rate.cpu_s + _LINES_S) if Lines.name in cfg.before_dedup else rate
+    return (
+        replace(rate, cpu_s=rate.cpu_s + _BOILERPLATE_CPU_S) if Lines.name in build.cfg.before_dedup else rate
+    )
 
 
-def _cost(name: str, rate: Rate, parts: int, text: float, memory_mb: float) -> Cost:
-    seconds = text / _MB * rate.cpu_s + parts * rate.part_s
+def _cost(name: str, rate: Rate, parts: int, text_bytes: float, memory_mb: float) -> Cost:
+    seconds = text_bytes / _MB * rate.cpu_s + parts * rate.part_s
     return Cost(
         name,
         parts,
         seconds / 3600,
-        text * rate.read / 1e9,
-        text * rate.written / 1e9,
+        text_bytes * rate.read / 1e9,
+        text_bytes * rate.written / 1e9,
         memory_mb,
     )
 
@@ -174,34 +180,23 @@ def _reading_mb(plan: Plan) -> float:
     return _ROUTING_MB + (8 * keys + _SORTING_BYTES * min(keys, _SORTED_KEYS)) / _MB
 
 
-def _dedup_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
-    return _BASE_MB + 4 * 8 * text / _BYTES_PER_PARAGRAPH / plan.num_ranges / _MB
+def _dedup_mb(build: Build, text_bytes: float) -> float:
+    return _BASE_MB + 4 * 8 * text_bytes / _BYTES_PER_PARAGRAPH / build.plan.num_ranges / _MB
 
 
-def _filter_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
-    return _reading_mb(plan) + 300
+def _hashes_mb(text_bytes: float) -> float:
+    """Return the size of the MinHash values of all documents."""
+    return BYTES_PER_HASH * text_bytes * _KEPT_SHARE / _BYTES_PER_DOC / _MB
 
 
-def _near_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
-    return _BASE_MB + BYTES_PER_HASH * text * _LEFT / _BYTES_PER_DOC / plan.num_near / _MB
-
-
-def _fit_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
-    return _BASE_MB + min(cfg.memory_mb, BYTES_PER_HASH * text * _LEFT / _BYTES_PER_DOC / _MB)
-
-
-def _plain_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
-    return _BASE_MB + 60
-
-
-_MEMORY: dict[str, Callable[[MonoConfig, Plan, float], float]] = {
-    "read": lambda cfg, plan, text: _reading_mb(plan),
+_MEMORY: dict[str, Callable[[Build, float], float]] = {
+    "read": lambda build, text_bytes: _reading_mb(build.plan),
     "dedup": _dedup_mb,
-    "filter": _filter_mb,
-    "near": _near_mb,
-    "shingle": _plain_mb,
-    "fit": _fit_mb,
-    "score": _plain_mb,
-    "cut": _plain_mb,
-    "finish": _plain_mb,
+    "filter": lambda build, text_bytes: _reading_mb(build.plan) + 300,
+    "near": lambda build, text_bytes: _BASE_MB + _hashes_mb(text_bytes) / build.plan.num_near,
+    "shingle": lambda build, text_bytes: _PLAIN_MB,
+    "fit": lambda build, text_bytes: _BASE_MB + min(build.cfg.memory_mb, _hashes_mb(text_bytes)),
+    "score": lambda build, text_bytes: _PLAIN_MB,
+    "cut": lambda build, text_bytes: _PLAIN_MB,
+    "finish": lambda build, text_bytes: _PLAIN_MB,
 }

@@ -19,130 +19,121 @@ from xling.core.output.answer import Answer
 from xling.core.output.parts import Workspace, read_json, write_json
 from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.mono import one, overview, route
-from xling.corpora.mono.plan import FILE_NAME as PLAN
-from xling.corpora.mono.plan import announce, announce_default, make_plan, read_plan, save_plan, still_true
-from xling.corpora.mono.publish_phase import NothingLeftError
-from xling.corpora.mono.settings import ALL, MonoConfig
+from xling.corpora.mono.build import PLAN, Build, read_plan, resolve
+from xling.corpora.mono.plan import is_current, save_new_plan
+from xling.corpora.mono.publish_phase import STATS, NothingLeftError
+from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE
 
-_PACKED, _EMPTY = "packed.json", "empty"
+_PARTS, _EMPTY = "packed.json", "empty"
 _ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "finish", "publish")
 
 
-def phases(cfg: MonoConfig) -> Sequence[Phase]:
+def phases(build: Build) -> Sequence[Phase]:
     """Return the phases known so far."""
-    workspace = _workspace(cfg)
-    if not workspace.root.is_dir() and overview.published(cfg):
+    workspace = build.workspace
+    if not workspace.root.is_dir() and overview.is_published(build):
         return (Phase("plan"), Phase("overview"))
     known = [Phase("plan")]
-    if (workspace.root / PLAN).is_file():
-        known += [Phase("route", len(read_plan(workspace.root / PLAN).parts)), Phase("publish_routed")]
+    if build.plan.parts:
+        known += [Phase("route", len(build.plan.parts)), Phase("publish_routed")]
     if not workspace.root.is_dir():
         return known
     known.append(Phase("plans"))
-    if (workspace.root / _PACKED).is_file():
-        known += [Phase(name, len(_packed(workspace, name))) for name in _ORDER if _packed(workspace, name)]
+    if (workspace.root / _PARTS).is_file():
+        known += [
+            Phase(name, len(_parts_of(workspace, name))) for name in _ORDER if _parts_of(workspace, name)
+        ]
         known.append(Phase("overview"))
     return known
 
 
-def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
+def run_part(build: Build, phase: str, index: int) -> Answer | None:
     """Run one part of one phase of any language; a part that is there already is left as it is."""
-    workspace = _workspace(cfg)
     if phase == "plan":
-        _run_plan(cfg, workspace)
+        _run_plan(build)
     elif phase == "route":
-        if not workspace.part("route", index).is_dir() and not route.routed(cfg):
-            route.run_route(cfg, workspace, read_plan(workspace.root / PLAN), index)
+        if not build.workspace.part("route", index).is_dir() and not route.is_routed(build):
+            route.run_route(build, index)
     elif phase == "publish_routed":
-        if not route.routed(cfg):
-            route.publish_routed(cfg, workspace, read_plan(workspace.root / PLAN))
-            shutil.rmtree(workspace.root / "route")
+        if not route.is_routed(build):
+            route.publish_routed(build)
+            shutil.rmtree(build.workspace.root / "route")
     elif phase == "plans":
-        _run_plans(cfg, workspace)
+        _plan_langs(build)
     elif phase == "overview":
-        return _run_overview(cfg, workspace)
+        return _run_overview(build)
     else:
-        lang, part = _packed(workspace, phase)[index]
-        _run_one(cfg, workspace, lang, phase, part)
+        lang, part = _parts_of(build.workspace, phase)[index]
+        _run_one(build, lang, phase, part)
     return None
 
 
-def _workspace(cfg: MonoConfig) -> Workspace:
-    return Workspace.for_output(cfg.root / overview.FOLDER, cfg.content())
-
-
-def _run_plan(cfg: MonoConfig, workspace: Workspace) -> None:
-    if overview.published(cfg):
+def _run_plan(build: Build) -> None:
+    if overview.is_published(build):
         return
-    workspace.root.mkdir(parents=True, exist_ok=True)
-    path = workspace.root / PLAN
-    if path.is_file() and not still_true(read_plan(path), cfg):
-        shutil.rmtree(workspace.root)  # parts of other input
-        workspace.root.mkdir()
-    if path.is_file() or (route.routed(cfg) and still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)):
+    root = build.workspace.root
+    root.mkdir(parents=True, exist_ok=True)
+    if build.plan.parts and is_current(build.plan, build):
         return
-    cfg.check_langid()
-    announce_default(cfg)
-    plan = make_plan(cfg)
-    save_plan(plan, path)
-    announce(plan, cfg)
+    if build.plan.parts:
+        shutil.rmtree(root)  # parts of other input
+        root.mkdir()
+    if not (route.is_routed(build) and is_current(read_plan(build.root / route.FOLDER / PLAN), build)):
+        save_new_plan(build, [route.router(build)])
 
 
-def _run_plans(cfg: MonoConfig, workspace: Workspace) -> None:
+def _plan_langs(build: Build) -> None:
     """Plan each language, and write down which parts each phase has."""
-    index = read_json(cfg.root / route.FOLDER / INDEX_FILE)
-    langs = [lang for lang in (sorted(index) if cfg.lang == ALL else cfg.langs) if lang in index]
-    packed: dict[str, list[tuple[str, int]]] = {}
+    index = read_json(build.root / route.FOLDER / INDEX_FILE)
+    langs = sorted(index) if build.cfg.lang == ALL else [lang for lang in build.langs if lang in index]
+    parts: dict[str, list[tuple[str, int]]] = {}
     for lang in langs:
-        own = cfg.for_lang(lang)
-        one.make(own, aloud=False)
-        for phase in one.phases(own)[1:]:
-            packed.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
-    temporary = workspace.root / f".{_PACKED}.tmp"
-    write_json(temporary, packed)
-    temporary.replace(workspace.root / _PACKED)
+        planned = one.ensure_plan(resolve(build.cfg.for_lang(lang)), aloud=False)
+        for phase in one.phases(planned)[1:]:
+            parts.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
+    temporary = build.workspace.root / f".{_PARTS}.tmp"
+    write_json(temporary, parts)
+    temporary.replace(build.workspace.root / _PARTS)
 
 
-def _packed(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
+def _parts_of(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
     """Return language and part for each part of a phase."""
-    path = workspace.root / _PACKED
-    return _read_packed(path, path.stat().st_mtime_ns).get(phase, [])
+    path = workspace.root / _PARTS
+    return _read_parts(path, path.stat().st_mtime_ns).get(phase, [])
 
 
 @lru_cache(maxsize=1)
-def _read_packed(path: Path, stamp: int) -> dict[str, list[tuple[str, int]]]:
-    """Return the parts of each phase; the file's ``stamp`` is another where it was written again."""
-    packed: dict[str, list[tuple[str, int]]] = read_json(path)
-    return packed
+def _read_parts(path: Path, mtime_ns: int) -> dict[str, list[tuple[str, int]]]:
+    """Return the parts of each phase; the file's ``mtime_ns`` is another where it was written again."""
+    parts: dict[str, list[tuple[str, int]]] = read_json(path)
+    return parts
 
 
-def _run_one(cfg: MonoConfig, workspace: Workspace, lang: str, phase: str, part: int) -> None:
+def _run_one(build: Build, lang: str, phase: str, part: int) -> None:
     try:
-        one.run_part(cfg.for_lang(lang), phase, part)
+        one.run_part(resolve(build.cfg.for_lang(lang)), phase, part)
     except NothingLeftError as error:
-        (workspace.root / _EMPTY).mkdir(exist_ok=True)
-        write_json(workspace.root / _EMPTY / f"{lang}.json", ledger_to_json(error.ledger))
+        folder = build.workspace.root / _EMPTY
+        folder.mkdir(exist_ok=True)
+        write_json(folder / f"{lang}.json", ledger_to_json(error.ledger))
 
 
-def _run_overview(cfg: MonoConfig, workspace: Workspace) -> Answer:
-    if not workspace.root.is_dir():
-        return overview.summary(cfg.root / overview.FOLDER)
-    langs = [lang for lang, _ in _packed(workspace, "publish")]
+def _run_overview(build: Build) -> Answer:
+    root = build.workspace.root
+    if not root.is_dir():
+        return overview.summary(build.out)
+    langs = [lang for lang, _ in _parts_of(build.workspace, "publish")]
     ledgers: dict[str, Any] = {}
     for lang in langs:
-        empty = workspace.root / _EMPTY / f"{lang}.json"
-        ledgers[lang] = read_json(empty if empty.is_file() else cfg.root / lang / "stats.json")
-        if not empty.is_file():
-            ledgers[lang] = ledgers[lang]["ledger"]
-    missing = [] if cfg.lang == ALL else [lang for lang in cfg.langs if lang not in langs]
-    answer = overview.run(cfg, ledgers, missing)
-    if not cfg.keep_work:
+        empty = root / _EMPTY / f"{lang}.json"
+        ledgers[lang] = (
+            read_json(empty) if empty.is_file() else read_json(build.root / lang / STATS)["ledger"]
+        )
+    missing = [lang for lang in build.langs if lang not in langs]
+    answer = overview.run(build, ledgers, missing)
+    if not build.cfg.keep_work:
         for lang in langs:
-            _remove(cfg.for_lang(lang).workspace().root.parent)
-        _remove(workspace.root.parent)
+            shutil.rmtree(resolve(build.cfg.for_lang(lang)).workspace.root.parent, ignore_errors=True)
+        shutil.rmtree(root.parent, ignore_errors=True)
     return answer
-
-
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)

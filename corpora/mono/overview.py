@@ -17,16 +17,16 @@ from xling.corpora.card import data_card
 from xling.corpora.card.ledgers import ledger_from_json
 from xling.corpora.card.statistics import Counters
 from xling.corpora.mono import route
+from xling.corpora.mono.build import Build, read_plan
 from xling.corpora.mono.parts import partial_reasons
-from xling.corpora.mono.plan import read_plan, still_true
-from xling.corpora.mono.settings import MonoConfig
+from xling.corpora.mono.plan import is_current
 from xling.corpora.sources.routed import INDEX_FILE, PLAN_FILE
 from xling.corpora.stages.filters import is_ended
 from xling.pages import charts, page
 from xling.text.document import READ, STORED, Ledger
 
 STAGE_NAME = "corpus overview"
-FOLDER, STATS = "overview", "stats.json"
+STATS = "stats.json"
 _HEAD = [
     "language",
     "code",
@@ -48,33 +48,31 @@ _TEXTS = {
 }
 
 
-def published(cfg: MonoConfig) -> bool:
+def is_published(build: Build) -> bool:
     """Return whether this crawl was built with these settings from these files, in all its languages."""
-    if manifest.up_to_date(
-        cfg.root / FOLDER, STAGE_NAME, cfg.content(), replaceable=True
-    ) is None or not route.routed(cfg):
+    if manifest.up_to_date(build.out, STAGE_NAME, build.content, replaceable=True) is None:
         return False
-    return still_true(read_plan(cfg.root / route.FOLDER / PLAN_FILE), cfg)
+    return route.is_routed(build) and is_current(read_plan(build.root / route.FOLDER / PLAN_FILE), build)
 
 
-def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
+def run(build: Build, ledgers: dict[str, dict[str, Any]], missing_langs: list[str]) -> Answer:
     """Publish the overview page of a crawl: one row a language, with links to their cards.
 
     Args:
-        cfg: settings of the crawl.
+        build: the crawl.
         ledgers: language -> JSON of its ledger, of languages of which nothing is left, too.
-        missing: languages that were asked for and not found.
+        missing_langs: languages in the settings that no document is in.
     """
-    routed = read_json(cfg.root / route.FOLDER / route.STATS)
-    index = read_json(cfg.root / route.FOLDER / INDEX_FILE)
+    routed = read_json(build.root / route.FOLDER / route.STATS)
+    index = read_json(build.root / route.FOLDER / INDEX_FILE)
     rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
-    rows += [_row(lang, {}, Ledger()) for lang in missing]
+    rows += [_row(lang, {}, Ledger()) for lang in missing_langs]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
-    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as publication:
-        write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
-        _write(cfg.root, publication.path, rows, routed)
+    with publish(build.out, STAGE_NAME, build.content) as publication:
+        write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": build.content})
+        _write(build.root, publication.path, rows, routed)
         publication.counts |= {row["lang"]: row["kept_documents"] for row in rows}
-    return summary(cfg.root / FOLDER)
+    return summary(build.out)
 
 
 def summary(out: Path) -> Answer:
@@ -91,8 +89,8 @@ def summary(out: Path) -> Answer:
 
 def _row(lang: str, parts: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
     partial = partial_reasons()
-    whole = {key: n for key, n in ledger.dropped.items() if key not in partial}
-    worst = max(whole, key=lambda key: (whole[key], key), default=None)
+    whole_documents = {key: n for key, n in ledger.dropped.items() if key not in partial}
+    main_reason = max(whole_documents, key=lambda key: (whole_documents[key], key), default=None)
     return {
         "lang": lang,
         "name": languages.get(lang).name,
@@ -100,7 +98,9 @@ def _row(lang: str, parts: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
         "found_characters": sum(part["characters"] for part in parts.values()),
         "kept_documents": ledger.seen["corpus"],
         "kept_characters": ledger.seen_chars["corpus"],
-        "worst": f"{worst[1].replace('_', ' ')} ({whole[worst]:,})" if worst else "",
+        "worst": f"{main_reason[1].replace('_', ' ')} ({whole_documents[main_reason]:,})"
+        if main_reason
+        else "",
     }
 
 
@@ -112,7 +112,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [row["name"], row["lang"], *(f"{n:,}" for n in numbers), f"{share:.1f} %", row["worst"]]
 
 
-def _line(root: Path, lang: str) -> str:
+def _sample_sentence(root: Path, lang: str) -> str:
     """Return a sample sentence of a corpus: that of the card whose length is nearest to 120 characters, as a ratio."""
     samples = Counters.of_stats(read_json(root / lang / STATS)).samples
     lines = [line for *_, text in samples for line in text.split("\n")]
@@ -122,54 +122,56 @@ def _line(root: Path, lang: str) -> str:
 
 
 def _tiles(rows: list[dict[str, Any]]) -> str:
-    read, kept = (sum(row[f"{name}_characters"] for row in rows) for name in ("found", "kept"))
+    num_found, num_kept = (sum(row[f"{name}_characters"] for row in rows) for name in ("found", "kept"))
     documents = sum(row["kept_documents"] for row in rows)
     tiles = (
         (f"{sum(bool(row['kept_documents']) for row in rows):,}", "languages with a corpus"),
         (f"{documents:,}", "documents"),
-        (f"{kept:,}", "characters"),
-        (f"{100 * kept / max(1, read):.1f} %", f"of the {read:,} characters found"),
+        (f"{num_kept:,}", "characters"),
+        (f"{100 * num_kept / max(1, num_found):.1f} %", f"of the {num_found:,} characters found"),
     )
     body = "".join(f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in tiles)
     return f'<div class="tiles">{body}</div>'
 
 
-def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
+def _linked(table: str, rows: list[dict[str, Any]]) -> str:
     """Return the table of languages with each name as a link to the card of its corpus."""
     for row in rows:
         name = html.escape(row["name"])
-        shown = shown.replace(
+        table = table.replace(
             f">{name}</th>", f'><a href="../{row["lang"]}/{data_card.HTML_FILE}">{name}</a></th>', 1
         )
-    return shown
+    return table
 
 
-def _quotes(lines: dict[str, str], rows: list[dict[str, Any]]) -> str:
-    named = {row["lang"]: html.escape(row["name"]) for row in rows}
+def _quotes(sentences: dict[str, str], rows: list[dict[str, Any]]) -> str:
+    names = {row["lang"]: html.escape(row["name"]) for row in rows}
     return "".join(
-        f'<blockquote dir="auto" lang="{lang}">{html.escape(line)}<cite>{named[lang]}</cite></blockquote>'
-        for lang, line in lines.items()
+        f'<blockquote dir="auto" lang="{lang}">{html.escape(sentence)}<cite>{names[lang]}</cite></blockquote>'
+        for lang, sentence in sentences.items()
     )
 
 
 def _body(
-    rows: list[dict[str, Any]], routed: dict[str, Any], lines: dict[str, str], lead: str, losses: str
+    rows: list[dict[str, Any]], routed: dict[str, Any], sentences: dict[str, str], lead: str, losses: str
 ) -> Iterator[str]:
     """Yield the page, section by section."""
-    kept = [row for row in rows if row["kept_documents"]]
-    gone = [row for row in rows if not row["kept_documents"]]
+    nonempty = [row for row in rows if row["kept_documents"]]
+    empty = [row for row in rows if not row["kept_documents"]]
     steps = [
         charts.FunnelStep(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
-        for row in kept[:_MAX_CELLS]
+        for row in nonempty[:_MAX_CELLS]
     ]
     yield f'<h1>Corpora of one crawl</h1><p class="lead">{html.escape(lead)}</p>{_tiles(rows)}'
     yield f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{charts.funnel(steps, shares_of_own=True) if steps else ''}"
-    yield _linked(data_card.as_html(data_card.table(_HEAD, map(_cells, kept), numbers=_NUMBERS)), kept)
-    if gone:
-        told = f"{len(gone)} languages of which nothing is left: {', '.join(row['name'] for row in gone)}"
-        shown = data_card.as_html(data_card.table(_HEAD, map(_cells, gone), numbers=_NUMBERS))
-        yield f"<details><summary>{html.escape(told)}</summary>{shown}</details>"
-    yield f"<h2>A line of each</h2>{_quotes(lines, rows)}"
+    yield _linked(
+        data_card.as_html(data_card.table(_HEAD, map(_cells, nonempty), numbers=_NUMBERS)), nonempty
+    )
+    if empty:
+        note = f"{len(empty)} languages of which nothing is left: {', '.join(row['name'] for row in empty)}"
+        table = data_card.as_html(data_card.table(_HEAD, map(_cells, empty), numbers=_NUMBERS))
+        yield f"<details><summary>{html.escape(note)}</summary>{table}</details>"
+    yield f"<h2>A line of each</h2>{_quotes(sentences, rows)}"
     head, names, counts = _confusion(Counters.of_stats(routed))
     yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion_matrix(head, names, counts)}"
     yield f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>{losses}"
@@ -181,19 +183,19 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
     ledger = ledger_from_json(routed["ledger"])
     size = charts.short_number(ledger.num_bytes[STORED, "in"])
     lead = _TEXTS["lead"].format(size, ledger.seen[READ])
-    lost = [
+    loss_rows = [
         [stage, reason.replace("_", " "), f"{n:,}", f"{ledger.dropped_chars[stage, reason]:,}"]
         for (stage, reason), n in ledger.dropped.most_common()
     ]
-    losses = data_card.table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3))
-    lines = {row["lang"]: _line(root, row["lang"]) for row in rows if row["kept_documents"]}
-    body = _body(rows, routed, lines, lead, data_card.as_html(losses))
+    losses = data_card.table(["stage", "reason", "documents", "characters"], loss_rows, numbers=(2, 3))
+    sentences = {row["lang"]: _sample_sentence(root, row["lang"]) for row in rows if row["kept_documents"]}
+    body = _body(rows, routed, sentences, lead, data_card.as_html(losses))
     text = page.html_document("Corpora of one crawl", "\n".join(body), narrow=True)
     (folder / data_card.HTML_FILE).write_text(text, encoding="utf-8")
-    shown = data_card.as_markdown(data_card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
-    marked = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *shown]
-    marked += ["", _TEXTS["lost"], "", *data_card.as_markdown(losses), ""]
-    (folder / data_card.MARKDOWN_FILE).write_text("\n".join(marked), encoding="utf-8")
+    table = data_card.as_markdown(data_card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
+    markdown = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *table]
+    markdown += ["", _TEXTS["lost"], "", *data_card.as_markdown(losses), ""]
+    (folder / data_card.MARKDOWN_FILE).write_text("\n".join(markdown), encoding="utf-8")
 
 
 def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
@@ -201,15 +203,15 @@ def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str
     pairs = Counter({tuple(key.split("\t")): n for key, n in counters.confusion.items()})
     sides: list[list[str]] = []
     for side in (0, 1):
-        totals: Counter[str] = Counter()
+        frequencies: Counter[str] = Counter()
         for pair, n in pairs.items():
-            totals[pair[side] or "none"] += n
-        sides.append([name for name, _ in totals.most_common(_MAX_CELLS)])
-    gathered: Counter[tuple[str, str]] = Counter()
+            frequencies[pair[side] or "none"] += n
+        sides.append([name for name, _ in frequencies.most_common(_MAX_CELLS)])
+    counts: Counter[tuple[str, str]] = Counter()
     for pair, n in pairs.items():
         declared, identified = (
             name if (name := pair[side] or "none") in sides[side] else "other" for side in (0, 1)
         )
-        gathered[declared, identified] += n
-    more = [["other"] if any(pair[side] == "other" for pair in gathered) else [] for side in (0, 1)]
-    return sides[0] + more[0], sides[1] + more[1], dict(gathered)
+        counts[declared, identified] += n
+    other = [["other"] if any(pair[side] == "other" for pair in counts) else [] for side in (0, 1)]
+    return sides[0] + other[0], sides[1] + other[1], dict(counts)

@@ -20,8 +20,7 @@ from xling.corpora.card.ledgers import RejectLog
 from xling.corpora.card.statistics import SourceCounters
 from xling.corpora.common.download import fetch_all
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
-from xling.corpora.mono.plan import Plan
-from xling.corpora.mono.settings import MonoConfig
+from xling.corpora.mono.build import Build
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import SOURCES, Context, Shard, open_source
 from xling.corpora.sources.source import STAGE as READ
@@ -34,9 +33,9 @@ from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.text.document import Document, Ledger
 from xling.text.lm.train import LmConfig, train_language_model
 
-DOCS, HASHES = "docs.parquet", "hashes"
-SKETCH, PAIRS, ENDS, SHINGLES = "sketch", "pairs.u64", "ends.u64", "shingles.parquet"
-_TRAINED = (
+INPUTS, DOCS, HASHES = "inputs.json", "docs.parquet", "hashes"
+SKETCH, PAIRS, ENDPOINTS, SHINGLES = "sketch", "pairs.u64", "ends.u64", "shingles.parquet"
+_TRAINED_NOTE = (
     "Language model trained on {:,} characters of this corpus; those documents read too well, stand apart on "
     "the left and are left out when the cut-offs are fitted."
 )
@@ -63,122 +62,131 @@ def meanings() -> dict[str, str]:
     return explained
 
 
-def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_read(build: Build, index: int) -> None:
     """Fetch and read the shards of one part, run the first stages and write the paragraphs' keys.
 
     The documents are written too, unless they lie in routed files already.
     """
-    workspace, shards = cfg.workspace(), plan.parts[index]
-    context = cfg.context()
-    fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with workspace.write_part("read", index) as part_folder, open_log(cfg, part_folder) as log:
-        write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
-        docs = chain(cfg.stages(cfg.before_dedup), documents(cfg, shards, log), log)
-        if not _are_stored(cfg, shards):
-            docs = _written(docs, part_folder / DOCS)
-        if cfg.dedup:
-            dedup.hash_shard(docs, part_folder / HASHES, plan.scope_of(index).num_ranges)
+    with reading(build, "read", index) as (part_folder, _, docs):
+        if not _are_stored(build, index):
+            docs = _tee(docs, part_folder / DOCS)
+        if build.cfg.dedup:
+            dedup.hash_shard(docs, part_folder / HASHES, build.plan.scope_of(index).num_ranges)
         else:
             _exhaust(docs)
 
 
-def _are_stored(cfg: MonoConfig, shards: list[Shard]) -> bool:
-    """Return whether the documents of ``read`` lie in routed files as they are."""
-    return not cfg.before_dedup and all(shard.source.startswith("routed:") for shard in shards)
+@contextmanager
+def reading(build: Build, phase: str, index: int) -> Iterator[tuple[Path, RejectLog, Iterable[Document]]]:
+    """Fetch the shards of one part, and provide its folder, its ledger and the documents after the first stages."""
+    context, shards = build.context, build.plan.parts[index]
+    fetch_all([context.download(shard) for shard in shards if shard.remote], build.cfg.num_connections)
+    with build.workspace.write_part(phase, index) as part_folder, open_log(build, part_folder) as log:
+        write_json(part_folder / INPUTS, {shard.name: input_of(context, shard) for shard in shards})
+        yield part_folder, log, chain(build.before_dedup, documents(build, index, log), log)
 
 
-def run_dedup(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def _are_stored(build: Build, index: int) -> bool:
+    """Return whether the documents that ``read`` gives lie in routed files as they are."""
+    shards = build.plan.parts[index]
+    return not build.before_dedup and all(shard.source.startswith("routed:") for shard in shards)
+
+
+def run_dedup(build: Build, index: int) -> None:
     """Find the paragraphs of one range of keys that occur in an earlier part of their scope."""
-    workspace = cfg.workspace()
-    scope, number = plan.range_at(index)
+    workspace = build.workspace
+    scope, number = build.plan.range_at(index)
     with workspace.write_part("dedup", index) as part_folder:
         folders = [workspace.part("read", i) / HASHES for i in scope.parts]
         dedup.find_duplicates(folders, number, scope.num_ranges, part_folder / DUPLICATES)
 
 
-def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_filter(build: Build, index: int) -> None:
     """Drop the duplicated paragraphs of one part and run the stages on what is left."""
-    workspace = cfg.workspace()
-    read = workspace.part("read", index)
-    with workspace.write_part("filter", index) as part_folder, open_log(cfg, part_folder) as log:
-        shards, again = plan.parts[index], RejectLog(part_folder, (), num_samples=0, max_chars=0)
-        docs: Iterable[Document] = (
-            documents(cfg, shards, again) if _are_stored(cfg, shards) else read_documents(read / DOCS)
-        )
-        if cfg.dedup:
-            scope = plan.scope_of(index)
+    workspace = build.workspace
+    read_folder = workspace.part("read", index)
+    with workspace.write_part("filter", index) as part_folder, open_log(build, part_folder) as log:
+        docs: Iterable[Document]
+        if _are_stored(build, index):  # the phase read has counted them
+            docs = documents(build, index, RejectLog(part_folder, (), num_samples=0, max_chars=0))
+        else:
+            docs = read_documents(read_folder / DOCS)
+        if build.cfg.dedup:
+            scope = build.plan.scope_of(index)
             duplicates = [workspace.part("dedup", i) / DUPLICATES for i in scope.ranges]
-            docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, duplicates, log)
-        if LangId.name not in cfg.after_dedup:
-            docs = _named(docs, cfg.lang)  # the limits of the filters depend on the language
-        docs = _written(chain(cfg.stages(cfg.after_dedup), docs, log), part_folder / DOCS)
-        if cfg.near_dedup:
-            near.sketch_shard(docs, part_folder / SKETCH, cfg.near, plan.num_near)
+            docs = dedup.drop_duplicates(
+                docs, read_folder / HASHES, index - scope.first_part, duplicates, log
+            )
+        if not any(isinstance(stage, LangId) for stage in build.after_dedup):
+            docs = _with_lang(docs, build.cfg.lang)  # the limits of the filters depend on the language
+        docs = _tee(chain(build.after_dedup, docs, log), part_folder / DOCS)
+        if build.cfg.near_dedup:
+            near.sketch_shard(docs, part_folder / SKETCH, build.cfg.near, build.plan.num_near)
         else:
             _exhaust(docs)
-    _delete_input(cfg, read / DOCS)
+    _delete_input(build, read_folder / DOCS)
 
 
-def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_near(build: Build, index: int) -> None:
     """Pair documents of all parts that share the hash of one band, in one range of hashes, or of any band."""
-    workspace = cfg.workspace()
-    with workspace.write_part("near", index) as part_folder:
-        ends = part_folder / ENDS if cfg.near.min_jaccard else None
-        sketches = _all(cfg, "filter", SKETCH, len(plan.parts))
-        near.find_pairs(sketches, plan.near_slices(cfg, index), part_folder / PAIRS, ends)
+    with build.workspace.write_part("near", index) as part_folder:
+        endpoints = part_folder / ENDPOINTS if build.cfg.near.min_jaccard else None
+        sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
+        near.find_pairs(
+            sketches, build.plan.near_slices(build.cfg.near.bands, index), part_folder / PAIRS, endpoints
+        )
 
 
-def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_shingle(build: Build, index: int) -> None:
     """Write the shingles of the paired documents of one part, for the exact check."""
-    workspace = cfg.workspace()
+    workspace = build.workspace
     with workspace.write_part("shingle", index) as part_folder:
         docs = read_documents(workspace.part("filter", index) / DOCS)
-        sketches = _all(cfg, "filter", SKETCH, len(plan.parts))
-        ends = _all(cfg, "near", ENDS, plan.num_near_parts(cfg))
-        near.shingle_shard(docs, index, sketches, ends, part_folder / SHINGLES, cfg.near)
+        sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
+        endpoints = _files(build, "near", ENDPOINTS, build.plan.num_near_parts(build.cfg.near.bands))
+        near.shingle_shard(docs, index, sketches, endpoints, part_folder / SHINGLES, build.cfg.near)
 
 
-def _all(cfg: MonoConfig, phase: str, name: str, num_parts: int) -> list[Path]:
-    workspace = cfg.workspace()
-    return [workspace.part(phase, i) / name for i in range(num_parts)]
+def _files(build: Build, phase: str, name: str, num_parts: int) -> list[Path]:
+    return [build.workspace.part(phase, i) / name for i in range(num_parts)]
 
 
-def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_fit(build: Build, index: int) -> None:
     """Choose among near-duplicates and train the language model on the reference: the barrier before scoring."""
-    workspace = cfg.workspace()
-    num_parts = len(plan.parts)
-    with workspace.write_part("fit", index) as part_folder:
-        if cfg.near_dedup:
+    num_parts = len(build.plan.parts)
+    with build.workspace.write_part("fit", index) as part_folder:
+        if build.cfg.near_dedup:
             near.choose_dropped(
-                _all(cfg, "near", PAIRS, plan.num_near_parts(cfg)),
-                _all(cfg, "filter", SKETCH, num_parts),
+                _files(build, "near", PAIRS, build.plan.num_near_parts(build.cfg.near.bands)),
+                _files(build, "filter", SKETCH, num_parts),
                 part_folder / CHOICE,
-                cfg.near,
-                _all(cfg, "shingle", SHINGLES, num_parts if cfg.near.min_jaccard else 0),
-                cfg.memory_mb,
+                build.cfg.near,
+                _files(build, "shingle", SHINGLES, num_parts if build.cfg.near.min_jaccard else 0),
+                build.cfg.memory_mb,
             )
-        write_json(part_folder / "lm.json", _train(cfg, plan, part_folder / "lm"))
+        write_json(part_folder / "lm.json", _train(build, part_folder / "lm"))
 
 
-def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
+def _train(build: Build, out: Path) -> dict[str, Any]:
     """Train the model that ``lm.model=auto`` means, if there is text enough; the model and what to say of it."""
-    if cfg.lm.model != "auto":
-        return {"model": "" if cfg.lm.model == "none" else cfg.lm.model, "note": ""}
+    lm = build.cfg.lm
+    if lm.model != "auto":
+        return {"model": "" if lm.model == "none" else lm.model, "note": ""}
     paths = [
         path
-        for path in _all(cfg, "filter", DOCS, len(plan.parts))
-        if any(map(cfg.is_reference, source_uris(path)))
+        for path in _files(build, "filter", DOCS, len(build.plan.parts))
+        if any(uri.startswith(lm.reference) for uri in source_uris(path))
     ]
-    docs = (doc for path in paths for doc in read_documents(path))
-    texts = [doc.text for doc in _limited((d for d in docs if cfg.is_reference(d.source)), cfg.lm.max_chars)]
+    docs = (doc for path in paths for doc in read_documents(path) if doc.source.startswith(lm.reference))
+    texts = [doc.text for doc in _limited(docs, lm.max_chars)]
     num_chars = sum(map(len, texts))
-    if num_chars < cfg.lm.min_chars:
-        note = f"No perplexity: {num_chars:,} characters of reference text, {cfg.lm.min_chars:,} are needed."
+    if num_chars < lm.min_chars:
+        note = f"No perplexity: {num_chars:,} characters of reference text, {lm.min_chars:,} are needed."
         return {"model": "", "note": note}
     out.mkdir()
-    settings = LmConfig(cfg.lang, (), order=cfg.lm.order, pieces=cfg.lm.pieces, seed=cfg.seed)
+    settings = LmConfig(build.cfg.lang, (), order=lm.order, pieces=lm.pieces, seed=build.cfg.seed)
     train_language_model(texts, out, settings)
-    return {"model": "auto", "note": _TRAINED.format(num_chars)}
+    return {"model": "auto", "note": _TRAINED_NOTE.format(num_chars)}
 
 
 def _limited(docs: Iterable[Document], num_chars: int) -> Iterator[Document]:
@@ -189,72 +197,71 @@ def _limited(docs: Iterable[Document], num_chars: int) -> Iterator[Document]:
         yield doc
 
 
-def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_score(build: Build, index: int) -> None:
     """Drop the near-duplicates of one part and score what is left by the language model."""
-    workspace = cfg.workspace()
-    source, fit = workspace.part("filter", index), workspace.part("fit", 0)
-    with workspace.write_part("score", index) as part_folder, open_log(cfg, part_folder) as log:
-        docs: Iterable[Document] = read_documents(source / DOCS)
-        if cfg.near_dedup:
-            docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
-        model = read_json(fit / "lm.json")["model"]
+    workspace = build.workspace
+    filter_folder, fit_folder = workspace.part("filter", index), workspace.part("fit", 0)
+    with workspace.write_part("score", index) as part_folder, open_log(build, part_folder) as log:
+        docs: Iterable[Document] = read_documents(filter_folder / DOCS)
+        if build.cfg.near_dedup:
+            docs = near.drop_near_duplicates(docs, index, fit_folder / CHOICE, log)
+        model = read_json(fit_folder / "lm.json")["model"]
         if model:  # drops nothing yet: the cut-offs are unknown until every part is scored
-            docs = Perplexity(str(fit / "lm") if model == "auto" else model)(docs, Ledger())
-        _exhaust(_written(docs, part_folder / DOCS))
-    _delete_input(cfg, source / DOCS)
+            docs = Perplexity(str(fit_folder / "lm") if model == "auto" else model)(docs, Ledger())
+        _exhaust(_tee(docs, part_folder / DOCS))
+    _delete_input(build, filter_folder / DOCS)
 
 
-def run_cut(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_cut(build: Build, index: int) -> None:
     """Fit the cut-offs to the perplexities of the corpus, but for what the model was trained on."""
-    workspace = cfg.workspace()
-    files = [workspace.part("score", i) / DOCS for i in range(len(plan.parts))]
+    workspace = build.workspace
+    files = [workspace.part("score", i) / DOCS for i in range(len(build.plan.parts))]
     table = pl.scan_parquet(files).select("source", "perplexity").drop_nulls().collect()
-    is_reference = table["source"].str.contains("|".join(f"^{re.escape(r)}" for r in cfg.lm.reference))
+    is_reference = table["source"].str.contains("|".join(f"^{re.escape(r)}" for r in build.cfg.lm.reference))
     others = table.filter(~is_reference)
-    values = (others if len(others) else table)["perplexity"]
-    low, high = cfg.lm.percentiles
+    perplexities = (others if len(others) else table)["perplexity"]
+    low, high = build.cfg.lm.percentiles
     with workspace.write_part("cut", index) as part_folder:
-        head, tail = fit_cutoffs(values, (low, high)) if len(values) else (0.0, 0.0)
+        head, tail = fit_cutoffs(perplexities, (low, high)) if len(perplexities) else (0.0, 0.0)
         write_json(part_folder / CUTOFFS, {"head": head, "tail": tail} if tail else {})
 
 
-def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
+def run_finish(build: Build, index: int) -> None:
     """Cut one part into shards of the published size and count what is in them."""
-    workspace = cfg.workspace()
-    source = workspace.part("score", index)
+    workspace = build.workspace
+    score_folder = workspace.part("score", index)
     cutoffs = read_json(workspace.part("cut", 0) / CUTOFFS)
-    with workspace.write_part("finish", index) as part_folder, open_log(cfg, part_folder) as log:
-        docs: Iterator[Document] = read_documents(source / DOCS)
+    with workspace.write_part("finish", index) as part_folder, open_log(build, part_folder) as log:
+        docs: Iterator[Document] = read_documents(score_folder / DOCS)
         if cutoffs:
-            docs = cfg.perplexity(**cutoffs)(docs, log)
-        docs = _named(docs, cfg.lang)
+            docs = build.cfg.perplexity(**cutoffs)(docs, log)
+        docs = _with_lang(docs, build.cfg.lang)
         for number in itertools.count():
             first = next(docs, None)
             if first is None:
                 break
-            piece = _take(itertools.chain([first], docs), cfg.shard_mb * _MB)
-            with _open_export(cfg, part_folder, number) as text:
-                for doc in _written(piece, part_folder / f"{number:05d}.parquet", passing=False):
+            shard = _first_chars(itertools.chain([first], docs), build.cfg.shard_mb * _MB)
+            with _open_export(build, part_folder, number) as export:
+                for doc in _tee(shard, part_folder / f"{number:05d}.parquet", passing=False):
                     log.count_seen("corpus", doc)
-                    log.counters.count_published(doc, cfg.num_samples)
-                    text(doc)
-    _delete_input(cfg, source / DOCS)
+                    log.counters.count_published(doc, build.cfg.num_samples)
+                    export(doc)
+    _delete_input(build, score_folder / DOCS)
 
 
-def open_log(cfg: MonoConfig, folder: Path) -> RejectLog:
+def open_log(build: Build, folder: Path) -> RejectLog:
     """Return the ledger of a part being built, which keeps dropped samples."""
-    return RejectLog(folder, partial_reasons(), cfg.num_samples, cfg.reject_chars)
+    return RejectLog(folder, partial_reasons(), build.cfg.num_samples, build.cfg.reject_chars)
 
 
-def documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[Document]:
-    """Yield the documents of several shards, counted by source; oversized ones are dropped here."""
-    context = cfg.context()
-    for shard in shards:
-        limit = cfg.max_docs or None
-        with closing(open_source(shard.source, context).read(shard, log)) as docs:  # type: ignore[type-var]
+def documents(build: Build, index: int, log: RejectLog) -> Iterator[Document]:
+    """Yield the documents of the shards of one part, counted by source; oversized ones are dropped here."""
+    for shard in build.plan.parts[index]:
+        limit = build.cfg.max_docs or None
+        with closing(open_source(shard.source, build.context).read(shard, log)) as docs:  # type: ignore[type-var]
             for doc in itertools.islice(docs, limit):
                 log.counters.sources.setdefault(doc.source, SourceCounters()).add(doc)
-                if len(doc.text) > cfg.max_chars:
+                if len(doc.text) > build.cfg.max_chars:
                     log.drop(READ, "longer than max_chars", doc)
                 else:
                     yield doc
@@ -292,7 +299,7 @@ def _counted(docs: Iterable[Document], count: Callable[[Document], None]) -> Ite
         yield doc
 
 
-def _written(docs: Iterable[Document], path: Path, passing: bool = True) -> Iterator[Document]:
+def _tee(docs: Iterable[Document], path: Path, passing: bool = True) -> Iterator[Document]:
     """Write the documents while they pass; ``passing`` as in `TableWriter`."""
     with TableWriter(path, SCHEMA, passing) as table:
         for doc in docs:
@@ -300,14 +307,14 @@ def _written(docs: Iterable[Document], path: Path, passing: bool = True) -> Iter
             yield doc
 
 
-def _named(docs: Iterable[Document], lang: str) -> Iterator[Document]:
+def _with_lang(docs: Iterable[Document], lang: str) -> Iterator[Document]:
     """Give documents that no stage has identified the language of the corpus."""
     for doc in docs:
         doc.lang = doc.lang or lang
         yield doc
 
 
-def _take(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:
+def _first_chars(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:
     """Yield documents until they hold about ``num_chars``; at least one."""
     taken = 0
     while taken < num_chars and (doc := next(docs, None)) is not None:
@@ -320,19 +327,20 @@ def _exhaust(docs: Iterable[Any]) -> None:
         pass
 
 
-def _delete_input(cfg: MonoConfig, path: Path) -> None:
+def _delete_input(build: Build, path: Path) -> None:
     """Delete the input of a part that is complete; only the copy that comes later is needed."""
-    if not cfg.keep_work:
+    if not build.cfg.keep_work:
         path.unlink(missing_ok=True)
 
 
 @contextmanager
-def _open_export(cfg: MonoConfig, folder: Path, number: int) -> Iterator[Callable[[Document], object]]:
+def _open_export(build: Build, folder: Path, number: int) -> Iterator[Callable[[Document], object]]:
     """Provide a function that appends a document in CC-100's format, or does nothing when no export is asked for."""
-    if not cfg.export:
+    if not build.cfg.export:
         yield lambda doc: None
         return
-    with (folder / f"{number:05d}.{cfg.export}").open("wb") as raw, _compressed(raw, cfg.export) as handle:
+    path = folder / f"{number:05d}.{build.cfg.export}"
+    with path.open("wb") as raw, _compressed(raw, build.cfg.export) as handle:
         yield lambda doc: handle.write((doc.text + "\n\n").encode())
 
 

@@ -13,14 +13,19 @@ import pyarrow.parquet as pq
 from xling.core.errors import UserError
 from xling.core.output.answer import Answer
 from xling.core.output.manifest import publish
-from xling.core.output.parts import Workspace, read_json, write_json
+from xling.core.output.parts import read_json, write_json
 from xling.corpora.card import data_card
-from xling.corpora.card.ledgers import ledger_to_json, merged_ledger
+from xling.corpora.card.ledgers import (
+    dropped_by_reason,
+    ledger_to_json,
+    main_reasons,
+    merged_counters,
+    merged_ledger,
+)
 from xling.corpora.card.statistics import Counters
-from xling.corpora.mono.parts import CUTOFFS, meanings, partial_reasons
-from xling.corpora.mono.plan import FILE_NAME as PLAN
-from xling.corpora.mono.plan import Plan, save_plan
-from xling.corpora.mono.settings import STAGE_NAME, MonoConfig
+from xling.corpora.mono.build import PLAN, Build, save_plan
+from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
+from xling.corpora.mono.settings import STAGE_NAME
 from xling.corpora.stages import near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
@@ -28,7 +33,7 @@ from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Ledger
 
 STATS = "stats.json"
-_LEDGERED = ("read", "filter", "score", "finish")
+_PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
 
 
 class NothingLeftError(UserError):
@@ -37,39 +42,37 @@ class NothingLeftError(UserError):
     ledger: Ledger
 
 
-def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
+def run_publish(build: Build) -> Answer:
     """Publish the corpus and return a summary of it.
 
     Raises:
-        UserError: not one document is left; the message says where they went.
+        NothingLeftError: not one document is left; the message says where they went.
     """
-    workspace, out = cfg.workspace(), cfg.directory
-    folders = [workspace.part(phase, i) for phase in _LEDGERED for i in range(len(plan.parts))]
-    ledger = merged_ledger(folders, cfg.num_samples)
+    folders = [
+        build.workspace.part(phase, i) for phase in _PHASES_WITH_LEDGER for i in range(len(build.plan.parts))
+    ]
+    ledger = merged_ledger(folders, build.cfg.num_samples)
     assert not ledger.unaccounted_bytes(), (
         f"bytes unaccounted for: {ledger.unaccounted_bytes()} of {ledger.num_bytes}"
     )
     if not ledger.seen["corpus"]:
-        raise _nothing_left(cfg, ledger)
-    counters = Counters()
-    for folder in folders:
-        counters.merge(Counters.from_json(read_json(folder / "counters.json")), cfg.num_samples)
-    stats = _stats(cfg, plan, ledger, counters)
-    with publish(out, STAGE_NAME, cfg.content()) as publication:
-        _link_shards(cfg, plan, workspace, publication.path)
+        raise _nothing_left(build, ledger)
+    stats = _stats(build, ledger, merged_counters(folders, build.cfg.num_samples))
+    with publish(build.out, STAGE_NAME, build.content) as publication:
+        _link_shards(build, publication.path)
         _link_rejects(folders, publication.path)
-        save_plan(plan, publication.path / PLAN)
+        save_plan(build.plan, publication.path / PLAN)
         write_json(publication.path / STATS, stats)
         data_card.write(publication.path, stats)
         publication.counts |= {
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
-            "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
-            "phases": workspace.resource_use(),
+            "dropped": dropped_by_reason(ledger),
+            "phases": build.workspace.resource_use(),
         }
-    if not cfg.keep_work:
-        shutil.rmtree(workspace.root.parent)
-    return summary(out)
+    if not build.cfg.keep_work:
+        shutil.rmtree(build.workspace.root.parent)
+    return summary(build.out)
 
 
 def summary(out: Path) -> Answer:
@@ -86,20 +89,20 @@ def summary(out: Path) -> Answer:
     return Answer(text, {"lang": stats["lang"], "out": str(out), "read": read, "kept": kept})
 
 
-def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, counters: Counters) -> dict[str, Any]:
-    cutoffs = read_json(cfg.workspace().part("cut", 0) / CUTOFFS)
+def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
+    cutoffs = read_json(build.workspace.part("cut", 0) / CUTOFFS)
     inputs: dict[str, Any] = {}
-    for index in range(len(plan.parts)):
-        inputs |= read_json(cfg.workspace().part("read", index) / "inputs.json")
+    for index in range(len(build.plan.parts)):
+        inputs |= read_json(build.workspace.part("read", index) / INPUTS)
     return {
-        "lang": cfg.lang,
-        "config": cfg.content(),
-        "sources": plan.sources,
+        "lang": build.cfg.lang,
+        "config": build.content,
+        "sources": build.plan.sources,
         "inputs": inputs,
-        "stages": _stages(cfg, bool(cutoffs)),
+        "stages": _stages(build, bool(cutoffs)),
         "cutoffs": cutoffs,
-        "limits": _limits(cfg),
-        "lm_note": read_json(cfg.workspace().part("fit", 0) / "lm.json")["note"],
+        "limits": _limits(build),
+        "lm_note": read_json(build.workspace.part("fit", 0) / "lm.json")["note"],
         "reasons": meanings(),
         "partial": sorted(partial_reasons()),
         "ledger": ledger_to_json(ledger),
@@ -107,38 +110,35 @@ def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, counters: Counters) -> d
     }
 
 
-def _limits(cfg: MonoConfig) -> dict[str, float]:
+def _limits(build: Build) -> dict[str, float]:
     """Return the filters' limits for the language; empty if they do not run."""
-    stages = [stage for stage in cfg.stages(cfg.after_dedup) if isinstance(stage, Filters)]
-    return stages[0].limits_for(cfg.lang).numbers() if stages else {}
+    filters = [stage for stage in build.after_dedup if isinstance(stage, Filters)]
+    return filters[0].limits_for(build.cfg.lang).numbers() if filters else {}
 
 
-def _stages(cfg: MonoConfig, is_scored: bool) -> list[str]:
+def _stages(build: Build, is_scored: bool) -> list[str]:
     """Return the stages in the order of processing."""
     return [
         "read",
-        *cfg.before_dedup,
-        *([dedup.STAGE] if cfg.dedup else []),
-        *cfg.after_dedup,
-        *([near_duplicates.STAGE] if cfg.near_dedup else []),
+        *build.cfg.before_dedup,
+        *([dedup.STAGE] if build.cfg.dedup else []),
+        *build.cfg.after_dedup,
+        *([near_duplicates.STAGE] if build.cfg.near_dedup else []),
         *([Perplexity.name] if is_scored else []),
         "corpus",
     ]
 
 
-def _link_shards(cfg: MonoConfig, plan: Plan, workspace: Workspace, out: Path) -> None:
-    shards = out / "shards"
-    shards.mkdir()
-    number = 0
-    for index in range(len(plan.parts)):
-        for piece in sorted(workspace.part("finish", index).glob("[0-9]*.parquet")):
-            link(piece, shards / f"{cfg.lang}-{number:05d}.parquet")
-            number += 1
-    if cfg.export:
-        pieces = [
-            sorted(workspace.part("finish", i).glob(f"[0-9]*.{cfg.export}")) for i in range(len(plan.parts))
-        ]
-        _join((path for part in pieces for path in part), out / f"{cfg.lang}.{cfg.export}")
+def _link_shards(build: Build, out: Path) -> None:
+    lang, ending = build.cfg.lang, build.cfg.export
+    folders = [build.workspace.part("finish", index) for index in range(len(build.plan.parts))]
+    (out / "shards").mkdir()
+    shards = [path for folder in folders for path in sorted(folder.glob("[0-9]*.parquet"))]
+    for number, path in enumerate(shards):
+        link(path, out / "shards" / f"{lang}-{number:05d}.parquet")
+    if ending:
+        texts = [piece for folder in folders for piece in sorted(folder.glob(f"[0-9]*.{ending}"))]
+        _join(texts, out / f"{lang}.{ending}")
 
 
 def _link_rejects(folders: list[Path], out: Path) -> None:
@@ -157,28 +157,24 @@ def link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _join(pieces: Iterable[Path], target: Path) -> None:
-    with target.open("wb") as whole:
-        for piece in pieces:
-            with piece.open("rb") as handle:
-                shutil.copyfileobj(handle, whole, 1 << 20)
+def _join(paths: Iterable[Path], target: Path) -> None:
+    with target.open("wb") as output:
+        for path in paths:
+            with path.open("rb") as handle:
+                shutil.copyfileobj(handle, output, 1 << 20)
 
 
-def _nothing_left(cfg: MonoConfig, ledger: Ledger) -> NothingLeftError:
+def _nothing_left(build: Build, ledger: Ledger) -> NothingLeftError:
     if not ledger.seen["read"]:
         notes = ", ".join(f"{name}: {count}" for name, count in ledger.notes.most_common(3))
         error = NothingLeftError(
-            f"no document in {', '.join(cfg.uris)}" + (f" ({notes})" if notes else ""),
+            f"no document in {', '.join(build.uris)}" + (f" ({notes})" if notes else ""),
             fix="check source=, lang= and what the notes say about unread files",
         )
-        error.ledger = ledger
-        return error
-    partial = partial_reasons()
-    whole = [(n, key) for key, n in ledger.dropped.items() if key not in partial]
-    reasons = ", ".join(f"{stage}/{reason} {n:,}" for n, (stage, reason) in sorted(whole, reverse=True)[:3])
-    error = NothingLeftError(
-        f"none of {ledger.seen['read']:,} documents is left: {reasons}",
-        fix="check that the source is in the language, loosen settings.STAGE.KEY=..., or give more text",
-    )
+    else:
+        error = NothingLeftError(
+            f"none of {ledger.seen['read']:,} documents is left: {main_reasons(ledger, partial_reasons())}",
+            fix="check that the source is in the language, loosen settings.STAGE.KEY=..., or give more text",
+        )
     error.ledger = ledger
     return error

@@ -10,7 +10,6 @@ a language is read without the others. The published folder has an index of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,20 @@ import pyarrow as pa
 
 from xling.core.output import manifest
 from xling.core.output.manifest import publish, sha256
-from xling.core.output.parts import Workspace, read_json, write_json
-from xling.corpora.card.ledgers import ledger_to_json, merged_ledger
-from xling.corpora.card.statistics import Counters
-from xling.corpora.common.download import fetch_all
+from xling.core.output.parts import read_json, write_json
+from xling.core.settings import config
+from xling.corpora.card.ledgers import ledger_to_json, merged_counters, merged_ledger
 from xling.corpora.common.shards import SCHEMA, open_table, to_row
-from xling.corpora.mono.parts import chain, documents, input_of, open_log
-from xling.corpora.mono.plan import Plan, save_plan
+from xling.corpora.mono.build import Build, save_plan
+from xling.corpora.mono.parts import DOCS, INPUTS, chain, reading
 from xling.corpora.mono.publish_phase import link
-from xling.corpora.mono.settings import MonoConfig
+from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE, PARTS_FOLDER, PLAN_FILE
+from xling.corpora.stages.langid import LangId
 from xling.text.document import Document
 
 STAGE_NAME = "corpus route"
 FOLDER, STATS = "routed", "stats.json"
-DOCS = "docs.parquet"
 _GROUP_CHARS = 1 << 21
 _BUFFER_CHARS = 1 << 25
 
@@ -72,54 +70,68 @@ class _RoutedWriter:
         self._file.close()
 
 
-def run_route(cfg: MonoConfig, workspace: Workspace, plan: Plan, index: int) -> None:
+def router(build: Build) -> LangId:
+    """Return the stage that identifies documents of several languages, without each language's own threshold."""
+    settings = {k: v for k, v in build.cfg.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
+    routes_all = build.cfg.lang == ALL or build.cfg.others == "keep"
+    settings |= {"langs": [] if routes_all else list(build.langs), "threshold": 0.0, "min_script_share": 0.0}
+    return config.from_dict(LangId, settings, f"settings.{LangId.name}")
+
+
+def _content(build: Build) -> dict[str, Any]:
+    """Return the settings that determine the routing, with digests of the files that they name."""
+    cfg = build.cfg
+    names = ("size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
+    content = {
+        "uris": config.to_dict(build.uris),
+        **{name: config.to_dict(getattr(cfg, name)) for name in (*names, "before_dedup", "dedup_scope")},
+        "lang": ALL if cfg.others == "keep" else cfg.lang,
+        "settings": {name: cfg.settings.get(name, {}) for name in (*cfg.before_dedup, LangId.name)},
+    }
+    return content | {"files": manifest.digest_paths_in([*build.before_dedup, router(build)])}
+
+
+def run_route(build: Build, index: int) -> None:
     """Read, repair and identify the shards of one part, and write them by language."""
-    shards, context = plan.parts[index], cfg.context()
-    fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with workspace.write_part("route", index) as part_folder, open_log(cfg, part_folder) as log:
-        write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
-        docs: Iterable[Document] = documents(cfg, shards, log)
-        docs = chain(cfg.stages(cfg.before_dedup), docs, log)
-        docs = chain([cfg.router()], docs, log)
+    with reading(build, "route", index) as (part_folder, log, docs):
         writer = _RoutedWriter(part_folder / DOCS)
-        for doc in docs:
+        for doc in chain([router(build)], docs, log):
             writer.add(doc)
         writer.close()
         write_json(part_folder / INDEX_FILE, writer.index)
 
 
-def publish_routed(cfg: MonoConfig, workspace: Workspace, plan: Plan) -> None:
+def publish_routed(build: Build) -> None:
     """Publish the routed parts with their index."""
-    folders = [workspace.part("route", i) for i in range(len(plan.parts))]
-    ledger = merged_ledger(folders, cfg.num_samples)
+    folders = [build.workspace.part("route", i) for i in range(len(build.plan.parts))]
+    ledger = merged_ledger(folders, build.cfg.num_samples)
     assert not ledger.unaccounted_bytes(), (
         f"bytes unaccounted for: {ledger.unaccounted_bytes()} of {ledger.num_bytes}"
     )
-    counters, inputs = Counters(), dict[str, Any]()
+    counters, inputs = merged_counters(folders, build.cfg.num_samples), dict[str, Any]()
     index: dict[str, dict[str, Any]] = {}
     for number, folder in enumerate(folders):
-        counters.merge(Counters.from_json(read_json(folder / "counters.json")), cfg.num_samples)
-        inputs |= read_json(folder / "inputs.json")
+        inputs |= read_json(folder / INPUTS)
         digest = sha256(folder / DOCS)
         for lang, entry in read_json(folder / INDEX_FILE).items():
             index.setdefault(lang, {})[f"{number:05d}"] = entry | {"sha256": digest}
-    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) as publication:
+    with publish(build.root / FOLDER, STAGE_NAME, _content(build)) as publication:
         (publication.path / PARTS_FOLDER).mkdir()
         for number, folder in enumerate(folders):
             link(folder / DOCS, publication.path / PARTS_FOLDER / f"{number:05d}.parquet")
-        save_plan(plan, publication.path / PLAN_FILE)
+        save_plan(build.plan, publication.path / PLAN_FILE)
         write_json(publication.path / INDEX_FILE, dict(sorted(index.items())))
-        stats = {"sources": plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
+        stats = {"sources": build.plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
         write_json(publication.path / STATS, stats | {"counters": counters.to_json()})
         publication.counts |= {
             "documents": {lang: _total(parts, "documents") for lang, parts in sorted(index.items())}
         }
 
 
-def _total(parts: dict[str, dict[str, Any]], name: str) -> int:
-    return sum(part[name] for part in parts.values())
+def _total(parts: dict[str, dict[str, Any]], key: str) -> int:
+    return sum(part[key] for part in parts.values())
 
 
-def routed(cfg: MonoConfig) -> bool:
+def is_routed(build: Build) -> bool:
     """Return whether the published folder was routed with these settings."""
-    return manifest.up_to_date(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) is not None
+    return manifest.up_to_date(build.root / FOLDER, STAGE_NAME, _content(build)) is not None

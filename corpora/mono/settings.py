@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.output import manifest
-from xling.core.output.parts import Workspace
-from xling.core.settings import config
-from xling.corpora.sources.source import Context, joined_uris
-from xling.corpora.stages import STREAMING, Stage
-from xling.corpora.stages.langid import LangId
+from xling.corpora.sources.source import joined_uris
+from xling.corpora.stages import configured
 from xling.corpora.stages.near_duplicates import NearDedup
 from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
 
 STAGE_NAME = "corpus mono"
 ALL = "all"
-# Settings that change how a corpus is made but not what it holds.
-_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb", "dry_run"})
+FOLDER = "runs/mono"
+"""Of corpora without ``out``."""
+
+
+def is_crawl(lang: str) -> bool:
+    """Return whether ``lang`` names several languages, which are read in one pass."""
+    return "," in lang or lang == ALL
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class MonoConfig:
             UserError: a number out of range, an unknown stage or setting.
         """
         object.__setattr__(self, "source", joined_uris(self.source))
-        if self.is_many:
+        if is_crawl(self.lang):
             codes = dict.fromkeys(languages.get(code).code for code in self.lang.split(",") if code != ALL)
             object.__setattr__(self, "lang", ",".join(codes) or ALL)
             self.for_lang(next(iter(codes), "en"))
-            self.stages(self.before_dedup)
+            configured(self.before_dedup, self.lang, self.settings)
             return
         object.__setattr__(self, "lang", languages.get(self.lang).code)
         for name in ("part_mb", "shard_mb"):
@@ -152,139 +152,30 @@ class MonoConfig:
         for name in ("size", "max_docs", "num_samples", "reject_chars"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
-        named = (*self.before_dedup, *self.after_dedup)
-        if twice := sorted({name for name in named if named.count(name) > 1}):
-            raise UserError(f"stage {twice[0]!r} is listed twice", "each stage once")
+        names = (*self.before_dedup, *self.after_dedup)
+        configured(names, self.lang, self.settings)
         for name in self.settings:
-            if name not in named:
-                raise unknown("stage in settings", name, named)
-        if Perplexity.name in named:
-            raise UserError("perplexity is not a stage to list", fix="it runs by itself; set it up with lm.*")
+            if name not in names:
+                raise unknown("stage in settings", name, names)
         if len(self.lm.percentiles) != 2:
             raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
-        self.stages(named)
         self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
-
-    @property
-    def is_many(self) -> bool:
-        """Whether several languages are built."""
-        return "," in self.lang or self.lang == ALL
-
-    @property
-    def langs(self) -> tuple[str, ...]:
-        """The languages that are asked for; none of `ALL`."""
-        return () if self.lang == ALL else tuple(self.lang.split(","))
-
-    @property
-    def root(self) -> Path:
-        """The output folder that holds a folder for each language."""
-        return Path(self.out or "runs/mono")
 
     def for_lang(self, code: str) -> MonoConfig:
         """Return the settings of one of several languages, which reads the routed documents."""
+        root = Path(self.out or FOLDER)
         return replace(
             self,
             lang=code,
-            out=str(self.root / code),
+            out=str(root / code),
             others="count",
-            source=(f"routed:{self.root / 'routed'}",),
+            source=(f"routed:{root / 'routed'}",),
             before_dedup=(),
             max_docs=0,
             lm=replace(self.lm, model=self.lm.model.replace("{lang}", code)),
-            settings={name: own for name, own in self.settings.items() if name not in self.before_dedup},
+            settings={k: v for k, v in self.settings.items() if k not in self.before_dedup},
         )
-
-    def router(self) -> LangId:
-        """Return the stage that identifies documents of several languages, without each language's own threshold."""
-        own = {k: v for k, v in self.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
-        every = self.lang == ALL or self.others == "keep"
-        own |= {"langs": [] if every else list(self.langs), "threshold": 0.0, "min_script_share": 0.0}
-        return config.from_dict(LangId, own, f"settings.{LangId.name}")
-
-    def check_langid(self) -> None:
-        """Refuse a language that the language identification of this build cannot find.
-
-        Raises:
-            UserError: it knows a language not, or its model is missing.
-        """
-        stages = [self.router()] if self.is_many else self.stages(self.after_dedup)
-        for stage in stages:
-            if isinstance(stage, LangId):
-                stage.check()
-
-    def route_content(self) -> dict[str, Any]:
-        """Return the settings that determine the routing."""
-        reading = ("uris", "size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
-        content = {
-            name: config.to_dict(getattr(self, name)) for name in (*reading, "before_dedup", "dedup_scope")
-        }
-        content["lang"] = ALL if self.others == "keep" else self.lang
-        content["settings"] = {
-            name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)
-        }
-        return content | {"files": manifest.digest_paths_in([*self.stages(self.before_dedup), self.router()])}
-
-    @property
-    def directory(self) -> Path:
-        """Output directory of the corpus."""
-        return Path(self.out or f"runs/mono/{self.lang}")
-
-    @property
-    def uris(self) -> tuple[str, ...]:
-        """The sources, the default ones when none is given."""
-        return self.source or ("wiki:", f"cc:{self.dump}")
-
-    def is_reference(self, uri: str) -> bool:
-        """Return whether the text of a source is clean enough to train a language model on."""
-        return uri.startswith(self.lm.reference)
-
-    def content(self) -> dict[str, Any]:
-        """Return the settings that determine the corpus, with digests of the files that they name."""
-        settings, naming = self._content_but_files
-        files = manifest.digest_paths_in(naming)  # each time: files change
-        return settings | ({"files": files} if files else {})
-
-    @cached_property
-    def _content_but_files(self) -> tuple[dict[str, Any], list[Any]]:
-        """The settings that determine the corpus, and all that may name files."""
-        settings = {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
-        model = [] if self.lm.model in ("auto", "none") else [Path(self.lm.model)]
-        return settings, [model, self.stages((*self.before_dedup, *self.after_dedup))]
-
-    def workspace(self) -> Workspace:
-        """Return the intermediate parts of this build."""
-        return Workspace.for_output(self.directory, self.content())
 
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
         """Return the stage that scores with ``model`` and splits at the cut-offs."""
         return Perplexity(model, head, tail, self.lm.keep, self.lm.max_perplexity)
-
-    def context(self) -> Context:
-        """Return the context that the sources need."""
-        return Context(
-            lang=self.lang,
-            size=self.size,
-            seed=self.seed,
-            cache=Path(self.cache),
-            base_urls=self.base_urls,
-            extract=self.extract,
-            max_chars=self.max_chars,
-        )
-
-    def stages(self, names: tuple[str, ...]) -> list[Stage]:
-        """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
-
-        Raises:
-            UserError: an unknown stage, or a setting that the stage does not have.
-        """
-        built: list[Stage] = []
-        for name in names:
-            cls = STREAMING[name]
-            own: dict[str, Any] = dict(self.settings.get(name, {}))
-            names_of_fields = {f.name for f in fields(cls)}  # type: ignore[arg-type]
-            if "lang" in names_of_fields:
-                own.setdefault("lang", self.lang)
-            if "langs" in names_of_fields:
-                own.setdefault("langs", (self.lang,))
-            built.append(config.from_dict(cls, own, f"settings.{name}"))
-        return built

@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import Answer
+from xling.core.output.manifest import Manifest
 from xling.core.output.parts import read_json, run_unless_published
+from xling.corpora.common.finished import finished, unchanged
 from xling.corpora.parallel.publish_phase import run_publish, summary
 from xling.corpora.parallel.read_phase import INPUTS, inputs_of, run_read
-from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
+from xling.corpora.parallel.settings import STAGE_NAME, Build, ParallelConfig, resolve
 
 __all__ = ["ParallelConfig", "phases", "run_part"]
 
 
 def phases(cfg: ParallelConfig) -> Sequence[Phase]:
-    """Return ``read`` with a part a source URI, then ``publish``; ``publish`` alone when nothing is to be done."""
-    if is_published(cfg):
+    """Return ``read`` with a part a source URI, and ``publish``; that alone where nothing is to be done."""
+    build = resolve(cfg)
+    if published_manifest(build):
         return (Phase("publish"),)
-    manifest.check_is_ours(cfg.directory, STAGE_NAME)
-    return (Phase("read", len(cfg.uris)), Phase("publish"))
+    return (Phase("read", len(build.uris)), Phase("publish"))
 
 
 def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
@@ -36,38 +39,43 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from ``publish``, else nothing.
     """
+    build = resolve(cfg)
     return run_unless_published(
-        lambda: _run_part(cfg, phase, index),
-        cfg.workspace,
-        lambda: is_published(cfg),
-        lambda: summary(cfg.directory) if phase == "publish" else None,
+        lambda: _run_part(build, phase, index),
+        lambda: build.workspace,
+        lambda: published_manifest(build),
+        lambda: summary(build.out) if phase == "publish" else None,
     )
 
 
-def _run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
+def _run_part(build: Build, phase: str, index: int) -> Answer | None:
     if phase == "read":
-        part = cfg.workspace().part("read", index)
-        if part.is_dir() and read_json(part / INPUTS)["digests"] != inputs_of(cfg, index):
+        part = build.parts[index]
+        if part.is_dir() and read_json(part / INPUTS)["digests"] != inputs_of(build, index):
             shutil.rmtree(part)
         if not part.is_dir():
-            run_read(cfg, index)
+            run_read(build, index)
         return None
-    if is_published(cfg):
-        done = summary(cfg.directory)
-        return Answer(f"{done}\n  up to date: nothing to do", done.data)
-    missing = [i for i in range(len(cfg.uris)) if not cfg.workspace().part("read", i).is_dir()]
-    if missing:
-        raise UserError(f"{cfg.directory}: sources {missing} are not read", fix="run the phase read first")
-    return run_publish(cfg)
+    if published_manifest(build):
+        return unchanged(summary(build.out))
+    if missing := [index for index, part in enumerate(build.parts) if not part.is_dir()]:
+        raise UserError(f"{build.out}: sources {missing} are not read", fix="run the phase read first")
+    return run_publish(build)
 
 
-def is_published(cfg: ParallelConfig) -> bool:
-    """Return whether the corpus was made with these settings from the files as they are now."""
-    out = cfg.directory
-    if not (out / manifest.FILE_NAME).is_file():
-        return False
-    try:
-        inputs = manifest.read(out).inputs
-        return manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs) is not None  # type: ignore[arg-type]
-    except UserError:  # an input is gone: it has to be fetched again
-        return False
+def published_manifest(build: Build) -> Manifest | None:
+    """Return the manifest of a corpus that was published with these settings from these files, else None.
+
+    Raises:
+        UserError: it was made with others, and ``overwrite=true`` was not given.
+    """
+    is_ours = manifest.stage_of(build.out) == STAGE_NAME
+    recorded = manifest.read(build.out).inputs if is_ours else {}
+    return finished(
+        build.out,
+        STAGE_NAME,
+        build.content,
+        recorded,
+        lambda: all(Path(path).is_file() for path in recorded),
+        lambda: dict(item for index in range(len(build.uris)) for item in inputs_of(build, index).items()),
+    )

@@ -19,12 +19,17 @@ from xling.core.output.manifest import publish
 from xling.core.output.parts import read_json, write_json
 from xling.core.sampling import rng
 from xling.corpora.card import data_card
-from xling.corpora.card.ledgers import ledger_from_json, ledger_to_json
-from xling.corpora.card.statistics import Counters
+from xling.corpora.card.ledgers import (
+    dropped_by_reason,
+    ledger_to_json,
+    main_reasons,
+    merged_counters,
+    merged_ledger,
+)
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, num_chars
-from xling.corpora.parallel.read_phase import AUDIT, COUNTERS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
-from xling.corpora.parallel.settings import STAGE_NAME, ParallelConfig
+from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
+from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
+from xling.corpora.parallel.settings import STAGE_NAME, Build
 from xling.corpora.parallel.sources import READ_REASONS, READ_STAGE
 from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
@@ -41,72 +46,65 @@ _SPLIT_REASONS = {"leak": "a side is also a side of a pair of the dev or test se
 _ROWS = 1 << 16
 
 
-def run_publish(cfg: ParallelConfig) -> Answer:
+def run_publish(build: Build) -> Answer:
     """Publish the corpus and return a summary of it.
 
     Raises:
         UserError: not one pair is left; the message says where they went.
     """
-    chain = cfg.chain()
-    folders = [cfg.workspace().part("read", index) for index in range(len(cfg.uris))]
-    ledger, pair_counters = Ledger(num_samples=cfg.num_samples), PairCounters()
-    for folder in folders:
-        ledger.merge(ledger_from_json(read_json(folder / LEDGER)))
-        pair_counters.counters.merge(Counters.from_json(read_json(folder / COUNTERS)), cfg.num_samples)
-    with_keys = [folder for folder in folders if (folder / KEYS).is_file()]
+    ledger = merged_ledger(build.parts, build.cfg.num_samples)
+    pair_counters = PairCounters(merged_counters(build.parts, build.cfg.num_samples))
+    nonempty_parts = [folder for folder in build.parts if (folder / KEYS).is_file()]
     keys = (
-        pl.concat([pl.read_parquet(folder / KEYS) for folder in with_keys]) if with_keys else pl.DataFrame()
+        pl.concat([pl.read_parquet(folder / KEYS) for folder in nonempty_parts])
+        if nonempty_parts
+        else pl.DataFrame()
     )
     if not keys.height:
-        raise nothing_left(cfg, ledger)
-    plan = final_plan(keys, chain, cfg)
-    inputs = [Path(path) for folder in folders for path in read_json(folder / INPUTS)["digests"]]
-    with publish(cfg.directory, STAGE_NAME, cfg.content(), dict.fromkeys(inputs)) as artifact:
-        _write(cfg, chain, with_keys, plan, ledger, pair_counters, artifact.path)
+        raise nothing_left(build, ledger)
+    outcomes = final_outcomes(keys, build)
+    inputs = [Path(path) for folder in build.parts for path in read_json(folder / INPUTS)["digests"]]
+    with publish(build.out, STAGE_NAME, build.content, dict.fromkeys(inputs)) as publication:
+        _write(build, nonempty_parts, outcomes, ledger, pair_counters, publication.path)
         if not ledger.seen[CORPUS]:
-            raise nothing_left(cfg, ledger)
-        stats = _stats(cfg, chain, folders, ledger, pair_counters)
-        write_json(artifact.path / _STATS, stats)
-        data_card.write(artifact.path, stats)
-        artifact.counts |= {
+            raise nothing_left(build, ledger)
+        stats = _stats(build, ledger, pair_counters)
+        write_json(publication.path / _STATS, stats)
+        data_card.write(publication.path, stats)
+        publication.counts |= {
             "pairs": ledger.seen[CORPUS],
             "characters": ledger.seen_chars[CORPUS],
-            **{f"pairs_{name}": int((plan["split"] == name).sum()) for name in SPLITS},
-            "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
+            **{f"pairs_{name}": int((outcomes["split"] == name).sum()) for name in SPLITS},
+            "dropped": dropped_by_reason(ledger),
         }
-    if not cfg.keep_work:
-        shutil.rmtree(cfg.workspace().root.parent)
-    return summary(cfg.directory)
+    if not build.cfg.keep_work:
+        shutil.rmtree(build.workspace.root.parent)
+    return summary(build.out)
 
 
-def final_plan(keys: pl.DataFrame, chain: Chain, cfg: ParallelConfig) -> pl.DataFrame:
+def final_outcomes(keys: pl.DataFrame, build: Build) -> pl.DataFrame:
     """For every pair that the batch filters kept, in order: ``stage`` and ``reason`` if it goes, else ``split``."""
     tables = []
-    for position in range(len(chain.corpus)):
+    for position in range(len(build.chain.corpus)):
         names = [name for name in keys.columns if name.startswith(f"{position}:")]
         tables.append(keys.select(names).rename({name: name.partition(":")[2] for name in names}))
     if tables:
-        stage, reason = chain.judge_corpus(tables)
+        stage, reason = build.chain.judge_corpus(tables)
     else:
         stage = reason = pl.repeat(None, keys.height, dtype=pl.String, eager=True)
-    stays = reason.is_null()
-    kept = keys.filter(stays)
-    chosen = split_of(kept, cfg.dev_pairs, cfg.test_pairs, cfg.seed)
-    leaks = _leaks(kept, chosen)
-    rows = pl.DataFrame(
-        {"stage": stage, "reason": reason, "split": pl.Series([None] * len(stage), dtype=pl.String)}
-    )
-    places = stays.arg_true().to_numpy()
-    final = np.array(["" if r is not None else "train" for r in reason], dtype=object)
-    final[places] = chosen
-    final[places[leaks]] = ""
-    is_leak = np.zeros(len(stage), bool)
-    is_leak[places[leaks]] = True
+    kept_rows = reason.is_null().arg_true().to_numpy()
+    kept = keys[kept_rows]
+    splits = split_of(kept, build.cfg.dev_pairs, build.cfg.test_pairs, build.cfg.seed)
+    is_leak = np.zeros(keys.height, bool)
+    is_leak[kept_rows[_leaks(kept, splits)]] = True
+    split = np.full(keys.height, "", dtype=object)
+    split[kept_rows] = splits
+    split[is_leak] = ""
     leak = pl.Series(is_leak)
-    return rows.with_columns(
+    return pl.DataFrame({"stage": stage, "reason": reason}).with_columns(
         pl.when(leak).then(pl.lit(SPLIT)).otherwise("stage").alias("stage"),
         pl.when(leak).then(pl.lit("leak")).otherwise("reason").alias("reason"),
-        pl.Series("split", final.tolist(), pl.String),
+        pl.Series("split", split.tolist(), pl.String),
     )
 
 
@@ -117,47 +115,47 @@ def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> 
 
     Args:
         kept: with the column ``doc``.
-        dev_pairs: wanted for dev, at most a tenth of all.
-        test_pairs: wanted for test, at most a tenth of all.
+        dev_pairs: pairs for dev, at most a tenth of all.
+        test_pairs: pairs for test, at most a tenth of all.
         seed: of the order in which documents are taken.
     """
-    number = pl.int_range(pl.len())
-    group = pl.when(pl.col("doc") == "").then(number.cast(pl.String)).otherwise("doc:" + pl.col("doc"))
+    row = pl.int_range(pl.len())
+    group = pl.when(pl.col("doc") == "").then(row.cast(pl.String)).otherwise("doc:" + pl.col("doc"))
     groups = kept.select(group.rank("dense").cast(pl.Int64).alias("g") - 1)["g"].to_numpy()
     sizes = np.bincount(groups) if len(groups) else np.zeros(0, np.int64)
     order = rng(seed, "split").permutation(len(sizes))
-    label = np.full(len(sizes), "train", dtype=object)
-    for name, wanted in (("dev", dev_pairs), ("test", test_pairs)):
-        room = min(wanted, int(_MAX_HELDOUT_SHARE * kept.height))
+    splits = np.full(len(sizes), "train", dtype=object)
+    for name, num_pairs in (("dev", dev_pairs), ("test", test_pairs)):
+        num_missing = min(num_pairs, int(_MAX_HELDOUT_SHARE * kept.height))
         for document in order:
-            if label[document] == "train" and sizes[document] <= room:
-                label[document] = name
-                room -= sizes[document]
-            if not room:
+            if splits[document] == "train" and sizes[document] <= num_missing:
+                splits[document] = name
+                num_missing -= sizes[document]
+            if not num_missing:
                 break
-    return label[groups]
+    return splits[groups]
 
 
-def _leaks(kept: pl.DataFrame, chosen: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+def _leaks(kept: pl.DataFrame, splits: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
     """Rows of train with a side of dev or test, and of dev with a side of test."""
     frame = kept.select(
-        "split_src", "split_tgt", pl.Series("split", chosen.tolist(), pl.String)
+        "split_src", "split_tgt", pl.Series("split", splits.tolist(), pl.String)
     ).with_row_index()
     leaked: list[int] = []
-    for low, high in (("train", ("dev", "test")), ("dev", ("test",))):
-        held = frame.filter(pl.col("split").is_in(high))
+    for split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
+        heldout = frame.filter(pl.col("split").is_in(heldout_splits))
         same = pl.any_horizontal(
-            pl.col(f"split_{side}").is_in(held[f"split_{side}"].unique().implode()) for side in ("src", "tgt")
+            pl.col(f"split_{side}").is_in(heldout[f"split_{side}"].unique().implode())
+            for side in ("src", "tgt")
         )
-        leaked += frame.filter((pl.col("split") == low) & same)["index"].to_list()
+        leaked += frame.filter((pl.col("split") == split) & same)["index"].to_list()
     return np.array(sorted(leaked), dtype=np.int64)
 
 
 def _write(
-    cfg: ParallelConfig,
-    chain: Chain,
+    build: Build,
     folders: list[Path],
-    plan: pl.DataFrame,
+    outcomes: pl.DataFrame,
     ledger: Ledger,
     pair_counters: PairCounters,
     out: Path,
@@ -167,12 +165,12 @@ def _write(
     (out / "rejects").mkdir()
     tables = {name: TableFile(out / "shards" / f"{name}.parquet") for name in SPLITS}
     rejects = TableFile(out / "rejects" / "publish.parquet")
-    codes = cfg.langs
+    langs = build.langs
     with ExitStack() as stack:
         moses = {
             (name, code): stack.enter_context((out / f"{name}.{code}").open("w", encoding="utf-8"))
             for name in SPLITS
-            for code in codes
+            for code in langs
         }
         first = 0
         for index, folder in enumerate(folders):
@@ -180,63 +178,59 @@ def _write(
                 shutil.copyfile(folder / REJECTS, out / "rejects" / f"read-{index:05d}.parquet")
             for arrow in pq.ParquetFile(folder / KEPT).iter_batches(batch_size=_ROWS):
                 pairs = pl.DataFrame(pl.from_arrow(arrow))
-                fate = plan.slice(first, pairs.height)
+                outcome = outcomes.slice(first, pairs.height)
                 first += pairs.height
-                lost = pl.concat([pairs, fate.select("stage", "reason")], how="horizontal").filter(
-                    fate["reason"].is_not_null()
+                lost = pl.concat([pairs, outcome.select("stage", "reason")], how="horizontal").filter(
+                    outcome["reason"].is_not_null()
                 )
-                count_passage(pairs, fate, chain, ledger)
+                count_passage(pairs, outcome, build.chain, ledger)
                 pair_counters.dropped(lost)
                 rejects.add(lost.select(*SCHEMA, "stage", "reason"))
                 for name in SPLITS:
-                    chosen = pairs.filter(fate["split"] == name)
-                    tables[name].add(chosen)
-                    pair_counters.count_published(chosen, cfg.num_samples)
-                    _write_moses(chosen, moses, name, codes)
+                    split_pairs = pairs.filter(outcome["split"] == name)
+                    tables[name].add(split_pairs)
+                    pair_counters.count_published(split_pairs, build.cfg.num_samples)
+                    _write_moses(split_pairs, moses, name, langs)
     for file in (*tables.values(), rejects):
         file.close()
 
 
 def _write_moses(
-    pairs: pl.DataFrame, files: Mapping[tuple[str, str], IO[str]], split: str, codes: tuple[str, str]
+    pairs: pl.DataFrame, files: Mapping[tuple[str, str], IO[str]], split: str, langs: tuple[str, str]
 ) -> None:
-    for side, code in zip(("src", "tgt"), codes, strict=True):
+    for side, lang in zip(("src", "tgt"), langs, strict=True):
         if pairs.height:
-            files[split, code].write("\n".join(pairs[side]) + "\n")
+            files[split, lang].write("\n".join(pairs[side]) + "\n")
 
 
-def count_passage(pairs: pl.DataFrame, fate: pl.DataFrame, chain: Chain, ledger: Ledger) -> None:
+def count_passage(pairs: pl.DataFrame, outcome: pl.DataFrame, chain: Chain, ledger: Ledger) -> None:
     """Count which corpus filter each pair reached and where it went."""
-    left = pairs.with_columns(fate["stage"], fate["reason"])
+    remaining = pairs.with_columns(outcome["stage"], outcome["reason"])
     for name in (*(item.name for item in chain.corpus), SPLIT):
-        ledger.seen[name] += left.height
-        ledger.seen_chars[name] += num_chars(left)
-        gone = left.filter((pl.col("stage") == name).fill_null(False))
-        count_dropped(gone, ledger)
-        left = left.filter((pl.col("stage") != name).fill_null(True))
-    ledger.seen[CORPUS] += left.height
-    ledger.seen_chars[CORPUS] += num_chars(left)
+        count_entered(remaining, name, ledger)
+        count_dropped(remaining.filter((pl.col("stage") == name).fill_null(False)), ledger)
+        remaining = remaining.filter((pl.col("stage") != name).fill_null(True))
+    count_entered(remaining, CORPUS, ledger)
 
 
-def _stats(
-    cfg: ParallelConfig, chain: Chain, folders: list[Path], ledger: Ledger, pair_counters: PairCounters
-) -> dict[str, Any]:
-    parts = [read_json(folder / INPUTS) for folder in folders]
+def _stats(build: Build, ledger: Ledger, pair_counters: PairCounters) -> dict[str, Any]:
+    parts = [read_json(folder / INPUTS) for folder in build.parts]
+    audits = [read_json(folder / AUDIT) for folder in build.parts if (folder / AUDIT).is_file()]
     inputs = {path: {"sha256": digest} for part in parts for path, digest in part["digests"].items()}
-    meanings = chain.reasons | {(READ_STAGE, r): t for r, t in READ_REASONS.items()}
+    meanings = build.chain.reasons | {(READ_STAGE, r): t for r, t in READ_REASONS.items()}
     meanings |= {(SPLIT, r): t for r, t in _SPLIT_REASONS.items()}
     return {
         "kind": "parallel",
-        "title": f"Parallel corpus {'-'.join(cfg.langs)}",
+        "title": f"Parallel corpus {'-'.join(build.langs)}",
         "unit": "pairs",
-        "lang": cfg.langs[0],
-        "pair": "-".join(cfg.langs),
-        "config": cfg.content(),
+        "lang": build.langs[0],
+        "pair": "-".join(build.langs),
+        "config": build.content,
         "sources": [source for part in parts for source in part["sources"]],
         "inputs": inputs,
-        "stages": [READ_STAGE, *cfg.filters, SPLIT, CORPUS],
+        "stages": [READ_STAGE, *build.cfg.filters, SPLIT, CORPUS],
         "reasons": {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()},
-        "audit": audit.rows(audit.merge([read_json(f / AUDIT) for f in folders if (f / AUDIT).is_file()])),
+        "audit": audit.rows(audit.merge(audits)),
         "repairs": _repairs(ledger),
         "partial": [],
         "lm_note": "",
@@ -268,13 +262,11 @@ def summary(out: Path) -> Answer:
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
 
 
-def nothing_left(cfg: ParallelConfig, ledger: Ledger) -> UserError:
+def nothing_left(build: Build, ledger: Ledger) -> UserError:
     """The error for an empty result, with the commonest reasons."""
     if not ledger.seen[READ_STAGE]:
-        return UserError(f"no sentence pair in {', '.join(cfg.uris)}", fix="check source= and pair=")
-    worst = sorted(((n, key) for key, n in ledger.dropped.items()), reverse=True)[:3]
-    reasons = ", ".join(f"{stage}/{reason} {n:,}" for n, (stage, reason) in worst)
+        return UserError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")
     return UserError(
-        f"none of {ledger.seen[READ_STAGE]:,} pairs is left: {reasons}",
+        f"none of {ledger.seen[READ_STAGE]:,} pairs is left: {main_reasons(ledger)}",
         fix="loosen settings.FILTER.KEY=..., or check pair=",
     )

@@ -12,19 +12,19 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import write_json
 from xling.core.progress import Progress
-from xling.corpora.card.ledgers import ledger_to_json
+from xling.corpora.card.ledgers import COUNTERS, LEDGER, ledger_to_json
 from xling.corpora.parallel.audit import audit
 from xling.corpora.parallel.chain import Chain, count_entered
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
-from xling.corpora.parallel.settings import ParallelConfig
+from xling.corpora.parallel.settings import Build
 from xling.corpora.parallel.sources import READ_STAGE, PairSource, open_sources
 from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
 from xling.text.pairs import SIDES, near_duplicate_key
 
 KEPT, REJECTS, KEYS = "kept.parquet", "rejects.parquet", "keys.parquet"
-LEDGER, INPUTS, COUNTERS, AUDIT = "ledger.json", "inputs.json", "counters.json", "audit.json"
+INPUTS, AUDIT = "inputs.json", "audit.json"
 _SWAP_SAMPLE, _SWAP_SHARE = 400, 0.5
 
 
@@ -49,24 +49,25 @@ class TableFile:
             self._writer.close()
 
 
-def inputs_of(cfg: ParallelConfig, index: int) -> dict[str, str]:
-    """Path -> SHA-256 of the files that part ``index`` reads, as they are now; downloads are fetched."""
-    sources = open_sources([cfg.uris[index]], cfg.source_context())
-    return {str(path): manifest.sha256(path) for source in sources for path in source.inputs}
+def inputs_of(build: Build, index: int) -> dict[str, str]:
+    """Path -> SHA-256 of the files that part ``index`` reads now, sorted by path; downloads are fetched."""
+    sources = open_sources([build.uris[index]], build.context)
+    paths = {str(path) for source in sources for path in source.inputs}
+    return {path: manifest.sha256(Path(path)) for path in sorted(paths)}
 
 
-def run_read(cfg: ParallelConfig, index: int) -> None:
+def run_read(build: Build, index: int) -> None:
     """Make part ``index``: kept pairs, keys for the corpus filters, rejects, ledger, counters, inputs.
 
     Raises:
         UserError: a source is missing, damaged or swapped; nothing of the part is left then.
     """
-    chain = cfg.chain()
-    sources = open_sources([cfg.uris[index]], cfg.source_context())
-    ledger, pair_counters = Ledger(num_samples=cfg.num_samples), PairCounters()
+    chain, uri = build.chain, build.uris[index]
+    sources = open_sources([uri], build.context)
+    ledger, pair_counters = Ledger(num_samples=build.cfg.num_samples), PairCounters()
     with (
-        cfg.workspace().write_part("read", index) as folder,
-        Progress(f"read {cfg.uris[index]}", unit="pairs") as bar,
+        build.workspace.write_part("read", index) as folder,
+        Progress(f"read {uri}", unit="pairs") as bar,
     ):
         files = {name: TableFile(folder / name) for name in (KEPT, REJECTS, KEYS)}
         for number, source in enumerate(sources):
@@ -76,8 +77,8 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
                 count_entered(batch, READ_STAGE, ledger)
                 pair_counters.count_read(batch)
                 kept, lost = chain.run_batch(batch, ledger)
-                if cfg.audit and number == 0 and position == 0:
-                    write_json(folder / AUDIT, audit(chain, batch, kept, cfg.seed))
+                if build.cfg.audit and number == 0 and position == 0:
+                    write_json(folder / AUDIT, audit(chain, batch, kept, build.cfg.seed))
                 if kept.height and (scores := scores_of(kept, chain.context)) is not None:
                     kept = kept.with_columns(scores.cast(pl.Float32).alias("score"))
                 pair_counters.dropped(lost)
@@ -89,7 +90,7 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
             file.close()
         write_json(folder / LEDGER, ledger_to_json(ledger))
         write_json(folder / COUNTERS, pair_counters.to_json())
-        write_json(folder / INPUTS, {"sources": _source_facts(sources), "digests": inputs_of(cfg, index)})
+        write_json(folder / INPUTS, {"sources": _source_facts(sources), "digests": inputs_of(build, index)})
 
 
 def keys_of(kept: pl.DataFrame, chain: Chain) -> pl.DataFrame:
@@ -110,8 +111,8 @@ def refuse_swapped(batch: pl.DataFrame, source: PairSource, chain: Chain) -> Non
     """
     sample = batch.head(_SWAP_SAMPLE)
     # A file with all of its sides swapped would vouch for itself.
-    verdicts = PairLangId(trust=False, adapt=False).judge(sample, chain.context)
-    swapped = int((verdicts == "swapped").sum())
+    reasons = PairLangId(trust=False, adapt=False).judge(sample, chain.context)
+    swapped = int((reasons == "swapped").sum())
     if swapped > _SWAP_SHARE * sample.height:
         src, tgt = chain.context.src.code, chain.context.tgt.code
         raise UserError(

@@ -84,20 +84,6 @@ class ParallelConfig(OfPair):
                 raise UserError(f"no held-out file at {path!r}", fix="check heldout=")
         self.chain()
 
-    @property
-    def uris(self) -> tuple[str, ...]:
-        """The sources, the default one when none is given."""
-        return self.source or ("opus:",)
-
-    def content(self) -> dict[str, Any]:
-        """The settings that decide what is published, with digests of the files that they name."""
-        files = manifest.digest_paths_in(self.chain())
-        return super().content() | ({"files": files} if files else {})
-
-    def workspace(self) -> Workspace:
-        """The intermediate parts of this build."""
-        return Workspace.for_output(self.directory, self.content())
-
     def chain(self) -> chain.Chain:
         """The filters with their settings."""
         encoder = (
@@ -106,7 +92,54 @@ class ParallelConfig(OfPair):
         context = Context.of_pair(self.pair, tuple(map(Path, self.heldout)), encoder)
         return chain.build(self.filters, self.settings, context)
 
-    def source_context(self) -> SourceContext:
-        """Languages, folders and addresses that the sources need."""
-        src, tgt = languages.get_pair(self.pair)
-        return SourceContext(src, tgt, Path(self.cache), self.base_urls, self.size, self.seed)
+
+@dataclass(frozen=True)
+class Build:
+    """One build, resolved once from its settings: what its phases are handed instead of the settings.
+
+    Attributes:
+        cfg: the settings.
+        out: folder that is published.
+        langs: the two languages in our own codes.
+        uris: the sources, the default one when none is given.
+        content: settings that determine the corpus, with digests of the files that they name; JSON-ready.
+        workspace: the intermediate parts.
+        parts: folders of the phase ``read``, one a URI.
+        chain: the filters; it has learned nothing yet.
+        context: languages, folders and addresses that the sources need.
+    """
+
+    cfg: ParallelConfig
+    out: Path
+    langs: tuple[str, str]
+    uris: tuple[str, ...]
+    content: dict[str, Any]
+    workspace: Workspace
+    parts: list[Path]
+    chain: chain.Chain
+    context: SourceContext
+
+
+def resolve(cfg: ParallelConfig) -> Build:
+    """Return the build that the settings describe.
+
+    Raises:
+        UserError: a file that the settings name does not exist, or the output is the working directory.
+    """
+    src, tgt = languages.get_pair(cfg.pair)
+    uris, filters = cfg.source or ("opus:",), cfg.chain()
+    out, content = cfg.directory, cfg.content()
+    if files := manifest.digest_paths_in(filters):
+        content["files"] = files
+    workspace = Workspace.for_output(out, content)
+    return Build(
+        cfg=cfg,
+        out=out,
+        langs=(src.code, tgt.code),
+        uris=uris,
+        content=content,
+        workspace=workspace,
+        parts=[workspace.part("read", index) for index in range(len(uris))],
+        chain=filters,
+        context=SourceContext(src, tgt, Path(cfg.cache), cfg.base_urls, cfg.size, cfg.seed),
+    )

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from xling.core.errors import UserError
 from xling.core.registry import Registry
+from xling.core.settings import config
 from xling.text.document import Document, Ledger
 
 
@@ -108,4 +110,31 @@ class Stage:
                 ledger.drop(self.name, verdict.reason, doc)
 
 
+PERPLEXITY = "perplexity"
+"""Name of the stage that needs cut-offs, which are fitted to the whole corpus."""
 STREAMING: Registry[type[Stage]] = Registry("corpus stage", __name__, plugin="stage")
+
+
+def configured(names: Iterable[str], lang: str, settings: Mapping[str, Mapping[str, Any]]) -> list[Stage]:
+    """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
+
+    Args:
+        names: of stages, in order.
+        lang: language of the corpus.
+        settings: stage name -> the settings that are not its defaults.
+
+    Raises:
+        UserError: an unknown stage, one listed twice, or a setting that the stage does not have.
+    """
+    names = list(names)
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"stage {repeated[0]!r} is listed twice", "each stage once")
+    if PERPLEXITY in names:
+        raise UserError(f"{PERPLEXITY} is not a stage to list", fix="it runs by itself; set it up with lm.*")
+    stages: list[Stage] = []
+    for name in names:
+        cls = STREAMING[name]
+        available = {each.name for each in fields(cls)}  # type: ignore[arg-type]
+        by_lang = {key: value for key, value in (("lang", lang), ("langs", (lang,))) if key in available}
+        stages.append(config.from_dict(cls, by_lang | dict(settings.get(name, {})), f"settings.{name}"))
+    return stages

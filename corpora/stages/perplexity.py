@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.corpora.stages import STREAMING, Example, Stage
+from xling.corpora.stages import PERPLEXITY, STREAMING, Example, Stage
 from xling.text.document import Document
 from xling.text.lm.model import LanguageModel, load_language_model
 
@@ -24,7 +24,7 @@ PERCENTILES = (30.0, 60.0)
 _EXAMPLE_SETTINGS = {"head": 200, "tail": 400, "max_perplexity": 1000}
 
 
-@STREAMING.register("perplexity")
+@STREAMING.register(PERPLEXITY)
 @dataclass(frozen=True)
 class Perplexity(Stage):
     """Set ``meta["perplexity"]`` and ``meta["bucket"]`` and drop what is not wanted.

@@ -13,6 +13,7 @@ from xling import cli
 from xling.core.commands.runner import run_local, run_part
 from xling.core.settings import config
 from xling.corpora.mono import MonoConfig, phases
+from xling.corpora.mono.build import resolve
 
 
 def settings(out: Path, lang: str, source: str, **changes: Any) -> MonoConfig:
@@ -31,7 +32,7 @@ def test_parts_are_those_of_the_build(tmp_path: Path) -> None:
     planned = estimate(cfg)
     assert sorted(tmp_path.rglob("*")) == before
     run_local("corpus mono", cfg)
-    root = cfg.workspace().root
+    root = resolve(cfg).workspace.root
     parts = {path.name: len(list(path.iterdir())) for path in root.iterdir() if path.is_dir()}
     assert {name: row["parts"] for name, row in planned.items()} == parts
     assert all(row["core_hours"] > 0 and row["memory_mb"] > 0 for row in planned.values())
@@ -47,7 +48,7 @@ def test_the_routing_of_many_languages(tmp_path: Path) -> None:
     assert planned["route"]["parts"] == route.num_parts
     assert planned["near"]["parts"] == 2  # all bands of a language with one part at once
     run_local("corpus mono", cfg)
-    reads = [cfg.for_lang(lang).workspace().root / "read" for lang in cfg.langs]
+    reads = [resolve(cfg.for_lang(lang)).workspace.root / "read" for lang in resolve(cfg).langs]
     assert planned["read"]["parts"] == sum(len(list(read.iterdir())) for read in reads)
     assert not [path for read in reads for path in read.glob("*/docs.parquet")]
 

@@ -19,7 +19,8 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.corpora.card.statistics import Counters
 from xling.corpora.common.shards import read_corpus, read_documents
-from xling.corpora.mono import MonoConfig, many, overview, parts, phases
+from xling.corpora.mono import MonoConfig, overview, parts, phases
+from xling.corpora.mono.build import resolve
 from xling.corpora.sources import routed
 from xling.corpora.sources import source as sources
 from xling.text.document import Document, Ledger
@@ -122,7 +123,7 @@ def test_workers_and_a_stop_after_any_part_change_no_byte(
             if known[position].name != "overview":
                 run_part("corpus mono", cfg, known[position].name, index)
         position += 1
-    assert not many._workspace(cfg).root.exists()
+    assert not resolve(cfg).workspace.root.exists()
     for lang in LANGS:
         first, second = contents(everything / lang), contents(tmp_path / "out" / lang)
         assert {name: data for name, data in first.items() if name.endswith(".parquet")} == {
@@ -143,7 +144,7 @@ def test_a_language_without_text_is_in_the_overview_and_stops_nothing(tmp_path: 
 
 def test_of_a_crawl_that_nobody_has_begun_the_plan_alone_is_known(tmp_path: Path) -> None:
     cfg = MonoConfig("sw,ar", str(tmp_path / "out"), source=(f"text:{write_crawl(tmp_path / 'crawl')}",))
-    assert [phase.name for phase in many.phases(cfg)] == ["plan"]
+    assert [phase.name for phase in phases(cfg)] == ["plan"]
 
 
 def test_the_line_of_a_language_is_rather_long_than_a_heading(tmp_path: Path) -> None:
@@ -152,8 +153,8 @@ def test_the_line_of_a_language_is_rather_long_than_a_heading(tmp_path: Path) ->
         (tmp_path / lang).mkdir()
         counters = Counters(samples=[(1, "a/1", text)]).to_json()
         (tmp_path / lang / "stats.json").write_text(json.dumps({"counters": counters}), encoding="utf-8")
-    assert overview._line(tmp_path, "en") == sentence
-    assert overview._line(tmp_path, "sw") == "Habari za leo:"
+    assert overview._sample_sentence(tmp_path, "en") == sentence
+    assert overview._sample_sentence(tmp_path, "sw") == "Habari za leo:"
 
 
 def test_a_routed_file_is_opened_once_for_all_languages(

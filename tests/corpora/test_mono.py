@@ -33,6 +33,7 @@ from xling.core.sampling import rng
 from xling.core.settings import config
 from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
+from xling.corpora.mono.build import resolve
 
 LANGS = ["sw", "ar", "zh", "th"]
 BUCKETS = ("head", "middle", "tail")
@@ -191,8 +192,8 @@ def test_a_comma_in_the_name_of_a_file(tmp_path: Path) -> None:
 
 def test_parts_of_other_code_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cfg = MonoConfig("sw", out=str(tmp_path / "a"))
-    first = cfg.workspace().root
-    assert cfg.workspace().root == first
+    first = resolve(cfg).workspace.root
+    assert resolve(cfg).workspace.root == first
     code = tmp_path / "xling_code"
     code.mkdir()
     (code / "stage.py").write_text("RULE = 1", encoding="utf-8")
@@ -202,9 +203,9 @@ def test_parts_of_other_code_are_not_used(tmp_path: Path, monkeypatch: pytest.Mo
     for text in ("RULE = 1", "RULE = 2"):
         (code / "stage.py").write_text(text, encoding="utf-8")
         monkeypatch.delenv("XLING_CODE_DIGEST", raising=False)
-        digests.add(cfg.workspace().root)
+        digests.add(resolve(cfg).workspace.root)
     (code / "stage.py").write_text("RULE = 3", encoding="utf-8")  # while the build runs
-    digests.add(cfg.workspace().root)
+    digests.add(resolve(cfg).workspace.root)
     assert len(digests | {first}) == 3
 
 
@@ -370,7 +371,7 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
 ) -> None:
     base = {"cc": "http://127.0.0.1:1/", "wiki": "http://127.0.0.1:1/"}
     cfg = MonoConfig("sw", out=str(tmp_path / "a"), base_urls=base, cache=str(tmp_path / "cache"))
-    assert cfg.uris == ("wiki:", "cc:CC-MAIN-2024-22")
+    assert resolve(cfg).uris == ("wiki:", "cc:CC-MAIN-2024-22")
     import xling.corpora.common.download
 
     quick = xling.corpora.common.download.Patience(num_tries=1)

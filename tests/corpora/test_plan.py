@@ -16,16 +16,16 @@ from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora import mono
 from xling.corpora.mono import MonoConfig
+from xling.corpora.mono.build import PLAN, resolve
 from xling.corpora.mono.plan import (
     _BYTES_PER_DOCUMENT,
     _EXPANSION,
     BYTES_PER_HASH,
-    FILE_NAME,
     Shard,
-    _bytes,
     _num_near,
+    _stored_bytes,
+    is_current,
     make_plan,
-    still_true,
 )
 
 
@@ -56,12 +56,13 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_plan_holds_until_a_file_changes(cfg: MonoConfig, tmp_path: Path, change: str) -> None:
-    plan = make_plan(cfg)
-    assert still_true(plan, cfg)
+    build = resolve(cfg)
+    plan = make_plan(build)
+    assert is_current(plan, build)
     touch(tmp_path)
-    assert still_true(plan, cfg), "the same content at another time"
+    assert is_current(plan, build), "the same content at another time"
     CHANGES[change](tmp_path)
-    assert not still_true(plan, cfg)
+    assert not is_current(plan, build)
 
 
 def test_parts_are_kept_while_the_input_is_the_same_and_made_anew_after(
@@ -69,7 +70,7 @@ def test_parts_are_kept_while_the_input_is_the_same_and_made_anew_after(
 ) -> None:
     for phase in ("plan", "read"):
         mono.run_part(cfg, phase, 0)
-    part = cfg.workspace().part("read", 0)
+    part = resolve(cfg).workspace.part("read", 0)
     assert part.is_dir()
     mono.run_part(cfg, "plan", 0)
     assert part.is_dir(), "an unchanged input keeps what is made"
@@ -84,7 +85,7 @@ def test_one_language_and_many_plan_anew_only_after_a_change(
 ) -> None:
     cfg = dataclasses.replace(cfg, lang=lang)
     mono.run_part(cfg, "plan", 0)
-    (plan,) = tmp_path.rglob(FILE_NAME)
+    (plan,) = tmp_path.rglob(PLAN)
     made = plan.with_name("made")
     made.mkdir()
     mono.run_part(cfg, "plan", 0)
@@ -120,9 +121,9 @@ def test_a_finished_corpus_is_kept_and_replaced_only_when_asked(
 
 def test_the_hashes_of_a_range_fit_into_half_of_the_memory(cfg: MonoConfig) -> None:
     shards = [Shard(f"{i}", "", "text:x", 3 << 30) for i in range(4)]
-    hashes = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT * BYTES_PER_HASH
+    hashes = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT * BYTES_PER_HASH
     for memory_mb in (64, 512):
-        half = dataclasses.replace(cfg, memory_mb=memory_mb).memory_mb * 2**20 / 2
-        num = _num_near(shards, dataclasses.replace(cfg, memory_mb=memory_mb))
+        half = memory_mb * 2**20 / 2
+        num = _num_near(shards, resolve(dataclasses.replace(cfg, memory_mb=memory_mb)))
         assert hashes / num <= half and (num == 1 or hashes / (num - 1) > half)
     assert num > 1

@@ -20,7 +20,7 @@ from xling.corpora.inspect.why import WhyConfig
 from xling.corpora.inspect.why import run as why
 from xling.corpora.parallel.build import run_part
 from xling.corpora.parallel.publish_phase import split_of
-from xling.corpora.parallel.settings import ParallelConfig
+from xling.corpora.parallel.settings import ParallelConfig, resolve
 from xling.corpora.toyworld import para
 from xling.static import encoder_files
 from xling.static.shape import StaticConfig
@@ -73,15 +73,42 @@ def test_published_corpus_is_aligned_counted_and_carded(tmp_path, pairs):
     assert "the numbers of the sides differ" in card
 
 
-def test_a_rerun_does_nothing_and_a_changed_input_is_seen(tmp_path, pairs):
+def test_a_rerun_does_nothing_and_other_text_or_settings_are_refused(tmp_path, pairs, monkeypatch):
     source = write(tmp_path, pairs)
     cfg, _ = build(tmp_path, [source])
     stamp = (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns
     assert "up to date" in build(tmp_path, [source])[1]
-    assert (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns == stamp
+    with pytest.raises(UserError, match=r"finished and was made with other .*seed=1, now 2.*overwrite=true"):
+        build(tmp_path, [source], seed=2)
     write(tmp_path, pairs[:200])
+    with pytest.raises(UserError, match=r"text\.en has other content; .*overwrite=true"):
+        build(tmp_path, [source])
+    assert (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns == stamp
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     assert "up to date" not in build(tmp_path, [source])[1]
     assert json.loads((cfg.directory / "stats.json").read_text())["ledger"]["seen"]["read"] == 200
+
+
+def test_the_same_files_at_another_path_are_the_same_corpus(tmp_path, pairs):
+    cfg, _ = build(tmp_path, [write(tmp_path, pairs)])
+    stamp = (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns
+    (tmp_path / "moved").mkdir()
+    source = write(tmp_path / "moved", pairs)
+    for lang in ("en", "de"):
+        (tmp_path / f"text.{lang}").unlink()
+    assert "up to date" in build(tmp_path, [source])[1]
+    assert (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns == stamp
+    write(tmp_path / "moved", pairs[:200])
+    with pytest.raises(UserError, match=r"moved/text\.en has other content; .*overwrite=true"):
+        build(tmp_path, [source])
+
+
+def test_a_damaged_manifest_is_made_again(tmp_path, pairs):
+    source = write(tmp_path, pairs)
+    cfg, told = build(tmp_path, [source])
+    (cfg.directory / manifest.FILE_NAME).write_text("{", encoding="utf-8")
+    assert build(tmp_path, [source])[1] == told
+    manifest.verify(cfg.directory)
 
 
 def test_workers_do_not_change_the_result(tmp_path, pairs):
@@ -165,13 +192,16 @@ def test_a_document_that_is_too_large_is_not_held_out():
         assert [(chosen == name).sum() for name in ("dev", "test")] == [30, 70]
 
 
-def test_a_changed_heldout_file_is_seen(tmp_path, pairs):
+def test_a_changed_heldout_file_is_seen(tmp_path, pairs, monkeypatch):
     held = tmp_path / "held.txt"
     held.write_text("Nothing of this is in the corpus.\n", encoding="utf-8")
     source = [write(tmp_path, pairs)]
     cfg, _ = build(tmp_path, source, heldout=(str(held),), dev_pairs=0, test_pairs=0)
     leaked = (cfg.directory / "train.en").read_text(encoding="utf-8").splitlines()[:20]
     held.write_text("\n".join(leaked) + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"files.*now.*overwrite=true"):
+        build(tmp_path, source, heldout=(str(held),), dev_pairs=0, test_pairs=0)
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     cfg, _ = build(tmp_path, source, heldout=(str(held),), dev_pairs=0, test_pairs=0)
     assert not set(leaked) & set((cfg.directory / "train.en").read_text(encoding="utf-8").splitlines())
 
@@ -180,7 +210,7 @@ def test_a_build_whose_twin_was_faster_is_done(tmp_path, pairs):
     source = [write(tmp_path, pairs)]
     cfg, told = build(tmp_path, source)
     assert run_part(cfg, "read", 0) is None
-    workspace = cfg.workspace().root
+    workspace = resolve(cfg).workspace.root
     shutil.rmtree(workspace.parent, ignore_errors=True)
 
     def cleared(*_):
@@ -368,4 +398,4 @@ def test_an_output_that_may_not_be_replaced_is_refused_before_anything_is_read(t
     cfg = ParallelConfig("en-de", source=(source,), out=str(out))
     with pytest.raises(UserError, match="was not made by xling"):
         run_local(NAME, cfg)
-    assert not cfg.workspace().root.exists()
+    assert not resolve(cfg).workspace.root.exists()

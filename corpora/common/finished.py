@@ -1,0 +1,63 @@
+"""Decision on a corpus that is finished already: keep it, refuse to replace it, or make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from xling.core.output import manifest
+from xling.core.output.answer import Answer
+from xling.core.output.manifest import Manifest
+
+
+def finished(
+    out: Path,
+    stage: str,
+    content: dict[str, Any],
+    recorded: Mapping[str, str],
+    is_in_place: Callable[[], bool],
+    digests_now: Callable[[], Mapping[str, str]],
+) -> Manifest | None:
+    """Return the manifest of a finished corpus if it was made with these settings from these files, else None.
+
+    A file is the same if it has the same content at the same place of the order, wherever it lies.
+
+    Args:
+        out: the output directory.
+        stage: name of the stage.
+        content: the settings that determine the corpus; ``source`` names its files.
+        recorded: file -> SHA-256 of those that the finished corpus was made from; empty where none is recorded.
+        is_in_place: says fast whether those files can be taken for the input that ``source`` names now.
+        digests_now: file -> SHA-256 of the files that ``source`` names now; called only where that is in doubt.
+
+    Raises:
+        UserError: it was made with other settings or from other files, and ``overwrite=true`` was not given; a
+            file is missing; or another stage or program made ``out``.
+    """
+    inputs: Mapping[str, str] = {}
+    if recorded and manifest.stage_of(out) == stage:
+        published = manifest.read(out)
+        source, digests = published.config.get("source"), recorded
+        if not (source == content["source"] and is_in_place()):
+            digests = digests_now()
+            if changed := _changed_files(recorded, digests):
+                manifest.check_may_replace(out, changed)
+                return None
+        content = content | {"source": source}
+        inputs = digests if published.inputs else {}
+    return manifest.up_to_date(out, stage, content, map(Path, inputs))
+
+
+def _changed_files(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
+    """Say for each file that is read now whether its content is new; empty if the contents are the same in order."""
+    if list(recorded.values()) == list(current.values()):
+        return []
+    known = set(recorded.values())
+    new = [f"{path} has other content" for path, digest in current.items() if digest not in known]
+    return new or [f"{len(recorded)} files, now {len(current)}, or in another order"]
+
+
+def unchanged(summary: Answer) -> Answer:
+    """Return the answer of a build that finds its output finished and up to date."""
+    return Answer(f"{summary}\n  up to date: nothing to do", summary.data)

@@ -1,0 +1,192 @@
+"""One build, resolved once from its settings: what every phase is handed instead of the settings.
+
+`resolve` reads the settings, the digests of the files that they name, the digest of the code and the saved plan. A
+`Build` then says where the output and the intermediate parts are, what the sources need, which stages run, and how
+the input is divided into parts and ranges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from xling.core.output import manifest
+from xling.core.output.parts import Workspace, read_json, write_json
+from xling.core.settings import config
+from xling.corpora.mono.settings import ALL, FOLDER, MonoConfig, is_crawl
+from xling.corpora.sources.source import Context, Shard
+from xling.corpora.stages import Stage, configured
+
+PLAN = "plan.json"
+OVERVIEW = "overview"
+# Settings that change how a corpus is made but not what it holds.
+_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb", "dry_run"})
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Parts whose paragraphs are compared with each other.
+
+    Attributes:
+        first_part: number of the first; they follow each other.
+        num_parts: how many.
+        first_range: number of the first range of keys among those of all scopes.
+        num_ranges: ranges of keys, so that one range of all these parts fits into memory.
+    """
+
+    first_part: int
+    num_parts: int
+    first_range: int
+    num_ranges: int
+
+    @property
+    def parts(self) -> range:
+        """Numbers of the parts that belong to this scope."""
+        return range(self.first_part, self.first_part + self.num_parts)
+
+    @property
+    def ranges(self) -> range:
+        """Numbers of the hash ranges that belong to this scope, counted over all scopes."""
+        return range(self.first_range, self.first_range + self.num_ranges)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The shards of a build, grouped into parts.
+
+    Attributes:
+        sources: one mapping a URI: ``uri``, ``licence``, ``num_shards``, ``num_bytes``.
+        parts: the shards of each part, in order.
+        scopes: which parts are compared with each other.
+        stamps: local file -> modification time in ns, to see fast that the input has not changed.
+        digests: local file -> SHA-256, to see that it has; empty in plans of version 0.2.
+        num_near: ranges of MinHash values, so that one range of a band of all documents fits into memory.
+        near_at_once: whether one part of the phase ``near`` takes all bands, as for little text.
+    """
+
+    sources: list[dict[str, Any]]
+    parts: list[list[Shard]]
+    scopes: list[Scope]
+    stamps: dict[str, int]
+    num_near: int = 1
+    digests: dict[str, str] = field(default_factory=dict)
+    near_at_once: bool = False
+
+    @property
+    def num_ranges(self) -> int:
+        """Ranges of paragraph keys of all scopes."""
+        return sum(scope.num_ranges for scope in self.scopes)
+
+    def num_near_parts(self, bands: int) -> int:
+        """Return the parts of the phase ``near``: every range of each of the ``bands``, or one."""
+        return 1 if self.near_at_once else self.num_near * bands
+
+    def near_slices(self, bands: int, index: int) -> range:
+        """Return the slices of the sketches that part ``index`` of the phase ``near`` pairs."""
+        return range(self.num_near * bands) if self.near_at_once else range(index, index + 1)
+
+    def scope_of(self, part: int) -> Scope:
+        """Return the scope of part number ``part``."""
+        return next(scope for scope in self.scopes if part in scope.parts)
+
+    def range_at(self, index: int) -> tuple[Scope, int]:
+        """Return the scope of a deduplication range, and its number within that scope."""
+        scope = next(scope for scope in self.scopes if index in scope.ranges)
+        return scope, index - scope.first_range
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build of one language, or of a crawl in many.
+
+    Attributes:
+        cfg: its settings.
+        is_crawl: whether several languages are built.
+        langs: the languages in the settings; none for ``lang=all``.
+        root: folder that holds the folder of each language.
+        out: folder that is published: the corpus, or the overview of a crawl.
+        uris: the sources, the default ones when none is given.
+        content: settings that determine the output, with digests of the files that they name; JSON-ready.
+        workspace: its intermediate parts.
+        context: what the sources need besides their URIs.
+        before_dedup: the stages ahead of paragraph deduplication.
+        after_dedup: the stages behind it.
+        plan: its shards, parts and ranges, none before the phase ``plan`` and after the publication.
+    """
+
+    cfg: MonoConfig
+    is_crawl: bool
+    langs: tuple[str, ...]
+    root: Path
+    out: Path
+    uris: tuple[str, ...]
+    content: dict[str, Any]
+    workspace: Workspace
+    context: Context
+    before_dedup: list[Stage]
+    after_dedup: list[Stage]
+    plan: Plan
+
+
+def resolve(cfg: MonoConfig) -> Build:
+    """Return the build that the settings describe, as it stands.
+
+    Raises:
+        UserError: a file that the settings name does not exist, or the output is the working directory.
+    """
+    several = is_crawl(cfg.lang)
+    out = Path(cfg.out or FOLDER, OVERVIEW) if several else Path(cfg.out or f"{FOLDER}/{cfg.lang}")
+    before_dedup = configured(cfg.before_dedup, cfg.lang, cfg.settings)
+    after_dedup = configured(cfg.after_dedup, cfg.lang, cfg.settings)
+    names = [each.name for each in fields(cfg) if each.name not in _NOT_CONTENT]
+    content = {name: config.to_dict(getattr(cfg, name)) for name in names}
+    models = [] if cfg.lm.model in ("auto", "none") else [Path(cfg.lm.model)]
+    if files := manifest.digest_paths_in([models, before_dedup, after_dedup]):
+        content["files"] = files
+    workspace = Workspace.for_output(out, content)
+    context = Context(
+        lang=cfg.lang,
+        size=cfg.size,
+        seed=cfg.seed,
+        cache=Path(cfg.cache),
+        base_urls=cfg.base_urls,
+        extract=cfg.extract,
+        max_chars=cfg.max_chars,
+    )
+    plan = Plan([], [], [], {})
+    # There is none yet, or another process has just published the output and deletes the workspace.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        plan = read_plan(workspace.root / PLAN)
+    return Build(
+        cfg=cfg,
+        is_crawl=several,
+        langs=() if cfg.lang == ALL else tuple(cfg.lang.split(",")),
+        root=out.parent,
+        out=out,
+        uris=cfg.source or ("wiki:", f"cc:{cfg.dump}"),
+        content=content,
+        workspace=workspace,
+        context=context,
+        before_dedup=before_dedup,
+        after_dedup=after_dedup,
+        plan=plan,
+    )
+
+
+def read_plan(path: Path) -> Plan:
+    """Return the plan in a file."""
+    data = read_json(path)
+    parts = [[Shard(**shard) for shard in part] for part in data.pop("parts")]
+    scopes = [Scope(**scope) for scope in data.pop("scopes")]
+    return Plan(parts=parts, scopes=scopes, **data)
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write the plan; it is there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_json(temporary, asdict(plan))
+    temporary.replace(path)
