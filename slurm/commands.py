@@ -146,7 +146,7 @@ def requeue(folder: Path, name: str = "", *extra_words: str) -> Answer:
         with contextlib.chdir(run.directory):
             return launch.run_here(run)
     for step in steps:
-        reconcile.hold_leases(step)
+        step.hold_leases()
     reconcile.submit_first_jobs(run)
     names = [step.name for step in steps]
     return Answer(f"requeued {', '.join(names)} of {name}", {"run": name, "requeued": names})

@@ -160,7 +160,7 @@ def start_run(run: Run) -> None:
     """
     try:
         for step in run.steps.values():
-            reconcile.hold_leases(step)
+            step.hold_leases()
         reconcile.submit_first_jobs(run)
     except (UserError, KeyboardInterrupt) as error:
         if any(entry["jobs"] or not entry.get("void") for s in run.steps.values() for entry in s.jobs()):
@@ -169,10 +169,10 @@ def start_run(run: Run) -> None:
             reconcile.cancel_run(run)  # a graph of which a part was refused would wait for ever
             for step in run.steps.values():
                 step.end("failed", str(error))
-                reconcile.release_leases(step)
+                step.release_leases()
         else:
             for step in run.steps.values():
-                reconcile.release_leases(step)
+                step.release_leases()
             shutil.rmtree(run.path)
         raise
 

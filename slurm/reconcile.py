@@ -394,7 +394,7 @@ class _Reconciler:
 
     def _end_step(self, step: Step, state: str, reason: str = "") -> None:
         step.end(state, reason)
-        release_leases(step)
+        step.release_leases()
         self._cancel_leftover_jobs(step)
 
     def _cancel_leftover_jobs(self, step: Step) -> None:
@@ -416,7 +416,7 @@ class _Reconciler:
         for step in self.run.steps.values():
             if not step.outcome() and not remaining_jobs and not self.in_flight:
                 step.end("cancelled", "by the user")
-                release_leases(step)
+                step.release_leases()
         self.in_flight |= bool(remaining_jobs)
 
 
@@ -442,25 +442,6 @@ def submit_first_jobs(run: Run) -> None:
         tell(f"xling: {problem}; trying again")
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
-
-
-def hold_leases(step: Step) -> None:
-    """Hold the leases on a step's outputs until it has ended.
-
-    Raises:
-        HeldError: somebody else writes there.
-    """
-    for output in step.outputs():
-        purpose = f"step {step.name} of run {step.run.name}; see: xling slurm status {step.run.name}"
-        holder = lease.holder_of(output)
-        if not holder or not holder.until or Path(holder.until).parent.parent != step.run.path:
-            lease.pin(output, purpose, step.path / "outcome.json")
-
-
-def release_leases(step: Step) -> None:
-    """Release the leases of `hold_leases`."""
-    for output in step.outputs():
-        lease.unpin(output, step.path / "outcome.json")
 
 
 def cancel_run(run: Run) -> tuple[list[str], str]:

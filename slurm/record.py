@@ -36,6 +36,7 @@ from typing import Any
 from xling.core import signals
 from xling.core.commands.runner import Phase, Stage, load, phases_of
 from xling.core.errors import UserError, unknown
+from xling.core.output import lease
 from xling.core.output.answer import tell
 from xling.core.output.records import append_line, read_lines, read_object, write_private
 from xling.core.settings import config
@@ -222,6 +223,23 @@ class Step:
     def barrier(self) -> str:
         """Return the job id of the newest barrier, which succeeds when the step does."""
         return next((e["jobs"][0] for e in reversed(self.jobs()) if e["kind"] == "barrier" and e["jobs"]), "")
+
+    def hold_leases(self) -> None:
+        """Hold the leases on the outputs until the step has ended.
+
+        Raises:
+            HeldError: somebody else writes there.
+        """
+        for output in self.outputs():
+            purpose = f"step {self.name} of run {self.run.name}; see: xling slurm status {self.run.name}"
+            holder = lease.holder_of(output)
+            if not holder or not holder.until or Path(holder.until).parent.parent != self.run.path:
+                lease.pin(output, purpose, self.path / "outcome.json")
+
+    def release_leases(self) -> None:
+        """Release the leases of `hold_leases`."""
+        for output in self.outputs():
+            lease.unpin(output, self.path / "outcome.json")
 
     def outcome(self) -> Event:
         """Return ``{"state": "done" | "failed" | "cancelled", "reason": ...}``, {} while the step is running."""

@@ -321,36 +321,7 @@ def _markdown(card: CardData) -> str:
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         confusion_table = table(["declared", *columns], cells, range(1, 1 + len(columns)))
         lines += ["", "## Languages", "", _SECTION_TEXTS["confusion"], "", *as_markdown(confusion_table)]
-    if limits := card.limit_rows():
-        confusion_table = table(_LIMIT_HEAD, limits, range(2, len(_LIMIT_HEAD)))
-        lines += [
-            "",
-            "## What another limit would keep",
-            "",
-            _SECTION_TEXTS["limits"],
-            "",
-            *as_markdown(confusion_table),
-        ]
-    if repairs := card.stats.get("repairs"):
-        confusion_table = table(_REPAIR_HEAD, repairs, (1,))
-        lines += [
-            "",
-            "## What was repaired",
-            "",
-            _SECTION_TEXTS["repairs"],
-            "",
-            *as_markdown(confusion_table),
-        ]
-    if audit := card.stats.get("audit"):
-        confusion_table = table(_AUDIT_HEAD, audit, (1, 2, 3))
-        lines += [
-            "",
-            "## What the filters see",
-            "",
-            _SECTION_TEXTS["audit"],
-            "",
-            *as_markdown(confusion_table),
-        ]
+    lines += _optional_sections(card)
     lines += ["", f"## Kept: a few {card.unit}", ""]
     for _, name, text in card.counters.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]
@@ -362,6 +333,27 @@ def _markdown(card: CardData) -> str:
     lines += ["## How it was made", "", "```json", _settings(card), "```", ""]
     lines += [*as_markdown(_inputs(card)), ""]
     return "\n".join(lines)
+
+
+def _optional_sections(card: CardData) -> list[str]:
+    """Return the sections on limits, repairs and the audit, each only where the corpus has its rows."""
+    sections = (
+        (
+            "What another limit would keep",
+            "limits",
+            _LIMIT_HEAD,
+            card.limit_rows(),
+            range(2, len(_LIMIT_HEAD)),
+        ),
+        ("What was repaired", "repairs", _REPAIR_HEAD, card.stats.get("repairs"), (1,)),
+        ("What the filters see", "audit", _AUDIT_HEAD, card.stats.get("audit"), (1, 2, 3)),
+    )
+    lines = []
+    for title, text, head, rows, numeric_columns in sections:
+        if rows:
+            shown = as_markdown(table(head, rows, numeric_columns))
+            lines += ["", f"## {title}", "", _SECTION_TEXTS[text], "", *shown]
+    return lines
 
 
 def _settings(card: CardData) -> str:

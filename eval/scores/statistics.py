@@ -287,19 +287,6 @@ def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) 
     return (NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(power)) * standard_error
 
 
-def rows_needed(disagreement: float, drop: float, alpha: float = 0.01, power: float = 0.95) -> int:
-    """Return the number of rows at which a drop in accuracy is detected, by the normal approximation.
-
-    Args:
-        disagreement: share of rows on which exactly one of the two systems is right.
-        drop: in points.
-        alpha: false alarms allowed, one-sided.
-        power: wanted.
-    """
-    units = NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(power)
-    return math.ceil((units / (drop / 100)) ** 2 * disagreement)
-
-
 def seed_variance(
     draws: Float64[np.ndarray, "resamples parts"],
     observed: Float64[np.ndarray, " parts"],
@@ -336,10 +323,8 @@ def _seed_noise(
     variance, degrees_of_freedom = seed_variance(draws, observed, weights, seeds)
     if not variance:
         return np.zeros(len(draws))
-    noise: npt.NDArray[np.float64] = rng("seeds", key).standard_t(degrees_of_freedom, len(draws)) * math.sqrt(
-        variance
-    )
-    return noise
+    noise: npt.NDArray[np.float64] = rng("seeds", key).standard_t(degrees_of_freedom, len(draws))
+    return noise * math.sqrt(variance)
 
 
 def _percentile_interval(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:

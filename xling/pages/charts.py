@@ -61,6 +61,14 @@ def _svg_bar(x: float, y: float, width: float, height: float, css_class: str, ti
     return f'<rect {size} class="{css_class}"><title>{html.escape(title)}</title></rect>'
 
 
+def _svg_line(x1: float, x2: float, y1: float, y2: float, css_class: str) -> str:
+    ends = {"x1": x1, "x2": x2, "y1": y1, "y2": y2}
+    places = " ".join(
+        f'{name}="{v:.1f}"' if isinstance(v, float) else f'{name}="{v}"' for name, v in ends.items()
+    )
+    return f'<line {places} class="{css_class}"/>'
+
+
 def funnel(steps: Sequence[FunnelStep], shares_of_own: bool = False) -> str:
     """Return a funnel chart; the hatched end of each bar is what that stage dropped.
 
@@ -122,11 +130,8 @@ def histogram(
         cut_offs: name -> value: vertical lines, for example cut-offs.
         bins_per_decade: bins from a number to ten times as much.
     """
-    bins = [
-        *kept_counts,
-        *dropped_counts,
-        *(bins_per_decade * math.log10(v) for v in (cut_offs or {}).values()),
-    ]
+    cut_offs = cut_offs or {}
+    bins = [*kept_counts, *dropped_counts, *(bins_per_decade * math.log10(v) for v in cut_offs.values())]
     if not bins:
         return ""
     low = math.floor(min(bins) / bins_per_decade) * bins_per_decade
@@ -134,50 +139,29 @@ def histogram(
     bin_width = (CHART_WIDTH - 20) / (high - low)
     max_kept, max_dropped = max(kept_counts.values(), default=0), max(dropped_counts.values(), default=0)
     scale = 170 / (max_kept + max_dropped or 1)
-    axis_y = 14 + 13 * len(cut_offs or {}) + max_kept * scale
+    axis_y = 14 + 13 * len(cut_offs) + max_kept * scale
     elements: list[str] = []
-    for counts, css_class in ((kept_counts, "kept"), (dropped_counts, "lost")):
+    for counts, css_class, outcome in ((kept_counts, "kept", "kept"), (dropped_counts, "lost", "dropped")):
         for number, count in sorted(counts.items()):
             x, height = 10 + (number - low) * bin_width, count * scale
             start, end = (10 ** (b / bins_per_decade) for b in (number, number + 1))
-            outcome = "kept" if css_class == "kept" else "dropped"
             title = f"{short_number(start)} to {short_number(end)} {unit}: {count:,} documents {outcome}"
-            elements.append(
-                _svg_bar(
-                    x + 0.5,
-                    axis_y - height if css_class == "kept" else axis_y,
-                    bin_width - 1,
-                    height,
-                    css_class,
-                    title,
-                )
-            )
-    elements.append(
-        f'<line x1="10" x2="{CHART_WIDTH - 10}" y1="{axis_y:.1f}" y2="{axis_y:.1f}" class="axis"/>'
-    )
+            y = axis_y - height if css_class == "kept" else axis_y
+            elements.append(_svg_bar(x + 0.5, y, bin_width - 1, height, css_class, title))
+    elements.append(_svg_line(10, CHART_WIDTH - 10, axis_y, axis_y, "axis"))
     bottom_y = axis_y + max_dropped * scale
-    for row, (name, value) in enumerate(sorted((cut_offs or {}).items(), key=lambda item: item[1])):
+    for row, (name, value) in enumerate(sorted(cut_offs.items(), key=lambda item: item[1])):
         x = 10 + (bins_per_decade * math.log10(value) - low) * bin_width
-        elements.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{bottom_y:.1f}" class="mark"/>')
-        at_end = x > CHART_WIDTH - 90
-        label = _svg_text(
-            x - 4 if at_end else x + 4,
-            12 + 13 * row,
-            f"{name} {short_number(value)}",
-            "end" if at_end else "start",
-            "quiet",
-        )
-        elements.append(label)
+        elements.append(_svg_line(x, x, 4, bottom_y, "mark"))
+        end_x, anchor = (x - 4, "end") if x > CHART_WIDTH - 90 else (x + 4, "start")
+        elements.append(_svg_text(end_x, 12 + 13 * row, f"{name} {short_number(value)}", anchor, "quiet"))
     for number in range(low, high + 1, bins_per_decade):
         x = 10 + (number - low) * bin_width
-        elements.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom_y:.1f}" y2="{bottom_y + 5:.1f}" class="axis"/>'
-        )
+        elements.append(_svg_line(x, x, bottom_y, bottom_y + 5, "axis"))
         # A label in the middle of the last mark would be cut off at the edge.
-        end, anchor = (CHART_WIDTH, "end") if number == high else (x, "middle")
-        elements.append(
-            _svg_text(end, bottom_y + 18, short_number(10 ** (number / bins_per_decade)), anchor, "quiet")
-        )
+        end_x, anchor = (CHART_WIDTH, "end") if number == high else (x, "middle")
+        label = short_number(10 ** (number / bins_per_decade))
+        elements.append(_svg_text(end_x, bottom_y + 18, label, anchor, "quiet"))
     elements.append(_svg_text(CHART_WIDTH / 2, bottom_y + 34, unit, "middle", "quiet"))
     return _svg(bottom_y + 40, elements, f"documents by {unit}")
 

@@ -10,7 +10,7 @@ Source: bidirectional LSTM for names: Lample et al. 2016, Neural architectures f
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -219,12 +219,8 @@ def train_tagger(
             (`ALIGNED_PER_NAME_TEXT`) for each of ``sentences``.
     """
     torch.manual_seed(seed)
-    net = Tagger(
-        encoder.dim + encoder.cfg.sketch,
-        lexicon.dim,
-        labels,
-        word_dropout=SPAN_DROP if is_iob2 else WORD_DROP,
-    )
+    word_dropout = SPAN_DROP if is_iob2 else WORD_DROP
+    net = Tagger(encoder.dim + encoder.cfg.sketch, lexicon.dim, labels, word_dropout=word_dropout)
     index_of_label = {label: i for i, label in enumerate(labels)}
     rows = [*zip(sentences, tags, strict=True), *aligned_texts]
     lexicon_features = [lexicon.features(words, lexicon.shares(word_tags)) for words, word_tags in rows]
@@ -241,15 +237,12 @@ def train_tagger(
         lexicon_features[index] = torch.cat([lexicon.features([mark_word]), lexicon_features[index]])
         word_frequencies[index] = torch.cat([features, clear_opening_feature(word_frequencies[index])])
     prepared = _PreparedSentences(encoder, [words for words, _ in rows], lexicon_features, word_frequencies)
+    shares = (UNCASED_SHARE, ALIGNED_PER_NAME_TEXT) if is_iob2 else (0.0, ALIGNED_PER_TEXT)
     optimizer = None
     for epoch in range(epochs):
-        prepared.hide_case(
-            rng("static case", seed, epoch).random(len(rows)) < (UNCASED_SHARE if is_iob2 else 0.0)
-        )
-        num_aligned = int((ALIGNED_PER_NAME_TEXT if is_iob2 else ALIGNED_PER_TEXT) * len(sentences))
-        drawn_texts = rng("static more", seed, epoch).permutation(len(aligned_texts))[:num_aligned] + len(
-            sentences
-        )
+        prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < shares[0])
+        order = rng("static more", seed, epoch).permutation(len(aligned_texts))
+        drawn_texts = len(sentences) + order[: int(shares[1] * len(sentences))]
         sentence_indices = [*range(len(sentences)), *drawn_texts.tolist()]
         batches = [
             [sentence_indices[i] for i in batch]
@@ -257,13 +250,24 @@ def train_tagger(
         ]
         optimizer = optimizer or WarmupAdamW(net, 2e-3, 0.01, epochs * (len(batches) + 1))
         for batch_index in rng("static tags", seed, epoch).permutation(len(batches)):
-            batch = batches[batch_index]
-            tag_indices = [torch.tensor([index_of_label.get(tag, -100) for tag in rows[i][1]]) for i in batch]
-            target = nn.utils.rnn.pad_sequence(tag_indices, batch_first=True, padding_value=-100)
-            if (target >= 0).any():
-                scores = net.train()(*prepared.pad_batch(batch)).flatten(0, 1)
-                optimizer.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
+            _update(net, optimizer, prepared, batches[batch_index], rows, index_of_label)
     return TrainedTagger(encoder, lexicon, net.requires_grad_(False), is_iob2)
+
+
+def _update(
+    net: Tagger,
+    optimizer: WarmupAdamW,
+    prepared: _PreparedSentences,
+    batch: Sequence[int],
+    rows: Sequence[tuple[Sequence[str], Sequence[str]]],
+    index_of_label: Mapping[str, int],
+) -> None:
+    """Make one update on the sentences of a batch, unless none of their tags is a label."""
+    tag_indices = [torch.tensor([index_of_label.get(tag, -100) for tag in rows[i][1]]) for i in batch]
+    target = nn.utils.rnn.pad_sequence(tag_indices, batch_first=True, padding_value=-100)
+    if (target >= 0).any():
+        scores = net.train()(*prepared.pad_batch(batch)).flatten(0, 1)
+        optimizer.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
 
 
 def _make_batches(lengths: Sequence[int]) -> list[list[int]]:

@@ -78,13 +78,6 @@ def test_error_rates_are_turned_round() -> None:
     assert worse.p_lower < 0.01
 
 
-def test_rows_needed_agrees_with_the_drop_found() -> None:
-    n = statistics.rows_needed(0.15, 2.0, FALSE_ALARMS)
-    assert 6000 < n < 7500
-    error = 100 * np.sqrt(0.15 / n)
-    assert statistics.power_drop(error, FALSE_ALARMS) == pytest.approx(2.0, abs=0.01)
-
-
 def test_clusters_join_items_over_languages_and_seeds_and_rows_of_one_block() -> None:
     rows = np.zeros((4, 2))
     parts = [

@@ -133,11 +133,8 @@ def fine_tune(
     device = model.encoder.tokens.weight.device
     with Progress(title, num_updates, "updates") as progress:
         for step, batch in enumerate(batches):
-            warmup_factor, decay_factor = (
-                (step + 1) / warmup,
-                (num_updates - step) / max(1, num_updates - warmup),
-            )
-            optimizer.set_lr(cfg.lr * min(warmup_factor, decay_factor))
+            decay_factor = (num_updates - step) / max(1, num_updates - warmup)
+            optimizer.set_lr(cfg.lr * min((step + 1) / warmup, decay_factor))
             optimizer.zero_grad()
             loss = sequence_loss(model, to_device(pack_seq2seq(batch), device), cfg.label_smoothing)
             loss.total.backward()
