@@ -17,6 +17,7 @@ from xling.eval.rows.suite import Example
 from xling.eval.scores import score_file, statistics
 from xling.eval.scores.score_file import CONTROLS, FORMAT, Average, Score
 from xling.eval.tables import score_table
+from xling.eval.tables.columns import Column, column_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -287,15 +288,13 @@ def interval_of_averages(runs: Sequence[Run]) -> score_table.AverageInterval:
     """Return the recorded intervals of averages in the runs, under the names of `merged_scores`."""
     names = system_names(runs)
     averages_of_columns = {
-        (score_table.column_of(replace(average, system=name)), average.langs, average.is_gap): average
+        (column_of(replace(average, system=name)), average.langs, average.is_gap): average
         for run in runs
         for average in run.averages
         if (name := names.get((run.name, average.suite, average.system), ""))
     }
 
-    def interval_of(
-        column: score_table.Column, langs: Sequence[str], is_gap: bool
-    ) -> tuple[float, float] | None:
+    def interval_of(column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
         average = averages_of_columns.get((column, tuple(langs), is_gap))
         return (average.low, average.high) if average else None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import score_table
-from xling.eval.tables.score_table import ScoresBySeed
+from xling.eval.tables.columns import ScoresBySeed, by_column, column_name, languages_of, sorted_columns
 from xling.pages.figure import LINE_COLOURS, MARKERS, MAX_LINES, ROW_HEIGHT_IN, draw_figure
 
 
@@ -16,10 +16,10 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
 
     The first system is joined to the first control.
     """
-    table = {c: v for c, v in score_table.by_column(scores).items() if c.suite == suite}
-    columns = score_table.sorted_columns(table)
+    table = {c: v for c, v in by_column(scores).items() if c.suite == suite}
+    columns = sorted_columns(table)
     columns = [c for c in columns if c.metric == columns[0].metric]
-    main, langs = columns[0], score_table.languages_of(table, suite)
+    main, langs = columns[0], languages_of(table, suite)
     control = next((c for c in columns[1:] if c.system in CONTROLS), None)
     intervals = score_table.row_intervals(scores)
     systems = [c for c in columns if c.system not in CONTROLS][: MAX_LINES - 1] or [main]
@@ -28,7 +28,7 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
         rows = range(len(langs))
         for number, column in enumerate(systems):
             values = [_mean(table[column], lang) for lang in langs]
-            name = score_table.column_name(column, columns)
+            name = column_name(column, columns)
             points_with_intervals = [
                 (x, row, *intervals[column, lang])
                 for row, (lang, x) in enumerate(zip(langs, values, strict=True))

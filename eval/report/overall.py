@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from xling.eval.report.comparison import AVERAGE, Test
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import score_table
-from xling.eval.tables.score_table import AverageInterval, Column
+from xling.eval.tables.columns import (
+    Column,
+    averaged_languages,
+    by_column,
+    column_name,
+    sorted_columns,
+    without_source,
+)
+from xling.eval.tables.score_table import AverageInterval
 from xling.pages.tabular import Table
 
 SIGNIFICANCE_LEVEL = 0.05
@@ -32,12 +40,12 @@ def overall(
         tests: tests of averages; others are ignored.
         ranks: (suite, system) -> rank of its group.
     """
-    table = score_table.by_column(scores)
-    columns = score_table.sorted_columns(table)
+    table = by_column(scores)
+    columns = sorted_columns(table)
     suites = list(dict.fromkeys(c.suite for c in columns))
     main = {suite: next(c.metric for c in columns if c.suite == suite) for suite in suites}
     main_columns = [c for c in columns if c.metric == main[c.suite]]
-    names = {c: score_table.column_name(c, columns) for c in main_columns}
+    names = {c: column_name(c, columns) for c in main_columns}
     systems = sorted(dict.fromkeys(names[c] for c in main_columns), key=lambda name: name in CONTROLS)
     test_of = {(t.suite, t.system): t for t in tests if t.lang == AVERAGE}
     references = {(t.suite, t.baseline) for t in test_of.values()}
@@ -46,9 +54,7 @@ def overall(
         column = next((c for c in main_columns if (c.suite, names[c]) == (suite, system)), None)
         if column is None:
             return None
-        langs = score_table.without_source(column, score_table.averaged_languages(table, column)) or [
-            column.source
-        ]
+        langs = without_source(column, averaged_languages(table, column)) or [column.source]
         mean = score_table.average(
             table[column], column, langs, score_table.MissingScores(allowed=False), interval_of
         )

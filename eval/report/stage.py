@@ -25,8 +25,16 @@ from xling.eval.report.overall import number_of, overall, sort_findings
 from xling.eval.report.sections import Section
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import render, score_table
+from xling.eval.tables.columns import (
+    Column,
+    ScoresBySeed,
+    averaged_languages,
+    by_column,
+    sorted_columns,
+    without_source,
+)
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
-from xling.eval.tables.score_table import Column, ScoresBySeed, ScoreTable
+from xling.eval.tables.score_table import ScoreTable
 from xling.pages import figure, page, script, tabular
 
 STAGE = "report"
@@ -353,10 +361,10 @@ def summary(scores: Sequence[Score]) -> list[str]:
 
     Its average without the source beside the controls', largest lead first.
     """
-    table = score_table.by_column(scores)
+    table = by_column(scores)
     sentences: list[tuple[float, float, str]] = []
-    for column in score_table.sorted_columns(table):
-        langs = score_table.without_source(column, score_table.averaged_languages(table, column))
+    for column in sorted_columns(table):
+        langs = without_source(column, averaged_languages(table, column))
         if column.system in CONTROLS or not langs:
             continue
         mean = _complete_mean(table[column], langs)

@@ -281,8 +281,7 @@ def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) 
 
     Args:
         standard_error: of the difference when there is none, in points.
-        alpha: false alarms allowed.
-        power: wanted.
+        alpha, power: share of false alarms allowed, and share of drops detected.
     """
     return (NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(power)) * standard_error
 

@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import Score
-from xling.eval.tables.score_table import Column, ScoresBySeed, by_column
+from xling.eval.tables.columns import Column, ScoresBySeed, by_column
 
 
 @dataclass(frozen=True)

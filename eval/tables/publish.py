@@ -25,9 +25,10 @@ from xling.eval.scores.predictions import Origin
 from xling.eval.scores.score_file import UNEXPOSED_SUFFIX, Average, Score
 from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
+from xling.eval.tables.columns import Column, column_of
 from xling.eval.tables.groups import GROUPS, group_notes
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
-from xling.eval.tables.score_table import Column, ScoreTable
+from xling.eval.tables.score_table import ScoreTable
 from xling.eval.tables.sizes import read_sizes
 from xling.pages import page
 
@@ -199,7 +200,7 @@ class Averages:
         self.intervals: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
         self._parts: dict[Column, list[RowStatistics]] = {}
         for score, part in answered:
-            self._parts.setdefault(score_table.column_of(score), []).append(part)
+            self._parts.setdefault(column_of(score), []).append(part)
 
     def __call__(self, column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
         """Return the interval of a column's mean over ``langs``, or of the source's lead over it."""

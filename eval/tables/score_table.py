@@ -7,34 +7,32 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.rows.suite import suites
-from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Average, Score
+from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Score
 from xling.eval.tables import sizes
-from xling.eval.tables.averaged import averaged_in_publication, note_on_languages, note_on_tokenisation
+from xling.eval.tables.averaged import note_on_languages, note_on_tokenisation
+from xling.eval.tables.columns import (
+    Column,
+    ScoresBySeed,
+    averaged_languages,
+    by_column,
+    column_groups,
+    column_name,
+    column_of,
+    languages_of,
+    sorted_columns,
+    source_first,
+    unique_title,
+    without_source,
+)
 
 MIN_FOR_CORRELATION = 4
 MAX_NAMED = 40
 """Languages without a score that a note names."""
-
-
-class Column(NamedTuple):
-    """Properties shared by the numbers of one column."""
-
-    suite: str
-    metric: str
-    system: str
-    protocol: str
-    select: str
-    source: str
-
-
-def column_of(score: Score | Average) -> Column:
-    """Return the column that a score or an average belongs to."""
-    return Column(score.suite, score.metric, score.system, score.protocol, score.select, score.source)
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,6 @@ _NOTES_OF_SYSTEMS = (
     ),
 )
 
-ScoresBySeed = dict[str, dict[int, float]]
-"""lang -> seed -> score."""
-
 
 AverageInterval = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
 """(column, languages, whether the source's lead over them) -> the ends of the interval of an average."""
@@ -154,8 +149,8 @@ def language_table(
     columns = sorted_columns(table)
     langs_of = {c: averaged_languages(table, c) for c in columns}
     sources = {c.source for c in columns}
-    langs = _source_first({lang for c in columns for lang in langs_of[c]}, sources)
-    unaveraged = _source_first(
+    langs = source_first({lang for c in columns for lang in langs_of[c]}, sources)
+    unaveraged = source_first(
         {lang for c in columns for lang in languages_of(table, c.suite)} - {*langs}, sources
     )
     intervals = row_intervals(scores)
@@ -172,17 +167,13 @@ def language_table(
         table, columns, langs_of, groups or {}, missing_scores, interval_of or _no_interval
     )
     notes = [*_column_notes(scores, columns), *_correlations(table, columns, corpus_sizes or {})]
+    notes += _language_notes(table)
     return ScoreTable(
         title=title,
-        groups=tuple(_column_groups(columns)),
+        groups=tuple(column_groups(columns)),
         columns=tuple(column_name(c, columns) for c in columns),
         lines=(*by_lang[: len(langs)], *summaries, *by_lang[len(langs) :]),
-        notes=(
-            *notes,
-            *_language_notes(table),
-            *_interval_notes(summaries),
-            *_missing_notes(missing_scores),
-        ),
+        notes=(*notes, *_interval_notes(summaries), *_missing_notes(missing_scores)),
         synthetic=any(s.synthetic for s in scores),
     )
 
@@ -233,7 +224,7 @@ def _correlations(
             [statistics.fmean(table[column][x].values()) for x in langs], [corpus_sizes[x] for x in langs]
         )
         notes.append(
-            f"{_unique_title(column)}: rank correlation with corpus size {correlation:.2f} over {len(langs)} languages."
+            f"{unique_title(column)}: rank correlation with corpus size {correlation:.2f} over {len(langs)} languages."
         )
     return notes
 
@@ -254,59 +245,8 @@ def groups_of_languages(scores: Iterable[Score], kinds: Sequence[str]) -> dict[s
     }
 
 
-def by_column(scores: Iterable[Score]) -> dict[Column, ScoresBySeed]:
-    """Return scores as column -> language -> seed -> value.
-
-    Raises:
-        UserError: one measurement is there twice with different values.
-    """
-    table: dict[Column, ScoresBySeed] = defaultdict(lambda: defaultdict(dict))
-    for s in scores:
-        seeds = table[column_of(s)][s.lang]
-        if seeds.setdefault(s.seed, s.value) != s.value:
-            raise UserError(
-                f"two scores of {s.suite}/{s.lang}/{s.metric}, {s.system}, seed {s.seed}: "
-                f"{seeds[s.seed]} and {s.value}",
-                "one score per measurement",
-                "give each system its own name",
-            )
-    return {column: dict(values) for column, values in table.items()}
-
-
-def sorted_columns(table: Mapping[Column, ScoresBySeed]) -> list[Column]:
-    """Order the columns by suite as given, systems before their controls."""
-    suites = list(dict.fromkeys(c.suite for c in table))
-    metrics = list(dict.fromkeys(c.metric for c in table))
-
-    def sort_key(c: Column) -> tuple[int, int, int, int]:
-        control = CONTROLS.index(c.system) + 1 if c.system in CONTROLS else 0
-        control += len(CONTROLS) + 1 if c.select == PUBLISHED else 0
-        return suites.index(c.suite), metrics.index(c.metric), control, list(table).index(c)
-
-    return sorted(table, key=sort_key)
-
-
-def languages_of(table: Mapping[Column, ScoresBySeed], suite: str) -> list[str]:
-    """Return every language of a suite in any column: each column needs all of them for an average."""
-    columns = [c for c in table if c.suite == suite]
-    measured = [c for c in columns if c.select != PUBLISHED] or columns
-    return _source_first(
-        {lang for c in measured for lang in table[c]} - {AVERAGE}, {c.source for c in measured}
-    )
-
-
 def _no_interval(column: Column, langs: Sequence[str], is_gap: bool) -> None:
     return None
-
-
-def averaged_languages(table: Mapping[Column, ScoresBySeed], column: Column) -> list[str]:
-    """Return the languages of a column's averages; see `published_of`."""
-    return averaged_in_publication(column.suite, languages_of(table, column.suite), column.metric)
-
-
-def without_source(column: Column, langs: Sequence[str]) -> list[str]:
-    """Return the languages that a column was not trained in, excluding other treebanks of the source language."""
-    return [lang for lang in langs if not languages.is_same(lang, column.source)]
 
 
 def _language_notes(table: Mapping[Column, ScoresBySeed]) -> list[str]:
@@ -366,7 +306,7 @@ def mean_over_seeds(
     incomplete = (
         missing_scores is not None
         and column is not None
-        and bool(missing_scores.left_out.get(_unique_title(column)))
+        and bool(missing_scores.left_out.get(unique_title(column)))
     )
     spread = statistics.stdev(values) if len(values) > 1 else None
     return Cell(statistics.fmean(values), spread, mark="*" if incomplete else "")
@@ -390,7 +330,7 @@ def _complete_languages(
         return list(langs), seeds
     if column.select == PUBLISHED:
         return [], []
-    title = _unique_title(column)
+    title = unique_title(column)
     missing_scores.langs[title] = sorted({*missing_scores.langs[title], *missing_langs})
     if not missing_scores.allowed:
         return [], []
@@ -408,9 +348,9 @@ def _lang_cell(
     missing_scores: MissingScores,
 ) -> Cell:
     if lang not in values:
-        is_noted = column.select == PUBLISHED or lang in missing_scores.langs[_unique_title(column)]
+        is_noted = column.select == PUBLISHED or lang in missing_scores.langs[unique_title(column)]
         if lang in expected_langs and not is_noted:
-            missing_scores.langs[_unique_title(column)].append(lang)
+            missing_scores.langs[unique_title(column)].append(lang)
         return Cell(None)
     cell = mean_over_seeds(list(values[lang].values()))
     low, high = intervals.get((column, lang), (None, None))
@@ -427,43 +367,6 @@ def row_intervals(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[flo
         key: (statistics.fmean(low for low, _ in bounds), statistics.fmean(high for _, high in bounds))
         for key, bounds in bounds_of.items()
     }
-
-
-def _source_first(langs: Iterable[str], sources: Iterable[str]) -> list[str]:
-    first_langs = set(sources)
-    return sorted(langs, key=lambda lang: (lang not in first_langs, lang))
-
-
-def _unique_title(column: Column) -> str:
-    """Return a unique name of a column, without the usual settings."""
-    usual_settings = ("zero_shot", "none", "source-dev", "last", PUBLISHED, "en", "")
-    settings = [x for x in (column.protocol, column.select, column.source) if x not in usual_settings]
-    return f"{column.suite} {column.metric} of {' '.join([column.system, *settings])}"
-
-
-def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    groups: list[tuple[str, int]] = []
-    for column in columns:
-        name = f"{column.suite} ({column.metric})"
-        if groups and groups[-1][0] == name:
-            groups[-1] = (name, groups[-1][1] + 1)
-        else:
-            groups.append((name, 1))
-    return groups
-
-
-def column_name(column: Column, columns: Sequence[Column]) -> str:
-    """Return the system's name, with protocol, selection and source if columns of its suite differ in them."""
-    columns_of_suite = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
-    if column.select == PUBLISHED:
-        return column.system
-    columns_of_suite = [c for c in columns_of_suite if c.select != PUBLISHED]
-    parts = [column.system]
-    for part in ("protocol", "select", "source"):
-        value = getattr(column, part)
-        if value and column.system not in CONTROLS and len({getattr(c, part) for c in columns_of_suite}) > 1:
-            parts.append(f"from {value}" if part == "source" else value)
-    return " ".join(parts)
 
 
 def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[str]:

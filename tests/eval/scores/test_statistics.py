@@ -15,8 +15,8 @@ from xling.eval.scores import statistics
 from xling.eval.scores.compare import FALSE_ALARMS
 from xling.eval.scores.score_file import Score
 from xling.eval.scores.statistics import PairedStatistics, RowStatistics
+from xling.eval.tables.columns import column_of
 from xling.eval.tables.publish import Averages
-from xling.eval.tables.score_table import column_of
 
 ACCURACY = METRICS["accuracy"]
 SPAN_F1 = METRICS["span_f1"]
