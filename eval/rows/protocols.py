@@ -45,6 +45,11 @@ class TransferProtocol:
     test_on: Literal["target", "translated"] = "target"
     per_target: bool = False
 
+    @property
+    def translates(self) -> bool:
+        """Whether training or scored rows are translated."""
+        return self.test_on == "translated" or self.train_on in ("translated", "translated_all")
+
 
 PROTOCOLS: Registry[TransferProtocol] = Registry("protocol")
 for _protocol in (

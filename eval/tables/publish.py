@@ -54,7 +54,7 @@ class TableConfig:
     corpus_sizes: Path | None = None
 
 
-def publish(
+def publish_tables(
     cfg: TableConfig,
     named: Sequence[str],
     out: Path,
@@ -272,4 +272,4 @@ def rescore(cfg: RescoreConfig) -> Answer:
     made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
     if (out / manifest.FILE_NAME).is_file():
         made_by = manifest.read(out).counts.get("made_by", made_by)
-    return publish(cfg.table, named, out, files, data, made_by, cfg.num_workers)
+    return publish_tables(cfg.table, named, out, files, data, made_by, cfg.num_workers)
