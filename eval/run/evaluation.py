@@ -95,10 +95,12 @@ def _fit_and_predict(plan: EvalPlan, job: Job) -> None:
 
 def _training_rows(plan: EvalPlan, job: Job) -> TrainingRows:
     """Return the rows that the model of a job learns from and is chosen on."""
-    cfg = plan.settings
-    config = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, job.fit.seed, cfg.train_with)
+    settings = plan.settings
+    config = RowsConfig(
+        settings.train_split, settings.train_rows, settings.shots, job.fit.seed, settings.train_with
+    )
     langs = list(dict.fromkeys(origin.lang for origin in job.origins))
-    return training_rows(job.suite, plan.protocol, cfg.source, langs, plan.data, config, plan.translate)
+    return training_rows(job.suite, plan.protocol, settings.source, langs, plan.data, config, plan.translate)
 
 
 @dataclass

@@ -81,9 +81,9 @@ def _tuned(plan: EvalPlan, system: Backend, targets: Sequence[Target], seed: int
     else:
         extra = _training(plan, suite, [t.lang for t in targets], fit if system.seeded else None)
     if settings.translator and plan.protocol.translates:
-        extra += f"|mt:{manifest.digest(settings.translator)[:12]}{_search(plan)}"
+        extra += f"|mt:{manifest.digest(settings.translator)[:12]}{plan.search}"
     if suite.shape.is_slow:
-        extra += _search(plan)
+        extra += plan.search
     modes = settings.select if system.seeded else ("none",) if is_ready else ("last",)
     origins = [
         _origin(system, target, extra, seed, plan.protocol.name, mode, settings.source)
@@ -96,7 +96,7 @@ def _tuned(plan: EvalPlan, system: Backend, targets: Sequence[Target], seed: int
 def _generated(plan: EvalPlan, system: Backend, targets: Sequence[Target]) -> Job:
     """Return the job of a system that writes texts and is not fine-tuned on the suite."""
     suite = targets[0].suite
-    extra = f"no fine-tuning{_search(plan) if suite.shape.is_slow else ''}"
+    extra = f"no fine-tuning{plan.search if suite.shape.is_slow else ''}"
     origins = [_origin(system, target, extra) for target in targets]
     return Job(system, suite, origins, _missing(plan, origins))
 
@@ -108,7 +108,7 @@ def _from_vectors(plan: EvalPlan, system: Backend, targets: Sequence[Target]) ->
     extra = f"layer:{settings.layer}|pooling:{settings.pooling}|distance:{settings.distance}"
     extra += "|centred" if settings.centred else ""
     extra += f"|match:{settings.match}" if match else ""
-    extra += precision(plan) + ("|int8" if settings.int8 else "")
+    extra += plan.precision + ("|int8" if settings.int8 else "")
     origins = [_origin(system, target, extra) for target in targets]
     return Job(system, suite, origins, _missing(plan, origins), match=match)
 
@@ -175,14 +175,3 @@ def _training(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit: FitConfig
     changes += "|projected" if fit and fit.project else ""
     changes += "|int8" if fit and settings.int8 else ""
     return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{changes}"
-
-
-def _search(plan: EvalPlan) -> str:
-    """Return the part of a signature about the search of generated texts."""
-    search = plan.settings.search
-    return f"|beam:{search.beam}|length:{search.length_penalty:g},{search.max_len_a:g},{search.max_len_b}"
-
-
-def precision(plan: EvalPlan) -> str:
-    """Return the part of a signature about the precision of weights; empty for fp32."""
-    return "" if plan.settings.precision == "fp32" else f"|precision:{plan.settings.precision}"

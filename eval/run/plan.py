@@ -52,6 +52,9 @@ class EvalPlan:
         data: folder of the suites' files.
         targets: rows to score, one group for each suite, none of which is empty.
         protocol: which rows a system learns from.
+        predictions: folder of the predictions.
+        search: part of a signature about the search of generated texts.
+        precision: part of a signature about the precision of weights; empty for fp32.
         translate: translates rows for the protocols that need it; None without a model.
     """
 
@@ -59,12 +62,10 @@ class EvalPlan:
     data: Path
     targets: tuple[tuple[Target, ...], ...]
     protocol: TransferProtocol
+    predictions: Path
+    search: str = ""
+    precision: str = ""
     translate: Translator | None = None
-
-    @property
-    def predictions(self) -> Path:
-        """Folder of the predictions."""
-        return self.settings.out / "predictions"
 
 
 def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
@@ -92,8 +93,17 @@ def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
     for check in {METRICS[name].check for suite in chosen for name in suite.metrics}:
         if check:
             check()
-    translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
-    return EvalPlan(replace(cfg, data=data), data, targets, protocol, translate)
+    search = cfg.search
+    return EvalPlan(
+        settings=replace(cfg, data=data),
+        data=data,
+        targets=targets,
+        protocol=protocol,
+        predictions=cfg.out / "predictions",
+        search=f"|beam:{search.beam}|length:{search.length_penalty:g},{search.max_len_a:g},{search.max_len_b}",
+        precision="" if cfg.precision == "fp32" else f"|precision:{cfg.precision}",
+        translate=Translations(cfg.translator, cfg.out / "translations", search) if cfg.translator else None,
+    )
 
 
 def expand(names: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import VectorQuestion
 from xling.eval.kinds.nearest_neighbours import Vectors
 from xling.eval.rows.suite import Suite, load
-from xling.eval.run.jobs import Job, precision
+from xling.eval.run.jobs import Job
 from xling.eval.run.plan import EvalPlan
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import CONTROLS
@@ -51,7 +51,7 @@ def vectors(
 ) -> Float32[np.ndarray, "texts dim"]:
     """Return vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
     layer, pooling = plan.settings.layer, plan.settings.pooling
-    made_of = [system.name, system.digest, f"{layer}{precision(plan)}", pooling, lang, *map(repr, texts)]
+    made_of = [system.name, system.digest, f"{layer}{plan.precision}", pooling, lang, *map(repr, texts)]
     key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
     path = plan.settings.out / "vectors" / f"{key}.npy"
     if path.is_file():

@@ -234,4 +234,4 @@ def test_the_control_dictionary_wants_a_dictionary(tmp_path: Path, folder: str) 
     with pytest.raises(
         UserError, match="has no dictionary; valid: an output of xling corpus links, or a folder"
     ):
-        build_systems(EvalPlan(cfg, tmp_path, (), PROTOCOLS[cfg.protocol]))
+        build_systems(EvalPlan(cfg, tmp_path, (), PROTOCOLS[cfg.protocol], cfg.out))

@@ -225,7 +225,7 @@ def test_controls_of_tags_and_pairs(world: Path) -> None:
 
 
 def plan_of(cfg: EvalConfig, *targets: Target) -> EvalPlan:
-    return EvalPlan(cfg, cfg.data or Path(), (targets,), PROTOCOLS[cfg.protocol])
+    return EvalPlan(cfg, cfg.data or Path(), (targets,), PROTOCOLS[cfg.protocol], cfg.out / "predictions")
 
 
 def from_vectors(cfg: EvalConfig, system: Backend, suite: Suite, *langs: str) -> list[Path]:
