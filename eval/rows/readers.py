@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.rows.suite import Example, Reader, Row
+from xling.eval.rows.suite import Example, Reader, Row, frozen
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -89,6 +89,21 @@ def table(
             yield path, number, Example(row[id_column] if id_column else str(index), fields, name)
 
     return read
+
+
+def from_columns(text: Mapping[str, str], label: str) -> Callable[[Mapping[str, Any], int], Example]:
+    """Return a function that makes a row of a record and its number, which is the id.
+
+    Args:
+        text: field of the row -> column of the record.
+        label: column of the label.
+    """
+
+    def to_example(record: Mapping[str, Any], index: int) -> Example:
+        fields = {name: frozen(record[column]) for name, column in text.items()}
+        return Example(str(index), fields, frozen(record[label]))
+
+    return to_example
 
 
 def columns(
@@ -316,7 +331,13 @@ def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
 parallel = aligned(lambda row, index: Example(str(index), {"text_a": row[0], "text_b": row[1]}, index))
 """Row ``i`` of one file is the translation of row ``i`` of the other."""
 
-translation = aligned(lambda row, index: Example(str(index), {"text": row[0]}, row[1]))
+
+def aligned_texts(fields: Sequence[str]) -> Reader:
+    """Return a reader of line-aligned files, one for each field of a row and the last one for its label."""
+    return aligned(lambda row, index: Example(str(index), dict(zip(fields, row, strict=False)), row[-1]))
+
+
+translation = aligned_texts(("text",))
 """A source text and its reference."""
 
 
