@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output.answer import Answer
 from xling.core.output.manifest import write_atomic
-from xling.eval.rows.suite import ROWS, Example, Suite, checked, data_folder, suites
+from xling.eval.rows.suite import ROWS, Example, Suite, checked, data_folder, row_line, suites
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,7 @@ def run(cfg: FetchConfig) -> Answer:
         for split in cfg.splits or suite.splits:
             rows = list(checked(suite, fetch(suite, lang, split, cfg.name, cfg.revision)))
             path = data / ROWS / suite.name / f"{lang}.{split}.jsonl"
-            records = ({"id": r.id, "fields": dict(r.fields), "label": r.label} for r in rows)
-            write_atomic(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
+            write_atomic(path, "".join(map(row_line, rows)))
             lines.append(f"{path}: {len(rows)} rows")
             written.append({"lang": lang, "split": split, "file": str(path), "rows": len(rows)})
     return Answer("\n".join(lines), written)

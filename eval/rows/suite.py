@@ -1,6 +1,7 @@
 """Suites: their definition, their registry, and the reading of their rows from a data folder.
 
-A suite is one file in ``eval/suites/``. Beside it a table ``<suite>.tsv`` may record the files whose digests
+A suite is an entry of ``eval/suites/table.yaml``, or a file in that folder if it needs code. A table ``<suite>.tsv``
+in the folder may record the files whose digests
 are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
 digest. Files that are not recorded are found by the suite's path pattern and enter the signature with their
 own digest.
@@ -131,6 +132,11 @@ class Suite:
     def metric(self) -> str:
         """Name of the metric that tables and comparisons use."""
         return self.metrics[0]
+
+    @property
+    def all_splits(self) -> tuple[str, ...]:
+        """Splits and further test splits."""
+        return (*self.splits, *self.test_sets)
 
     @property
     def shape(self) -> Kind:
@@ -296,6 +302,13 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
             yield paths[0], number, row
 
 
+def row_line(row: Example) -> str:
+    """Return a row as a line of our own JSON format."""
+    return (
+        json.dumps({"id": row.id, "fields": dict(row.fields), "label": row.label}, ensure_ascii=False) + "\n"
+    )
+
+
 def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
     """Return which part of a row does not match its kind, and what would; None if all does."""
     given: Any = row.id
@@ -335,7 +348,7 @@ def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
-    parts = [_file_digest(p, p.stat().st_mtime_ns, p.stat().st_size) for p in suite.paths(lang, split, data)]
+    parts = [_file_digest(path) for path in suite.paths(lang, split, data)]
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
@@ -380,13 +393,12 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
         UserError: the language has neither, or the suite no such test set.
     """
     if test_set:
-        if test_set not in (known := scorable_splits(suite)):
-            raise unknown(f"test set of {suite.name}", test_set, known)
+        check_test_set(suite, test_set)
         if suite.has(lang, test_set, data):
             return test_set
         raise _missing(suite, lang, test_set, data, suite.paths(lang, test_set, data)[0])
     for split in (*scorable_splits(suite), "dev"):
-        if split in (*suite.splits, *suite.test_sets) and suite.has(lang, split, data):
+        if split in suite.all_splits and suite.has(lang, split, data):
             return split
     split = "test" if "test" in suite.splits else suite.splits[-1]
     raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
@@ -397,8 +409,14 @@ def scorable_splits(suite: Suite) -> tuple[str, ...]:
     return (*(["test"] if "test" in suite.splits else []), *suite.test_sets)
 
 
+def check_test_set(suite: Suite, test_set: str) -> None:
+    """Refuse a test set that the suite does not have (UserError)."""
+    if test_set not in (known := scorable_splits(suite)):
+        raise unknown(f"test set of {suite.name}", test_set, known)
+
+
 def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:
-    if split not in (known := (*suite.splits, *suite.test_sets)):
+    if split not in (known := suite.all_splits):
         return unknown(f"split of {suite.name}", split, known)
     have = languages_at(suite, split, data)
     fix = f"put the file there, or choose among: {' '.join(have)}" if have else "put the file there"
@@ -417,8 +435,7 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
     for known, path in zip(suite.recorded(lang, split), paths, strict=False):
         if data / known.path != path:
             continue
-        stat = path.stat()
-        actual = _file_digest(path, stat.st_mtime_ns, stat.st_size)
+        actual = _file_digest(path)
         if actual not in (known.sha256, known.official):
             raise UserError(
                 f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
@@ -427,6 +444,12 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
             )
 
 
+def _file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read again only when its time or size has changed."""
+    stat = path.stat()
+    return _digest_at(path, stat.st_mtime_ns, stat.st_size)
+
+
 @lru_cache(maxsize=4096)
-def _file_digest(path: Path, mtime_ns: int, num_bytes: int) -> str:
+def _digest_at(path: Path, mtime_ns: int, num_bytes: int) -> str:
     return sha256(path)

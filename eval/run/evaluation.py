@@ -15,7 +15,6 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.answer import Answer
 from xling.core.settings.config import to_dict
-from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.protocols import RowsConfig, TrainingRows, Translator, scored_rows, select, training_rows
 from xling.eval.rows.suite import Example, load
 from xling.eval.run import untuned
@@ -24,7 +23,7 @@ from xling.eval.run.plan import EvalPlan, build_systems, plan_evaluation
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
-from xling.eval.systems import Backend
+from xling.eval.systems import Backend, scores_of
 from xling.eval.tables.publish import publish_tables
 
 
@@ -121,20 +120,13 @@ class _Selection:
         """
         if self.job.is_ready:
             return self.checkpoints[0]
-        scores = {}
+        scores, of_checkpoints = {}, (self.job.system, self.checkpoints, self.job.suite)
         if len(self.checkpoints) > 1 and origin.select == "oracle":
-            scores["oracle"] = self._scores(self._target_dev(origin), origin.lang)
+            scores["oracle"] = scores_of(*of_checkpoints, self._target_dev(origin), origin.lang)
         elif len(self.checkpoints) > 1 and origin.select == "source-dev":
-            self.on_source = self.on_source or self._scores(self.rows.dev, self.rows.lang)
+            self.on_source = self.on_source or scores_of(*of_checkpoints, self.rows.dev, self.rows.lang)
             scores["source-dev"] = self.on_source
         return select(origin.select, self.checkpoints, self.job.system.average, scores)
-
-    def _scores(self, rows: Sequence[Example], lang: str) -> list[float]:
-        suite, metric = self.job.suite, METRICS[self.job.suite.metric]
-        predicted = [
-            self.job.system.predict(checkpoint, suite, rows, lang) for checkpoint in self.checkpoints
-        ]
-        return [evaluate(metric, rows, answers, lang)[0] for answers in predicted]
 
     def _target_dev(self, origin: Origin) -> list[Example]:
         """Return dev rows of the target language that are not the scored ones."""

@@ -18,7 +18,6 @@ language learns these labels. What the paper leaves open, and what is done here:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,9 +31,9 @@ from xling.core.output import manifest
 from xling.core.sampling import rng
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.protocols import select, source_rows, training_suite
-from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, scored_split, suites
+from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, row_line, scored_split, suites
 from xling.eval.run.settings import EvalConfig
-from xling.eval.systems import FitConfig
+from xling.eval.systems import FitConfig, scores_of
 from xling.text.files import corpus_reader
 from xling.transfer.encode import PROBABILITIES
 
@@ -136,7 +135,7 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
         files |= {f"{cfg.source}.{split}.jsonl": rows for split, rows in _of_source(cfg, suite, data).items()}
         for name, rows in files.items():
             if rows:
-                (folder / name).write_text("".join(map(_line, rows)), encoding="utf-8")
+                (folder / name).write_text("".join(map(row_line, rows)), encoding="utf-8")
         unlabelled_text = "".join(f"{' '.join(text.split())}\n" for text in _texts(unlabelled))
         (output.path / "text.txt").write_text(unlabelled_text, encoding="utf-8")
         classes = [sum(row.label == name for row in [*train, *more]) for name in teacher.labels]
@@ -183,11 +182,7 @@ class _Teacher:
     ) -> None:
         self._suite, self._lang, self.system = suite, cfg.lang, system
         models = self.system.fit(suite, train, dev, cfg.source, replace(cfg.fit, seed=cfg.seed))
-        metric = METRICS[suite.metric]
-        scores = [
-            evaluate(metric, dev, self.system.predict(m, suite, dev, cfg.source), cfg.source)[0]
-            for m in (models if len(models) > 1 else ())
-        ]
+        scores = scores_of(self.system, models, suite, dev, cfg.source) if len(models) > 1 else []
         self._model = select("source-dev", models, self.system.average, {"source-dev": scores})
         self.labels: tuple[str, ...] = self._model.labels
 
@@ -263,9 +258,3 @@ def _surest(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Ite
         mine = np.flatnonzero(best == number)
         for i in sorted(mine[np.argsort(-sure[mine], kind="stable")][: cfg.per_class].tolist()):
             yield teacher.named(rows[i], probabilities[i], cfg.soft)
-
-
-def _line(row: Example) -> str:
-    return (
-        json.dumps({"id": row.id, "fields": dict(row.fields), "label": row.label}, ensure_ascii=False) + "\n"
-    )

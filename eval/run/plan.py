@@ -18,6 +18,7 @@ from xling.eval.rows.protocols import (
 )
 from xling.eval.rows.suite import (
     Suite,
+    check_test_set,
     data_digest,
     data_folder,
     languages_at,
@@ -127,13 +128,14 @@ def _targets(cfg: EvalConfig, suite: Suite, data: Path) -> Iterator[Target]:
         UserError: a requested language is missing, or no language has rows.
     """
     trains_on_dev = cfg.train_split == "dev" and training_suite(suite) is suite
-    test_sets = scorable_splits(suite)
-    if cfg.test_set and cfg.test_set not in test_sets:
-        raise unknown(f"test set of {suite.name}", cfg.test_set, test_sets)
+    if cfg.test_set:
+        check_test_set(suite, cfg.test_set)
     langs = [*(cfg.langs if suite.pairs else map(languages.canonical, cfg.langs))]
     if not langs:
-        splits = [cfg.test_set] if cfg.test_set else [*test_sets, *([] if trains_on_dev else ["dev"])]
-        known = [split for split in splits if split in (*suite.splits, *suite.test_sets)]
+        splits = (
+            [cfg.test_set] if cfg.test_set else [*scorable_splits(suite), *([] if trains_on_dev else ["dev"])]
+        )
+        known = [split for split in splits if split in suite.all_splits]
         langs = [lang for split in known for lang in languages_at(suite, split, data)]
     if not langs:
         raise UserError(

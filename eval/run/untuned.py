@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -54,16 +53,13 @@ def vectors(
     made_of = [system.name, system.digest, f"{layer}{plan.precision}", pooling, lang, *map(repr, texts)]
     key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
     path = plan.settings.out / "vectors" / f"{key}.npy"
-    if path.is_file():
-        stored: Vectors = np.load(path)
-        return stored
-    computed = system.embed(texts, lang, layer, pooling)
-    assert len(computed) == len(texts), (len(computed), len(texts))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{key}.{os.getpid()}.npy")
-    np.save(temporary, np.asarray(computed, dtype=np.float32))
-    temporary.replace(path)
-    return computed
+
+    def compute() -> Vectors:
+        computed = system.embed(texts, lang, layer, pooling)
+        assert len(computed) == len(texts), (len(computed), len(texts))
+        return np.asarray(computed, dtype=np.float32)
+
+    return predictions.cached_array(path, compute)
 
 
 def sides(suite: Suite, lang: str) -> tuple[str, str]:

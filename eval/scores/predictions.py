@@ -303,15 +303,20 @@ def _kept_stats(
     """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
     parts = "\n".join([sha256(path), digest, metric.signature(lang)])
     kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
-    if kept.is_file():
-        stored: Array = np.load(kept)
+    return cached_array(kept, lambda: evaluate(metric, rows, answers, lang)[1])
+
+
+def cached_array(path: Path, compute: Callable[[], Array]) -> Array:
+    """Return the array in a ``.npy`` file; if there is none, compute the array and write it in one step."""
+    if path.is_file():
+        stored: Array = np.load(path)
         return stored
-    _, rowstats = evaluate(metric, rows, answers, lang)
-    kept.parent.mkdir(exist_ok=True)
-    temporary = kept.with_name(f".{kept.stem}.{os.getpid()}.npy")
-    np.save(temporary, rowstats)
-    temporary.replace(kept)
-    return rowstats
+    computed = compute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npy")
+    np.save(temporary, computed)
+    temporary.replace(path)
+    return computed
 
 
 def score_file(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from xling.core.settings.config import read_yaml
 from xling.eval.rows import readers
 from xling.eval.rows.suite import SUITES, Layout, Online, Suite, recorded_files
 
-TABLE = Path(__file__).with_name("table.yaml")
+TABLE = Path(str(files("xling.eval.suites") / "table.yaml"))
 
 
 def suite_of(name: str, entry: Mapping[str, Any]) -> Suite:
     """Return the suite of an entry, with the recorded digests of its files."""
-    files = recorded_files(f"{__package__}.{name}") if TABLE.with_name(f"{name}.tsv").is_file() else ()
-    return Suite(name=name, files=files, **{"languages": (), **_values(entry)})
+    is_recorded = TABLE.with_name(f"{name}.tsv").is_file()
+    recorded = recorded_files(f"xling.eval.suites.{name}") if is_recorded else ()
+    return Suite(name=name, files=recorded, **{"languages": (), **_values(entry)})
 
 
 def _values(entry: Mapping[str, Any]) -> dict[str, Any]:
