@@ -63,11 +63,11 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     from xling.transfer.saved import Saves, key_of
 
     settings = replace(cfg, out=Path(), log="none")
-    home = training_suite(suite)
-    inputs = _inputs(cfg, home, data)
+    train_suite = training_suite(suite)
+    inputs = _inputs(cfg, train_suite, data)
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
-    train, dev = source_rows(suite, home, cfg.source, data)
+    train, dev = source_rows(suite, train_suite, cfg.source, data)
     if not dev:
         train, dev = hold_out(train)
     train = capped(train, cfg.train_rows)
@@ -99,19 +99,21 @@ def check(cfg: FinetuneConfig) -> None:
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     track.check(cfg.log)
-    home = training_suite(suite)
+    train_suite = training_suite(suite)
     for path in cfg.fit.switch.values():
         manifest.digest(Path(path))  # says which is missing
-    if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), _inputs(cfg, home, data)):
+    if manifest.is_finished(
+        cfg.out, STAGE, replace(cfg, out=Path(), log="none"), _inputs(cfg, train_suite, data)
+    ):
         return
-    if not home.has(cfg.source, "train", data):
-        source_rows(suite, home, cfg.source, data)  # says what is missing
+    if not train_suite.has(cfg.source, "train", data):
+        source_rows(suite, train_suite, cfg.source, data)  # says what is missing
     if not (cfg.checkpoint / inputs_.STATIC).is_file():
         model_folder.check_model(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
 
 
-def _inputs(cfg: FinetuneConfig, home: Suite, data: Path) -> list[Path]:
+def _inputs(cfg: FinetuneConfig, train_suite: Suite, data: Path) -> list[Path]:
     """Return checkpoint, training and dev rows, and dictionaries; missing rows are reported when they are read."""
-    splits = [split for split in ("train", "dev") if split in home.splits]
-    rows = [path for split in splits for path in home.paths(cfg.source, split, data) if path.is_file()]
+    splits = [split for split in ("train", "dev") if split in train_suite.splits]
+    rows = [path for split in splits for path in train_suite.paths(cfg.source, split, data) if path.is_file()]
     return [cfg.checkpoint, *rows, *map(Path, cfg.fit.switch.values())]

@@ -129,7 +129,7 @@ def _origin(
 
 
 def _missing(plan: EvalPlan, origins: Sequence[Origin]) -> list[Origin]:
-    return [origin for origin in origins if not predictions.is_there(plan.predictions, origin)]
+    return [origin for origin in origins if not predictions.is_up_to_date(plan.predictions, origin)]
 
 
 def _matching(plan: EvalPlan, system: Backend, suite: Suite) -> Match | None:
@@ -151,13 +151,13 @@ def _matching(plan: EvalPlan, system: Backend, suite: Suite) -> Match | None:
 
 def _training(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit: FitConfig | None) -> str:
     """Return the part of a signature about fine-tuning: data digests and settings."""
-    settings, protocol, home = plan.settings, plan.protocol, training_suite(suite)
+    settings, protocol, train_suite = plan.settings, plan.protocol, training_suite(suite)
     train_langs = dict.fromkeys([settings.source, *(langs if protocol.train_on != "source" else ())])
     parts = [
-        f"{lang}/{split}/{data_digest(home, lang, split, plan.data)}"
+        f"{lang}/{split}/{data_digest(train_suite, lang, split, plan.data)}"
         for lang in train_langs
         for split in ("train", "dev")
-        if split in home.splits and home.has(lang, split, plan.data)
+        if split in train_suite.splits and train_suite.has(lang, split, plan.data)
     ]
     for name in settings.train_with:
         _, split = rows_of_others(suite, name, settings.source, plan.data)
@@ -174,4 +174,4 @@ def _training(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit: FitConfig
     changes = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
     changes += "|projected" if fit and fit.project else ""
     changes += "|int8" if fit and settings.int8 else ""
-    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{changes}"
+    return f"train:{train_suite.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{changes}"

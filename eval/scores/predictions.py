@@ -100,22 +100,22 @@ def read_origin(path: Path) -> Origin:
     if not path.is_file():
         raise UserError(f"no predictions at {path}", fix="run the evaluation that makes them")
     try:
-        facts = pl.read_parquet_metadata(path)
+        metadata = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(
             f"{path} is not a Parquet file: {str(error).splitlines()[0]}", fix="predict again"
         ) from None
-    if facts.get("format") != FORMAT:
+    if metadata.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
-        return Origin(**json.loads(facts["origin"]))
+        return Origin(**json.loads(metadata["origin"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: its origin cannot be read: {type(error).__name__} {error}", fix="predict again"
         ) from None
 
 
-def is_there(folder: Path, origin: Origin) -> bool:
+def is_up_to_date(folder: Path, origin: Origin) -> bool:
     """Return whether the predictions of an origin exist, made with the same model, settings and rows."""
     path = origin.path(folder)
     return path.is_file() and read_origin(path) == origin
@@ -143,8 +143,8 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
         )
     text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
     if len(text_of) != len(frame):
-        twice = frame["id"].filter(frame["id"].is_duplicated())[0]
-        raise UserError(f"{path}: id {twice!r} is there twice", "one prediction per id")
+        repeated = frame["id"].filter(frame["id"].is_duplicated())[0]
+        raise UserError(f"{path}: id {repeated!r} is there twice", "one prediction per id")
     for position, example in enumerate(examples):
         if example.id not in text_of:
             raise UserError(
@@ -196,15 +196,15 @@ def check_answers(
     Raises:
         UserError: naming file, row and answer.
     """
-    known = suite.shape.among(rows, training)
+    is_candidate = suite.shape.among(rows, training)
     for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        shaped = suite.shape.is_answer(suite, row, answer)
-        if shaped and (known is None or known(answer)):
+        has_shape = suite.shape.is_answer(suite, row, answer)
+        if has_shape and (is_candidate is None or is_candidate(answer)):
             continue
         shown = json.dumps(answer, ensure_ascii=False)
         what = (
             "is not an answer to a row"
-            if not shaped
+            if not has_shape
             else f"is none of the candidates of the {len(rows)} rows"
         )
         raise UserError(
@@ -266,7 +266,7 @@ def evaluate_file(
         metric = METRICS[name]
         if suite.shape.is_slow and keep is None:
             digest = data_digest(suite, origin.lang, origin.split, data)
-            rowstats = _kept_stats(path, digest, metric, rows, answers, origin.lang)
+            rowstats = _cached_stats(path, digest, metric, rows, answers, origin.lang)
             value = float(metric.reduce(rowstats.sum(axis=0)))
         else:
             value, rowstats = evaluate(metric, rows, answers, origin.lang)
@@ -285,25 +285,25 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
         UserError: naming both digests and the command that predicts again.
     """
     predicted = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
-    now = data_digest(suite, origin.lang, origin.split, data)
-    if predicted and predicted != now:
+    current = data_digest(suite, origin.lang, origin.split, data)
+    if predicted and predicted != current:
         run = path.parents[4]
         raise UserError(
             f"{path} answers the {origin.split} rows of {suite.name} in {origin.lang} with digest {predicted[:12]}; "
-            f"those in {data} have {now[:12]}",
+            f"those in {data} have {current[:12]}",
             "the rows that were predicted",
             f"restore them, or predict again with the settings of the run: xling eval {suite.name} "
             f"langs={origin.lang} systems={origin.system} out={run}",
         )
 
 
-def _kept_stats(
+def _cached_stats(
     path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
 ) -> Array:
     """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
     parts = "\n".join([sha256(path), digest, metric.signature(lang)])
-    kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
-    return cached_array(kept, lambda: evaluate(metric, rows, answers, lang)[1])
+    cached = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
+    return cached_array(cached, lambda: evaluate(metric, rows, answers, lang)[1])
 
 
 def cached_array(path: Path, compute: Callable[[], Array]) -> Array:

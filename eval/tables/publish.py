@@ -56,7 +56,7 @@ class TableConfig:
 
 def publish_tables(
     cfg: TableConfig,
-    named: Sequence[str],
+    suite_names: Sequence[str],
     out: Path,
     files: Sequence[Path],
     data: Path,
@@ -67,7 +67,7 @@ def publish_tables(
 
     Args:
         cfg: what stands in the tables.
-        named: suites and groups as the user named them.
+        suite_names: suites and groups as the user named them.
         out: folder to publish.
         files: of predictions.
         data: folder of the suites.
@@ -75,7 +75,7 @@ def publish_tables(
         num_workers: processes that score files.
     """
     check_columns([predictions.read_origin(path) for path in files])
-    settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
+    settings = {"table": cfg, "suites": suite_names, "rows": _rows_digest(files, data)}
     inputs = [
         *files,
         *([cfg.exposure] if cfg.exposure else []),
@@ -89,7 +89,7 @@ def publish_tables(
         answered += on_unexposed(files, read_exposure(cfg.exposure), data)
     scores = [score for score, _ in answered]
     averages = Averages(answered)
-    table = table_of(cfg, named, scores, averages, data)
+    table = table_of(cfg, suite_names, scores, averages, data)
     with manifest.publish(out, "eval", settings, inputs) as publication:
         score_file.write_scores(publication.path / "scores.json", scores, averages.intervals.values())
         for name, write in render.FORMATS.items():
@@ -112,11 +112,11 @@ def check_columns(origins: Sequence[Origin]) -> None:
         models_of.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
     for (suite, system, *_, seed), models in models_of.items():
         if len(models) > 1:
-            told = [
+            two_models = [
                 f"{' '.join(o.lang for o in part)} by {model}" for model, part in list(models.items())[:2]
             ]
             raise UserError(
-                f"{suite}, {system}, seed {seed}: one column of several models: {'; '.join(told)}",
+                f"{suite}, {system}, seed {seed}: one column of several models: {'; '.join(two_models)}",
                 "one training and one checkpoint for all languages of a column",
                 f"predict all of them with the same settings: xling eval {suite} systems={system} "
                 f"langs={','.join(o.lang for part in models.values() for o in part)}, or use another out=",
@@ -197,18 +197,18 @@ class Averages:
 
     def __init__(self, answered: Sequence[tuple[Score, Answered]]) -> None:
         self.intervals: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
-        self._parts: dict[Column, list[Answered]] = {}
+        self._answered_in: dict[Column, list[Answered]] = {}
         for score, part in answered:
-            self._parts.setdefault(score_table.column_of(score), []).append(part)
+            self._answered_in.setdefault(score_table.column_of(score), []).append(part)
 
     def __call__(self, column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
         """Return the interval of a column's mean over ``langs``, or of the source's lead over it."""
         key = (column, tuple(langs), is_gap)
-        if column not in self._parts:
+        if column not in self._answered_in:
             return None
         if key not in self.intervals:
             own = {*langs, column.source} if is_gap else set(langs)
-            parts = [part for part in self._parts[column] if part.lang in own]
+            parts = [part for part in self._answered_in[column] if part.lang in own]
             share = 1 / sum(part.lang in langs for part in parts)
             lead = 1 / max(1, sum(part.lang == column.source for part in parts))
             weights = [lead if part.lang == column.source else -share for part in parts] if is_gap else []
@@ -222,7 +222,7 @@ class Averages:
 
 
 def table_of(
-    cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: score_table.Ends, data: Path
+    cfg: TableConfig, suite_names: Sequence[str], scores: Sequence[Score], ends: score_table.Ends, data: Path
 ) -> ScoreTable:
     """Build the table of scores with the additional rows and columns of ``cfg``."""
     sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
@@ -234,7 +234,7 @@ def table_of(
         sizes,
         ends,
     )
-    groups = [GROUPS[name] for name in named if name in GROUPS]
+    groups = [GROUPS[name] for name in suite_names if name in GROUPS]
     notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]
     return replace(table, notes=(*table.notes, *notes))
 
@@ -267,9 +267,9 @@ def rescore(cfg: RescoreConfig) -> Answer:
     """Score every saved prediction of a run again and publish the tables; no model is needed."""
     check_workers(cfg.num_workers)
     files = predictions.files(cfg.run / "predictions")
-    named = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
+    suite_names = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
     out, data = cfg.run / "tables", data_folder(cfg.data)
     made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
     if (out / manifest.FILE_NAME).is_file():
         made_by = manifest.read(out).counts.get("made_by", made_by)
-    return publish_tables(cfg.table, named, out, files, data, made_by, cfg.num_workers)
+    return publish_tables(cfg.table, suite_names, out, files, data, made_by, cfg.num_workers)
