@@ -171,9 +171,9 @@ class Suite:
         if complete and all(p.is_file() for p in recorded):
             return recorded
         for layout in self._layouts(data):
-            found = layout.files(self._read_languages(lang), split, data)
-            if all(p.is_file() for p in found):
-                return found
+            layout_paths = layout.files(self._read_languages(lang), split, data)
+            if all(p.is_file() for p in layout_paths):
+                return layout_paths
         rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
         expected = self._own_layout.files(self._read_languages(lang), split, data)
         return (rows,) if rows.is_file() else recorded if complete else expected

@@ -79,7 +79,7 @@ def _tuned(plan: EvalPlan, system: Backend, targets: Sequence[Target], seed: int
     if is_ready:
         extra = "fine-tuned|int8" if settings.int8 else "fine-tuned"
     else:
-        extra = _training(plan, suite, [t.lang for t in targets], fit if system.seeded else None)
+        extra = _training_signature(plan, suite, [t.lang for t in targets], fit if system.seeded else None)
     if settings.translator and plan.protocol.translates:
         extra += f"|mt:{manifest.digest(settings.translator)[:12]}{plan.search}"
     if suite.shape.is_slow:
@@ -149,7 +149,7 @@ def _matching(plan: EvalPlan, system: Backend, suite: Suite) -> Match | None:
     return matched and (lambda *texts: np.float32(weight) * matched(*texts))
 
 
-def _training(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit: FitConfig | None) -> str:
+def _training_signature(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit: FitConfig | None) -> str:
     """Return the part of a signature about fine-tuning: data digests and settings."""
     settings, protocol, train_suite = plan.settings, plan.protocol, training_suite(suite)
     train_langs = dict.fromkeys([settings.source, *(langs if protocol.train_on != "source" else ())])

@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True)
 class EvalPlan:
-    """What an evaluation does.
+    """Resolved settings of an evaluation: rows to score, protocol and folders.
 
     Attributes:
         settings: those of the command, with the folder of the data.

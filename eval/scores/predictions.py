@@ -9,9 +9,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from xling.core.errors import UserError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
 
 FORMAT = "xling-predictions 1"
+AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True)
@@ -306,10 +308,10 @@ def _cached_stats(
     return cached_array(cached, lambda: evaluate(metric, rows, answers, lang)[1])
 
 
-def cached_array(path: Path, compute: Callable[[], Array]) -> Array:
+def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:
     """Return the array in a ``.npy`` file; if there is none, compute the array and write it in one step."""
     if path.is_file():
-        stored: Array = np.load(path)
+        stored: AnyArray = np.load(path)
         return stored
     computed = compute()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,8 @@ def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
     for path in sources:
         for number, paragraph in enumerate(_paragraphs(path), 1):
             texts = _sentences(paragraph)
-            names = [f"{path.stem}_{number}_{i}" for i in range(len(texts))]
-            for name, text in zip(names, texts, strict=True):
+            sentence_ids = [f"{path.stem}_{number}_{i}" for i in range(len(texts))]
+            for name, text in zip(sentence_ids, texts, strict=True):
                 candidates.append(
                     (path, 1, Example(name, {"text": text, "side": "tgt", "lang": path.stem}, ()))
                 )
@@ -35,7 +35,7 @@ def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
                 answering = (
                     []
                     if sentence is None
-                    else [n for n, t in zip(names, texts, strict=True) if t == texts[sentence]]
+                    else [n for n, t in zip(sentence_ids, texts, strict=True) if t == texts[sentence]]
                 )
                 answers.setdefault(question["id"], []).extend(answering)
     for number, paragraph in enumerate(_paragraphs(questions), 1):

@@ -83,7 +83,7 @@ def publish_tables(
         *([FILE] if cfg.published else []),
     ]
     if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
-        return _answer(out)
+        return _published_answer(out)
     answered = score_files(files, data, num_workers)
     if cfg.exposure:
         answered += on_unexposed(files, read_exposure(cfg.exposure), data)
@@ -97,7 +97,7 @@ def publish_tables(
             text = page.document(cfg.title, text) if name == "html" else text
             (publication.path / f"table.{name}").write_text(text, encoding="utf-8")
         publication.counts |= {"scores": len(scores), "made_by": made_by}
-    return _answer(out)
+    return _published_answer(out)
 
 
 def check_columns(origins: Sequence[Origin]) -> None:
@@ -144,7 +144,7 @@ def _model_of(origin: Origin) -> str:
     return "|".join([*parts, f"checkpoint:{origin.checkpoint[:12] or 'none'}"])
 
 
-def _answer(out: Path) -> Answer:
+def _published_answer(out: Path) -> Answer:
     """Return the published table and its scores."""
     scores = [asdict(score) for score in score_file.read_scores(out / "scores.json")]
     return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
