@@ -146,19 +146,25 @@ def training_rows(
         keep_source = protocol.train_on == "translated_all" or not translated_into
         train, origins = (train + rows, origins) if keep_source else (rows, [])
         origins += [f"{train_suite.name}/{target} translated" for target in translated_into]
-    if protocol.train_on == "shots" and targets[0] != source:
-        chosen = choose_shots(
-            suite, load(train_suite, targets[0], config.split, data), config.shots, config.seed
-        )
-        train = train + _with_language_ids(chosen, targets[0])
-        origins.append(
-            f"{len(chosen)} rows of {train_suite.name}/{targets[0]}, {config.shots} per class, draw {config.seed}"
-        )
-    if protocol.train_on == "both" and targets[0] != source:
-        target_rows = capped(load(train_suite, targets[0], config.split, data), config.limit)
-        train = train + _with_language_ids(target_rows, targets[0])
-        origins.append(f"{train_suite.name}/{targets[0]}")
+    if protocol.train_on in ("shots", "both") and targets[0] != source:
+        target_rows, origin = _target_rows(suite, protocol, targets[0], data, config)
+        train = train + target_rows
+        origins.append(origin)
     return TrainingRows(train, dev, lang, " + ".join(origins))
+
+
+def _target_rows(
+    suite: Suite, protocol: TransferProtocol, target: str, data: Path, config: RowsConfig
+) -> tuple[list[Example], str]:
+    """Return the rows in a target language that are learned beside those of the source, and their origin."""
+    train_suite = training_suite(suite)
+    rows, origin = load(train_suite, target, config.split, data), f"{train_suite.name}/{target}"
+    if protocol.train_on == "shots":
+        rows = choose_shots(suite, rows, config.shots, config.seed)
+        origin = f"{len(rows)} rows of {origin}, {config.shots} per class, draw {config.seed}"
+    else:
+        rows = capped(rows, config.limit)
+    return _with_language_ids(rows, target), origin
 
 
 def _refuse_translated(

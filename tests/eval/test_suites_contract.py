@@ -70,7 +70,7 @@ def test_an_entry_of_the_table_or_a_file_registers_a_name_and_not_both() -> None
     modules = {path.stem for path in table.TABLE.parent.glob("*.py")} - {"__init__", "table"}
     assert entries and modules and not entries & modules
     assert entries | modules <= set(ALL)
-    for name in ("mlqa", "xcopa"):
+    for name in (min(entries), min(modules)):
         with pytest.raises(ValueError, match=f"suite '{name}' is registered twice"):
             SUITES.add(name, suites()[name])
 
@@ -81,9 +81,9 @@ def test_every_table_of_digests_is_read() -> None:
 
 
 def test_an_entry_of_the_table_has_only_fields_of_a_suite() -> None:
-    entry = {**read_yaml(table.TABLE)["mlqa"], "colour": "red"}
+    name, entry = next(iter(read_yaml(table.TABLE).items()))
     with pytest.raises(TypeError, match="colour"):
-        table.suite_of("mlqa", entry)
+        table.suite_of(name, {**entry, "colour": "red"})
 
 
 def test_the_systems_of_this_package_build() -> None:
