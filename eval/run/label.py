@@ -95,22 +95,7 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     _check(cfg, suite)
     train_suite, paths = training_suite(suite), corpus_reader.resolve(cfg.text)
     test_split = scored_split(suite, cfg.lang, data)
-    splits = [
-        (cfg.source, "train"),
-        (cfg.source, "dev"),
-        (cfg.source, "test"),
-        (cfg.lang, "train"),
-        (cfg.lang, "dev"),
-        (cfg.lang, test_split),
-    ]
-    inputs = [cfg.checkpoint, *paths]
-    for lang, split in dict.fromkeys(splits):
-        split_suite = suite if (lang, split) == (cfg.lang, test_split) else train_suite
-        inputs += (
-            [p for p in split_suite.paths(lang, split, data) if p.is_file()]
-            if split in split_suite.splits
-            else []
-        )
+    inputs = [cfg.checkpoint, *paths, *_row_files(cfg, suite, test_split, data)]
     settings = replace(cfg, out=Path())
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
@@ -155,6 +140,18 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
         output.counts |= {"rows": len(train), "of_text": len(text_rows), f"gold_{metric.name}": accuracy}
         output.counts |= {"by_class": dict(zip(teacher.labels, classes, strict=True))}
     return manifest.read(cfg.out)
+
+
+def _row_files(cfg: LabelConfig, suite: Suite, test_split: str, data: Path) -> list[Path]:
+    """Return the existing files of all rows that are read: those of the source and of the language."""
+    train_suite, files = training_suite(suite), []
+    splits = [(cfg.source, split) for split in ("train", "dev", "test")]
+    splits += [(cfg.lang, split) for split in ("train", "dev", test_split)]
+    for lang, split in dict.fromkeys(splits):
+        split_suite = suite if (lang, split) == (cfg.lang, test_split) else train_suite
+        if split in split_suite.splits:
+            files += [path for path in split_suite.paths(lang, split, data) if path.is_file()]
+    return files
 
 
 def _of_source(cfg: LabelConfig, suite: Suite, data: Path) -> dict[str, list[Example]]:
