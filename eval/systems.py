@@ -12,6 +12,7 @@ import numpy as np
 from xling.core.registry import Registry
 from xling.core.settings import ranges
 from xling.core.settings.ranges import COUNT, ranged
+from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.suite import Example, Suite
 from xling.transfer.settings import check_tuning_settings
 
@@ -161,3 +162,12 @@ BACKENDS.register_target("with_ngrams", "xling.eval.controls.ensemble:with_ngram
 def build(name: str, cfg: Any) -> Backend:
     """Return the backend of a registered system."""
     return BACKENDS[name](cfg)
+
+
+def scores_of(
+    system: Backend, checkpoints: Sequence[Any], suite: Suite, rows: Sequence[Example], lang: str
+) -> list[float]:
+    """Return the score of each checkpoint on rows in one language, by the main metric of the suite."""
+    metric = METRICS[suite.metric]
+    predicted = [system.predict(checkpoint, suite, rows, lang) for checkpoint in checkpoints]
+    return [evaluate(metric, rows, answers, lang)[0] for answers in predicted]

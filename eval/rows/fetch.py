@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output.answer import Answer
 from xling.core.output.manifest import write_atomic
-from xling.eval.rows.suite import ROWS, Example, Suite, checked, data_folder, suites
+from xling.eval.rows.suite import ROWS, Example, Suite, check_rows, data_folder, row_line, suites
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,9 @@ def run(cfg: FetchConfig) -> Answer:
     lines, written = [], []
     for lang in cfg.langs or suite.languages:
         for split in cfg.splits or suite.splits:
-            rows = list(checked(suite, fetch(suite, lang, split, cfg.name, cfg.revision)))
+            rows = list(check_rows(suite, fetch(suite, lang, split, cfg.name, cfg.revision)))
             path = data / ROWS / suite.name / f"{lang}.{split}.jsonl"
-            records = ({"id": r.id, "fields": dict(r.fields), "label": r.label} for r in rows)
-            write_atomic(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
+            write_atomic(path, "".join(map(row_line, rows)))
             lines.append(f"{path}: {len(rows)} rows")
             written.append({"lang": lang, "split": split, "file": str(path), "rows": len(rows)})
     return Answer("\n".join(lines), written)
@@ -59,37 +57,37 @@ def fetch(
         UserError: the suite has no online source, or the source has not this language and split.
     """
     if suite.online is None:
-        have = sorted(other.name for other in suites().values() if other.online)
+        fetchable = sorted(other.name for other in suites().values() if other.online)
         raise UserError(
             f"suite {suite.name!r} has no online source",
-            f"online sources: {', '.join(have)}",
+            f"online sources: {', '.join(fetchable)}",
             "put its files into data=",
         )
     import datasets
 
     source = suite.online
     config = source.config.format(lang=lang, code=suite.codes.get(lang, lang))
-    theirs = source.splits.get(split, split)
-    version = {} if name and Path(name).is_dir() else {"revision": revision or source.revision}
+    hub_split = source.splits.get(split, split)
+    revision_setting = {} if name and Path(name).is_dir() else {"revision": revision or source.revision}
     try:
-        records = datasets.load_dataset(name or source.name, config, split=theirs, **version)
+        records = datasets.load_dataset(name or source.name, config, split=hub_split, **revision_setting)
     except (ValueError, OSError, datasets.exceptions.DatasetsError) as error:
         raise UserError(
-            f"{name or source.name} gave no {theirs!r} rows of {config!r}: {str(error).splitlines()[0]}",
+            f"{name or source.name} gave no {hub_split!r} rows of {config!r}: {str(error).splitlines()[0]}",
             fix="check the network, langs=, splits= and revision=",
         ) from None
-    where = Path(f"{name or source.name}/{config}/{theirs}")
+    path = Path(f"{name or source.name}/{config}/{hub_split}")
     for index, record in enumerate(records):
-        yield where, index + 1, source.to_example(named(record, records.features), index)
+        yield path, index + 1, source.to_example(with_class_names(record, records.features), index)
 
 
-def named(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
+def with_class_names(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with class numbers replaced by names."""
-    out = dict(record)
+    converted = dict(record)
     for key, feature in features.items():
         inner = getattr(feature, "feature", None)
         if hasattr(feature, "int2str"):
-            out[key] = feature.int2str(record[key])
+            converted[key] = feature.int2str(record[key])
         elif inner is not None and hasattr(inner, "int2str"):
-            out[key] = [inner.int2str(number) for number in record[key]]
-    return out
+            converted[key] = [inner.int2str(number) for number in record[key]]
+    return converted

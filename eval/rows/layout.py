@@ -48,54 +48,56 @@ class Layout:
     any_code: bool = True
     part: str = ""
 
-    def is_there(self, data: Path) -> bool:
+    def folder_exists(self, data: Path) -> bool:
         """Return whether the folder of the layout exists, which is a quick first check."""
         top = self.patterns[0].partition("/")[0]
         return "{" in top or (any(data.glob(top)) if _WILD.search(top) else (data / top).is_dir())
 
-    def files(self, parts: Sequence[str], split: str, data: Path) -> tuple[Path, ...]:
+    def files(self, langs: Sequence[str], split: str, data: Path) -> tuple[Path, ...]:
         """Return the files of languages that are read together or, if they are missing, where they should be."""
-        return tuple(path for part in parts for path in self._of_part(part, split, data))
+        return tuple(path for lang in langs for path in self._of_language(lang, split, data))
 
-    def fits(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Return whether a path below the data folder belongs to the layout, by its first pattern."""
         return re.fullmatch(_expression(self.patterns[0]) + r"(\.gz)?", name) is not None
 
-    def _of_part(self, part: str, split: str, data: Path) -> list[Path]:
-        first: list[Path] = []
-        for names in self._spellings(part):
-            placed = [self._place(pattern, part, names, split, data) for pattern in self.patterns]
-            paths = [path for first_part in placed for path in self._parts_of(first_part)]
+    def _of_language(self, lang: str, split: str, data: Path) -> list[Path]:
+        expected: list[Path] = []
+        for names in self._spellings(lang):
+            of_patterns = [self._path(pattern, lang, names, split, data) for pattern in self.patterns]
+            paths = [
+                path for path_of_pattern in of_patterns for path in self._with_later_parts(path_of_pattern)
+            ]
             if all(path.is_file() for path in paths):
                 return paths
-            first = first or paths
-        return first
+            expected = expected or paths
+        return expected
 
-    def _parts_of(self, path: Path) -> Iterator[Path]:
+    def _with_later_parts(self, path: Path) -> Iterator[Path]:
         """Yield a file, and the parts of its text after it."""
         yield path
         number = 2
         while self.part:
-            later = path.with_name(path.name.replace(f"{self.part}1", f"{self.part}{number}"))
-            if later == path or not later.is_file():
+            next_part = path.with_name(path.name.replace(f"{self.part}1", f"{self.part}{number}"))
+            if next_part == path or not next_part.is_file():
                 return
-            yield later
+            yield next_part
             number += 1
 
-    def _spellings(self, part: str) -> Iterator[Mapping[str, str]]:
+    def _spellings(self, lang: str) -> Iterator[Mapping[str, str]]:
         """Yield names of a language, or of the two of a pair, as used in file names; ours first."""
         yield {}
-        if not self.any_code or part in self.codes:
+        if not self.any_code or lang in self.codes:
             return
-        sides = part.split("-") if "{src}" in self.patterns[0] else [part]
+        sides = lang.split("-") if "{src}" in self.patterns[0] else [lang]
         for names in itertools.islice(itertools.product(*map(languages.spellings, sides)), 1, None):
             yield dict(zip(sides, names, strict=True))
 
-    def _place(self, pattern: str, part: str, names: Mapping[str, str], split: str, data: Path) -> Path:
-        src, _, tgt = part.partition("-")
+    def _path(self, pattern: str, lang: str, names: Mapping[str, str], split: str, data: Path) -> Path:
+        src, _, tgt = lang.partition("-")
         values = {
-            "lang": names.get(part, part),
-            "code": names.get(part, self.codes.get(part, part)),
+            "lang": names.get(lang, lang),
+            "code": names.get(lang, self.codes.get(lang, lang)),
             "split": self.split_codes.get(split, split),
             "src": names.get(src, self.codes.get(src, src)),
             "tgt": names.get(tgt, self.codes.get(tgt, tgt)),
@@ -109,29 +111,29 @@ class Layout:
         return packed if packed.is_file() and not path.is_file() else path
 
     def languages(self, split: str, data: Path) -> Iterator[tuple[str, str]]:
-        """Yield path below the data folder and language of every file that the first pattern fits, also packed."""
+        """Yield path below the data folder and language of every file that the first pattern matches, also packed."""
         pattern = self.patterns[0].replace("{split}", self.split_codes.get(split, split))
-        if not _PART.search(pattern) or not self.is_there(data):
+        if not _PART.search(pattern) or not self.folder_exists(data):
             return
-        form = re.compile(_expression(pattern) + r"(\.gz)?")
+        expression = re.compile(_expression(pattern) + r"(\.gz)?")
         by_code = {code: lang for lang, code in self.codes.items()}
         for glob in (_PART.sub(lambda part: part[2] or "*", pattern) + end for end in ("", ".gz")):
             for path in data.glob(glob):
                 name = path.relative_to(data).as_posix()
-                if match := form.fullmatch(name):
+                if match := expression.fullmatch(name):
                     names = match.groupdict()
-                    one = names.get("lang") or names.get("code")
-                    sides = [one] if one else [names.get("src"), names.get("tgt")]
-                    known = [by_code.get(code, languages.canonical(code)) for code in sides if code]
-                    if len(known) == len(sides):
-                        yield name, "-".join(known) if not one else by_code.get(one, one)
+                    single = names.get("lang") or names.get("code")
+                    sides = [single] if single else [names.get("src"), names.get("tgt")]
+                    langs = [by_code.get(code, languages.canonical(code)) for code in sides if code]
+                    if len(langs) == len(sides):
+                        yield name, "-".join(langs) if not single else by_code.get(single, single)
 
 
 def _expression(pattern: str) -> str:
     """Convert a pattern to a regular expression with a named group for each placeholder."""
     seen: set[str] = set()
 
-    def written(part: re.Match[str]) -> str:
+    def group_of(part: re.Match[str]) -> str:
         name = part[1]
         if not name:
             return "[^/]*" if part[2] == "*" else "[^/]"
@@ -143,6 +145,6 @@ def _expression(pattern: str) -> str:
     ends = [0]
     text = ""
     for part in _PART.finditer(pattern):
-        text += re.escape(pattern[ends[-1] : part.start()]) + written(part)
+        text += re.escape(pattern[ends[-1] : part.start()]) + group_of(part)
         ends.append(part.end())
     return text + re.escape(pattern[ends[-1] :])

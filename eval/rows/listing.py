@@ -39,9 +39,7 @@ def run_list(cfg: ListConfig) -> Answer:
             "files": list(suite.patterns),
             "official_files": [list(layout.patterns) for layout in suite.official],
             "test_sets": list(suite.test_sets),
-            "at_hand": {s: languages_at(suite, s, data) for s in (*suite.splits, *suite.test_sets)}
-            if data
-            else None,
+            "at_hand": {s: languages_at(suite, s, data) for s in suite.all_splits} if data else None,
         }
         for name, suite in sorted(suites().items())
     ]
@@ -56,10 +54,7 @@ def listing(data: Path | None = None) -> str:
         lines.append(f"    languages ({len(suite.languages)}): {' '.join(suite.languages) or 'any'}")
         lines.append(f"    files: {'  '.join(suite.patterns)}")
         if data is not None:
-            have = [
-                f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}"
-                for s in (*suite.splits, *suite.test_sets)
-            ]
+            have = [f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}" for s in suite.all_splits]
             lines.append(f"    present: {'; '.join(have)}")
         if suite.official:
             official = dict.fromkeys(pattern for layout in suite.official for pattern in layout.patterns)

@@ -45,6 +45,11 @@ class TransferProtocol:
     test_on: Literal["target", "translated"] = "target"
     per_target: bool = False
 
+    @property
+    def translates(self) -> bool:
+        """Whether training or scored rows are translated."""
+        return self.test_on == "translated" or self.train_on in ("translated", "translated_all")
+
 
 PROTOCOLS: Registry[TransferProtocol] = Registry("protocol")
 for _protocol in (
@@ -100,7 +105,7 @@ def training_rows(
     source: str,
     targets: Sequence[str],
     data: Path,
-    given: RowsConfig = RowsConfig(),
+    config: RowsConfig = RowsConfig(),
     translate: Translator | None = None,
 ) -> TrainingRows:
     """Return the training and dev rows of one model.
@@ -111,59 +116,71 @@ def training_rows(
         source: language with training rows.
         targets: languages that this model will be scored in; one for protocols with a model per target.
         data: folder of the suites.
-        given: which rows.
+        config: which rows.
         translate: for translate_train if no translated rows exist.
 
     Raises:
         UserError: training rows are missing, or the protocol does not fit the suite.
     """
-    home = training_suite(suite)
+    train_suite = training_suite(suite)
     lang = targets[0] if protocol.train_on == "target" else source
-    _check_written(home, protocol, source, targets[0], given.split)
-    train, dev = source_rows(suite, home, lang, data, given.split)
-    train = capped(train, given.limit)
-    parts = [f"{home.name}/{lang}"]
-    for name in given.others:
-        more, split = rows_of_others(suite, name, source, data)
-        train = train + more * -(-len(train) // (LEAST_OF_OTHERS * len(more)))
-        parts.append(f"{name}/{source} {split}")
+    _refuse_translated(train_suite, protocol, source, targets[0], config.split)
+    train, dev = source_rows(suite, train_suite, lang, data, config.split)
+    train = capped(train, config.limit)
+    origins = [f"{train_suite.name}/{lang}"]
+    for name in config.others:
+        other_rows, split = rows_of_others(suite, name, source, data)
+        train = train + other_rows * -(-len(train) // (LEAST_OF_OTHERS * len(other_rows)))
+        origins.append(f"{name}/{source} {split}")
     if protocol.train_on in ("translated", "translated_all"):
-        if given.split != "train":
+        if config.split != "train":
             raise UserError(
-                f"protocol={protocol.name} with train_split={given.split}", "translated training rows"
+                f"protocol={protocol.name} with train_split={config.split}", "translated training rows"
             )
-        foreign = [t for t in targets if t != source]
-        pieces = [
-            capped(translated(home, train, source, target, data, translate), given.limit)
-            for target in foreign
+        translated_into = [t for t in targets if t != source]
+        translations = [
+            capped(translated(train_suite, train, source, target, data, translate), config.limit)
+            for target in translated_into
         ]
-        rows = [row for piece in pieces for row in piece]
-        keep_source = protocol.train_on == "translated_all" or not foreign
-        train, parts = (train + rows, parts) if keep_source else (rows, [])
-        parts += [f"{home.name}/{target} translated" for target in foreign]
-    if protocol.train_on == "shots" and targets[0] != source:
-        chosen = choose_shots(suite, load(home, targets[0], given.split, data), given.shots, given.seed)
-        train = train + _named(chosen, targets[0])
-        parts.append(
-            f"{len(chosen)} rows of {home.name}/{targets[0]}, {given.shots} per class, draw {given.seed}"
-        )
-    if protocol.train_on == "both" and targets[0] != source:
-        own = capped(load(home, targets[0], given.split, data), given.limit)
-        train = train + _named(own, targets[0])
-        parts.append(f"{home.name}/{targets[0]}")
-    return TrainingRows(train, dev, lang, " + ".join(parts))
+        rows = [row for piece in translations for row in piece]
+        keep_source = protocol.train_on == "translated_all" or not translated_into
+        train, origins = (train + rows, origins) if keep_source else (rows, [])
+        origins += [f"{train_suite.name}/{target} translated" for target in translated_into]
+    if protocol.train_on in ("shots", "both") and targets[0] != source:
+        target_rows, origin = _target_rows(suite, protocol, targets[0], data, config)
+        train = train + target_rows
+        origins.append(origin)
+    return TrainingRows(train, dev, lang, " + ".join(origins))
 
 
-def _check_written(home: Suite, protocol: TransferProtocol, source: str, target: str, split: str) -> None:
+def _target_rows(
+    suite: Suite, protocol: TransferProtocol, target: str, data: Path, config: RowsConfig
+) -> tuple[list[Example], str]:
+    """Return the rows in a target language that are learned beside those of the source, and their origin."""
+    train_suite = training_suite(suite)
+    rows, origin = load(train_suite, target, config.split, data), f"{train_suite.name}/{target}"
+    if protocol.train_on == "shots":
+        rows = choose_shots(suite, rows, config.shots, config.seed)
+        origin = f"{len(rows)} rows of {origin}, {config.shots} per class, draw {config.seed}"
+    else:
+        rows = capped(rows, config.limit)
+    return _with_language_ids(rows, target), origin
+
+
+def _refuse_translated(
+    train_suite: Suite, protocol: TransferProtocol, source: str, target: str, split: str
+) -> None:
     """Refuse machine-translated rows where a protocol needs rows written in the target language.
 
     Raises:
         UserError: the training rows in that language are translations.
     """
-    own = protocol.train_on == "target" or (protocol.train_on in ("shots", "both") and target != source)
-    if own and split == "train" and home.translated_train and target != "en":
+    needs_native = protocol.train_on == "target" or (
+        protocol.train_on in ("shots", "both") and target != source
+    )
+    if needs_native and split == "train" and train_suite.translated_train and target != "en":
         raise UserError(
-            f"the training rows of {home.name} in {target!r} are machine translations",
+            f"the training rows of {train_suite.name} in {target!r} are machine translations",
             "protocol=translate_train for them, or train_split=dev for rows written in the language",
             f"{protocol.name} needs rows written in the language",
         )
@@ -175,7 +192,7 @@ def training_suite(suite: Suite) -> Suite:
 
 
 def source_rows(
-    suite: Suite, home: Suite, lang: str, data: Path, split: str = "train"
+    suite: Suite, train_suite: Suite, lang: str, data: Path, split: str = "train"
 ) -> tuple[list[Example], list[Example]]:
     """Return training and dev rows in one language, never the scored ones.
 
@@ -183,10 +200,10 @@ def source_rows(
     of the training rows, at most 2,000, is held out instead, for every suite that trains on them, so that all of
     them can share a model.
     """
-    train = load(home, lang, split, data)
-    has_dev = split == "train" and "dev" in home.splits and home.has(lang, "dev", data)
-    if has_dev and scored_split(home, lang, data) != "dev":
-        return train, load(home, lang, "dev", data)
+    train = load(train_suite, lang, split, data)
+    has_dev = split == "train" and "dev" in train_suite.splits and train_suite.has(lang, "dev", data)
+    if has_dev and scored_split(train_suite, lang, data) != "dev":
+        return train, load(train_suite, lang, "dev", data)
     return hold_out(train)
 
 
@@ -196,10 +213,12 @@ def rows_of_others(suite: Suite, name: str, lang: str, data: Path) -> tuple[list
     Raises:
         UserError: the labels differ, or the rows are missing or scored.
     """
-    other, home = suites()[name], training_suite(suite)
-    if _answers(other) != _answers(home):
-        same = ", ".join(known.name for known in suites().values() if _answers(known) == _answers(home))
-        raise UserError(f"train_with={name} has other labels than {home.name}", same)
+    other, train_suite = suites()[name], training_suite(suite)
+    if _label_set(other) != _label_set(train_suite):
+        fitting = ", ".join(
+            known.name for known in suites().values() if _label_set(known) == _label_set(train_suite)
+        )
+        raise UserError(f"train_with={name} has other labels than {train_suite.name}", fitting)
     for split in ("train", "dev"):
         if split in other.splits and other.has(lang, split, data):
             if other is suite and split == scored_split(suite, lang, data):
@@ -211,7 +230,7 @@ def rows_of_others(suite: Suite, name: str, lang: str, data: Path) -> tuple[list
     )
 
 
-def _answers(suite: Suite) -> tuple[str, tuple[str, ...], str]:
+def _label_set(suite: Suite) -> tuple[str, tuple[str, ...], str]:
     return suite.task, tuple(suite.labels), suite.scheme
 
 
@@ -226,8 +245,10 @@ def capped(rows: list[Example], limit: int) -> list[Example]:
 def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:
     """Split off a tenth of the rows, at most 2,000 and at least one, by position; return the rest and that part."""
     order = rng("hold out", len(rows)).permutation(len(rows))
-    held = set(order[: max(1, min(len(rows) // HELD_OUT_SHARE, MAX_HELD_OUT))].tolist())
-    return [r for i, r in enumerate(rows) if i not in held], [r for i, r in enumerate(rows) if i in held]
+    held_out = set(order[: max(1, min(len(rows) // HELD_OUT_SHARE, MAX_HELD_OUT))].tolist())
+    return [r for i, r in enumerate(rows) if i not in held_out], [
+        r for i, r in enumerate(rows) if i in held_out
+    ]
 
 
 def choose_shots(suite: Suite, rows: Sequence[Example], k: int, seed: int) -> list[Example]:
@@ -241,11 +262,11 @@ def choose_shots(suite: Suite, rows: Sequence[Example], k: int, seed: int) -> li
     """
     counts: Counter[Hashable] = Counter()
     chosen = []
-    for place in rng("shots", seed, len(rows)).permutation(len(rows)):
-        classes = suite.shape.classes(suite, rows[place])
+    for index in rng("shots", seed, len(rows)).permutation(len(rows)):
+        classes = suite.shape.classes(suite, rows[index])
         if any(counts[c] < k for c in classes):
             counts.update(classes)
-            chosen.append(rows[place])
+            chosen.append(rows[index])
     for label in suite.labels if not suite.shape.may_be_rare else ():
         if 0 < counts[label] < k:
             raise UserError(f"class {label!r} has {counts[label]} rows", f"at least k={k} rows", "lower k=")
@@ -253,21 +274,26 @@ def choose_shots(suite: Suite, rows: Sequence[Example], k: int, seed: int) -> li
 
 
 def translated(
-    home: Suite, rows: Sequence[Example], source: str, target: str, data: Path, translate: Translator | None
+    train_suite: Suite,
+    rows: Sequence[Example],
+    source: str,
+    target: str,
+    data: Path,
+    translate: Translator | None,
 ) -> list[Example]:
     """Return training rows in ``target``: existing translations, else our own translation of ``rows``.
 
     Raises:
         UserError: neither is there, or the kind's labels do not survive translation.
     """
-    if home.translated_train and home.has(target, "train", data):
-        return _named(load(home, target, "train", data), target)
+    if train_suite.translated_train and train_suite.has(target, "train", data):
+        return _with_language_ids(load(train_suite, target, "train", data), target)
     if translate is None:
         raise UserError(
-            f"no training rows of {home.name} translated into {target!r}",
-            fix=f"put them at {home.paths(target, 'train', data)[0]}, or give translator=",
+            f"no training rows of {train_suite.name} translated into {target!r}",
+            fix=f"put them at {train_suite.paths(target, 'train', data)[0]}, or give translator=",
         )
-    return _named(translate_rows(home, rows, source, target, translate), target)
+    return _with_language_ids(translate_rows(train_suite, rows, source, target, translate), target)
 
 
 def translate_rows(
@@ -327,6 +353,6 @@ def select(
     return checkpoints[max(range(len(scores)), key=lambda i: (scores[i], -i))]
 
 
-def _named(rows: Sequence[Example], lang: str) -> list[Example]:
+def _with_language_ids(rows: Sequence[Example], lang: str) -> list[Example]:
     """Return rows with ids that are unique together with the source's."""
     return [replace(row, id=f"{lang}/{row.id}") for row in rows]

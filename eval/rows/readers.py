@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.rows.suite import Example, Reader, Row
+from xling.eval.rows.suite import Example, Reader, Row, frozen
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -91,8 +91,23 @@ def table(
     return read
 
 
+def from_columns(text: Mapping[str, str], label: str) -> Callable[[Mapping[str, Any], int], Example]:
+    """Return a function that makes a row of a record and its number, which is the id.
+
+    Args:
+        text: field of the row -> column of the record.
+        label: column of the label.
+    """
+
+    def to_example(record: Mapping[str, Any], index: int) -> Example:
+        fields = {name: frozen(record[column]) for name, column in text.items()}
+        return Example(str(index), fields, frozen(record[label]))
+
+    return to_example
+
+
 def columns(
-    form: int = 0,
+    token: int = 0,
     tag: int = -1,
     separator: str | None = "\t",
     rename: Mapping[str, str] | None = None,
@@ -105,7 +120,7 @@ def columns(
     before a sentence (``# `` without a tag) are passed over.
 
     Args:
-        form: column of the token.
+        token: column of the token.
         tag: column of the tag.
         separator: between columns; None is any white space.
         rename: tag -> tag, for tags outside the suite's set.
@@ -113,11 +128,11 @@ def columns(
         short_ends: a line of one character ends the sentence too, as in Masakhane's own readers; it is a tag
             that has lost its token.
     """
-    renamed = rename or {}
-    least = max(2, form + 1, -form, tag + 1, -tag)
+    name_of = rename or {}
+    min_columns = max(2, token + 1, -token, tag + 1, -tag)
 
-    def written(tags: list[str]) -> tuple[str, ...]:
-        plain = [renamed.get(t, t) for t in tags] if renamed else tags
+    def converted(tags: list[str]) -> tuple[str, ...]:
+        plain = [name_of.get(t, t) for t in tags] if name_of else tags
         return iob2(plain) if iob1 else tuple(plain)
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -129,20 +144,20 @@ def columns(
             is_end = not line or line.isspace() or (short_ends and len(line.strip()) < 2)
             if is_end or line.startswith("-DOCSTART-"):
                 if tokens:
-                    yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
+                    yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, converted(tags))
                     sentence += 1
                 tokens, tags, start = [], [], number + 1
                 continue
             cells = line.split(separator)
-            if len(cells) < least:
+            if len(cells) < min_columns:
                 if not tokens and line.startswith("#") and len(cells) < 2:
                     continue
                 wanted = "a token and a tag"
                 raise UserError(f"{path}:{number}: {line[:40]!r} has {len(cells)} columns", wanted)
-            tokens.append(cells[form])
+            tokens.append(cells[token])
             tags.append(cells[tag])
         if tokens:
-            yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
+            yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, converted(tags))
 
     return read
 
@@ -172,80 +187,80 @@ def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 def iob2(tags: Sequence[str]) -> tuple[str, ...]:
     """Convert IOB1 tags, where ``B-`` only separates two spans of one type, to IOB2, where it begins every span."""
-    before, out = "O", []
+    previous, converted = "O", []
     for tag in tags:
-        begins = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
-        out.append(f"B-{tag[2:]}" if begins else tag)
-        before = tag
-    return tuple(out)
+        begins = tag.startswith("I-") and (previous == "O" or previous[2:] != tag[2:])
+        converted.append(f"B-{tag[2:]}" if begins else tag)
+        previous = tag
+    return tuple(converted)
 
 
 def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read xSID's CoNLL format: ``# id``, ``# intent``, then number, form, intent and slot per line."""
     (path,) = paths
-    facts: dict[str, str] = {}
+    comments: dict[str, str] = {}
     words: list[list[str]] = []
     start, count = 1, 0
     for number, line in chain(lines(path), [(0, "")]):
         if line.startswith("# "):
-            start = start if facts else number
-            key, sign, value = line[2:].partition(" = ")
-            facts |= {key: value} if sign else {}
+            start = start if comments else number
+            key, equals, value = line[2:].partition(" = ")
+            comments |= {key: value} if equals else {}
         elif line:
             words.append(line.split("\t"))
             if len(words[-1]) != 4:
                 raise UserError(f"{path}:{number}: {len(words[-1])} columns", "number, form, intent, slot")
         elif words:
             count += 1
-            if "intent" not in facts:
+            if "intent" not in comments:
                 raise UserError(f"{path}:{start}: utterance without an intent", "a line # intent = NAME")
-            label = (facts["intent"], tuple(w[3] for w in words))
+            label = (comments["intent"], tuple(w[3] for w in words))
             yield (
                 path,
                 start,
-                Example(facts.get("id", str(count)), {"tokens": tuple(w[1] for w in words)}, label),
+                Example(comments.get("id", str(count)), {"tokens": tuple(w[1] for w in words)}, label),
             )
-            facts, words = {}, []
+            comments, words = {}, []
 
 
 def dictionary(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read word pairs, one per line; the translations of a word are collected, and its id is the word."""
     (path,) = paths
-    accepted: dict[str, list[str]] = {}
-    first: dict[str, int] = {}
+    translations: dict[str, list[str]] = {}
+    first_line: dict[str, int] = {}
     for number, line in lines(path):
-        source, sign, target = line.partition("\t")
-        if not sign or not source or not target or "\t" in target:
+        source, tab, target = line.partition("\t")
+        if not tab or not source or not target or "\t" in target:
             raise UserError(f"{path}:{number}: {line[:40]!r}", "two words with a tab between")
-        accepted.setdefault(source, []).append(target)
-        first.setdefault(source, number)
-    for source, targets in accepted.items():
-        yield path, first[source], Example(source, {"word": source}, tuple(targets))
+        translations.setdefault(source, []).append(target)
+        first_line.setdefault(source, number)
+    for source, targets in translations.items():
+        yield path, first_line[source], Example(source, {"word": source}, tuple(targets))
 
 
 def comparable(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read BUCC's files: source sentences, target sentences and the pairs of ids that are translations."""
     source, target, gold = paths
-    pairs: dict[str, list[str]] = {}
+    targets_of: dict[str, list[str]] = {}
     for number, line in lines(gold):
-        left, sign, right = line.partition("\t")
-        if not sign:
+        source_id, tab, target_id = line.partition("\t")
+        if not tab:
             raise UserError(f"{gold}:{number}: {line[:40]!r}", "two ids with a tab between")
-        pairs.setdefault(left, []).append(right)
+        targets_of.setdefault(source_id, []).append(target_id)
     for path, side in ((source, "src"), (target, "tgt")):
         for number, line in lines(path):
-            name, sign, text = line.partition("\t")
-            if not sign:
+            name, tab, text = line.partition("\t")
+            if not tab:
                 raise UserError(f"{path}:{number}: {line[:40]!r}", "an id and a sentence with a tab between")
-            yield path, number, Example(name, {"text": text, "side": side}, tuple(pairs.get(name, ())))
+            yield path, number, Example(name, {"text": text, "side": side}, tuple(targets_of.get(name, ())))
 
 
 def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read a class name and a text per line, tab-separated without a header, MLDoc's format."""
     (path,) = paths
     for number, line in lines(path):
-        label, sign, text = line.partition("\t")
-        if not sign:
+        label, tab, text = line.partition("\t")
+        if not tab:
             raise UserError(f"{path}:{number}: {line[:40]!r}", "a label and a text with a tab between")
         yield path, number, Example(str(number - 1), {"text": text}, label)
 
@@ -274,17 +289,20 @@ def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Rea
         text_b: those of the second.
         more: columns that may stand before them, which are not read.
     """
-    names = (*text_a, *text_b, "class")
+    column_names = (*text_a, *text_b, "class")
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
-        query, before = -1, None
+        query, previous = -1, None
         for number, line in lines(path):
             cells = line.split("\t")
-            if not len(names) <= len(cells) <= len(names) + more:
-                raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(names)}: {', '.join(names)}")
-            query, before = query + (cells[0] != before), cells[0]
-            *texts, label = cells[-len(names) :]
+            if not len(column_names) <= len(cells) <= len(column_names) + more:
+                raise UserError(
+                    f"{path}:{number}: {len(cells)} columns",
+                    f"{len(column_names)}: {', '.join(column_names)}",
+                )
+            query, previous = query + (cells[0] != previous), cells[0]
+            *texts, label = cells[-len(column_names) :]
             fields = {
                 "text_a": " ".join(texts[: len(text_a)]),
                 "text_b": " ".join(texts[len(text_a) :]),
@@ -295,7 +313,7 @@ def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Rea
     return read
 
 
-def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
+def aligned(row_of: Callable[[Sequence[str], int], Example]) -> Reader:
     """Return a reader of any number of line-aligned files."""
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -308,7 +326,7 @@ def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
                     "line-aligned files",
                 )
         for index, row in enumerate(zip(*texts, strict=True)):
-            yield paths[0], index + 1, build(row, index)
+            yield paths[0], index + 1, row_of(row, index)
 
     return read
 
@@ -316,7 +334,13 @@ def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
 parallel = aligned(lambda row, index: Example(str(index), {"text_a": row[0], "text_b": row[1]}, index))
 """Row ``i`` of one file is the translation of row ``i`` of the other."""
 
-translation = aligned(lambda row, index: Example(str(index), {"text": row[0]}, row[1]))
+
+def aligned_texts(fields: Sequence[str]) -> Reader:
+    """Return a reader of line-aligned files, one for each field of a row and the last one for its label."""
+    return aligned(lambda row, index: Example(str(index), dict(zip(fields, row, strict=False)), row[-1]))
+
+
+translation = aligned_texts(("text",))
 """A source text and its reference."""
 
 
@@ -339,27 +363,27 @@ _SQUAD = "SQuAD 1.1's JSON, in which every question has an answer"
 def _squad(path: Path) -> Iterator[Row]:
     text = "\n".join(line for _, line in lines(path))
     document = parse_json(path, 1, text)
-    position, number = 0, 1
+    position, line_number = 0, 1
     paragraphs = [p for article in document["data"] for p in article["paragraphs"]]
     for index, paragraph in enumerate(paragraphs):
         context = paragraph["context"]
         for qa in paragraph["qas"]:
-            place = text.find(f'"{qa["id"]}"', position)
-            if place > position:
-                number += text.count("\n", position, place)
-                position = place
+            offset = text.find(f'"{qa["id"]}"', position)
+            if offset > position:
+                line_number += text.count("\n", position, offset)
+                position = offset
             answers = tuple((a["text"], int(a["answer_start"])) for a in qa["answers"])
             if not answers:
-                raise UserError(f"{path}:{number}: question {qa['id']} has no answer", _SQUAD)
+                raise UserError(f"{path}:{line_number}: question {qa['id']} has no answer", _SQUAD)
             for answer, start in answers:
                 if context[start : start + len(answer)] != answer:
                     raise UserError(
-                        f"{path}:{number}: question {qa['id']}: answer {answer!r} is not at character "
+                        f"{path}:{line_number}: question {qa['id']}: answer {answer!r} is not at character "
                         f"{start}",
                         "answer_start counted in characters of the context",
                     )
             fields = {"context": context, "question": qa["question"], "paragraph": index}
-            yield path, number, Example(qa["id"], fields, answers)
+            yield path, line_number, Example(qa["id"], fields, answers)
 
 
 def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reader:

@@ -1,6 +1,7 @@
 """Suites: their definition, their registry, and the reading of their rows from a data folder.
 
-A suite is one file in ``eval/suites/``. Beside it a table ``<suite>.tsv`` may record the files whose digests
+A suite is an entry of ``eval/suites/table.yaml``, or a file in that folder if it needs code. A table ``<suite>.tsv``
+in the folder may record the files whose digests
 are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
 digest. Files that are not recorded are found by the suite's path pattern and enter the signature with their
 own digest.
@@ -133,6 +134,11 @@ class Suite:
         return self.metrics[0]
 
     @property
+    def all_splits(self) -> tuple[str, ...]:
+        """Splits and further test splits."""
+        return (*self.splits, *self.test_sets)
+
+    @property
     def shape(self) -> Kind:
         """Kind of the suite: the form of its rows and answers."""
         return KINDS[self.kind]
@@ -154,45 +160,47 @@ class Suite:
 
     def recorded(self, lang: str, split: str) -> list[SuiteFile]:
         """Return the files of a language and split whose digests are known, in reading order."""
-        return [f for part in self._parts(lang) for f in self.files if (f.lang, f.split) == (part, split)]
+        return [
+            f for each in self._read_languages(lang) for f in self.files if (f.lang, f.split) == (each, split)
+        ]
 
     def paths(self, lang: str, split: str, data: Path) -> tuple[Path, ...]:
         """Return the paths of a language and split; if files are missing, where they should be."""
-        known = tuple(data / f.path for f in self.recorded(lang, split))
-        complete = len(known) == len(self._parts(lang)) * len(self.patterns)
-        if complete and all(p.is_file() for p in known):
-            return known
+        recorded = tuple(data / f.path for f in self.recorded(lang, split))
+        complete = len(recorded) == len(self._read_languages(lang)) * len(self.patterns)
+        if complete and all(p.is_file() for p in recorded):
+            return recorded
         for layout in self._layouts(data):
-            present = layout.files(self._parts(lang), split, data)
-            if all(p.is_file() for p in present):
-                return present
+            layout_paths = layout.files(self._read_languages(lang), split, data)
+            if all(p.is_file() for p in layout_paths):
+                return layout_paths
         rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
-        own = self._own.files(self._parts(lang), split, data)
-        return (rows,) if rows.is_file() else known if complete else own
+        expected = self._own_layout.files(self._read_languages(lang), split, data)
+        return (rows,) if rows.is_file() else recorded if complete else expected
 
     def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
         """Yield the rows of files, read by the reader of the layout that they are in."""
-        below = [path.relative_to(data).as_posix() for path in paths[:1] if path.is_relative_to(data)]
+        names = [path.relative_to(data).as_posix() for path in paths[:1] if path.is_relative_to(data)]
         for layout in self.official:
-            if layout.reader and any(layout.fits(name) for name in below):
+            if layout.reader and any(layout.matches(name) for name in names):
                 return layout.reader(paths)
         return self.reader(paths)
 
     @property
-    def _own(self) -> Layout:
+    def _own_layout(self) -> Layout:
         """The layout of the suite's own patterns; where it has a code for a language, no other name counts."""
         return Layout(self.patterns, None, self.codes, self.split_codes, any_code=not self.pairs)
 
     def _layouts(self, data: Path) -> list[Layout]:
         """Return the layouts whose folders exist."""
-        return [layout for layout in (self._own, *self.official) if layout.is_there(data)]
+        return [layout for layout in (self._own_layout, *self.official) if layout.folder_exists(data)]
 
     @property
     def pairs(self) -> bool:
         """Whether its languages are, or may be, pairs."""
         return bool(self.pivot) or self.shape.pairs_languages
 
-    def _parts(self, lang: str) -> tuple[str, ...]:
+    def _read_languages(self, lang: str) -> tuple[str, ...]:
         """Return the languages whose files are read together: one, or both sides of a pair."""
         if not self.pivot:
             return (lang,)
@@ -237,18 +245,18 @@ def data_folder(data: str | Path | None = None) -> Path:
     Raises:
         UserError: neither is given, or it is not a folder.
     """
-    chosen = str(data or os.environ.get("XLING_DATA", ""))
-    if not chosen:
+    folder = str(data or os.environ.get("XLING_DATA", ""))
+    if not folder:
         raise UserError(
             "no data folder is given",
             "data=FOLDER or the variable XLING_DATA",
             "see docs/eval.md for its layout",
         )
-    if not Path(chosen).is_dir():
+    if not Path(folder).is_dir():
         raise UserError(
-            f"data folder {chosen} does not exist", fix="give the folder that holds the suites' files"
+            f"data folder {folder} does not exist", fix="give the folder that holds the suites' files"
         )
-    return Path(chosen)
+    return Path(folder)
 
 
 def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
@@ -262,10 +270,10 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
         if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
-    plain = data / ROWS in paths[0].parents
-    rows_read = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
-    kept = (r for r in rows_read if plain or suite.keep is None or suite.keep(r, split))
-    rows = [r for r in kept if plain or suite.of_language is None or suite.of_language(r, lang)]
+    is_own_format = data / ROWS in paths[0].parents
+    rows_read = check_rows(suite, read_rows(paths, suite.shape) if is_own_format else suite.read(paths, data))
+    kept = (r for r in rows_read if is_own_format or suite.keep is None or suite.keep(r, split))
+    rows = [r for r in kept if is_own_format or suite.of_language is None or suite.of_language(r, lang)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
     return rows
@@ -289,20 +297,27 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
                     '{"id": ..., "fields": {...}, "label": ...}',
                     "correct the line",
                 ) from None
-            if wrong := _misfit(row, kind):
+            if misfit := _misfit(row, kind):
                 raise UserError(
-                    f"{paths[0]}:{number}: {wrong[0]}", wrong[1], f"see the fields of {kind.name} rows"
+                    f"{paths[0]}:{number}: {misfit[0]}", misfit[1], f"see the fields of {kind.name} rows"
                 )
             yield paths[0], number, row
 
 
+def row_line(row: Example) -> str:
+    """Return a row as a line of our own JSON format."""
+    return (
+        json.dumps({"id": row.id, "fields": dict(row.fields), "label": row.label}, ensure_ascii=False) + "\n"
+    )
+
+
 def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
     """Return which part of a row does not match its kind, and what would; None if all does."""
-    given: Any = row.id
-    if not isinstance(given, str):
+    row_id: Any = row.id
+    if not isinstance(row_id, str):
         return f"id {row.id!r}", 'a text, for example "id": "1"'
-    for name, wanted in kind.fields.items():
-        value, is_list = row.fields.get(name), wanted is tuple
+    for name, field_type in kind.fields.items():
+        value, is_list = row.fields.get(name), field_type is tuple
         if not (is_texts(value) if is_list else isinstance(value, str)):
             problem = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
             return f"field {name!r} {problem}", "a list of texts" if is_list else "a text"
@@ -314,20 +329,20 @@ def frozen(value: Any) -> Any:
     return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
-def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
+def check_rows(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
     """Pass rows on, refusing an id seen twice and a label outside the suite's set."""
-    seen: dict[str, int] = {}
-    good = set(suite.labels)
+    line_of_id: dict[str, int] = {}
+    allowed = set(suite.labels)
     for path, line, example in rows:
-        if example.id in seen:
+        if example.id in line_of_id:
             raise UserError(
-                f"{path}:{line}: id {example.id!r} is there already in line {seen[example.id]}",
+                f"{path}:{line}: id {example.id!r} is there already in line {line_of_id[example.id]}",
                 "one row per id",
                 "delete one of the two rows",
             )
-        seen[example.id] = line
-        for label in suite.shape.closed_labels(suite, example) if good else ():
-            if label not in good:
+        line_of_id[example.id] = line
+        for label in suite.shape.closed_labels(suite, example) if allowed else ():
+            if label not in allowed:
                 error = unknown("label", label, suite.labels)
                 raise UserError(f"{path}:{line}: {error.given}", error.valid, error.fix)
         yield example
@@ -335,7 +350,7 @@ def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
-    parts = [_file_digest(p, p.stat().st_mtime_ns, p.stat().st_size) for p in suite.paths(lang, split, data)]
+    parts = [_file_digest(path) for path in suite.paths(lang, split, data)]
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
@@ -343,25 +358,25 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
     """Return the languages with files of a split in the data folder: the published ones first, then others."""
     langs = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
     langs |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
-    langs |= _discovered(suite, split, data)
+    langs |= _found_languages(suite, split, data)
     langs.discard(suite.pivot)
     order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
     return sorted(langs, key=lambda lang: (order.get(lang, len(order)), lang))
 
 
-def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
+def _found_languages(suite: Suite, split: str, data: Path) -> set[str]:
     """Return languages whose files match a layout; a recorded file belongs to its language under any name."""
-    recorded = {file.path: file.lang for file in suite.files}
+    language_of = {file.path: file.lang for file in suite.files}
     langs = {
         path.name.removesuffix(f".{split}.jsonl")
         for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl")
     }
-    first = suite.patterns[0]
-    own = [suite._own] if "{lang}" in first or "{src}" not in first else []
-    for layout in (*own, *suite.official):
+    first_pattern = suite.patterns[0]
+    own_layouts = [suite._own_layout] if "{lang}" in first_pattern or "{src}" not in first_pattern else []
+    for layout in (*own_layouts, *suite.official):
         for name, code in layout.languages(split, data):
             # In our own file names such as en-sw.train.en the whole prefix is a pair.
-            lang = recorded.get(name, code if suite.shape.pairs_languages else languages.canonical(code))
+            lang = language_of.get(name, code if suite.shape.pairs_languages else languages.canonical(code))
             if suite.has(lang, split, data):
                 langs.add(lang)
     return langs
@@ -380,13 +395,12 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
         UserError: the language has neither, or the suite no such test set.
     """
     if test_set:
-        if test_set not in (known := scorable_splits(suite)):
-            raise unknown(f"test set of {suite.name}", test_set, known)
+        check_test_set(suite, test_set)
         if suite.has(lang, test_set, data):
             return test_set
         raise _missing(suite, lang, test_set, data, suite.paths(lang, test_set, data)[0])
     for split in (*scorable_splits(suite), "dev"):
-        if split in (*suite.splits, *suite.test_sets) and suite.has(lang, split, data):
+        if split in suite.all_splits and suite.has(lang, split, data):
             return split
     split = "test" if "test" in suite.splits else suite.splits[-1]
     raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
@@ -397,28 +411,33 @@ def scorable_splits(suite: Suite) -> tuple[str, ...]:
     return (*(["test"] if "test" in suite.splits else []), *suite.test_sets)
 
 
+def check_test_set(suite: Suite, test_set: str) -> None:
+    """Refuse a test set that the suite does not have (UserError)."""
+    if test_set not in (known := scorable_splits(suite)):
+        raise unknown(f"test set of {suite.name}", test_set, known)
+
+
 def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:
-    if split not in (known := (*suite.splits, *suite.test_sets)):
+    if split not in (known := suite.all_splits):
         return unknown(f"split of {suite.name}", split, known)
-    have = languages_at(suite, split, data)
-    fix = f"put the file there, or choose among: {' '.join(have)}" if have else "put the file there"
+    available = languages_at(suite, split, data)
+    fix = f"put the file there, or choose among: {' '.join(available)}" if available else "put the file there"
     if suite.train_from and split == "train":
         fix += f"; {suite.name} has no training rows of its own, it trains on {suite.train_from}"
-    what = f"no file {path}"
+    problem = f"no file {path}"
     if path.is_file():
-        what, fix = (
+        problem, fix = (
             f"{path} has no answers",
             "put a file with answers there, or dev rows beside it to be scored",
         )
-    return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: {what}", fix=fix)
+    return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: {problem}", fix=fix)
 
 
 def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
     for known, path in zip(suite.recorded(lang, split), paths, strict=False):
         if data / known.path != path:
             continue
-        stat = path.stat()
-        actual = _file_digest(path, stat.st_mtime_ns, stat.st_size)
+        actual = _file_digest(path)
         if actual not in (known.sha256, known.official):
             raise UserError(
                 f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
@@ -427,6 +446,12 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
             )
 
 
+def _file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read again only when its time or size has changed."""
+    stat = path.stat()
+    return _digest_at(path, stat.st_mtime_ns, stat.st_size)
+
+
 @lru_cache(maxsize=4096)
-def _file_digest(path: Path, mtime_ns: int, num_bytes: int) -> str:
+def _digest_at(path: Path, mtime_ns: int, num_bytes: int) -> str:
     return sha256(path)

@@ -11,10 +11,10 @@ from typing import Literal
 
 from xling.core.commands import inputs as inputs_
 from xling.core.output import manifest
-from xling.eval.metrics import METRICS, evaluate
+from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
 from xling.eval.rows.suite import Suite, data_folder, suites
-from xling.eval.systems import FitConfig
+from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
 from xling.training import track
 
@@ -63,11 +63,11 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     from xling.transfer.saved import SavedStates, run_key
 
     settings = replace(cfg, out=Path(), log="none")
-    home = training_suite(suite)
-    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *map(Path, cfg.fit.switch.values())]
+    train_suite = training_suite(suite)
+    inputs = _inputs(cfg, train_suite, data)
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
-    train, dev = source_rows(suite, home, cfg.source, data)
+    train, dev = source_rows(suite, train_suite, cfg.source, data)
     if not dev:
         train, dev = hold_out(train)
     train = capped(train, cfg.train_rows)
@@ -78,9 +78,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         losses = track.Losses(show)
         system = EncoderBackend(cfg.checkpoint, "pretrained", on_update=losses.tell, saved_states=saves)
         models = system.fit(suite, train, dev, cfg.source, cfg.fit)
-        scores = [
-            evaluate(metric, dev, system.predict(m, suite, dev, cfg.source), cfg.source)[0] for m in models
-        ]
+        scores = scores_of(system, models, suite, dev, cfg.source)
         for epoch, score in enumerate(scores):
             losses.write("valid", losses.ends.get(epoch, 0), **{metric.name: score})
     chosen = select(cfg.select, models, system.average, {"source-dev": scores})
@@ -101,19 +99,21 @@ def check(cfg: FinetuneConfig) -> None:
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     track.check(cfg.log)
-    home, dictionaries = training_suite(suite), [*map(Path, cfg.fit.switch.values())]
-    for path in dictionaries:
-        manifest.digest(path)  # says which is missing
-    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *dictionaries]
-    if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), inputs):
+    train_suite = training_suite(suite)
+    for path in cfg.fit.switch.values():
+        manifest.digest(Path(path))  # says which is missing
+    if manifest.is_finished(
+        cfg.out, STAGE, replace(cfg, out=Path(), log="none"), _inputs(cfg, train_suite, data)
+    ):
         return
-    if not home.has(cfg.source, "train", data):
-        source_rows(suite, home, cfg.source, data)  # says what is missing
+    if not train_suite.has(cfg.source, "train", data):
+        source_rows(suite, train_suite, cfg.source, data)  # says what is missing
     if not (cfg.checkpoint / inputs_.STATIC_FILE).is_file():
         model_folder.check_model(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
 
 
-def _files(home: Suite, lang: str, data: Path) -> list[Path]:
-    """Return the existing files of the training and dev rows; missing ones are reported when they are read."""
-    splits = [s for s in ("train", "dev") if s in home.splits]
-    return [path for split in splits for path in home.paths(lang, split, data) if path.is_file()]
+def _inputs(cfg: FinetuneConfig, train_suite: Suite, data: Path) -> list[Path]:
+    """Return checkpoint, training and dev rows, and dictionaries; missing rows are reported when they are read."""
+    splits = [split for split in ("train", "dev") if split in train_suite.splits]
+    rows = [path for split in splits for path in train_suite.paths(cfg.source, split, data) if path.is_file()]
+    return [cfg.checkpoint, *rows, *map(Path, cfg.fit.switch.values())]

@@ -18,7 +18,6 @@ language learns these labels. What the paper leaves open, and what is done here:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,9 +31,9 @@ from xling.core.output import manifest
 from xling.core.sampling import rng
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.protocols import select, source_rows, training_suite
-from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, scored_split, suites
+from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, row_line, scored_split, suites
 from xling.eval.run.settings import EvalConfig
-from xling.eval.systems import FitConfig
+from xling.eval.systems import FitConfig, scores_of
 from xling.text.files import corpus_reader
 from xling.transfer.encode import PROBABILITIES_FIELD
 
@@ -94,65 +93,75 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     cfg = replace(cfg, lang=languages.canonical(cfg.lang), source=languages.canonical(cfg.source))
     _check(cfg, suite)
-    home, paths = training_suite(suite), corpus_reader.resolve_files(cfg.text)
-    tested = scored_split(suite, cfg.lang, data)
-    splits = [
-        (cfg.source, "train"),
-        (cfg.source, "dev"),
-        (cfg.source, "test"),
-        (cfg.lang, "train"),
-        (cfg.lang, "dev"),
-        (cfg.lang, tested),
-    ]
-    inputs = [cfg.checkpoint, *paths]
-    for lang, split in dict.fromkeys(splits):
-        of = suite if (lang, split) == (cfg.lang, tested) else home
-        inputs += [p for p in of.paths(lang, split, data) if p.is_file()] if split in of.splits else []
+    train_suite, paths = training_suite(suite), corpus_reader.resolve_files(cfg.text)
+    test_split = scored_split(suite, cfg.lang, data)
+    inputs = [cfg.checkpoint, *paths, *_row_files(cfg, suite, test_split, data)]
     settings = replace(cfg, out=Path())
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
-    unlabelled = load(home, cfg.lang, "train", data)
-    test = load(suite, cfg.lang, tested, data)
+    unlabelled = load(train_suite, cfg.lang, "train", data)
+    test = load(suite, cfg.lang, test_split, data)
     dev = (
-        load(home, cfg.lang, "dev", data)
-        if (tested != "dev" or home is not suite) and home.has(cfg.lang, "dev", data)
+        load(train_suite, cfg.lang, "dev", data)
+        if (test_split != "dev" or train_suite is not suite) and train_suite.has(cfg.lang, "dev", data)
         else []
     )
-    learned, chosen_on = source_rows(suite, home, cfg.source, data)
+    source_train, source_dev = source_rows(suite, train_suite, cfg.source, data)
     from xling.transfer.backend import pretrained_system  # imports torch
 
     system = pretrained_system(EvalConfig((), cfg.out, checkpoint=cfg.checkpoint))
-    teacher = _Teacher(cfg, suite, system, learned, chosen_on)
-    probabilities = _crosswise(cfg, suite, teacher, learned, chosen_on, unlabelled)
-    train = [teacher.named(row, each, cfg.soft) for row, each in zip(unlabelled, probabilities, strict=True)]
+    teacher = _Teacher(cfg, suite, system, source_train, source_dev)
+    probabilities = _out_of_fold(cfg, suite, teacher, source_train, source_dev, unlabelled)
+    train = [
+        teacher.with_label(row, distribution, cfg.soft)
+        for row, distribution in zip(unlabelled, probabilities, strict=True)
+    ]
     metric = METRICS[suite.metric]
-    right = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
-    more = list(_surest(cfg, teacher, _like(cfg, unlabelled, {*_texts(dev), *_texts(test)})))
+    accuracy = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
+    text_rows = list(
+        _most_confident(cfg, teacher, _lines_like(cfg, unlabelled, {*_texts(dev), *_texts(test)}))
+    )
     with manifest.publish(cfg.out, STAGE, settings, inputs) as output:
         folder = output.path / ROWS / suite.name
         folder.mkdir(parents=True)
-        written = {"train": [*train, *more], "dev": teacher.labelled(dev) if dev else [], tested: test}
-        files = {f"{cfg.lang}.{split}.jsonl": rows for split, rows in written.items()}
+        rows_of = {
+            "train": [*train, *text_rows],
+            "dev": teacher.labelled(dev) if dev else [],
+            test_split: test,
+        }
+        files = {f"{cfg.lang}.{split}.jsonl": rows for split, rows in rows_of.items()}
         files |= {f"{cfg.source}.{split}.jsonl": rows for split, rows in _of_source(cfg, suite, data).items()}
         for name, rows in files.items():
             if rows:
-                (folder / name).write_text("".join(map(_line, rows)), encoding="utf-8")
+                (folder / name).write_text("".join(map(row_line, rows)), encoding="utf-8")
         unlabelled_text = "".join(f"{' '.join(text.split())}\n" for text in _texts(unlabelled))
         (output.path / "text.txt").write_text(unlabelled_text, encoding="utf-8")
-        classes = [sum(row.label == name for row in [*train, *more]) for name in teacher.labels]
-        output.counts |= {"rows": len(train), "of_text": len(more), f"gold_{metric.name}": right}
+        classes = [sum(row.label == name for row in [*train, *text_rows]) for name in teacher.labels]
+        output.counts |= {"rows": len(train), "of_text": len(text_rows), f"gold_{metric.name}": accuracy}
         output.counts |= {"by_class": dict(zip(teacher.labels, classes, strict=True))}
     return manifest.read(cfg.out)
 
 
+def _row_files(cfg: LabelConfig, suite: Suite, test_split: str, data: Path) -> list[Path]:
+    """Return the existing files of all rows that are read: those of the source and of the language."""
+    train_suite, files = training_suite(suite), []
+    splits = [(cfg.source, split) for split in ("train", "dev", "test")]
+    splits += [(cfg.lang, split) for split in ("train", "dev", test_split)]
+    for lang, split in dict.fromkeys(splits):
+        split_suite = suite if (lang, split) == (cfg.lang, test_split) else train_suite
+        if split in split_suite.splits:
+            files += [path for path in split_suite.paths(lang, split, data) if path.is_file()]
+    return files
+
+
 def _of_source(cfg: LabelConfig, suite: Suite, data: Path) -> dict[str, list[Example]]:
     """Return all rows of the source language by split."""
-    home = training_suite(suite)
+    train_suite = training_suite(suite)
     return {
-        split: load(of, cfg.source, split, data)
-        for of, splits in ((home, ("train", "dev")), (suite, ("test",)))
+        split: load(split_suite, cfg.source, split, data)
+        for split_suite, splits in ((train_suite, ("train", "dev")), (suite, ("test",)))
         for split in splits
-        if split in of.splits and of.has(cfg.source, split, data)
+        if split in split_suite.splits and split_suite.has(cfg.source, split, data)
     }
 
 
@@ -183,11 +192,7 @@ class _Teacher:
     ) -> None:
         self._suite, self._lang, self.system = suite, cfg.lang, system
         models = self.system.fit(suite, train, dev, cfg.source, replace(cfg.fit, seed=cfg.seed))
-        metric = METRICS[suite.metric]
-        scores = [
-            evaluate(metric, dev, self.system.predict(m, suite, dev, cfg.source), cfg.source)[0]
-            for m in (models if len(models) > 1 else ())
-        ]
+        scores = scores_of(self.system, models, suite, dev, cfg.source) if len(models) > 1 else []
         self._model = select("source-dev", models, self.system.average, {"source-dev": scores})
         self.labels: tuple[str, ...] = self._model.labels
 
@@ -201,36 +206,39 @@ class _Teacher:
     def labelled(self, rows: Sequence[Example]) -> list[Example]:
         """Return the rows with the most likely label in place of theirs."""
         return [
-            self.named(row, each, False) for row, each in zip(rows, self.probabilities(rows), strict=True)
+            self.with_label(row, each, False)
+            for row, each in zip(rows, self.probabilities(rows), strict=True)
         ]
 
-    def named(self, row: Example, probabilities: Float32[np.ndarray, " labels"], soft: bool) -> Example:
+    def with_label(self, row: Example, probabilities: Float32[np.ndarray, " labels"], soft: bool) -> Example:
         """Return a row with the most likely label, with ``soft`` also with the probabilities."""
         label = self.labels[int(probabilities.argmax())]
         if not soft:
             return replace(row, label=label)
         rounded = np.round(probabilities.astype(float), DIGITS).tolist()
-        shares = {name: share for name, share in zip(self.labels, rounded, strict=True) if share}
-        return replace(row, label=label, fields={**row.fields, PROBABILITIES_FIELD: shares})
+        distribution = {name: share for name, share in zip(self.labels, rounded, strict=True) if share}
+        return replace(row, label=label, fields={**row.fields, PROBABILITIES_FIELD: distribution})
 
 
-def _crosswise(
+def _out_of_fold(
     cfg: LabelConfig,
     suite: Suite,
     teacher: _Teacher,
-    learned: Sequence[Example],
-    chosen_on: Sequence[Example],
+    source_train: Sequence[Example],
+    source_dev: Sequence[Example],
     rows: Sequence[Example],
 ) -> Float32[np.ndarray, "rows labels"]:
     """Return the probability of each label, by a teacher that has not learned the source row with the row's id."""
-    part = {row.id: number % cfg.folds for number, row in enumerate(learned)} if cfg.folds > 1 else {}
-    fold_of = np.array([part.get(row.id, -1) for row in rows])
+    fold_of_id = (
+        {row.id: number % cfg.folds for number, row in enumerate(source_train)} if cfg.folds > 1 else {}
+    )
+    fold_of = np.array([fold_of_id.get(row.id, -1) for row in rows])
     probabilities = np.zeros((len(rows), len(teacher.labels)), dtype=np.float32)
     for fold in dict.fromkeys(fold_of.tolist()):
-        others = [row for row in learned if part.get(row.id) != fold]
-        by = teacher if fold < 0 else _Teacher(cfg, suite, teacher.system, others, chosen_on)
-        mine = np.flatnonzero(fold_of == fold)
-        probabilities[mine] = by.probabilities([rows[place] for place in mine.tolist()])
+        other_folds = [row for row in source_train if fold_of_id.get(row.id) != fold]
+        fold_teacher = teacher if fold < 0 else _Teacher(cfg, suite, teacher.system, other_folds, source_dev)
+        indices = np.flatnonzero(fold_of == fold)
+        probabilities[indices] = fold_teacher.probabilities([rows[index] for index in indices.tolist()])
     return probabilities
 
 
@@ -238,34 +246,28 @@ def _texts(rows: Sequence[Example]) -> list[str]:
     return [row.fields["text"] for row in rows]
 
 
-def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[Example]:
-    """Return at most ``cfg.lines`` lines of ``cfg.text`` that are about as long as the rows and not in ``tested``."""
+def _lines_like(cfg: LabelConfig, rows: Sequence[Example], test_texts: set[str]) -> list[Example]:
+    """Return at most ``cfg.lines`` lines of ``cfg.text``, about as long as the rows and not in ``test_texts``."""
     low, high = np.percentile([len(text) for text in _texts(rows)], [SHORTEST, LONGEST])
-    seen = tested | set(_texts(rows))
+    excluded = test_texts | set(_texts(rows))
     lines = dict.fromkeys(
         line.strip()
         for document in corpus_reader.read_documents(cfg.text)
         for line in document
         if low <= len(line.strip()) <= high
     )
-    kept = [line for line in lines if line not in seen]
+    kept = [line for line in lines if line not in excluded]
     order = rng("label", cfg.seed, len(kept)).permutation(len(kept))[: cfg.lines]
     return [Example(f"text/{i}", {"text": kept[i]}, "") for i in sorted(order.tolist())]
 
 
-def _surest(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Iterator[Example]:
+def _most_confident(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Iterator[Example]:
     """Yield of each class the rows that the teacher is surest of, with its label."""
     if not rows:
         return
     probabilities = teacher.probabilities(rows)
-    best, sure = probabilities.argmax(1), probabilities.max(1)
+    best, confidence = probabilities.argmax(1), probabilities.max(1)
     for number in range(len(teacher.labels)):
-        mine = np.flatnonzero(best == number)
-        for i in sorted(mine[np.argsort(-sure[mine], kind="stable")][: cfg.per_class].tolist()):
-            yield teacher.named(rows[i], probabilities[i], cfg.soft)
-
-
-def _line(row: Example) -> str:
-    return (
-        json.dumps({"id": row.id, "fields": dict(row.fields), "label": row.label}, ensure_ascii=False) + "\n"
-    )
+        indices = np.flatnonzero(best == number)
+        for i in sorted(indices[np.argsort(-confidence[indices], kind="stable")][: cfg.per_class].tolist()):
+            yield teacher.with_label(rows[i], probabilities[i], cfg.soft)

@@ -39,8 +39,8 @@ class Translations:
         key = hashlib.sha256(json.dumps(made_of, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{src}-{tgt}.{key[:16]}.json"
         if path.is_file():
-            kept: list[str] = json.loads(path.read_text(encoding="utf-8"))
-            return kept
+            cached: list[str] = json.loads(path.read_text(encoding="utf-8"))
+            return cached
         if self._translator is None:
             self._translator = load("xling.transfer.generation.decoder_system:load_translator")(
                 self.model, self.search

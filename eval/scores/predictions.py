@@ -9,9 +9,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from xling.core.errors import UserError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
 
 FORMAT = "xling-predictions 1"
+AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def read_origin(path: Path) -> Origin:
         ) from None
 
 
-def exists(folder: Path, origin: Origin) -> bool:
+def is_up_to_date(folder: Path, origin: Origin) -> bool:
     """Return whether the predictions of an origin exist, made with the same model, settings and rows."""
     path = origin.path(folder)
     return path.is_file() and read_origin(path) == origin
@@ -143,8 +145,8 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
         )
     text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
     if len(text_of) != len(frame):
-        twice = frame["id"].filter(frame["id"].is_duplicated())[0]
-        raise UserError(f"{path}: id {twice!r} is there twice", "one prediction per id")
+        repeated = frame["id"].filter(frame["id"].is_duplicated())[0]
+        raise UserError(f"{path}: id {repeated!r} is there twice", "one prediction per id")
     for position, example in enumerate(examples):
         if example.id not in text_of:
             raise UserError(
@@ -302,16 +304,21 @@ def _cached_stats(
 ) -> Array:
     """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
     parts = "\n".join([sha256(path), digest, metric.signature(lang)])
-    cache_path = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
-    if cache_path.is_file():
-        stored: Array = np.load(cache_path)
+    cached = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
+    return cached_array(cached, lambda: evaluate(metric, rows, answers, lang)[1])
+
+
+def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:
+    """Return the array in a ``.npy`` file; if there is none, compute the array and write it in one step."""
+    if path.is_file():
+        stored: AnyArray = np.load(path)
         return stored
-    _, row_stats = evaluate(metric, rows, answers, lang)
-    cache_path.parent.mkdir(exist_ok=True)
-    temporary = cache_path.with_name(f".{cache_path.stem}.{os.getpid()}.npy")
-    np.save(temporary, row_stats)
-    temporary.replace(cache_path)
-    return row_stats
+    computed = compute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npy")
+    np.save(temporary, computed)
+    temporary.replace(path)
+    return computed
 
 
 def score_file(

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from xling.eval.rows.readers import json_lines, with_repeated_ids
+from xling.eval.rows.readers import json_lines, table, with_repeated_ids
 from xling.eval.rows.suite import SUITES, Example, Layout, Suite, recorded_files
-from xling.eval.suites.xnli import LABELS, READER
 
+LABELS = ("entailment", "neutral", "contradiction")
 FIRST_LETTERS = {label[0]: label for label in LABELS}
 
 
@@ -23,7 +23,11 @@ SUITES.add(
         languages=("id",),
         splits=("train", "dev"),
         labels=LABELS,
-        reader=READER,
+        reader=table(
+            {"text_a": "premise", "text_b": "hypothesis"},
+            "label",
+            names={"contradictory": "contradiction"},
+        ),
         patterns=("nli/indonli.{split}.{lang}.tsv",),
         official=(
             # Three ids of the official files stand for two rows each.

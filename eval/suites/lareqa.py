@@ -25,23 +25,23 @@ def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
     for path in sources:
         for number, paragraph in enumerate(_paragraphs(path), 1):
             texts = _sentences(paragraph)
-            names = [f"{path.stem}_{number}_{i}" for i in range(len(texts))]
-            for name, text in zip(names, texts, strict=True):
+            sentence_ids = [f"{path.stem}_{number}_{i}" for i in range(len(texts))]
+            for name, text in zip(sentence_ids, texts, strict=True):
                 candidates.append(
                     (path, 1, Example(name, {"text": text, "side": "tgt", "lang": path.stem}, ()))
                 )
             for question in paragraph["qas"]:
-                place = _place(paragraph, question)
-                right = (
+                sentence = _answer_sentence(paragraph, question)
+                answering = (
                     []
-                    if place is None
-                    else [n for n, t in zip(names, texts, strict=True) if t == texts[place]]
+                    if sentence is None
+                    else [n for n, t in zip(sentence_ids, texts, strict=True) if t == texts[sentence]]
                 )
-                answers.setdefault(question["id"], []).extend(right)
+                answers.setdefault(question["id"], []).extend(answering)
     for number, paragraph in enumerate(_paragraphs(questions), 1):
         for question in paragraph["qas"]:
             # A question whose answer lies in no sentence is not asked, as in XTREME-R's code.
-            if _place(paragraph, question) is not None:
+            if _answer_sentence(paragraph, question) is not None:
                 fields = {
                     "text": question["question"],
                     "side": "src",
@@ -59,7 +59,7 @@ def _paragraphs(path: Path) -> list[Mapping[str, Any]]:
         for paragraph in paragraphs:
             _sentences(paragraph)
             for question in paragraph["qas"]:
-                question["id"], question["question"], _place(paragraph, question)
+                question["id"], question["question"], _answer_sentence(paragraph, question)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: {type(error).__name__} {error}", "SQuAD's JSON with sentence_breaks in every paragraph"
@@ -71,7 +71,7 @@ def _sentences(paragraph: Mapping[str, Any]) -> list[str]:
     return [str(paragraph["context"][start:end]) for start, end in paragraph["sentence_breaks"]]
 
 
-def _place(paragraph: Mapping[str, Any], question: Mapping[str, Any]) -> int | None:
+def _answer_sentence(paragraph: Mapping[str, Any], question: Mapping[str, Any]) -> int | None:
     """Return the number of the sentence in which the answer starts."""
     start = question["answers"][0]["answer_start"]
     sentences = (i for i, (begin, end) in enumerate(paragraph["sentence_breaks"]) if begin <= start < end)

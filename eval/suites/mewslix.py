@@ -28,9 +28,9 @@ def mentions(paths: tuple[Path, ...]) -> Iterator[Row]:
             try:
                 rows = list(read(record))
             except (KeyError, TypeError, IndexError) as error:
-                told = f"{path}:{number}: {type(error).__name__} {error}"
+                problem = f"{path}:{number}: {type(error).__name__} {error}"
                 raise UserError(
-                    f"{told}: not a line of Mewsli-X",
+                    f"{problem}: not a line of Mewsli-X",
                     "files as get-mewsli-x.sh of its repository writes them",
                     "make them again with that script",
                 ) from None
@@ -78,7 +78,7 @@ def _entity(record: Mapping[str, Any]) -> Iterator[Example]:
     yield Example(record["entity_id"], fields, ())
 
 
-def is_read(row: Example, lang: str) -> bool:
+def is_of_language(row: Example, lang: str) -> bool:
     """Return whether a row belongs to a language: its own names, and every entity."""
     return row.fields["side"] == "tgt" or row.fields["lang"] == lang
 
@@ -93,7 +93,7 @@ SUITES.add(
         reader=mentions,
         patterns=tuple(f"{_FOLDER}/{name}" for name in _FILES),
         official=tuple(Layout(tuple(f"{clone}/{_FOLDER}/{name}" for name in _FILES)) for clone in _CLONES),
-        of_language=is_read,
+        of_language=is_of_language,
         licence="CC BY-SA 3.0 and CC BY 2.5, as Wikipedia's and Wikinews'",
         citation="Ruder et al. 2021, XTREME-R: Towards more challenging and nuanced multilingual evaluation",
         url="https://github.com/google-research/google-research/tree/master/dense_representations_for_entity_retrieval",

@@ -28,9 +28,9 @@ def parallel_parts(paths: tuple[Path, ...]) -> Iterator[Row]:
         sides.setdefault(name, []).extend((path, number, text) for number, text in lines(path))
     counts = {name: len(side) for name, side in sides.items()}
     if len(set(counts.values())) > 1:
-        told = " and ".join(f"{name} {count}" for name, count in counts.items())
+        lengths = " and ".join(f"{name} {count}" for name, count in counts.items())
         raise UserError(
-            f"the parts below {paths[0].parent} differ in length: {told} lines",
+            f"the parts below {paths[0].parent} differ in length: {lengths} lines",
             "as many lines in every language",
             "get the parts again",
         )
@@ -41,8 +41,8 @@ def parallel_parts(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Return rows with their document, if the file of documents is beside the texts or above them."""
-    beside = (folder / name for folder in paths[0].parents[:2] for name in DOCUMENTS)
-    listing = next((path for path in beside if path.is_file()), None)
+    listings = (folder / name for folder in paths[0].parents[:2] for name in DOCUMENTS)
+    listing = next((path for path in listings if path.is_file()), None)
     names = [text for _, text in lines(listing)] if listing else []
     for path, number, row in parallel(paths) if len(paths) == 2 else parallel_parts(paths):
         if listing and row.label >= len(names):

@@ -9,7 +9,7 @@ _PAIRS = ("de-en", "de-fr", "de-pl", "es-en", "es-it", "fr-pl", "pl-en", "zh-en"
 _CODES = {f"{lang}-{lang}": lang for lang in _ALONE}
 
 
-def is_read(row: Example, lang: str) -> bool:
+def is_of_language(row: Example, lang: str) -> bool:
     """Return whether a row is of a language, which only the file of all languages says."""
     return row.fields.get("lang", lang) in (lang, _CODES.get(lang))
 
@@ -25,7 +25,7 @@ SUITES.add(
         patterns=("sts22-crosslingual-sts/test/{code}.jsonl",),
         codes=_CODES,
         official=(Layout(("sts22-crosslingual-sts/data/{split}.jsonl",)),),
-        of_language=is_read,
+        of_language=is_of_language,
         licence="that of the newspapers; the ratings are SemEval's",
         citation="Chen et al. 2022, SemEval-2022 Task 8: Multilingual news article similarity",
         url="https://huggingface.co/datasets/mteb/sts22-crosslingual-sts",

@@ -12,11 +12,11 @@ WHOLE = SUITES[xquad.NAME]
 
 def in_fold(example: Example, split: str) -> bool:
     """Assign six of ten paragraphs to train, one to dev, three to test; the same in every language."""
-    place = int(rng("xquad_folds", int(example.fields["paragraph"])).integers(10))
-    return {"train": place < 6, "dev": place == 6, "test": place > 6}[split]
+    draw = int(rng("xquad_folds", int(example.fields["paragraph"])).integers(10))
+    return {"train": draw < 6, "dev": draw == 6, "test": draw > 6}[split]
 
 
-def _again(file: SuiteFile, split: str) -> SuiteFile:
+def _in_split(file: SuiteFile, split: str) -> SuiteFile:
     return dataclasses.replace(file, split=split, num_rows=SIZES[split])
 
 
@@ -26,7 +26,7 @@ SUITES.add(
         WHOLE,
         name="xquad_folds",
         splits=tuple(SIZES),
-        files=tuple(_again(f, split) for f in WHOLE.files for split in SIZES),
+        files=tuple(_in_split(f, split) for f in WHOLE.files for split in SIZES),
         keep=in_fold,
         online=None,
         train_from="",

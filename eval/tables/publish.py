@@ -55,9 +55,9 @@ class TableConfig:
     corpus_sizes: Path | None = None
 
 
-def publish(
+def publish_tables(
     cfg: TableConfig,
-    named: Sequence[str],
+    suite_names: Sequence[str],
     out: Path,
     files: Sequence[Path],
     data: Path,
@@ -68,7 +68,7 @@ def publish(
 
     Args:
         cfg: what stands in the tables.
-        named: suites and groups as the user named them.
+        suite_names: suites and groups as the user named them.
         out: folder to publish.
         files: of predictions.
         data: folder of the suites.
@@ -76,7 +76,7 @@ def publish(
         num_workers: processes that score files.
     """
     check_columns([predictions.read_origin(path) for path in files])
-    settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
+    settings = {"table": cfg, "suites": suite_names, "rows": _rows_digest(files, data)}
     inputs = [
         *files,
         *([cfg.exposure] if cfg.exposure else []),
@@ -84,13 +84,13 @@ def publish(
         *([PUBLISHED_FILE] if cfg.published else []),
     ]
     if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
-        return _answer(out)
+        return _published_answer(out)
     answered = score_files(files, data, num_workers)
     if cfg.exposure:
         answered += on_unexposed(files, read_exposure(cfg.exposure), data)
     scores = [score for score, _ in answered]
     averages = Averages(answered)
-    table = table_of(cfg, named, scores, averages, data)
+    table = table_of(cfg, suite_names, scores, averages, data)
     with manifest.publish(out, "eval", settings, inputs) as publication:
         score_file.write_scores(publication.path / "scores.json", scores, averages.intervals.values())
         for name, write in render.FORMATS.items():
@@ -98,7 +98,7 @@ def publish(
             text = page.html_document(cfg.title, text) if name == "html" else text
             (publication.path / f"table.{name}").write_text(text, encoding="utf-8")
         publication.counts |= {"scores": len(scores), "made_by": made_by}
-    return _answer(out)
+    return _published_answer(out)
 
 
 def check_columns(origins: Sequence[Origin]) -> None:
@@ -113,11 +113,11 @@ def check_columns(origins: Sequence[Origin]) -> None:
         models_of.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
     for (suite, system, *_, seed), models in models_of.items():
         if len(models) > 1:
-            told = [
+            two_models = [
                 f"{' '.join(o.lang for o in part)} by {model}" for model, part in list(models.items())[:2]
             ]
             raise UserError(
-                f"{suite}, {system}, seed {seed}: one column of several models: {'; '.join(told)}",
+                f"{suite}, {system}, seed {seed}: one column of several models: {'; '.join(two_models)}",
                 "one training and one checkpoint for all languages of a column",
                 f"predict all of them with the same settings: xling eval {suite} systems={system} "
                 f"langs={','.join(o.lang for part in models.values() for o in part)}, or use another out=",
@@ -145,7 +145,7 @@ def _model_of(origin: Origin) -> str:
     return "|".join([*parts, f"checkpoint:{origin.checkpoint[:12] or 'none'}"])
 
 
-def _answer(out: Path) -> Answer:
+def _published_answer(out: Path) -> Answer:
     """Return the published table and its scores."""
     scores = [asdict(score) for score in score_file.read_scores(out / "scores.json")]
     return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
@@ -198,18 +198,18 @@ class Averages:
 
     def __init__(self, answered: Sequence[tuple[Score, RowStatistics]]) -> None:
         self.intervals: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
-        self._parts: dict[Column, list[RowStatistics]] = {}
+        self._answered_in: dict[Column, list[RowStatistics]] = {}
         for score, part in answered:
-            self._parts.setdefault(column_of(score), []).append(part)
+            self._answered_in.setdefault(column_of(score), []).append(part)
 
     def __call__(self, column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
         """Return the interval of a column's mean over ``langs``, or of the source's lead over it."""
         key = (column, tuple(langs), is_gap)
-        if column not in self._parts:
+        if column not in self._answered_in:
             return None
         if key not in self.intervals:
             own = {*langs, column.source} if is_gap else set(langs)
-            parts = [part for part in self._parts[column] if part.lang in own]
+            parts = [part for part in self._answered_in[column] if part.lang in own]
             share = 1 / sum(part.lang in langs for part in parts)
             lead = 1 / max(1, sum(part.lang == column.source for part in parts))
             weights = [lead if part.lang == column.source else -share for part in parts] if is_gap else []
@@ -224,7 +224,7 @@ class Averages:
 
 def table_of(
     cfg: TableConfig,
-    named: Sequence[str],
+    suite_names: Sequence[str],
     scores: Sequence[Score],
     ends: score_table.AverageInterval,
     data: Path,
@@ -239,7 +239,7 @@ def table_of(
         sizes,
         ends,
     )
-    groups = [GROUPS[name] for name in named if name in GROUPS]
+    groups = [GROUPS[name] for name in suite_names if name in GROUPS]
     notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]
     return replace(table, notes=(*table.notes, *notes))
 
@@ -272,9 +272,9 @@ def rescore(cfg: RescoreConfig) -> Answer:
     """Score every saved prediction of a run again and publish the tables; no model is needed."""
     check_workers(cfg.num_workers)
     files = predictions.files(cfg.run / "predictions")
-    named = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
+    suite_names = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
     out, data = cfg.run / "tables", data_folder(cfg.data)
     made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
     if (out / manifest.FILE_NAME).is_file():
         made_by = manifest.read(out).counts.get("made_by", made_by)
-    return publish(cfg.table, named, out, files, data, made_by, cfg.num_workers)
+    return publish_tables(cfg.table, suite_names, out, files, data, made_by, cfg.num_workers)

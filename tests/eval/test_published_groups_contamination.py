@@ -25,6 +25,7 @@ from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, suites
 from xling.eval.run import evaluation
+from xling.eval.run.plan import expand
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file
 from xling.eval.scores.score_file import AVERAGE, Score
@@ -209,7 +210,7 @@ def test_a_group_with_a_hole_has_no_average() -> None:
     assert {"NC", "QADSM", "WPR", "QAM"} <= set(xglue.missing)
     with pytest.raises(UserError, match="no scores of a suite of xtreme"):
         group_scores(GROUPS["xtreme"], [Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
-    assert evaluation.expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
+    assert expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
 
 
 def test_every_task_of_a_group_has_its_suite_and_metric() -> None:
@@ -223,7 +224,7 @@ def test_every_task_of_a_group_has_its_suite_and_metric() -> None:
         (found,) = group_scores(group, scores)
         assert found.average == pytest.approx(50.0) and not found.missing, group.name
     assert [task for task, *_ in GROUPS["xtreme_r"].tasks][-3:] == ["Tatoeba", "Mewsli-X", "LAReQA"]
-    assert len(evaluation.expand(["xtreme_r"])) == 10
+    assert len(expand(["xtreme_r"])) == 10
 
 
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"

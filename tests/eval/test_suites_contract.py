@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from xling.core import languages
+from xling.core.settings.config import read_yaml
 from xling.eval.metrics import METRICS
-from xling.eval.rows.suite import Suite, languages_at, load, scored_split, suites
+from xling.eval.rows.suite import SUITES, Suite, languages_at, load, scored_split, suites
+from xling.eval.suites import table
 from xling.eval.systems import BACKENDS, build
 
 ALL = sorted(suites())
@@ -61,6 +63,27 @@ def test_a_suite_that_borrows_training_rows_has_the_lender_s_kind() -> None:
             lender = suites()[suite.train_from]
             assert lender.kind == suite.kind
             assert "train" in lender.splits
+
+
+def test_an_entry_of_the_table_or_a_file_registers_a_name_and_not_both() -> None:
+    entries = set(read_yaml(table.TABLE))
+    modules = {path.stem for path in table.TABLE.parent.glob("*.py")} - {"__init__", "table"}
+    assert entries and modules and not entries & modules
+    assert entries | modules <= set(ALL)
+    for name in (min(entries), min(modules)):
+        with pytest.raises(ValueError, match=f"suite '{name}' is registered twice"):
+            SUITES.add(name, suites()[name])
+
+
+def test_every_table_of_digests_is_read() -> None:
+    for path in table.TABLE.parent.glob("*.tsv"):
+        assert len(suites()[path.stem].files) == len(path.read_text(encoding="utf-8").splitlines()) - 1
+
+
+def test_an_entry_of_the_table_has_only_fields_of_a_suite() -> None:
+    name, entry = next(iter(read_yaml(table.TABLE).items()))
+    with pytest.raises(TypeError, match="colour"):
+        table.suite_of(name, {**entry, "colour": "red"})
 
 
 def test_the_systems_of_this_package_build() -> None:

@@ -15,8 +15,10 @@ from xling.eval.controls.dictionary import Dictionaries, DictionaryControl
 from xling.eval.controls.ensemble import NgramEnsemble
 from xling.eval.controls.majority_ngrams import EMBED_DIM, MajorityControl, NgramControl
 from xling.eval.kinds.nearest_neighbours import nearest_rows
+from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, suites
 from xling.eval.run import evaluation
+from xling.eval.run.plan import EvalPlan, build_systems
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores.score_file import read_scores
 from xling.eval.systems import FitConfig
@@ -236,4 +238,4 @@ def test_the_control_dictionary_wants_a_dictionary(tmp_path: Path, folder: str) 
     with pytest.raises(
         UserError, match="has no dictionary; valid: an output of xling corpus links, or a folder"
     ):
-        evaluation.named_systems(cfg)
+        build_systems(EvalPlan(cfg, tmp_path, (), PROTOCOLS[cfg.protocol], cfg.out))

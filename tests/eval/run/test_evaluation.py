@@ -17,11 +17,15 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.eval.controls.majority_ngrams import MajorityControl, NgramControl
 from xling.eval.report import stage
-from xling.eval.rows.suite import suites
+from xling.eval.rows.protocols import PROTOCOLS
+from xling.eval.rows.suite import Suite, data_digest, suites
 from xling.eval.run import evaluation, untuned
+from xling.eval.run.jobs import planned_jobs
+from xling.eval.run.plan import EvalPlan, Target
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions, score_file
 from xling.eval.scores.score_file import read_scores
+from xling.eval.systems import Backend
 from xling.eval.tables import publish
 from xling.eval.tables.publish import RescoreConfig, TableConfig
 
@@ -220,6 +224,22 @@ def test_controls_of_tags_and_pairs(world: Path) -> None:
     assert values(cfg, suite="toy_ner", system="majority") == dict.fromkeys(("en", "sw", "de"), 0.0)
 
 
+def plan_of(cfg: EvalConfig, *targets: Target) -> EvalPlan:
+    return EvalPlan(cfg, cfg.data or Path(), (targets,), PROTOCOLS[cfg.protocol], cfg.out / "predictions")
+
+
+def from_vectors(cfg: EvalConfig, system: Backend, suite: Suite, *langs: str) -> list[Path]:
+    """Predict a suite of retrieval and return the files."""
+    assert cfg.data
+    digests = [data_digest(suite, lang, "test", cfg.data) for lang in langs]
+    plan = plan_of(
+        cfg, *(Target(suite, lang, "test", digest) for lang, digest in zip(langs, digests, strict=True))
+    )
+    (job,) = planned_jobs(plan, [system])
+    untuned.predict(plan, job)
+    return [origin.path(plan.predictions) for origin in job.origins]
+
+
 def test_retrieval_is_cached_by_model_and_texts(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "tatoeba").mkdir(parents=True)
@@ -230,26 +250,26 @@ def test_retrieval_is_cached_by_model_and_texts(tmp_path: Path) -> None:
 
     suite = dataclasses.replace(suites()["tatoeba"], files=())
     cfg = EvalConfig(("tatoeba",), tmp_path / "out", data)
-    (path,) = untuned.predict(cfg, NgramControl(), suite, [("de", "test")], data)
+    (path,) = from_vectors(cfg, NgramControl(), suite, "de")
     rows = xling.eval.rows.suite.load(suite, "de", "test", data)
     from xling.eval.scores import predictions
 
     assert predictions.read(path, rows) == [0, 1, 2]
     system = Epochs({})
-    list(untuned.predict(cfg, system, suite, [("de", "test"), ("sw", "test")], data))
+    from_vectors(cfg, system, suite, "de", "sw")
     assert len(system.calls) == 3, "both pairs have the same English side"
-    list(untuned.predict(dataclasses.replace(cfg, distance="csls"), system, suite, [("de", "test")], data))
+    from_vectors(dataclasses.replace(cfg, distance="csls"), system, suite, "de")
     assert len(system.calls) == 3, "another distance needs no forward pass"
     centred = dataclasses.replace(cfg, centred=True)
-    (other,) = untuned.predict(centred, system, suite, [("de", "test")], data)
+    (other,) = from_vectors(centred, system, suite, "de")
     assert len(system.calls) == 3 and "|centred" in predictions.read_origin(other).extra
     with pytest.raises(UserError, match=r"match=3.* for pretrained; valid: a static encoder"):
-        list(untuned.predict(dataclasses.replace(cfg, match=3.0), system, suite, [("de", "test")], data))
+        from_vectors(dataclasses.replace(cfg, match=3.0), system, suite, "de")
     random = Epochs({})
     random.name = "random"
-    list(untuned.predict(cfg, random, suite, [("de", "test")], data))
+    from_vectors(cfg, random, suite, "de")
     assert len(random.calls) == 2, "a control with the same checkpoint has vectors of its own"
-    list(untuned.predict(dataclasses.replace(cfg, layer=3), system, suite, [("de", "test")], data))
+    from_vectors(dataclasses.replace(cfg, layer=3), system, suite, "de")
     assert len(system.calls) == 5
 
 
@@ -278,7 +298,7 @@ def test_vectors_must_match_their_texts(tmp_path: Path) -> None:
             return np.ones((1, 4), dtype=np.float32)
 
     with pytest.raises(AssertionError):
-        untuned.vectors(EvalConfig((), tmp_path), Short(), ["a", "b"], "en")
+        untuned.vectors(plan_of(EvalConfig((), tmp_path)), Short(), ["a", "b"], "en")
 
 
 def test_published_columns_groups_and_corpus_sizes(world: Path, tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""The plan of an evaluation: what to score, resolved once from the settings of ``xling eval``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xling.core import languages
+from xling.core.errors import UserError, unknown
+from xling.eval.metrics import METRICS
+from xling.eval.rows.protocols import (
+    PROTOCOLS,
+    SELECT,
+    TransferProtocol,
+    Translator,
+    training_suite,
+)
+from xling.eval.rows.suite import (
+    Suite,
+    check_test_set,
+    data_digest,
+    data_folder,
+    languages_at,
+    scorable_splits,
+    scored_split,
+    suites,
+)
+from xling.eval.run.settings import EvalConfig
+from xling.eval.run.translations import Translations
+from xling.eval.systems import BACKENDS, Backend, build
+from xling.eval.tables.groups import GROUPS
+from xling.eval.tables.publish import check_workers
+from xling.transfer.checks import check_random_control
+
+
+@dataclass(frozen=True)
+class Target:
+    """Rows that a system is scored on: suite, language, split and the digest of what an answer depends on."""
+
+    suite: Suite
+    lang: str
+    split: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class EvalPlan:
+    """Resolved settings of an evaluation: rows to score, protocol and folders.
+
+    Attributes:
+        settings: those of the command, with the folder of the data.
+        data: folder of the suites' files.
+        targets: rows to score, one group for each suite, none of which is empty.
+        protocol: which rows a system learns from.
+        predictions: folder of the predictions.
+        search: part of a signature about the search of generated texts.
+        precision: part of a signature about the precision of weights; empty for fp32.
+        translate: translates rows for the protocols that need it; None without a model.
+    """
+
+    settings: EvalConfig
+    data: Path
+    targets: tuple[tuple[Target, ...], ...]
+    protocol: TransferProtocol
+    predictions: Path
+    search: str = ""
+    precision: str = ""
+    translate: Translator | None = None
+
+
+def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
+    """Return the plan of an evaluation, after all checks that need no model.
+
+    Raises:
+        UserError: a name, language, split or setting is wrong, or rows are missing.
+    """
+    data = data_folder(cfg.data)
+    check_workers(cfg.num_workers)
+    if any(seed < 0 for seed in cfg.seeds):
+        raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
+    if cfg.out.exists() and not cfg.out.is_dir():
+        raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
+    chosen = [suites()[name] for name in expand(cfg.suites)]
+    for mode in cfg.select:
+        if mode not in SELECT:
+            raise unknown("way of choosing a checkpoint", mode, SELECT)
+    if cfg.train_split == "dev" and "oracle" in cfg.select:
+        raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
+    protocol = PROTOCOLS[cfg.protocol]
+    for name in cfg.train_with:
+        suites()[name]
+    targets = tuple(tuple(_targets(cfg, suite, data)) for suite in chosen)
+    for check in {METRICS[name].check for suite in chosen for name in suite.metrics}:
+        if check:
+            check()
+    search = cfg.search
+    return EvalPlan(
+        settings=replace(cfg, data=data),
+        data=data,
+        targets=targets,
+        protocol=protocol,
+        predictions=cfg.out / "predictions",
+        search=f"|beam:{search.beam}|length:{search.length_penalty:g},{search.max_len_a:g},{search.max_len_b}",
+        precision="" if cfg.precision == "fp32" else f"|precision:{cfg.precision}",
+        translate=Translations(cfg.translator, cfg.out / "translations", search) if cfg.translator else None,
+    )
+
+
+def expand(names: Iterable[str]) -> list[str]:
+    """Return the names of suites, with groups of `xling.eval.tables.groups` expanded.
+
+    Raises:
+        UserError: no name, or an unknown one.
+    """
+    suite_names: list[str] = []
+    for name in names:
+        suite_names += GROUPS[name].here() if name in GROUPS else [suites()[name].name]
+    if not suite_names:
+        raise UserError("no suite is named", ", ".join(sorted([*suites(), *GROUPS])), "suites=xnli,panx")
+    return list(dict.fromkeys(suite_names))
+
+
+def _targets(cfg: EvalConfig, suite: Suite, data: Path) -> Iterator[Target]:
+    """Yield the languages of a suite to score: the requested ones, or every available one, the source first.
+
+    Raises:
+        UserError: a requested language is missing, or no language has rows.
+    """
+    trains_on_dev = cfg.train_split == "dev" and training_suite(suite) is suite
+    if cfg.test_set:
+        check_test_set(suite, cfg.test_set)
+    langs = [*(cfg.langs if suite.pairs else map(languages.canonical, cfg.langs))]
+    if not langs:
+        splits = (
+            [cfg.test_set] if cfg.test_set else [*scorable_splits(suite), *([] if trains_on_dev else ["dev"])]
+        )
+        known = [split for split in splits if split in suite.all_splits]
+        langs = [lang for split in known for lang in languages_at(suite, split, data)]
+    if not langs:
+        raise UserError(
+            f"no rows of {suite.name} below {data}", fix=f"put them at {'  '.join(suite.patterns)}"
+        )
+    for lang in dict.fromkeys(langs):
+        split = scored_split(suite, lang, data, cfg.test_set)
+        if trains_on_dev and split == "dev":
+            raise UserError(
+                f"{suite.name} has no test rows in {lang!r}, and train_split=dev",
+                "languages with test rows: the dev rows are the same ones in every language of most suites",
+                f"leave {lang} out of langs=",
+            )
+        yield Target(suite, lang, split, _digest(suite, lang, split, data))
+
+
+def _digest(suite: Suite, lang: str, split: str, data: Path) -> str:
+    """Return a digest of the rows, and of the training rows that a threshold or words come from."""
+    with_training = suite.shape.reads_training and suite.has(lang, "train", data)
+    return "+".join(data_digest(suite, lang, each, data) for each in (split, *["train"] * with_training))
+
+
+def build_systems(plan: EvalPlan) -> list[Backend]:
+    """Return the systems of a plan, one for each of its checkpoints.
+
+    Raises:
+        UserError: an unknown system, a missing checkpoint, or a name for one that stands for something else.
+    """
+    settings = plan.settings
+    if not (settings.checkpoint or settings.checkpoints) and {"pretrained", "random", "with_ngrams"} & {
+        *settings.systems
+    }:
+        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
+    if settings.checkpoint and "random" in settings.systems:
+        check_random_control(Path(settings.checkpoint))
+    if not settings.checkpoints:
+        return [build(name, settings) for name in settings.systems]
+    pairs = [item.rpartition("=") for item in settings.checkpoints]
+    folders = {name or Path(folder).name: Path(folder) for name, _, folder in pairs}
+    if len(folders) < len(pairs) or settings.checkpoint or not folders.keys().isdisjoint(BACKENDS):
+        raise UserError(
+            f"checkpoints={','.join(settings.checkpoints)}{' and checkpoint=' if settings.checkpoint else ''}",
+            "models of different names that no system has, and no checkpoint=",
+            "name them: checkpoints=mmlm=runs/a,tlm=runs/b",
+        )
+    first = next(iter(folders.values()))
+    systems: list[Backend] = []
+    for system in settings.systems:
+        if system != "pretrained":
+            systems.append(build(system, replace(settings, checkpoint=first)))
+            continue
+        for name, folder in folders.items():
+            systems.append(build(system, replace(settings, checkpoint=folder)))
+            systems[-1].name = name
+    return systems

@@ -1,0 +1,63 @@
+"""The suites of ``table.yaml``, which need no code of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from xling.core.settings.config import read_yaml
+from xling.eval.rows import readers
+from xling.eval.rows.suite import SUITES, Layout, Online, Suite, recorded_files
+
+TABLE = Path(str(files("xling.eval.suites") / "table.yaml"))
+
+
+def suite_of(name: str, entry: Mapping[str, Any]) -> Suite:
+    """Return the suite of an entry, with the recorded digests of its files."""
+    is_recorded = TABLE.with_name(f"{name}.tsv").is_file()
+    recorded = recorded_files(f"xling.eval.suites.{name}") if is_recorded else ()
+    return Suite(name=name, files=recorded, **{"languages": (), **_values(entry)})
+
+
+def _values(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the texts of an entry, of a layout, or of the arguments of a reader by their names."""
+    return {key: _CONVERTED.get(key, _same)(value) for key, value in entry.items()}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _is_true(text: str) -> bool:
+    return {"true": True, "false": False}[text]
+
+
+def _function(spec: str | Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return a function of `xling.eval.rows.readers`, or what one makes of its arguments."""
+    if isinstance(spec, str):
+        return getattr(readers, spec)
+    ((name, arguments),) = spec.items()
+    return getattr(readers, name)(**_values(arguments))
+
+
+_CONVERTED: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("languages", "extra", "splits", "test_sets", "labels", "metrics", "patterns"), _words),
+    **dict.fromkeys(("text_a", "text_b", "fields"), _words),
+    **dict.fromkeys(
+        ("is_parallel", "translated_train", "synthetic", "quoted", "iob1", "short_ends"), _is_true
+    ),
+    **dict.fromkeys(("reader", "has_answers", "to_example"), _function),
+    "more": int,
+    "separator": {"tab": "\t", "blanks": None}.__getitem__,
+    "official": lambda layouts: tuple(Layout(**_values(layout)) for layout in layouts),
+    "online": lambda source: Online(**_values(source)),
+}
+
+for _name, _entry in read_yaml(TABLE).items():
+    SUITES.add(_name, suite_of(_name, _entry))
