@@ -28,7 +28,7 @@ import numpy as np
 
 from xling.core.commands.runner import Phase, Stage
 from xling.core.settings import config
-from xling.slurm import decide, launch, reconcile
+from xling.slurm import launch, reconcile, submission_decisions
 from xling.slurm.record import Run, open_run
 
 HERE = "benchmarks.slurm"
@@ -70,7 +70,7 @@ def overhead(folder: Path, num_elements: int) -> None:
     events = [step.part("nothing", i).events() for i in range(num_elements)]
     began, ended = min(e[0]["time"] for e in events), max(e[-1]["time"] for e in events)
     began_collecting = time.time()
-    decide.parts_to_submit(step)
+    submission_decisions.parts_to_submit(step)
     report("submit", 1000 * (submitted - start) / num_elements, "ms/element")
     report("collect", 1000 * (time.time() - began_collecting) / num_elements, "ms/element")
     report("run (16 slots)", (ended - began) / num_elements, "s/element")

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.eval.metrics import METRICS
 from xling.eval.report.overall import number_of
 from xling.eval.rows.suite import data_folder, suites

@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xling.core.errors import UserError, unknown
-from xling.core.output.answer import Answer
-from xling.slurm import launch, queue, reconcile, status
-from xling.slurm.jobs import read_site
+from xling.core.output.command_result import Answer
+from xling.slurm import launch, reconcile, status, submit
 from xling.slurm.record import Part, Run, Step, open_run, runs_in
+from xling.slurm.resources import read_site
 
 NUM_LOG_LINES = 40
 RECENT_S = 1800.0
@@ -52,7 +52,7 @@ def show_status(folder: Path, name: str = "", *extra_words: str) -> Answer:
     _check_no_extra_words("status [RUN]", extra_words)
     if name:
         run = open_run(folder / name)
-        with contextlib.suppress(queue.TransientError, UserError, OSError):
+        with contextlib.suppress(submit.TransientError, UserError, OSError):
             reconcile.reconcile(run)
         return status.run_status(run)
     runs = runs_in(folder)
@@ -109,7 +109,7 @@ def reconcile_runs(folder: Path, name: str = "", *extra_words: str) -> Answer:
         try:
             if reconcile.reconcile(run).in_flight:
                 warnings[run.name] = "a submission is in flight"
-        except (queue.TransientError, UserError, OSError) as error:
+        except (submit.TransientError, UserError, OSError) as error:
             warnings[run.name] = str(error)
     lines = [f"{run}: {why}" for run, why in warnings.items()]
     text = "\n".join([f"reconciled {len(runs) - len(warnings)} run(s)", *lines])
@@ -160,14 +160,14 @@ def _cancel_leftover_jobs(run: Run, steps: Sequence[Step]) -> None:
     """
     try:
         active_jobs = reconcile.active_jobs(run, reconcile.ask_slurm(run))
-    except queue.TransientError as error:
+    except submit.TransientError as error:
         raise UserError(str(error), fix="try again when Slurm answers") from None
     if active_jobs and not all(step.outcome() for step in steps):
         raise UserError(
             f"{run.name} is under way: {len(active_jobs)} job(s) queued",
             fix=f"xling slurm cancel {run.name} first",
         )
-    queue.cancel(active_jobs)
+    submit.cancel(active_jobs)
 
 
 ACTIONS: dict[str, Callable[..., Answer]] = {

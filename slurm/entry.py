@@ -17,12 +17,12 @@ from pathlib import Path
 from xling.core import signals
 from xling.core.errors import UserError
 from xling.core.output import lease
-from xling.core.output.answer import tell
-from xling.slurm import decide, reconcile
-from xling.slurm.element import Element
-from xling.slurm.queue import TransientError
+from xling.core.output.command_result import tell
+from xling.slurm import reconcile, submission_decisions
+from xling.slurm.array_task import Element
+from xling.slurm.job_reuse import AvailableJob, has_begun
 from xling.slurm.record import Event, Step, open_run
-from xling.slurm.stay import AvailableJob, has_begun
+from xling.slurm.submit import TransientError
 
 RECORD_DELAY_S = 60.0
 LEASE_WAIT_S = 5.0
@@ -48,7 +48,7 @@ def main(words: Sequence[str]) -> int:
         reconcile.reconcile_patiently(step.run)
         return 0
     entry = _find_entry(step, key)
-    indices = decide.indices_of_this_job(step, entry)
+    indices = submission_decisions.indices_of_this_job(step, entry)
     return _run_elements(
         [Element(run, step_name, entry["phase"], index, key) for index in indices], step, entry
     )
@@ -89,7 +89,7 @@ def _next_elements(step: Step, entry: Event, available_job: AvailableJob) -> lis
     A controller that was killed may have lost the collector, so this job waits for one that is away.
     """
     calls_reconciler = len(entry["indices"]) <= MAX_LOOKERS or all(
-        p.is_done() for p, _, _ in reversed(decide.newest_parts(step))
+        p.is_done() for p, _, _ in reversed(submission_decisions.newest_parts(step))
     )
     # First: another job may be the one that ends the phase.
     stays_available = (calls_reconciler or has_begun(step)) and available_job.announce()

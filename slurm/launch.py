@@ -29,15 +29,15 @@ from xling.core.commands.pipeline import Pipeline
 from xling.core.commands.runner import STAGES, Stage
 from xling.core.errors import UserError, unknown
 from xling.core.output import lease
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
 from xling.slurm import reconcile
-from xling.slurm.decide import array_entry, parts_to_submit, reason_of
-from xling.slurm.element import Element
-from xling.slurm.jobs import COLLECTOR, Site, read_site
+from xling.slurm.array_task import Element
 from xling.slurm.options import snapshot
 from xling.slurm.record import Run, Step, StepPlan, check_names, new_name
+from xling.slurm.resources import COLLECTOR, Site, read_site
 from xling.slurm.states import cluster_name
+from xling.slurm.submission_decisions import array_entry, parts_to_submit, reason_of
 from xling.slurm.sweep import check_outputs, distinct
 
 CLUSTERS = ("local", "slurm", "debug", "plan")

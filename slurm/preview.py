@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
-from xling.slurm import queue
+from xling.core.output.command_result import Answer
+from xling.slurm import submit
 from xling.slurm.record import Run, Step
 
 KEY = "KEY"
@@ -74,21 +74,21 @@ def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
     """Return the batch scripts of a step: each phase, the collector and the barrier; job ids appear as <names>."""
     base = f"{step.run.name}.{step.name}"
     before = ":".join(f"<{name} barrier>" for name in step.plan.after)
-    lines = _titled_script(f"{base}.barrier", queue.jobs_of(step, "barrier", KEY))
+    lines = _titled_script(f"{base}.barrier", submit.jobs_of(step, "barrier", KEY))
     if before:
         lines += _titled_script(
-            f"{base}.collect (starts the step)", queue.jobs_of(step, "collect", KEY, f"afterok:{before}")
+            f"{base}.collect (starts the step)", submit.jobs_of(step, "collect", KEY, f"afterok:{before}")
         )
     for phase in phases:
         if not phase.num_parts:
             continue  # how many follows from the phase before
         parts = [step.part(phase.name, 0)]
         size = min(step.plan.resources.num_jobs(phase.num_parts), step.plan.resources.max_array_size)
-        lines += _titled_script(f"{base}.{phase.name}", queue.jobs_of(step, "array", KEY, parts=parts), size)
-        behind = queue.jobs_of(step, "collect", KEY, f"afterany:<{phase.name} array>")
+        lines += _titled_script(f"{base}.{phase.name}", submit.jobs_of(step, "array", KEY, parts=parts), size)
+        behind = submit.jobs_of(step, "collect", KEY, f"afterany:<{phase.name} array>")
         lines += _titled_script(f"{base}.collect (behind {phase.name})", behind)
     return lines
 
 
-def _titled_script(title: str, executor: queue.Executor, num_elements: int = 1) -> list[str]:
-    return ["", f"==> {title} <==", queue.script(executor, num_elements).rstrip()]
+def _titled_script(title: str, executor: submit.Executor, num_elements: int = 1) -> list[str]:
+    return ["", f"==> {title} <==", submit.script(executor, num_elements).rstrip()]

@@ -18,10 +18,13 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.output import lease
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 from xling.core.output.records import DiskError
-from xling.slurm import queue
-from xling.slurm.decide import (
+from xling.slurm import submit
+from xling.slurm.array_task import job_id
+from xling.slurm.record import Event, Part, Run, Step
+from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, QueueView, ask_about
+from xling.slurm.submission_decisions import (
     array_entry,
     current_entries,
     failed_step,
@@ -36,15 +39,12 @@ from xling.slurm.decide import (
     parts_to_submit,
     reason_of,
 )
-from xling.slurm.element import job_id
-from xling.slurm.queue import TransientError
-from xling.slurm.record import Event, Part, Run, Step
-from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, QueueView, ask_about
+from xling.slurm.submit import TransientError
 
 FILE_SYSTEM_DELAY_S = 30.0
 UNSURE_S = 20.0
 """After so long a job that `sbatch` may have handed over is in the queue of a controller that answers."""
-IN_FLIGHT_S = queue.COMMAND_TIMEOUT_S + UNSURE_S
+IN_FLIGHT_S = submit.COMMAND_TIMEOUT_S + UNSURE_S
 """The same for a submission whose submitter was killed: its `sbatch` may still be trying."""
 PATIENCE_VARIABLE = "XLING_SLURM_PATIENCE_S"
 PATIENCE_S = 12 * 3600.0
@@ -222,7 +222,7 @@ class _Reconciler:
                     reason = "its process has ended, and Slurm has not noticed"
                     fields = {"job": job, "key": newest_entry["key"], "saved": part.num_saved()}
                     part.append("lost", reason=reason, counts=False, **fields)
-            queue.cancel([vanished])
+            submit.cancel([vanished])
             self.cancelled.add(vanished)
 
     def _find_job_ids(self, step: Step) -> None:
@@ -235,7 +235,7 @@ class _Reconciler:
             if jobs_by_name and not entry.get("void"):
                 step.mark_accepted(entry["key"], job_ids_of(step, entry, jobs_by_name[0].partition("_")[0]))
             elif jobs_by_name:  # it came after all: its parts see that and do nothing
-                queue.cancel([i for i in jobs_by_name if self.view.state(i, name).is_active])
+                submit.cancel([i for i in jobs_by_name if self.view.state(i, name).is_active])
             elif not entry.get("void"):
                 surely_lost = time.time() - entry["time"] > (UNSURE_S if entry.get("unsure") else IN_FLIGHT_S)
                 if surely_lost:
@@ -266,7 +266,7 @@ class _Reconciler:
         key = step.record_intent(kind, **fields)
         try:
             size = step.plan.resources.num_jobs(len(parts)) if parts else 1
-            array_id = queue.submit(queue.jobs_of(step, kind, key, dependency, parts, exclude), size)
+            array_id = submit.submit(submit.jobs_of(step, kind, key, dependency, parts, exclude), size)
         except TransientError as error:
             if error.unsure:
                 step.mark_unsure(key)
@@ -382,14 +382,14 @@ class _Reconciler:
         for step in self.run.steps.values():
             for job in (i for kind in ("array", "collect") for i in self._active_jobs(step, kind)):
                 if self.view.jobs[job].is_put_aside:
-                    queue.run_succeeds("scontrol", "release", job)
+                    submit.run_succeeds("scontrol", "release", job)
 
     def _release_barrier(self, step: Step) -> None:
         for job in self._active_jobs(step, "barrier")[-1:]:
             job_state = self.view.jobs.get(job)
             held = job_state is None or job_state.reason.startswith("JobHeld") or job_state.is_put_aside
             if job not in self.cancelled and held:
-                queue.run_command("scontrol", "release", job)
+                submit.run_command("scontrol", "release", job)
                 self.cancelled.add(job)
 
     def _end_step(self, step: Step, state: str, reason: str = "") -> None:
@@ -407,12 +407,12 @@ class _Reconciler:
         # A controller that was killed puts jobs back into the queue whose part has ended.
         remaining_jobs += [i for i in self._active_jobs(step, "array") if self.view.jobs[i].is_waiting]
         if remaining_jobs:
-            queue.cancel(remaining_jobs)
+            submit.cancel(remaining_jobs)
             self.cancelled |= set(remaining_jobs)
 
     def _cancel_all(self) -> None:
         remaining_jobs = [i for s in self.run.steps.values() for k in KINDS for i in self._active_jobs(s, k)]
-        queue.cancel(remaining_jobs)
+        submit.cancel(remaining_jobs)
         for step in self.run.steps.values():
             if not step.outcome() and not remaining_jobs and not self.in_flight:
                 step.end("cancelled", "by the user")

@@ -37,10 +37,10 @@ from xling.core import signals
 from xling.core.commands.runner import Phase, Stage, load, phases_of
 from xling.core.errors import UserError, unknown
 from xling.core.output import lease
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 from xling.core.output.records import append_line, read_lines, read_object, write_private
 from xling.core.settings import config
-from xling.slurm.jobs import COLLECTOR, Resources
+from xling.slurm.resources import COLLECTOR, Resources
 
 Event = dict[str, Any]
 SWEEP_PHASE = "sweep"

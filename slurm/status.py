@@ -10,8 +10,8 @@ from statistics import median
 
 from xling.core import signals
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer, tell
-from xling.slurm import decide
+from xling.core.output.command_result import Answer, tell
+from xling.slurm import submission_decisions
 from xling.slurm.reconcile import KINDS, view_of
 from xling.slurm.record import Event, Part, Run, Step
 from xling.slurm.states import NO_ANSWER, JobState, QueueView
@@ -88,7 +88,7 @@ def run_status(run: Run) -> Answer:
 def step_status(step: Step, view: QueueView) -> StepStatus:
     """Return the state of one step from its record and from what Slurm says about its jobs."""
     stage, outcome = step.plan.stage.name, step.outcome()
-    newest = decide.newest_parts(step)
+    newest = submission_decisions.newest_parts(step)
     counted = Counter(
         _part_state(part, view.state(j, step.job_name(entry)), entry) for part, entry, j in newest
     )
@@ -135,12 +135,14 @@ def _status_between_phases(step: Step, view: QueueView, parts: str) -> StepStatu
         return StepStatus(step.name, stage, "CANCELLING", parts)
     if any(not step.run.steps[name].outcome() for name in step.plan.after):
         return StepStatus(step.name, stage, "WAITING", reason=f"after {', '.join(step.plan.after)}")
-    entries = [entry for entry in decide.current_entries(step) if entry["kind"] == "collect"]
+    entries = [entry for entry in submission_decisions.current_entries(step) if entry["kind"] == "collect"]
     collectors = [view.state(j, step.job_name(entry)) for entry in entries for j in entry["jobs"]]
     collector = next((state for state in reversed(collectors) if state.is_active), None)
     if collector:
         return StepStatus(step.name, stage, "COLLECTING", parts, reason=collector.reason)
-    if any(not entry["jobs"] for entry in decide.current_entries(step) if entry["kind"] in KINDS):
+    if any(
+        not entry["jobs"] for entry in submission_decisions.current_entries(step) if entry["kind"] in KINDS
+    ):
         return StepStatus(
             step.name, stage, "SUBMITTING", parts, reason="Slurm has not confirmed a submission yet"
         )
@@ -163,7 +165,10 @@ def _part_state(part: Part, state: JobState, entry: Event) -> str:
 def _problems_of_parts(step: Step, view: QueueView) -> list[str]:
     """Return the problems of parts that are not done, except those that run again."""
     lines = []
-    states = {str(part): view.state(j, step.job_name(entry)) for part, entry, j in decide.newest_parts(step)}
+    states = {
+        str(part): view.state(j, step.job_name(entry))
+        for part, entry, j in submission_decisions.newest_parts(step)
+    }
     for part, job in submitted_parts(step):
         events = part.events()
         bad = [e for e in events if e["event"] in ("failed", "lost", "stopped")]

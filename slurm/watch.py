@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xling.core import signals, stacks
-from xling.core.output.answer import tell
-from xling.slurm.decide import indices_of_this_job
+from xling.core import signals, stack_dump
+from xling.core.output.command_result import tell
 from xling.slurm.record import Part, open_run
 from xling.slurm.states import run_for_output
+from xling.slurm.submission_decisions import indices_of_this_job
 
 POLL_S = 2.0
 SETTLE_S = signals.SECONDS_BETWEEN_BEATS + 1.0
@@ -93,9 +93,11 @@ class Watcher:
             return []  # it never wrote: a stack that is there is from an earlier start
         # A process that was continued may have gone on since it wrote.
         earlier = (
-            stacks.read_frames(path, stacks.EARLIER_SUFFIX) if heartbeat.rank in self.continued_ranks else []
+            stack_dump.read_frames(path, stack_dump.EARLIER_SUFFIX)
+            if heartbeat.rank in self.continued_ranks
+            else []
         )
-        return stacks.read_frames(path) or earlier
+        return stack_dump.read_frames(path) or earlier
 
     def end_hanging(self, late: Sequence[signals.Heartbeat]) -> None:
         """Record which processes hang and where, and end the step of the job."""
@@ -121,7 +123,7 @@ class Watcher:
         """Continue processes that may be stopped: those of this node directly, all others through Slurm."""
         for heartbeat in stopped:
             stale = self.part.heartbeat_of(heartbeat.rank)
-            stale.with_name(stale.name + stacks.EARLIER_SUFFIX).unlink(missing_ok=True)
+            stale.with_name(stale.name + stack_dump.EARLIER_SUFFIX).unlink(missing_ok=True)
             self.continued_ranks.add(heartbeat.rank)
             if heartbeat.pid and heartbeat.node == signals.node_name():
                 with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ import pytest
 from xling import cli
 from xling.core import progress
 from xling.core.commands.runner import STAGES, load
-from xling.core.output.answer import Answer, Rows, tell
+from xling.core.output.command_result import Answer, Rows, tell
 from xling.core.output.manifest import Manifest
 from xling.slurm.commands import ACTIONS
 
@@ -211,7 +211,7 @@ def test_messages_reach_standard_error_by_one_function() -> None:
             prints = (call for call in calls if ast.unparse(call.func) == "print")
             if any(ast.unparse(word.value) == "sys.stderr" for call in prints for word in call.keywords):
                 printing.add(str(path.relative_to(ROOT)))
-    assert printing == {"xling/core/output/answer.py"}
+    assert printing == {"xling/core/output/command_result.py"}
 
 
 def test_a_log_of_a_part_shows_no_escape(

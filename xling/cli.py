@@ -48,7 +48,7 @@ from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import OTHER_WORDS
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.output import manifest
-from xling.core.output.answer import Answer, Rows, as_json, tell, visible
+from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
 from xling.core.settings import config, schema
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")

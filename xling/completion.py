@@ -16,7 +16,7 @@ from typing import Any
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError, unknown
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.settings import schema
 
 COMMON = ("--json", "--help", "workers=", "cluster=local", "cluster=slurm", "cluster=debug", "slurm.")

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from packaging.requirements import Requirement
 
 from xling.core.commands import extras
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.precision import has_fast_bfloat16
 
 State = Literal["ok", "warning", "broken"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from xling.corpora.bitext.beads import Bead, DocumentSide, align, scale_of
+from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of
 from xling.text.words.features import WINDOW_PREFIX, hash_features, split_tokens
 
 if TYPE_CHECKING:

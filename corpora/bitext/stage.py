@@ -11,11 +11,11 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.progress import Progress
 from xling.corpora.bitext import documents, evidence
-from xling.corpora.bitext.beads import Bead, DocumentSide, align, scale_of
 from xling.corpora.bitext.documents import DocumentText
+from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of
 from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import Encoder, encoder_of
 from xling.text.files import corpus_reader

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from xling.core import languages
+from xling.corpora.card.counters import BINS_PER_DECADE, Counters
 from xling.corpora.card.ledgers import ledger_from_json
-from xling.corpora.card.statistics import BINS_PER_DECADE, Counters
 from xling.corpora.stages.filters import RULES, STATISTICS
 from xling.pages import charts, page, tabular
 from xling.pages.tabular import Table

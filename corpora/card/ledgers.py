@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from xling.core.output.parts import read_json, write_json
-from xling.corpora.card.statistics import Counters
+from xling.corpora.card.counters import Counters
 from xling.corpora.common.shards import REJECT_SCHEMA, TableWriter
 from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId

@@ -20,12 +20,12 @@ from xling.core import languages
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.parts import write_json
 from xling.core.progress import Progress
 from xling.corpora.card import data_card
+from xling.corpora.card.counters import Counters, SourceCounters
 from xling.corpora.card.ledgers import ledger_to_json
-from xling.corpora.card.statistics import Counters, SourceCounters
 from xling.corpora.codeswitch.alm import AlmSettings, ReplacementRate, draw_sentence
 from xling.corpora.codeswitch.documents import alternate_languages, group_by_document
 from xling.corpora.codeswitch.words import Spans, add_word_forms, project_links, word_cutter, words_of_phrases

@@ -13,7 +13,7 @@ from xling.corpora.parallel.wordalign.symmetrise import Link
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import Dictionary
 from xling.text.pairs import word_spans
-from xling.text.segment import Segmenter
+from xling.text.word_segmentation import Segmenter
 from xling.text.words.word_forms import dictionary_key, find_inflected, split_elided
 
 Spans = list[tuple[int, int]]

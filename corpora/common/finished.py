@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import Manifest
 
 

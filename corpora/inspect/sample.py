@@ -19,7 +19,7 @@ import xxhash
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.sampling import alpha_shares, realised_alpha, rng
 from xling.corpora.common.shards import (
     SCHEMA,

@@ -12,7 +12,7 @@ from typing import Literal
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer, Rows
+from xling.core.output.command_result import Answer, Rows
 from xling.corpora.sources.source import SOURCES, Context, open_source
 from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.perplexity import Perplexity

@@ -15,7 +15,7 @@ import polars as pl
 
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.corpora.common.shards import SCHEMA, corpus_shards
 from xling.corpora.parallel import select as pairs
 from xling.corpora.stages.filters import STATISTICS

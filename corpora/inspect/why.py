@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.parts import read_json
 from xling.corpora.common.shards import corpus_shards
 from xling.text.normalize import for_dedup

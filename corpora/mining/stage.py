@@ -29,7 +29,7 @@ import numpy as np
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
 from xling.corpora.mining import margin, rows, search, sentences

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xling.core.commands.runner import Phase
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.corpora.mono import estimate, many, one
 from xling.corpora.mono.build import resolve
 from xling.corpora.mono.settings import MonoConfig

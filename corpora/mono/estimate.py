@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.corpora.mono import one
 from xling.corpora.mono.build import Build, Plan, resolve
 from xling.corpora.mono.plan import make_plan, planned_bytes, routed_plan

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.commands.runner import Phase
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, read_json, write_json
 from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.mono import one, overview, route

@@ -25,7 +25,7 @@ from dataclasses import replace
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.parts import run_unless_published
 from xling.corpora.common.finished import finished, unchanged
 from xling.corpora.mono import parts

@@ -10,12 +10,12 @@ from typing import Any
 
 from xling.core import languages
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
 from xling.core.output.parts import read_json, write_json
 from xling.corpora.card import data_card
+from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import ledger_from_json
-from xling.corpora.card.statistics import Counters
 from xling.corpora.mono import route
 from xling.corpora.mono.build import Build, read_plan
 from xling.corpora.mono.parts import partial_reasons

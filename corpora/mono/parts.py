@@ -16,8 +16,8 @@ import zstandard
 
 from xling.core.output.manifest import sha256
 from xling.core.output.parts import read_json, write_json
+from xling.corpora.card.counters import SourceCounters
 from xling.corpora.card.ledgers import RejectLog
-from xling.corpora.card.statistics import SourceCounters
 from xling.corpora.common.download import fetch_all
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
 from xling.corpora.mono.build import Build

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 from xling.corpora.mono.build import PLAN, Build, Plan, Scope, save_plan
 from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names

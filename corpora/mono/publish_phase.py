@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
 from xling.core.output.parts import read_json, write_json
 from xling.corpora.card import data_card
+from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import (
     dropped_by_reason,
     ledger_to_json,
@@ -22,7 +23,6 @@ from xling.corpora.card.ledgers import (
     merged_counters,
     merged_ledger,
 )
-from xling.corpora.card.statistics import Counters
 from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import STAGE_NAME

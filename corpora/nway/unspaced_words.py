@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from xling.text.segment import train_unigram_model
+from xling.text.word_segmentation import train_unigram_model
 from xling.text.words.features import is_unspaced
 
 CHARACTERS_PER_PIECE = 10

@@ -14,7 +14,7 @@ from pathlib import Path
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import Manifest
 from xling.core.output.parts import read_json, run_unless_published
 from xling.corpora.common.finished import finished, unchanged

@@ -17,7 +17,7 @@ import polars as pl
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.settings import config
 
 STAGE_NAME = "corpus pivot"

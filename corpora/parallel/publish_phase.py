@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
 from xling.core.output.parts import read_json, write_json
 from xling.core.sampling import rng
@@ -28,10 +28,10 @@ from xling.corpora.card.ledgers import (
 )
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
+from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, Build
 from xling.corpora.parallel.sources import READ_REASONS, READ_STAGE
-from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
 

@@ -17,9 +17,9 @@ from xling.corpora.parallel.audit import audit
 from xling.corpora.parallel.chain import Chain, count_entered
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
+from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.settings import Build
 from xling.corpora.parallel.sources import READ_STAGE, PairSource, open_sources
-from xling.corpora.parallel.statistics import PairCounters
 from xling.text.document import Ledger
 from xling.text.pairs import SIDES, near_duplicate_key
 

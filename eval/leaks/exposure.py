@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import write_atomic
 from xling.eval.leaks.row_index import TestSet, entries, tests_in
 from xling.eval.rows.suite import data_folder, load, suites

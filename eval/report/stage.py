@@ -17,10 +17,10 @@ from urllib.parse import quote
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.eval.report import artifacts, browse, comparison, frontier, ranks, sections, why
 from xling.eval.report.artifacts import Run
-from xling.eval.report.dots import dots
+from xling.eval.report.dot_plot import dots
 from xling.eval.report.overall import number_of, overall, sort_findings
 from xling.eval.report.sections import Section
 from xling.eval.scores.score_file import CONTROLS, Score

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import write_atomic
 from xling.eval.rows.suite import ROWS, Example, Suite, check_rows, data_folder, row_line, suites
 

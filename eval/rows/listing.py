@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.eval.rows.suite import data_folder, languages_at, scorable_splits, suites
 
 

@@ -16,7 +16,7 @@ from xling.eval.rows.protocols import capped, hold_out, select, source_rows, tra
 from xling.eval.rows.suite import Suite, data_folder, suites
 from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
-from xling.training import track
+from xling.training import trackers
 
 STAGE = "finetune"
 
@@ -34,7 +34,7 @@ class FinetuneConfig:
         train_rows: number of training rows, drawn once; 0 for all.
         select: which epoch is kept, by the dev rows of the source language.
         fit: settings of fine-tuning.
-        log: where the curves are shown, see `xling.training.track`.
+        log: where the curves are shown, see `xling.training.trackers`.
     """
 
     suite: str
@@ -74,8 +74,8 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     metric = METRICS[suite.metric]
     digests = {str(path): manifest.digest(path) for path in inputs}
     saves = SavedStates(cfg.out, run_key(settings, digests))
-    with track.shown(cfg.log, cfg.out, settings) as show:
-        losses = track.Losses(show)
+    with trackers.shown(cfg.log, cfg.out, settings) as show:
+        losses = trackers.Losses(show)
         system = EncoderBackend(cfg.checkpoint, "pretrained", on_update=losses.tell, saved_states=saves)
         models = system.fit(suite, train, dev, cfg.source, cfg.fit)
         scores = scores_of(system, models, suite, dev, cfg.source)
@@ -98,7 +98,7 @@ def check(cfg: FinetuneConfig) -> None:
             and was made with other settings.
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
-    track.check(cfg.log)
+    trackers.check(cfg.log)
     train_suite = training_suite(suite)
     for path in cfg.fit.switch.values():
         manifest.digest(Path(path))  # says which is missing

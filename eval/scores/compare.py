@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array
 from xling.eval.rows.suite import data_folder, suites

@@ -13,7 +13,7 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
 from xling.eval.leaks.exposure import read_exposure
 from xling.eval.leaks.row_index import TestSet

@@ -59,7 +59,7 @@ PLANTED = [
     ("xling/core/errors.py", "import polars", {GROUND}),
     ("corpora/common/shards.py", "def late() -> None:\n    import fairseq", {LIGHT}),
     ("xling/text/words/units.py", "from torch import nn", {LIGHT}),
-    ("slurm/jobs.py", "import torch", {LIGHT}),
+    ("slurm/resources.py", "import torch", {LIGHT}),
     ("xling/text/words/units.py", "from xling.models.network import loss", {ORDER, LIGHT}),
     ("xling/core/errors.py", "from xling import cli", {ORDER, CIRCLE}),
     ("xling/compat.py", "from xling import corpora", {ORDER, CORPORA}),
@@ -95,7 +95,7 @@ def test_a_planted_import_breaks_its_contract(house: Path, path: str, planted: s
     ("path", "planted", "shown"),
     [
         (
-            "slurm/jobs.py",
+            "slurm/resources.py",
             "def late() -> None:\n    from xling.text.words import units",
             "| slurm | core, text |",
         ),

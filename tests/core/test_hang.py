@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from xling.core import signals, stacks
+from xling.core import signals, stack_dump
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     signals.reset_process_state()
     yield tmp_path / "beat.json"
     signals.reset_process_state()
-    stacks.schedule_dump(tmp_path / "beat.json", 0)
+    stack_dump.schedule_dump(tmp_path / "beat.json", 0)
 
 
 def shown(path: Path) -> signals.Heartbeat:
@@ -133,13 +133,13 @@ def test_without_a_launcher_that_watches_nothing_is_due(
     with signals.watched(), signals.busy("validation"):
         beats(clock, 1, 0, 6, 6, 6, 6)
         assert (shown(path).due_s, shown(path).doing) == (0, "")
-    assert not stacks.stack_path(path).exists()
+    assert not stack_dump.stack_path(path).exists()
 
 
 HANGS = """
 import sys, threading, time
 from pathlib import Path
-from xling.core import stacks
+from xling.core import stack_dump as stacks
 
 def stuck_here(seconds):
     time.sleep(seconds)
@@ -163,14 +163,14 @@ def test_a_late_process_writes_the_stack_of_its_main_thread(tmp_path: Path, stop
         if stopped:
             child.send_signal(signal.SIGSTOP)
             time.sleep(0.6)
-            assert stacks.read_frames(path) == []
+            assert stack_dump.read_frames(path) == []
             child.send_signal(signal.SIGCONT)
         deadline = time.monotonic() + 20
         # The frames are written one by one, so a read may meet a part of them.
-        while len(stacks.read_frames(path)) < 2 and time.monotonic() < deadline:
+        while len(stack_dump.read_frames(path)) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert [frame.split()[1] for frame in stacks.read_frames(path)] == ["stuck_here", "<module>"]
-        assert os.stat(stacks.stack_path(path)).st_mode & 0o777 == 0o600  # noqa: PTH116
+        assert [frame.split()[1] for frame in stack_dump.read_frames(path)] == ["stuck_here", "<module>"]
+        assert os.stat(stack_dump.stack_path(path)).st_mode & 0o777 == 0o600  # noqa: PTH116
     finally:
         child.kill()
         child.communicate()
@@ -179,7 +179,7 @@ def test_a_late_process_writes_the_stack_of_its_main_thread(tmp_path: Path, stop
 LATE_ONCE = """
 import sys, time
 from pathlib import Path
-from xling.core import stacks
+from xling.core import stack_dump as stacks
 
 path = Path(sys.argv[1])
 stacks.arm(path, 0.05)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.core.racing import killed_at  # noqa: F401 - the module is read by the process that the test starts
 from xling.core.errors import UserError
-from xling.core.output import manifest, swap
+from xling.core.output import atomic_swap, manifest
 from xling.core.output.lease import hold, lease_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,18 +73,18 @@ def test_what_another_host_left_is_restored_by_the_holder_of_the_lease_alone(tmp
     out, left = tmp_path / "out", tmp_path / ".out.another-host.1.old"
     made(out, "weights")
     out.rename(left)
-    swap.restore(out)
+    atomic_swap.restore(out)
     assert not out.exists()
     with hold(out, "test"):
-        swap.restore(out)
+        atomic_swap.restore(out)
     assert word_of(out) == "weights"
 
 
 def test_a_folder_without_manifest_is_not_restored(tmp_path: Path) -> None:
-    half = swap.temporary_sibling(tmp_path / "out", swap.NEW_SUFFIX)
+    half = atomic_swap.temporary_sibling(tmp_path / "out", atomic_swap.NEW_SUFFIX)
     half.mkdir()
     (half / "model.pt").write_text("half")
-    swap.restore(tmp_path / "out")
+    atomic_swap.restore(tmp_path / "out")
     assert not (tmp_path / "out").exists()
     made(tmp_path / "out", "whole")
     assert [p.name for p in tmp_path.iterdir()] == ["out"]

@@ -10,8 +10,8 @@ from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.bitext import evidence
-from xling.corpora.bitext.beads import BEAD_SHAPES, DocumentSide, align
 from xling.corpora.bitext.documents import DocumentText, pairs_by_name, pairs_by_vectors, read, sentences
+from xling.corpora.bitext.sentence_alignment import BEAD_SHAPES, DocumentSide, align
 from xling.corpora.bitext.stage import BitextConfig
 from xling.corpora.toyworld import para
 
@@ -101,7 +101,7 @@ def test_dense_vectors_are_aligned_and_long_documents_in_windows(monkeypatch):
     sides = [DocumentSide(np.full(len(side), 50, np.float32), side) for side in (src, tgt)]
     whole = align(*sides, (0.0, 0.8))
     assert ranges(whole) == right
-    monkeypatch.setattr("xling.corpora.bitext.beads.WINDOW_SENTENCES", 40)
+    monkeypatch.setattr("xling.corpora.bitext.sentence_alignment.WINDOW_SENTENCES", 40)
     assert ranges(align(*sides, (0.0, 0.8))) == right
 
 

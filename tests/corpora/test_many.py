@@ -17,7 +17,7 @@ from tests.corpora.test_mono import LANGS, contents
 from xling.core.commands.runner import run_local, run_part
 from xling.core.errors import UserError
 from xling.core.settings import config
-from xling.corpora.card.statistics import Counters
+from xling.corpora.card.counters import Counters
 from xling.corpora.common.shards import read_corpus, read_documents
 from xling.corpora.mono import MonoConfig, overview, parts, phases
 from xling.corpora.mono.build import resolve

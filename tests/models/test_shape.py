@@ -12,10 +12,10 @@ import pytest
 from xling.core.errors import UserError
 from xling.models import shape
 from xling.models.files import model_folder
+from xling.models.model_setting import DECODER, ENCODER
 from xling.models.network.encoder import ACTIVATIONS, NORM_LAYERS, POSITION_KINDS, EncoderConfig
 from xling.models.network.seq2seq import Seq2SeqConfig
 from xling.models.parts import PARTS
-from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, Shape
 from xling.transfer.plans import read_start
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from xling.objectives import OBJECTIVES, clwr, xlco
-from xling.objectives.trial import CHANGES, IGNORES
+from xling.objectives.contract_facts import CHANGES, IGNORES
 
 # Objectives whose examples are made of nothing but what the model itself writes are tried by their own tests.
 TRIED = [name for name, entry in OBJECTIVES.items() if not entry.trial.makes_sources]

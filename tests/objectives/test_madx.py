@@ -16,7 +16,7 @@ from xling.models.files import model_weights
 from xling.models.network import adapters
 from xling.models.network.encoder import EncoderModel
 from xling.training import assemble, train
-from xling.transfer import swap, tune
+from xling.transfer import swap_embeddings, tune
 from xling.transfer.settings import TuneConfig
 
 WITH = ("model.lang_adapter=6", "model.invertible=true", "freeze=body", "train.lr=1e-2")
@@ -79,7 +79,9 @@ def test_a_change_of_what_is_frozen_is_found(
 
 
 def test_the_task_adapter_is_on_top_and_the_language_adapter_is_swapped(steps: Path, tmp_path: Path) -> None:
-    made = swap.run(swap.SwapConfig(str(steps / "task"), str(tmp_path / "out"), adapters=str(steps / "ar")))
+    made = swap_embeddings.run(
+        swap_embeddings.SwapConfig(str(steps / "task"), str(tmp_path / "out"), adapters=str(steps / "ar"))
+    )
     assert made.counts["langs"] == ["ar"]
     before, after = (
         tune.load_tuned(folder).model.state_dict() for folder in (steps / "task", tmp_path / "out")
@@ -116,25 +118,29 @@ def test_embeddings_are_learned_anew_where_the_vocabulary_is_another(
         assert (name in assemble.EMBEDDINGS) or torch.equal(weight, found[name]), name
     assert found["encoder.tokens.weight"].shape != body["encoder.tokens.weight"].shape
     assert found["lm_head.bias"].abs().sum() > 0
-    config = swap.SwapConfig(str(steps / "task"), str(tmp_path / "out"), adapters=str(tmp_path / "ar"))
+    config = swap_embeddings.SwapConfig(
+        str(steps / "task"), str(tmp_path / "out"), adapters=str(tmp_path / "ar")
+    )
     with pytest.raises(
         UserError, match=r"another vocabulary than that of .*; fix: use its embeddings as well"
     ):
-        swap.run(config)
-    both = swap.SwapConfig(
+        swap_embeddings.run(config)
+    both = swap_embeddings.SwapConfig(
         str(steps / "task"), str(tmp_path / "out"), str(tmp_path / "ar"), str(tmp_path / "ar")
     )
-    assert swap.run(both).counts["vocabulary"] == len(found["encoder.tokens.weight"])
+    assert swap_embeddings.run(both).counts["vocabulary"] == len(found["encoder.tokens.weight"])
 
 
 def test_what_does_not_fit_is_refused(steps: Path, bitext: Path, recipe: Any, tmp_path: Path) -> None:
     def swapped(task: Path, source: Path) -> None:
-        swap.run(swap.SwapConfig(str(task), str(tmp_path / "out"), adapters=str(source)))
+        swap_embeddings.run(
+            swap_embeddings.SwapConfig(str(task), str(tmp_path / "out"), adapters=str(source))
+        )
 
     with pytest.raises(UserError, match=r"body has 2 layers of 32, no language adapter.*; valid: .* width 6"):
         swapped(steps / "task", steps / "body")
     with pytest.raises(UserError, match="neither embeddings= nor adapters= is given"):
-        swap.run(swap.SwapConfig(str(steps / "task"), str(tmp_path / "out")))
+        swap_embeddings.run(swap_embeddings.SwapConfig(str(steps / "task"), str(tmp_path / "out")))
     torch.manual_seed(5)
     with manifest.publish(tmp_path / "other", "pretrain", {}) as made:
         for name in ("dict.txt", "spm.model"):

@@ -17,7 +17,7 @@ from xling.models.files import model_weights
 from xling.text.vocab import VocabConfig, vocab_digest
 from xling.text.vocab import run as make_vocab
 from xling.training import train
-from xling.transfer import swap, tune
+from xling.transfer import swap_embeddings, tune
 from xling.transfer.settings import TuneConfig
 
 
@@ -66,7 +66,9 @@ def test_steps_three_and_four_predict_in_the_second_language(steps: Path, tmp_pa
     task = tmp_path / "task"
     with manifest.publish(task, "finetune", cfg, [steps / "body"]) as made:
         tune.save_tuned(tuned, made.path, steps / "body", ["en"])
-    made_of = swap.run(swap.SwapConfig(str(task), str(tmp_path / "swapped"), str(steps / "embeddings")))
+    made_of = swap_embeddings.run(
+        swap_embeddings.SwapConfig(str(task), str(tmp_path / "swapped"), str(steps / "embeddings"))
+    )
     assert made_of.counts["langs"] == ["ar"]
     swapped = tune.load_tuned(tmp_path / "swapped", "ar")
     embeddings, _ = model_weights.load_model(steps / "embeddings")

@@ -16,7 +16,7 @@ import yaml
 from xling import cli
 from xling.core.commands import pipeline
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.settings import config
 from xling.models.files import model_weights
 from xling.objectives import OBJECTIVES

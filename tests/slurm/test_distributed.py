@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xling.slurm.array_task import job_id
 from xling.slurm.distributed import Rendezvous, init_from_slurm
-from xling.slurm.element import job_id
 
 STEP = {
     "SLURM_JOB_ID": "1234",

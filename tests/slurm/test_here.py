@@ -22,8 +22,8 @@ from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
 from xling.core.output.records import append_line, read_lines
 from xling.core.settings.config import to_dict
-from xling.slurm import commands, decide, launch, reconcile, status
-from xling.slurm.element import _record_start
+from xling.slurm import commands, launch, reconcile, status, submission_decisions
+from xling.slurm.array_task import _record_start
 from xling.slurm.record import Part, Run, Step, open_run
 from xling.slurm.states import JobState, QueueView
 from xling.slurm.sweep import expand
@@ -376,7 +376,7 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
 
 
 def decided(step: Step) -> tuple[list[int], list[int]]:
-    again, failed = decide.parts_to_submit(step)
+    again, failed = submission_decisions.parts_to_submit(step)
     return [p.index for p in again], [p.index for p in failed]
 
 

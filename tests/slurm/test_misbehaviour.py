@@ -25,7 +25,7 @@ from xling.core.commands.pipeline import Step as Planned
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
 from xling.core.output.lease import HeldError, lease_path
-from xling.slurm import commands, launch, queue, reconcile
+from xling.slurm import commands, launch, reconcile, submit
 from xling.slurm.record import Step
 from xling.slurm.states import ask_about, job_states
 
@@ -82,16 +82,16 @@ def test_a_requeued_collector_submits_nothing_twice(on_cluster: Path) -> None:
 
 def test_an_answer_that_got_lost_is_found_again(on_cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``sbatch`` did its work and nobody heard of it: the job is found by its name, not submitted again."""
-    real, lost = queue.submit, []
+    real, lost = submit.submit, []
 
-    def deaf(jobs: queue.Executor, num_elements: int = 1) -> str:
+    def deaf(jobs: submit.Executor, num_elements: int = 1) -> str:
         identity = real(jobs, num_elements)
         if not lost and "afterany" not in str(jobs.parameters.get("dependency")) and num_elements == 1:
             lost.append(identity)
-            raise queue.TransientError("sbatch: Socket timed out on send/recv operation")
+            raise submit.TransientError("sbatch: Socket timed out on send/recv operation")
         return identity
 
-    monkeypatch.setattr(queue, "submit", deaf)
+    monkeypatch.setattr(submit, "submit", deaf)
     cfg = CountConfig(on_cluster / "m", updates=5)
     launch.submit_stage(COUNT, [cfg], "slurm", {"run": "deaf"})
     step = opened("deaf").steps["count"]
@@ -171,7 +171,7 @@ def test_a_controller_that_lost_its_jobs(
     run = opened("graph")
 
     def cron() -> bool:
-        with contextlib.suppress(queue.TransientError, HeldError):
+        with contextlib.suppress(submit.TransientError, HeldError):
             reconcile.reconcile(run)
         time.sleep(2)
         return all(step.outcome() for step in run.steps.values())

@@ -15,10 +15,10 @@ from slurm_stages import COUNT, CountConfig
 
 from xling.core.errors import UserError
 from xling.slurm import launch
-from xling.slurm.jobs import Resources, Site
 from xling.slurm.options import sbatch_parameters, snapshot
-from xling.slurm.queue import make_executor, script
 from xling.slurm.record import open_run
+from xling.slurm.resources import Resources, Site
+from xling.slurm.submit import make_executor, script
 
 
 def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: str) -> str:

@@ -9,11 +9,12 @@ import pytest
 from slurm_stages import COUNT, CountConfig
 
 from xling.core.settings.config import to_dict
-from xling.slurm import entry, queue, reconcile
-from xling.slurm.jobs import Resources
+from xling.slurm import entry, reconcile
+from xling.slurm import submit as queue
+from xling.slurm.job_reuse import AvailableJob
 from xling.slurm.record import Run, Step, StepPlan
+from xling.slurm.resources import Resources
 from xling.slurm.states import QueueView
-from xling.slurm.stay import AvailableJob
 
 HOUR_S = 3600.0
 ANSWER_S = 2.0

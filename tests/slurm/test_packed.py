@@ -12,9 +12,10 @@ from test_cluster import opened, outcome_of
 
 from xling.core.errors import UserError
 from xling.core.settings.config import to_dict
-from xling.slurm import decide, launch, queue, reconcile, status
-from xling.slurm.jobs import Resources
+from xling.slurm import launch, reconcile, status, submission_decisions
+from xling.slurm import submit as queue
 from xling.slurm.record import Run, Step, StepPlan
+from xling.slurm.resources import Resources
 from xling.slurm.states import JobState, QueueView
 
 
@@ -28,7 +29,7 @@ def packed(folder: Path, num_parts: int, each: int, longest: int = 1000) -> Step
 def test_every_part_runs_in_the_job_that_the_record_names(num_parts: int, each: int) -> None:
     step = packed(Path("/tmp"), num_parts, each)
     facts = {"indices": [7 * index for index in range(num_parts)]}
-    ids = decide.job_ids_of(step, facts, "12")
+    ids = submission_decisions.job_ids_of(step, facts, "12")
     assert len(ids) == num_parts
     size = step.plan.resources.num_jobs(num_parts)
     assert sorted(set(ids)) == sorted([f"12_{n}" for n in range(size)] if size > 1 else ["12"])
@@ -37,7 +38,7 @@ def test_every_part_runs_in_the_job_that_the_record_names(num_parts: int, each: 
         for element in range(size):
             patch.setenv("SLURM_ARRAY_TASK_ID", str(element))
             here = f"12_{element}" if size > 1 else "12"
-            ran += [(index, here) for index in decide.indices_of_this_job(step, facts)]
+            ran += [(index, here) for index in submission_decisions.indices_of_this_job(step, facts)]
     assert ran == list(zip(facts["indices"], ids, strict=True))
     assert step.plan.resources.node_hours(num_parts) == size
 

@@ -13,7 +13,7 @@ from xling import cli
 from xling.core.commands.pipeline import Pipeline, Step
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
-from xling.slurm import launch, queue
+from xling.slurm import launch, submit
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "slurm"
 SITE = """\
@@ -108,8 +108,8 @@ def test_the_plan_is_what_is_submitted(site: str, tmp_path: Path, monkeypatch: p
     for text in (barrier, array, collector):
         assert text.rstrip() in plan
     assert "--array=0-19%20" in array
-    assert queue.script(
-        queue.small_job(tmp_path / "a b", "x", ("y",), launch.read_site(site).resources("collect"))
+    assert submit.script(
+        submit.small_job(tmp_path / "a b", "x", ("y",), launch.read_site(site).resources("collect"))
     )
 
 

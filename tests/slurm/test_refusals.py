@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xling.core.errors import UserError
-from xling.slurm import queue
+from xling.slurm import submit
 
 # Codes 1000 to 1004, 1007, 1008, 1012, 1013, 1800 to 1803, 2061, 2105 and 5000 to 5005 of slurm_errno.h.
 NO_ANSWERS = (
@@ -40,12 +40,12 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_error_of_slurms_protocol_is_no_refusal(scontrol: Path, said: str) -> None:
     """The controller went away in the middle of a request. It may have read it, so the caller has to look."""
     scontrol.write_text(f"slurm_suspend error: {said} for job 218\n")
-    with pytest.raises(queue.TransientError, match="for job 218"):
-        queue.run_command("scontrol", "release", "218")
+    with pytest.raises(submit.TransientError, match="for job 218"):
+        submit.run_command("scontrol", "release", "218")
 
 
 @pytest.mark.parametrize("said", REFUSALS)
 def test_a_refusal_is_told_at_once(scontrol: Path, said: str) -> None:
     scontrol.write_text(f"{said}\n")
     with pytest.raises(UserError, match=f"refused the command scontrol: {said}"):
-        queue.run_command("scontrol", "release", "218")
+        submit.run_command("scontrol", "release", "218")

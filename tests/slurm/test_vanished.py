@@ -20,12 +20,12 @@ from test_cluster import expected_count, opened, running_count
 from tests.slurm.testbed import bed
 from xling.core.output import lease
 from xling.core.settings.config import to_dict
-from xling.slurm import decide, queue, reconcile
-from xling.slurm.jobs import Resources
+from xling.slurm import reconcile, submission_decisions, submit
 from xling.slurm.record import Part, Run, StepPlan
+from xling.slurm.resources import Resources
 from xling.slurm.states import JobState, QueueView, job_states
 
-LONG = decide.SILENT_S + 60
+LONG = submission_decisions.SILENT_S + 60
 
 
 @pytest.fixture
@@ -63,23 +63,23 @@ def shown(ran_s: float = 2 * LONG, state: str = "RUNNING") -> JobState:
 
 def test_only_a_part_that_began_and_left_no_sign_has_vanished(part: Part) -> None:
     step = part.step
-    assert not decide.has_vanished(step, "7", shown()), "it may still be starting"
+    assert not submission_decisions.has_vanished(step, "7", shown()), "it may still be starting"
     note(part, "start", LONG)
-    assert decide.has_vanished(step, "7", shown())
-    assert decide.has_vanished(step, "7", shown(state="COMPLETING"))
+    assert submission_decisions.has_vanished(step, "7", shown())
+    assert submission_decisions.has_vanished(step, "7", shown(state="COMPLETING"))
     for state in ("PENDING", "SUSPENDED", "FAILED", "UNKNOWN", "NO ANSWER"):
-        assert not decide.has_vanished(step, "7", shown(state=state)), state
-    assert not decide.has_vanished(step, "7", shown(ran_s=20)), "it has just been started again"
-    assert not decide.has_vanished(step, "7", shown(ran_s=-1)), "Slurm did not tell"
-    assert not decide.has_vanished(step, "8", shown()), "not a part"
+        assert not submission_decisions.has_vanished(step, "7", shown(state=state)), state
+    assert not submission_decisions.has_vanished(step, "7", shown(ran_s=20)), "it has just been started again"
+    assert not submission_decisions.has_vanished(step, "7", shown(ran_s=-1)), "Slurm did not tell"
+    assert not submission_decisions.has_vanished(step, "8", shown()), "not a part"
     hold(part, os.getpid())
-    assert not decide.has_vanished(step, "7", shown()), "its process is alive"
+    assert not submission_decisions.has_vanished(step, "7", shown()), "its process is alive"
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
     hold(part, ended.pid)
-    assert decide.has_vanished(step, "7", shown())
+    assert submission_decisions.has_vanished(step, "7", shown())
     note(part, "failed", 5)
-    assert not decide.has_vanished(step, "7", shown()), "it is about to end"
+    assert not submission_decisions.has_vanished(step, "7", shown()), "it is about to end"
 
 
 def test_a_job_that_stays_has_not_vanished(part: Part) -> None:
@@ -87,15 +87,19 @@ def test_a_job_that_stays_has_not_vanished(part: Part) -> None:
     part.step.staying_path.mkdir()
     for seconds, vanished in ((60, False), (-1, True)):
         (part.step.staying_path / "7").write_text(json.dumps({"until": time.time() + seconds}))
-        assert decide.has_vanished(part.step, "7", shown()) is vanished
+        assert submission_decisions.has_vanished(part.step, "7", shown()) is vanished
 
 
 def test_a_start_of_an_earlier_execution_does_not_count(part: Part) -> None:
     note(part, "start", 3 * LONG)
-    assert not decide.has_vanished(part.step, "7", shown(ran_s=LONG)), "the same job was requeued"
-    assert decide.has_vanished(part.step, "7", shown(ran_s=4 * LONG))
+    assert not submission_decisions.has_vanished(part.step, "7", shown(ran_s=LONG)), (
+        "the same job was requeued"
+    )
+    assert submission_decisions.has_vanished(part.step, "7", shown(ran_s=4 * LONG))
     note(part, "done", 3 * LONG)
-    assert decide.has_vanished(part.step, "7", shown(ran_s=LONG)), "it has nothing to start any more"
+    assert submission_decisions.has_vanished(part.step, "7", shown(ran_s=LONG)), (
+        "it has nothing to start any more"
+    )
 
 
 @pytest.mark.parametrize("ended", ["", "failed", "stopped", "done"])
@@ -107,9 +111,9 @@ def test_a_vanished_job_is_cancelled_and_its_part_goes_on(
     note(part, "start", LONG)
     if ended:
         note(part, ended, LONG - 1)
-    monkeypatch.setattr(queue, "cancel", lambda ids: calls.append("cancel " + " ".join(ids)))
-    monkeypatch.setattr(queue, "run_command", lambda *words: calls.append(" ".join(words)) or "")
-    monkeypatch.setattr(queue, "submit", lambda jobs, size=1: calls.append("submit") or "9")
+    monkeypatch.setattr(submit, "cancel", lambda ids: calls.append("cancel " + " ".join(ids)))
+    monkeypatch.setattr(submit, "run_command", lambda *words: calls.append(" ".join(words)) or "")
+    monkeypatch.setattr(submit, "submit", lambda jobs, size=1: calls.append("submit") or "9")
     names = {e["jobs"][0]: step.job_name(e) for e in step.jobs()}
     view = QueueView(jobs={
         "5": JobState("PENDING", "JobHeldUser", name=names["5"]),
@@ -143,7 +147,7 @@ def test_a_job_that_waits_for_a_lost_one_is_submitted_later(
         "5": JobState("PENDING", "JobHeldUser", name=names["5"]),
         "7": JobState("RUNNING", name=names["7"]),
     }
-    with pytest.raises(queue.TransientError, match="dependency problem") as failed:
+    with pytest.raises(submit.TransientError, match="dependency problem") as failed:
         reconcile._Reconciler(step.run, QueueView(jobs=jobs), False, False).reconcile_all_steps()
     assert not failed.value.unsure
     assert step.jobs()[-1]["kind"] == "collect" and step.jobs()[-1]["void"] and not step.outcome()
@@ -168,10 +172,10 @@ def test_a_controller_that_was_killed_before_it_saved_the_end_of_a_job(
     bed.signal_daemon(here, "slurmctld", signal.SIGKILL)
     bed.start_daemon(here, "slurmctld")
     wait_until(lambda: job_states([first])[first].state == "RUNNING", 60, "the job to seem to run")
-    monkeypatch.setattr(decide, "SILENT_S", 8.0)
+    monkeypatch.setattr(submission_decisions, "SILENT_S", 8.0)
 
     def cron() -> bool:
-        with contextlib.suppress(queue.TransientError, lease.HeldError):
+        with contextlib.suppress(submit.TransientError, lease.HeldError):
             reconcile.reconcile(step.run)
         time.sleep(1)
         return bool(step.outcome())

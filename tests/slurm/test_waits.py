@@ -17,9 +17,10 @@ from test_outage import Clock
 from xling.core import signals as core_job
 from xling.core.commands.runner import STAGES, load, run_local
 from xling.core.settings import config
-from xling.slurm import element, entry, launch, queue, reconcile, record, stay
-from xling.slurm.jobs import Site
+from xling.slurm import array_task, entry, job_reuse, launch, reconcile, record
+from xling.slurm import submit as queue
 from xling.slurm.record import Run, Step, StepPlan
+from xling.slurm.resources import Site
 from xling.slurm.states import JobState, QueueView
 
 DELAY_S = 100_000.0
@@ -107,8 +108,10 @@ class Queue:
         patch.setattr(queue, "run_command", self.call)
         patch.setattr(queue, "cancel", self.cancel)
         patch.setattr(reconcile, "view_of", lambda run: QueueView(jobs=self.states() | self.others))
-        ran = element._run
-        patch.setattr(element, "_run", lambda *words: (clock.sleep(self.seconds(words[-1])), ran(*words))[1])
+        ran = array_task._run
+        patch.setattr(
+            array_task, "_run", lambda *words: (clock.sleep(self.seconds(words[-1])), ran(*words))[1]
+        )
         patch.setattr(
             core_job, "stoppable", lambda *_: contextlib.nullcontext()
         )  # a signal needs the main thread
@@ -195,7 +198,7 @@ def built(
 ) -> tuple[Step, float, Queue]:
     """Build a corpus on the quiet cluster; return its step, the delays that it waited, and the queue."""
     clock, stage = Sleep(), STAGES["corpus mono"]
-    for module in (reconcile, entry, stay, record):
+    for module in (reconcile, entry, job_reuse, record):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.chdir(tmp_path)
     stages = ("before_dedup=repair", "after_dedup=pii")  # others would drop this text

@@ -15,12 +15,13 @@ from slurm_stages import COUNT, LOCKSTEP, CountConfig, LockstepConfig
 from test_cluster import opened, outcome_of
 
 from tests.slurm.testbed import bed
-from xling.core import signals, stacks
+from xling.core import signals, stack_dump
 from xling.core.errors import UserError
 from xling.core.settings.config import to_dict
-from xling.slurm import decide, element, launch, queue, reconcile, status, watch
-from xling.slurm.jobs import Resources, Site
+from xling.slurm import array_task, launch, reconcile, status, submission_decisions, watch
+from xling.slurm import submit as queue
 from xling.slurm.record import Part, Run, Step, StepPlan
+from xling.slurm.resources import Resources, Site
 from xling.slurm.states import JobState, QueueView
 
 MARK = "7.0"
@@ -75,7 +76,7 @@ def write_stack(part: Part, rank: int, frames: list[str]) -> None:
     text = "main thread 0x1\nTimeout (0:00:09)!\nThread 0x2 (most recent call first):\n"
     text += '  File "/x/t.py", line 1 in wait\n'
     text += "\n".join(["Thread 0x1 [python] (most recent call first):", *lines])
-    stacks.stack_path(part.heartbeat_of(rank)).write_text(text + "\n")
+    stack_dump.stack_path(part.heartbeat_of(rank)).write_text(text + "\n")
 
 
 def test_a_heartbeat_that_does_not_change_is_late(part: Part) -> None:
@@ -189,10 +190,10 @@ def test_a_hang_is_recorded_with_rank_node_and_stack_and_ends_the_step(
         " 20 s; stack: fs.py:2 read in train.py:1 _train"
     )
     assert (event["event"], event["exclude"], event["key"], event["counts"]) == ("lost", ["n2"], "k", True)
-    assert decide.has_ended(part, "k")
-    assert decide.nodes_to_exclude([part]) == ["n2"]
+    assert submission_decisions.has_ended(part, "k")
+    assert submission_decisions.nodes_to_exclude([part]) == ["n2"]
     part.append("reset")
-    assert decide.nodes_to_exclude([part]) == []
+    assert submission_decisions.nodes_to_exclude([part]) == []
 
 
 def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
@@ -263,7 +264,7 @@ def test_a_node_that_computes_wrongly_is_left_out(
     def broken(*_: object) -> None:
         raise signals.BadNodeError("cuda:0 computes wrongly")
 
-    monkeypatch.setattr(element, "_run", broken)
+    monkeypatch.setattr(array_task, "_run", broken)
     names = {
         "SLURM_PROCID": rank,
         "SLURM_NTASKS": 2,
@@ -285,10 +286,10 @@ def test_a_node_that_computes_wrongly_is_left_out(
         monkeypatch.delenv(name)
     key = step.arrays()[0]["key"]
     with pytest.raises(signals.BadNodeError):
-        element.Element(str(step.run.path), "count", "run", 0, key)()
+        array_task.Element(str(step.run.path), "count", "run", 0, key)()
     assert part.last_event()["event"] == ("lost" if rank else "failed")
-    assert decide.nodes_to_exclude([part]) == ["n4"]
-    assert decide.has_ended(part, key)
+    assert submission_decisions.nodes_to_exclude([part]) == ["n4"]
+    assert submission_decisions.has_ended(part, key)
 
 
 @pytest.mark.slurm

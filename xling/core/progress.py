@@ -10,7 +10,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from xling.core import signals
-from xling.core.output.answer import visible
+from xling.core.output.command_result import visible
 
 SECONDS_BETWEEN_LINES = 60.0
 

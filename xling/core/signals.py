@@ -34,7 +34,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from xling.core import stacks
+from xling.core import stack_dump
 from xling.core.output.records import report_once, write_private
 
 HEARTBEAT_VARIABLE = "XLING_HEARTBEAT"
@@ -247,7 +247,7 @@ def _write_heartbeat(path: Path, now: float) -> None:
         write_private(path, json.dumps(asdict(_process.last_heartbeat)) + "\n")
     except OSError as error:  # a full disk must not stop the work: the next beat tries again
         report_once(path, f"the progress is not shown: {error.strerror}")
-    stacks.schedule_dump(path, due_s)
+    stack_dump.schedule_dump(path, due_s)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import bart_ids, configs, express, files, layouts, mbart
+from xling.hub import bart_ids, configs, files, layouts, mbart, unsupported_parts
 from xling.models.generate.decode import BOS, EOS
 from xling.models.network.encoder import PAD
 from xling.models.network.seq2seq import Seq2SeqConfig
@@ -61,13 +61,13 @@ BART_FAMILIES = {
     "m2m_100": BartFamily(
         "M2M100",
         layouts.bart_layouts(has_norm=False, has_positions=False),
-        express.BART_SETTINGS["m2m_100"],
+        unsupported_parts.BART_SETTINGS["m2m_100"],
         biased=False,
     ),
     "bart": BartFamily(
         "Bart",
         layouts.bart_layouts(has_final_norm=False),
-        express.BART_SETTINGS["bart"],
+        unsupported_parts.BART_SETTINGS["bart"],
     ),
 }  # fmt: skip
 """By the type of the model in transformers."""
@@ -75,7 +75,9 @@ BART_FAMILIES = {
 
 def has_bias(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> bool:
     """Return whether a model has a bias at its output that its class lacks."""
-    class_lacks_bias = express.is_t5(shape) or not BART_FAMILIES[express.bart_type(shape)].biased
+    class_lacks_bias = (
+        unsupported_parts.is_t5(shape) or not BART_FAMILIES[unsupported_parts.bart_type(shape)].biased
+    )
     bias = state.get("decoder.head.bias")
     return class_lacks_bias and bias is not None and bool(bias.any())
 
@@ -84,7 +86,7 @@ def to_hf_weights(
     shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
 ) -> dict[str, Shaped[Tensor, " ..."]]:
     """Rename our weights for the class of the model, ids in our order."""
-    family, tokens = BART_FAMILIES[express.bart_type(shape)], state["encoder.tokens.weight"]
+    family, tokens = BART_FAMILIES[unsupported_parts.bart_type(shape)], state["encoder.tokens.weight"]
     weights = {"model.shared.weight": tokens}
     for side, layout in family.sides.items():
         weights |= {
@@ -98,7 +100,7 @@ def to_hf_weights(
 
 def to_hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build the ``config.json`` of the class of the model."""
-    model_type = express.bart_type(shape)
+    model_type = unsupported_parts.bart_type(shape)
     # CTranslate2 reads the parts of mBART here, and takes from the tokenizer's name which token a decoder starts with.
     tokenizer_setting = (
         {"tokenizer_class": _MBART50_TOKENIZER} if model_type == "mbart" and shape.lang_first else {}

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from xling.core.output import manifest
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 from xling.hub.settings import ImportConfig
 from xling.hub.source import locate_model, run_hf
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import visible
+from xling.core.output.command_result import visible
 from xling.data.symbols import Symbols
 from xling.pages import tabular
 

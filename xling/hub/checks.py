@@ -10,7 +10,7 @@ from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.hub import express
+from xling.hub import unsupported_parts
 from xling.hub.settings import ExportConfig, MeasureConfig, MergeConfig, TrimConfig
 from xling.models import parts
 from xling.models.files import model_folder
@@ -53,10 +53,10 @@ def check_export_hf(cfg: ExportConfig) -> None:
     """Check the model of ``xling export hf``.
 
     Raises:
-        UserError: as `xling.hub.express.check_hf`; or another pooling than the mean of a static encoder.
+        UserError: as `xling.hub.unsupported_parts.check_hf`; or another pooling than the mean of a static encoder.
     """
     if not (cfg.checkpoint / inputs.STATIC_FILE).is_file():
-        express.check_hf(cfg.checkpoint)
+        unsupported_parts.check_hf(cfg.checkpoint)
     elif cfg.pooling != "mean":
         raise UserError(
             f"pooling={cfg.pooling}, and {cfg.checkpoint} is a static encoder, which has no states",
@@ -69,9 +69,9 @@ def check_export_onnx(cfg: ExportConfig) -> None:
     """Check the model of ``xling export onnx``.
 
     Raises:
-        UserError: as `xling.hub.express.check_hf`.
+        UserError: as `xling.hub.unsupported_parts.check_hf`.
     """
-    express.check_hf(cfg.checkpoint)
+    unsupported_parts.check_hf(cfg.checkpoint)
 
 
 def check_export_fairseq(cfg: ExportConfig) -> None:
@@ -90,10 +90,10 @@ def check_export_fairseq(cfg: ExportConfig) -> None:
             "a SentencePiece vocabulary",
             "use xling export hf",
         )
-    express.check_hf(cfg.checkpoint)
+    unsupported_parts.check_hf(cfg.checkpoint)
     content = model_folder.read(cfg.checkpoint, *model_folder.OURS)
     shape = model_folder.shape_of(content)
-    unsupported = express.unsupported_settings(shape)
+    unsupported = unsupported_parts.unsupported_settings(shape)
     if content["format"] == model_folder.SEQ2SEQ and not shape.pre_norm:
         unsupported.append("layer norms after the blocks (model.pre_norm=false)")
     if shape.norm_eps != 1e-5:

@@ -23,7 +23,6 @@ from xling.hub import (
     card,
     checks,
     configs,
-    express,
     layouts,
     mbart,
     modernbert,
@@ -32,6 +31,7 @@ from xling.hub import (
     static_export,
     t5,
     tokenizer,
+    unsupported_parts,
 )
 from xling.hub.settings import ExportConfig
 from xling.models.files import model_weights
@@ -115,7 +115,7 @@ def make_converter(
     has_segments = model.shape.segment_embeddings
     fast_tokenizer = tokenizer.build_for_model(cfg.checkpoint, model.symbols, has_segments)
     is_seq2seq = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    convert_encoder = _to_modernbert if express.is_modernbert(model.shape) else _to_xlmr
+    convert_encoder = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
     settings, weights = _to_seq2seq(model) if is_seq2seq else convert_encoder(model)
     _check_vocabulary(cfg.checkpoint, fast_tokenizer, settings["vocab_size"])
     example = usage(settings["architectures"][0]) if usage else ""
@@ -205,21 +205,23 @@ def _read_model(directory: Path) -> ExportedModel:
     else:
         encoder_model, _ = model_weights.load_model(directory)
         model = ExportedModel(encoder_model.cfg, encoder_model.state_dict(), {"architectures": [hf_class]})
-    family, missing_parts = express.closest_family(
+    family, missing_parts = unsupported_parts.closest_family(
         model.shape, model.symbols is not None, hf_class, unsupported
     )
     if isinstance(model.shape, Seq2SeqConfig) and bart.has_bias(model.shape, model.state):
         missing_parts.append("a bias at its output (model.unbiased_head=false)")
-    express.refuse_unsupported(directory, family, missing_parts)
+    unsupported_parts.refuse_unsupported(directory, family, missing_parts)
     return model
 
 
 def _read_tuned(directory: Path) -> tuple[ExportedModel, list[str]]:
     """Read a model of `xling finetune`, and the parts of its head that XLM-R's classes lack."""
     model = tune.load_tuned(directory).model
-    unsupported = express.unsupported_head_parts(model.task.name, model.features)
-    task_settings: dict[str, Any] = {"architectures": [express.HEAD_CLASSES.get(model.task.name, "")]}
-    if express.is_modernbert(model.encoder.cfg):
+    unsupported = unsupported_parts.unsupported_head_parts(model.task.name, model.features)
+    task_settings: dict[str, Any] = {
+        "architectures": [unsupported_parts.HEAD_CLASSES.get(model.task.name, "")]
+    }
+    if unsupported_parts.is_modernbert(model.encoder.cfg):
         task_settings[modernbert.TASK_KEY] = model.task.name
     if model.labels:
         names = dict(enumerate(model.labels))
@@ -243,7 +245,7 @@ def _to_xlmr(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _to_modernbert(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return config.json and weights for ModernBERT's class."""
     weights = modernbert.to_hf(model.state, model.shape)
-    name = express.MODERNBERT_CLASSES[model.task_settings["architectures"][0]]
+    name = unsupported_parts.MODERNBERT_CLASSES[model.task_settings["architectures"][0]]
     settings = modernbert.to_hf_config(model.shape, len(weights[modernbert.TOKEN_EMBEDDINGS]), PAD, BOS, EOS)
     return settings | model.task_settings | {"architectures": [name]}, weights
 
@@ -251,7 +253,7 @@ def _to_modernbert(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tens
 def _to_seq2seq(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return config.json and weights for the class of BART's or T5's family that fits."""
     assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    if express.is_t5(model.shape):
+    if unsupported_parts.is_t5(model.shape):
         return t5.to_hf_config(model.shape, model.symbols), t5.to_hf_weights(model.shape, model.state)
     return bart.to_hf_config(model.shape, model.symbols), bart.to_hf_weights(model.shape, model.state)
 

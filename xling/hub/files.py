@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 from xling.hub import configs, rebuild, source, tokenizer
 from xling.hub.source import check_file, read_json
 

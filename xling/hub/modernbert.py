@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.hub import configs, express, files, layouts
+from xling.hub import configs, files, layouts, unsupported_parts
 from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.network.encoder import EncoderConfig
@@ -69,20 +69,21 @@ def read_shape(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
         UserError: the model has a part that ours lack.
     """
     configs.check_config(config, MODEL_TYPE, folder)
-    if (activation := config.get("hidden_activation", "gelu")) not in express.MODERNBERT_FFNS:
+    if (activation := config.get("hidden_activation", "gelu")) not in unsupported_parts.MODERNBERT_FFNS:
         raise UserError(
-            f"{folder}/config.json: hidden_activation={activation!r}", ", ".join(express.MODERNBERT_FFNS)
+            f"{folder}/config.json: hidden_activation={activation!r}",
+            ", ".join(unsupported_parts.MODERNBERT_FFNS),
         )
     thetas = {kind: _read_theta(config, kind, folder) for kind in THETA_SETTINGS}
     return EncoderConfig(
         **files.read_sizes(config),
         norm_eps=float(config.get("norm_eps", 1e-5)),
-        ffn=express.MODERNBERT_FFNS[activation],
+        ffn=unsupported_parts.MODERNBERT_FFNS[activation],
         attention=_read_attention(config, folder),
         global_theta=thetas[FULL_ATTENTION],
         local_theta=thetas[SLIDING_ATTENTION],
         init="megatron",
-        **express.MODERNBERT_SETTINGS,
+        **unsupported_parts.MODERNBERT_SETTINGS,
     )
 
 
@@ -240,7 +241,7 @@ def to_hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos:
         for window in windows.of(shape.attention, shape.layers)
     ]
     window, _, global_every = shape.attention.removeprefix("local:").partition("/global:")
-    activations: dict[str, str] = {ours: theirs for theirs, ours in express.MODERNBERT_FFNS.items()}
+    activations: dict[str, str] = {ours: theirs for theirs, ours in unsupported_parts.MODERNBERT_FFNS.items()}
     thetas = {FULL_ATTENTION: shape.global_theta, SLIDING_ATTENTION: shape.local_theta}
     return {
         "model_type": MODEL_TYPE,

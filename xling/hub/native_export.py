@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
-from xling.hub import express, tokenizer, transformers_wrapper
+from xling.hub import tokenizer, transformers_wrapper, unsupported_parts
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN, TASK, TASK_FILE
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
@@ -146,7 +146,7 @@ def _read_task_model(directory: Path) -> NativeModel:
         dict(model.encoder.settings),
         TRANSFORMERS_TYPES[model.encoder.settings["model_type"]],
     )
-    class_suffix = express.HEAD_CLASSES.get(model.task.name, "").removeprefix("XLMRoberta")
+    class_suffix = unsupported_parts.HEAD_CLASSES.get(model.task.name, "").removeprefix("XLMRoberta")
     problem = ""
     if model.features != "cls":
         problem = f"the {model.features} features (fit.{'text' if model.task.one_text else 'pair'}_features)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.hub.settings import PushConfig
 
 EXPORT_STAGES = ("export hf", "export onnx", "export fairseq")

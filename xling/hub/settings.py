@@ -122,7 +122,7 @@ class QuantizeConfig:
 
 @dataclass(frozen=True)
 class MeasureConfig:
-    """Settings of `xling.hub.measure`.
+    """Settings of `xling.hub.size_and_latency`.
 
     Attributes:
         checkpoints: NAME=DIRECTORY, or directories, which give their names; the first is what the others are compared

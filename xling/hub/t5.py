@@ -26,7 +26,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
-from xling.hub import configs, express, files, layouts, mbart, tokenizer
+from xling.hub import configs, files, layouts, mbart, tokenizer, unsupported_parts
 from xling.hub.source import read_json
 from xling.models.generate.decode import EOS
 from xling.models.network.encoder import PAD, is_gated
@@ -148,7 +148,7 @@ def read_hf(
         untied_head=not torch.equal(output_matrix, tokens),
         source_lang=id_mapping.source_lang,
         layer_biases=config["model_type"] == "umt5",
-        **express.T5_SETTINGS,
+        **unsupported_parts.T5_SETTINGS,
     )
     weights = to_our_weights({**state, "shared.weight": tokens}, shape, id_mapping.order, folder)
     if _scales_output(config):

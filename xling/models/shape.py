@@ -15,8 +15,8 @@ from xling.core.errors import UserError
 from xling.core.settings import ranges
 from xling.core.settings.ranges import COUNT, POSITIVE, SHARE, Range
 from xling.models import parts, windows
+from xling.models.model_setting import DECODER, ENCODER, Side, setting
 from xling.models.parts import PARTS
-from xling.models.setting import DECODER, ENCODER, Side, setting
 
 
 def _width(none: str) -> Range:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from xling.core.commands.runner import load
 from xling.core.errors import UserError
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.manifest import write_atomic
 from xling.core.registry import PLUGINS
 

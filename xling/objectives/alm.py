@@ -21,8 +21,8 @@ from xling.core.settings.ranges import Range, ranged
 from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
-from xling.objectives.trial import Trial
 from xling.text import shard_selection
 from xling.text.files import shards
 

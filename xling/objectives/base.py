@@ -26,10 +26,10 @@ from xling.core.sampling import rng
 from xling.core.settings import ranges
 from xling.core.settings.ranges import COUNT, SEQUENCE, Range, ranged
 from xling.data.symbols import Symbols
-from xling.models import constraints
+from xling.models import objective_constraints
+from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import ObjectiveDataset as ObjectiveDataset
 from xling.objectives.dataset import collate_or_empty
-from xling.objectives.trial import Trial
 from xling.text import shard_selection
 
 if TYPE_CHECKING:
@@ -105,19 +105,19 @@ class Objective(ABC):
         """Initialise.
 
         Raises:
-            UserError: a setting is out of its range, or as `xling.models.constraints.of_data`.
+            UserError: a setting is out of its range, or as `xling.models.objective_constraints.of_data`.
         """
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
         ranges.check(cfg, f"objectives.{self.name}.", self.config)
-        constraints.of_data(self.name, cfg, langs)
+        objective_constraints.of_data(self.name, cfg, langs)
 
     def fit(self, shape: Any) -> None:
         """Store the model's configuration.
 
         Raises:
-            UserError: as `xling.models.constraints.of_model`.
+            UserError: as `xling.models.objective_constraints.of_model`.
         """
-        constraints.of_model(self.name, self.cfg, self.langs, shape)
+        objective_constraints.of_model(self.name, self.cfg, self.langs, shape)
         self.shape = shape
 
     @abstractmethod

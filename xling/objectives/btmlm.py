@@ -33,8 +33,8 @@ from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.camlm import NOBODY
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
-from xling.objectives.trial import Trial
 from xling.text.files import shards
 
 if TYPE_CHECKING:

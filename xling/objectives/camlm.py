@@ -19,9 +19,9 @@ from xling.data.masking import MaskRule
 from xling.data.packing import Example
 from xling.objectives import tlm
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairDataset
-from xling.objectives.trial import Trial
 
 NOBODY = -1
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import BlockDataset, masked_loss
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Int

@@ -20,8 +20,8 @@ from torch import nn
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.pairs import PairConfig, PairDataset
-from xling.objectives.trial import Trial
 from xling.objectives.xlco import OVERHEAD
 from xling.objectives.xlco import example as two_sides
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from xling.data.packing import Example, pack
 from xling.models.network.attention import Attention
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -18,9 +18,9 @@ from xling.core.settings.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int

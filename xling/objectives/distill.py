@@ -33,8 +33,8 @@ from xling.models.files import model_weights
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.encoder import EncoderModel, Layer
 from xling.objectives.base import Loss, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import MaskConfig, Mmlm
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Float

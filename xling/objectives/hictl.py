@@ -27,8 +27,8 @@ from torch import Tensor, nn
 
 from xling.core.settings.ranges import COUNT, PART, POSITIVE, OneOf, ranged
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.pairs import PairConfig
-from xling.objectives.trial import Trial
 from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, sentence_vectors
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from xling.data.masking import MaskRule, corrupt
 from xling.data.packing import Example
 from xling.data.symbols import Symbols
 from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Int

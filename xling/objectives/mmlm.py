@@ -30,8 +30,8 @@ from xling.objectives.base import (
     TaskConfig,
     objective,
 )
+from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
-from xling.objectives.trial import Trial
 from xling.text.files import shards
 from xling.text.tokenizers.wordpiece import CONTINUATION
 

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from xling.core.settings import config, ranges
 from xling.core.settings.ranges import OneOf, ranged
-from xling.models import constraints
+from xling.models import objective_constraints
 from xling.models.distributed import processes
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
 from xling.objectives.dataset import Stream
@@ -329,22 +329,27 @@ class XlingMultiTask(XlingTask):
         """
         ranges.check(self.cfg, "", MultiConfig)
         mix = json.loads(self.cfg.objectives)
-        constraints.of_mix(mix, self.data)
+        objective_constraints.of_mix(mix, self.data)
         self.weights = {
-            name: constraints.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
+            name: objective_constraints.weight_of(name, settings.get("weight", 1))
+            for name, settings in mix.items()
         }
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
-            name: constraints.schedule_of(name, settings["schedule"])
+            name: objective_constraints.schedule_of(name, settings["schedule"])
             for name, settings in mix.items()
             if settings.get("schedule")
         }
         built = {}
         for name, settings in mix.items():
-            own = {key: str(value) for key, value in settings.items() if key not in constraints.MIX_SETTINGS}
+            own = {
+                key: str(value)
+                for key, value in settings.items()
+                if key not in objective_constraints.MIX_SETTINGS
+            }
             settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
             built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
         return built

@@ -23,9 +23,9 @@ from xling.data import noise
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.objectives.base import EOS, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Int

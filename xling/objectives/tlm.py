@@ -19,9 +19,9 @@ from xling.core.settings.ranges import OneOf, ranged
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
-from xling.objectives.trial import Trial
 
 OVERHEAD = 2
 _BOS, _EOS = np.array([BOS]), np.array([EOS])

@@ -19,8 +19,9 @@ import numpy as np
 from xling.core.settings.ranges import PART, SHARE, OneOf, ranged
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS
-from xling.models import constraints
+from xling.models import objective_constraints
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.pairs import Pair, PairConfig
 from xling.objectives.seq2seq import (
     Seq2SeqObjective,
@@ -28,7 +29,6 @@ from xling.objectives.seq2seq import (
     both_sides,
     sequence_loss,
 )
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -79,7 +79,7 @@ class Translation(Seq2SeqObjective):
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""
         cfg, symbols = self.cfg, self.symbols
-        cfg.pairs = constraints.asked_pairs(cfg)
+        cfg.pairs = objective_constraints.asked_pairs(cfg)
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
             translated = both_sides(pair, symbols)

@@ -33,8 +33,8 @@ from xling.models.distributed import processes
 from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
-from xling.objectives.trial import Trial
 from xling.text import shard_selection, vocab, word_translation
 from xling.text.files import shards
 from xling.text.files.shards import UNK

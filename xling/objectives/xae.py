@@ -15,10 +15,10 @@ import numpy as np
 
 from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.pairs import Pair, PairConfig
 from xling.objectives.seq2seq import Seq2SeqObjective, TranslationDataset, both_sides
 from xling.objectives.translation import OVERHEAD
-from xling.objectives.trial import Trial
 
 
 @objective("xae")

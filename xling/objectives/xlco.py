@@ -48,9 +48,9 @@ from xling.models.distributed import processes
 from xling.models.network.encoder import Encoder
 from xling.models.network.seq2seq import pool
 from xling.objectives.base import BOS, STAND_IN, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import MaskConfig, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
-from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int

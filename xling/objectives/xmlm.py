@@ -20,10 +20,10 @@ from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
 from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import PairConfig
-from xling.objectives.trial import Trial
 from xling.text import shard_selection
 from xling.text.files import shards
 

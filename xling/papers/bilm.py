@@ -21,8 +21,8 @@ from torch import Tensor
 
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig, objective
+from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import BlockDataset
-from xling.objectives.trial import Trial
 from xling.papers.two_way import turned
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xling.core.settings.ranges import NOT_NEGATIVE
+from xling.models.model_setting import ENCODER, setting
 from xling.models.parts import PARTS, Part
-from xling.models.setting import ENCODER, setting
 
 WIDTHS, HIGHWAYS, CHAR_DIM, LONGEST = 6, 2, 16, 24
 PAD, BEGIN, END, SPECIAL = 0, 257, 258, 259

@@ -20,11 +20,11 @@ PAIR = Stage(
 )
 BITS = Stage(
     "analyse bits",
-    config="xling.papers.bits_settings:BitsConfig",
-    run="xling.papers.bits:run",
+    config="xling.papers.bits_per_character_settings:BitsConfig",
+    run="xling.papers.bits_per_character:run",
     positional="checkpoint",
     reads="checkpoint",
-    check="xling.papers.bits_settings:check",
+    check="xling.papers.bits_per_character_settings:check",
     help="measure the loss of a forward and backward language model in bits a character",
 )
 GRID = Stage(

@@ -17,7 +17,7 @@ import numpy as np
 
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.eval.rows.suite import suites
 from xling.eval.scores import score_file
 from xling.pages import tabular

@@ -14,8 +14,8 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.settings.ranges import NOT_NEGATIVE
+from xling.models.model_setting import ENCODER, setting
 from xling.models.parts import PARTS, Part
-from xling.models.setting import ENCODER, setting
 
 
 @PARTS.register("own_positions")

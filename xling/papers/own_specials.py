@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from xling.core.settings.ranges import NOT_NEGATIVE
+from xling.models.model_setting import ENCODER, setting
 from xling.models.parts import PARTS, Part
-from xling.models.setting import ENCODER, setting
 
 FIRST_PIECE = 4
 

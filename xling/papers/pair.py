@@ -23,7 +23,7 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.settings import config
 from xling.eval import systems
 from xling.eval.kinds import nearest_neighbours

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from xling.core.errors import UserError
+from xling.models.model_setting import ENCODER, setting
 from xling.models.parts import PARTS, Part
-from xling.models.setting import ENCODER, setting
 
 
 @PARTS.register("two_way")

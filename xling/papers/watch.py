@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.eval.run.evaluation import run as evaluate
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file

@@ -19,12 +19,12 @@ from omegaconf import OmegaConf
 
 from xling.core.errors import UserError
 from xling.core.settings import config
-from xling.models import constraints, tiling
+from xling.models import larger_start, objective_constraints
 from xling.models.distributed import processes
 from xling.models.files import model_weights, training_checkpoint
+from xling.models.model_setting import ENCODER
 from xling.models.network.adapters import is_adapter
 from xling.models.optim.schedules import ScheduleConfig
-from xling.models.setting import ENCODER
 from xling.models.shape import ModelConfig, names
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MultiConfig
@@ -62,7 +62,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     if cfg.init:
         init, data = Path(cfg.init), Path(cfg.data)
         if cfg.init_tiled:
-            tiling.start_tiled(model, init, data, cfg.init_noise)
+            larger_start.start_tiled(model, init, data, cfg.init_noise)
         else:
             model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
@@ -213,8 +213,8 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
-        constraints.unscheduled(name, settings)
-        own = {key: value for key, value in settings.items() if key not in constraints.MIX_SETTINGS}
+        objective_constraints.unscheduled(name, settings)
+        own = {key: value for key, value in settings.items() if key not in objective_constraints.MIX_SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")

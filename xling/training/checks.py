@@ -13,9 +13,9 @@ from typing import Any
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.settings import config, ranges, schema
-from xling.models import constraints
+from xling.models import objective_constraints
 from xling.models.files import model_folder
-from xling.models.setting import DECODER, ENCODER
+from xling.models.model_setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, wrong_side
 from xling.static.settings import StaticTraining
 from xling.text import shard_selection, vocab
@@ -76,12 +76,12 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
         check_side(cfg.model, with_decoder)
     langs = shard_selection.select_langs(",".join(cfg.langs), data, bool(with_decoder))
     if len(cfg.objectives) == 1:
-        constraints.unscheduled(*next(iter(cfg.objectives.items())))
+        objective_constraints.unscheduled(*next(iter(cfg.objectives.items())))
     else:
-        constraints.of_mix(cfg.objectives, data)
+        objective_constraints.of_mix(cfg.objectives, data)
     for name, settings in objectives.items():
-        constraints.of_data(name, settings, langs)
-        constraints.of_model(name, settings, langs, cfg.model)
+        objective_constraints.of_data(name, settings, langs)
+        objective_constraints.of_model(name, settings, langs, cfg.model)
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
@@ -101,7 +101,7 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
     for name, settings in cfg.objectives.items():
         if check_known(name) not in known:
             continue
-        own = {key: value for key, value in settings.items() if key not in constraints.MIX_SETTINGS}
+        own = {key: value for key, value in settings.items() if key not in objective_constraints.MIX_SETTINGS}
         built[name] = config.from_dict(_class_of(known[name]), {**shared, **own}, f"objectives.{name}")
         ranges.check(built[name], f"objectives.{name}.")
         check_sizes(built[name].tokens_per_sample, cfg.model, cfg.train)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.models.network.encoder import choose_dtype, num_parameters
 from xling.training.plan import Batches, PhasePlan
 from xling.training.settings import TrainConfig

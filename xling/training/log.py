@@ -17,7 +17,7 @@ from xling.core.output import manifest, records
 from xling.core.progress import print_above_bar
 from xling.models.distributed import processes
 from xling.training import speed
-from xling.training.track import Show
+from xling.training.trackers import Show
 from xling.training.update import Updates
 
 MISHAPS = ("skipped_updates", "halved_batches")

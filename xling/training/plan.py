@@ -25,7 +25,7 @@ from xling.core.output import manifest
 from xling.core.registry import plugin_entry_points
 from xling.core.settings import config, schema
 from xling.text import word_translation
-from xling.training import track
+from xling.training import trackers
 from xling.training.settings import PhaseConfig, PretrainConfig, TrainConfig
 
 STAGE = "pretrain"
@@ -200,9 +200,9 @@ def resolve(cfg: PretrainConfig) -> Plan:
             output is finished and was made with other settings or inputs.
     """
     log, out = cfg.log, Path(cfg.out)
-    if log != track.OFF:
-        track.check(log)
-        cfg = replace(cfg, log=track.OFF)
+    if log != trackers.OFF:
+        trackers.check(log)
+        cfg = replace(cfg, log=trackers.OFF)
     branch, train = _branch(cfg) if cfg.branch else (None, cfg.train)
     # Slurm and torchrun give the number of processes in this variable.
     num_processes = 1 if cfg.dry_run else int(os.environ.get("WORLD_SIZE", "1"))

@@ -157,7 +157,7 @@ class PretrainConfig:
             ``freeze=body``: then its embeddings are dropped.
         init_layers: layers of ``init`` to start from, the lowest is 0, instead of all: for a model with fewer
             layers.
-        init_tiled: ``init`` is a smaller model whose weights are repeated to fill this one, see `xling.models.tiling`.
+        init_tiled: ``init`` is a smaller model whose weights are repeated to fill this one, see `models.larger_start`.
         init_noise: noise on repeated weights, as a share of their deviation.
         branch: state of another run of the same model, data and objectives, from which this one goes on under its
             own schedule: ``OUT/snapshots/UPDATES`` or ``OUT.partial/update-NUMBER.pt``. The decay of ``wsd`` begins
@@ -171,7 +171,7 @@ class PretrainConfig:
         phases: parts of the run with their own lengths, languages and objectives, in this order;
             ``train.updates`` is then their sum.
         seed: seed of every draw and of fresh weights.
-        log: where curves are shown during training, see `xling.training.track`; does not change the result.
+        log: where curves are shown during training, see `xling.training.trackers`; does not change the result.
         dry_run: print the plan, measured by a short warm-up, and stop.
     """
 

@@ -25,14 +25,14 @@ from xling.core import signals
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.progress import Progress
 from xling.models.distributed import processes
 from xling.models.files import model_weights, sharded_state, training_checkpoint
 from xling.models.network.encoder import choose_dtype, num_parameters
 from xling.text import vocab
 from xling.text.files import shards
-from xling.training import cost, memory, track
+from xling.training import cost, memory, trackers
 from xling.training.assemble import build_task, build_trainer, frozen_digest
 from xling.training.log import Clock, Log
 from xling.training.plan import STAGE, Batches, PhasePlan, Plan, resolve
@@ -136,9 +136,9 @@ def _train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals.resumable())
         stack.enter_context(writer)
-        if plan.log != track.OFF and processes.rank() == 0:
+        if plan.log != trackers.OFF and processes.rank() == 0:
             log.show = stack.enter_context(
-                track.shown(plan.log, plan.out, plan.cfg, trainer.get_num_updates())
+                trackers.shown(plan.log, plan.out, plan.cfg, trainer.get_num_updates())
             )
         progress = stack.enter_context(Progress(title, train.updates, "updates"))
         progress.update(trainer.get_num_updates())

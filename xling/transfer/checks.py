@@ -12,7 +12,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.data.symbols import Symbols
 from xling.models.files import model_folder
-from xling.training import track
+from xling.training import trackers
 from xling.transfer import plans
 from xling.transfer.settings import BackTranslateConfig, GenerateConfig, SwapConfig, TranslateConfig
 
@@ -45,7 +45,7 @@ def check_generate(cfg: GenerateConfig) -> None:
         UserError: as `xling.transfer.generation.finetune.run`, or the output is finished and was made with other
         settings.
     """
-    track.check(cfg.log)
+    trackers.check(cfg.log)
     paths = [Path(name) for name in (cfg.checkpoint, cfg.train, *cfg.test.values())]
     for path in paths[1:]:
         plans.read_rows(path)

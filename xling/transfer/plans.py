@@ -16,7 +16,7 @@ from xling.models.files import model_folder
 from xling.models.shape import ModelConfig
 from xling.text import shard_selection, word_translation
 from xling.text.files import shards
-from xling.training import checks, track
+from xling.training import checks, trackers
 from xling.training.plan import phases_of
 from xling.training.settings import PretrainConfig
 from xling.transfer.settings import MtConfig, UmtConfig
@@ -33,7 +33,7 @@ def check_mt(cfg: MtConfig) -> None:
         UserError: as `xling.transfer.translation.supervised.run`, or the output is finished and was made with other
         settings.
     """
-    track.check(cfg.log)
+    trackers.check(cfg.log)
     _check_plan(cfg, "finetune mt", list_mt_inputs(cfg), {"test": cfg.test}, plan_mt)
 
 
@@ -44,7 +44,7 @@ def check_umt(cfg: UmtConfig) -> None:
         UserError: as `xling.transfer.translation.unsupervised`, or the output is finished and was made with other
         settings.
     """
-    track.check(cfg.log)
+    trackers.check(cfg.log)
     _check_plan(cfg, "umt", list_umt_inputs(cfg), {"oracle": cfg.oracle, "test": cfg.test}, plan_umt)
 
 

@@ -156,7 +156,7 @@ class MtConfig:
         freeze: freeze the ``encoder`` or the ``decoder``, with the embeddings.
         search: settings of translation of the test sets.
         precision: precision of the weights for translation.
-        log: where the curves are shown, see `xling.training.track`.
+        log: where the curves are shown, see `xling.training.trackers`.
     """
 
     data: str
@@ -204,7 +204,7 @@ class UmtConfig:
         search: settings of translation of the test sets.
         collapse: conditions that stop a run.
         seed: seed of every draw and of fresh weights.
-        log: where the curves are shown, see `xling.training.track`.
+        log: where the curves are shown, see `xling.training.trackers`.
     """
 
     data: str
@@ -274,7 +274,7 @@ class GenerateConfig:
             ones are cut.
         search: settings of generation for the test rows.
         seed: seed of every draw.
-        log: where the curves are shown, see `xling.training.track`.
+        log: where the curves are shown, see `xling.training.trackers`.
     """
 
     checkpoint: str

@@ -31,11 +31,11 @@ from xling.models.network.transformers_wrapper import SETTINGS_KEY, Transformers
 from xling.models.optim.adamw import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
+from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
 from xling.transfer.saved import SavedStates
 from xling.transfer.settings import TuneConfig, check_tuning_settings
-from xling.transfer.switch import RowSwitcher
 from xling.transfer.task import TASKS, ScoredWindows, Task
 
 R3F_NOISE = 1e-5

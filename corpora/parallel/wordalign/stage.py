@@ -19,7 +19,7 @@ import polars as pl
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace
 from xling.corpora.parallel.clean import judge
 from xling.corpora.parallel.language_pair import OfPair

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from xling.corpora.card import data_card
-from xling.corpora.card.statistics import Counters, log_bin
+from xling.corpora.card.counters import Counters, log_bin
 from xling.pages import charts
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -25,7 +25,7 @@ from xling import cli
 from xling.core.settings import config
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.hub import express, t5
+from xling.hub import t5, unsupported_parts
 from xling.hub.export import ExportConfig
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig
@@ -213,7 +213,7 @@ def test_the_recipe_is_mt5_small() -> None:
         **{k: v for k, v in asdict(settings).items() if k in Seq2SeqConfig.__dataclass_fields__}
     )
     made, theirs = t5.to_hf_config(shape, Symbols(250_000, ("en",))), MT5Config()
-    assert express.closest_family(shape, True) == ("T5", [])
+    assert unsupported_parts.closest_family(shape, True) == ("T5", [])
     same = ("d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "layer_norm_epsilon")
     for name in (
         *same,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.slurm.testbed import bed
 from xling.core.errors import UserError
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 
 
 def main() -> int:

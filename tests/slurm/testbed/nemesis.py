@@ -40,8 +40,8 @@ from xling.core import signals
 from xling.core.commands.pipeline import Pipeline, Step
 from xling.core.commands.runner import STAGES
 from xling.slurm import launch, reconcile, status
-from xling.slurm.decide import SILENT_S
 from xling.slurm.record import Run, open_run
+from xling.slurm.submission_decisions import SILENT_S
 
 ROOT = Path(__file__).resolve().parents[3]
 HEALED_S = 240.0

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from xling.corpora.codeswitch.words import word_cutter
-from xling.text.segment import Segmenter
+from xling.text.word_segmentation import Segmenter
 from xling.text.words.borders import certain_borders
 
 

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from xling.core.commands import pipeline
 from xling.core.commands.runner import STAGES, Stage, load
 from xling.core.errors import unknown
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.settings import config, schema
 
 WIDTH = 110

@@ -16,7 +16,7 @@ from xling.core import signals
 from xling.core.commands.pipeline import Pipeline
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 
 _THREADS_VARIABLE = "OMP_NUM_THREADS"
 

@@ -87,8 +87,8 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "corpus halves",
-        config="xling.corpora.parallel.halves:HalvesConfig",
-        run="xling.corpora.parallel.halves:run",
+        config="xling.corpora.parallel.non_parallel_halves:HalvesConfig",
+        run="xling.corpora.parallel.non_parallel_halves:run",
         help="cut line-aligned files into non-parallel text of two languages",
     ),
     Stage(
@@ -237,7 +237,7 @@ COMMANDS: tuple[Stage, ...] = (
     Stage(
         "swap",
         config="xling.transfer.settings:SwapConfig",
-        run="xling.transfer.swap:run",
+        run="xling.transfer.swap_embeddings:run",
         reads="task embeddings adapters",
         check="xling.transfer.checks:check_swap",
         help="give a fine-tuned model the embeddings or the language adapters of another language",
@@ -310,15 +310,15 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "eval seal",
-        config="xling.eval.tables.seal:SealConfig",
-        run="xling.eval.tables.seal:seal",
+        config="xling.eval.tables.sealed_result:SealConfig",
+        run="xling.eval.tables.sealed_result:seal",
         positional="run",
         help="put a result with its answers, digests and versions into one file",
     ),
     Stage(
         "eval verify",
-        config="xling.eval.tables.seal:VerifyConfig",
-        run="xling.eval.tables.seal:verify",
+        config="xling.eval.tables.sealed_result:VerifyConfig",
+        run="xling.eval.tables.sealed_result:verify",
         positional="file",
         help="recompute a sealed result and fail on any difference",
         extra="eval",
@@ -387,7 +387,7 @@ COMMANDS: tuple[Stage, ...] = (
     Stage(
         "measure",
         config="xling.hub.settings:MeasureConfig",
-        run="xling.hub.measure:run",
+        run="xling.hub.size_and_latency:run",
         check="xling.hub.checks:check_measure",
         positional="checkpoints",
         help="measure size and latency of models on one core, for the Pareto plot of a report",

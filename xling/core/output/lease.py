@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 
 REFRESH_S = 15.0
 STALE_AFTER_S = 300.0

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output import source_version, swap
-from xling.core.output.answer import tell
+from xling.core.output import atomic_swap, source_version
+from xling.core.output.command_result import tell
 from xling.core.output.rerun import differences
 from xling.core.settings.config import to_dict
 
-FILE_NAME = swap.MANIFEST
+FILE_NAME = atomic_swap.MANIFEST
 _TEMPORARY_NAME = re.compile(r"\..+\.\d+\.tmp")
 OVERWRITE_VARIABLE, ONLY_WHY_VARIABLE = (
     "XLING_OVERWRITE",
@@ -212,8 +212,8 @@ def up_to_date(
         UserError: an input is missing; ``out`` is not a published directory; or it is a finished output with
             other settings or inputs and ``overwrite=true`` was not given. The message names the differences.
     """
-    inputs, out = list(inputs), swap.resolve_target(out)
-    swap.restore(out)
+    inputs, out = list(inputs), atomic_swap.resolve_target(out)
+    atomic_swap.restore(out)
     check_is_ours(out, stage, inputs)
     if not (out / FILE_NAME).is_file():
         _answer_if_only_why(f"{out} does not exist yet: the stage would run")
@@ -236,7 +236,7 @@ def up_to_date(
         _print_note(f"{error.given}; {_describe_rebuild(out)}")
         return None
     _answer_if_only_why(f"{out} is finished and up to date: nothing would run")
-    swap.clean_up(out)
+    atomic_swap.clean_up(out)
     if published.code_version != source_version.full_version():
         _print_note(
             f"{out} is kept: made by xling {published.code_version}, this is {source_version.full_version()}"
@@ -250,7 +250,7 @@ def is_finished(out: Path, stage: str, config: Any, inputs: Iterable[Path]) -> b
     Raises:
         UserError: ``out`` is finished with other settings or inputs, or another stage or program made it.
     """
-    inputs, out = list(inputs), swap.resolve_target(out)
+    inputs, out = list(inputs), atomic_swap.resolve_target(out)
     check_is_ours(out, stage, inputs)
     if not stage_of(out):
         return False
@@ -317,13 +317,13 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     Raises:
         UserError: an input is missing, or ``out`` exists and is not a published directory.
     """
-    inputs, out = list(inputs), swap.resolve_target(out)
-    swap.restore(out)
+    inputs, out = list(inputs), atomic_swap.resolve_target(out)
+    atomic_swap.restore(out)
     check_is_ours(out, stage, inputs)
     input_digests = _digests(inputs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    swap.clean_up(out)
-    temporary = swap.temporary_sibling(out, swap.NEW_SUFFIX)
+    atomic_swap.clean_up(out)
+    temporary = atomic_swap.temporary_sibling(out, atomic_swap.NEW_SUFFIX)
     temporary.mkdir()
     publication, start = Publication(temporary), time.perf_counter()
     try:
@@ -348,7 +348,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     )
     text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
     (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
-    if kept_path := swap.swap(temporary, out, keep_old=not may_overwrite() and _is_damaged(out)):
+    if kept_path := atomic_swap.swap(temporary, out, keep_old=not may_overwrite() and _is_damaged(out)):
         _print_note(f"the damaged output is kept as {kept_path}; delete it when it is not needed")
 
 

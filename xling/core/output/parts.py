@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from xling.core.output import manifest, swap
-from xling.core.output.answer import Answer
+from xling.core.output import atomic_swap, manifest
+from xling.core.output.command_result import Answer
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Workspace:
             UserError: ``out`` is the working directory or has no name.
         """
         if not out.name:
-            out = swap.resolve_target(out)
+            out = atomic_swap.resolve_target(out)
         text = json.dumps([settings, code_digest()], sort_keys=True)
         return Workspace(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 
 
 class DiskError(UserError):

@@ -15,7 +15,7 @@ from typing import Any
 from xling.core.commands import inputs
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
-from xling.models.setting import DECODER
+from xling.models.model_setting import DECODER
 from xling.models.shape import Shape, names
 from xling.text.vocab import vocab_digest
 

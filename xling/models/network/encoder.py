@@ -18,13 +18,13 @@ from torch.utils.checkpoint import checkpoint
 
 from xling.core.precision import has_fast_bfloat16
 from xling.models import parts, windows
+from xling.models.model_setting import ENCODER, Side
 from xling.models.network import adapters
 from xling.models.network.attention import Attention, CompiledAttention, SequenceRuns, attend, attend_compiled
 from xling.models.network.dropout import dropout
 from xling.models.network.loss import linear_cross_entropy
 from xling.models.network.positions import RelativeBiases, SinusoidalPositions
 from xling.models.network.rope import Rotation, angle_dtype, rotate, rotation_angles
-from xling.models.setting import ENCODER, Side
 from xling.models.shape import Shape, plain
 
 if TYPE_CHECKING:

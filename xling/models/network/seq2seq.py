@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xling.models import parts
+from xling.models.model_setting import DECODER
 from xling.models.network import encoder
 from xling.models.network.attention import Attention, CompiledAttention, SequenceRuns, attend, attend_compiled
 from xling.models.network.dropout import dropout
@@ -36,7 +37,6 @@ from xling.models.network.encoder import (
     scale_embeddings,
 )
 from xling.models.network.loss import linear_cross_entropy
-from xling.models.setting import DECODER
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int

@@ -21,7 +21,7 @@ class Part:
     """A model setting and its implementation.
 
     Attributes:
-        setting: made by `xling.models.setting.setting`; its default adds nothing.
+        setting: made by `xling.models.model_setting.setting`; its default adds nothing.
         has_pieces: whether every piece keeps a vector of its own at the input. If not, `xling trim` has nothing to
             take off. A module in place of the embeddings may have ``spell(symbols)``, which is given the dictionary.
     """

@@ -30,7 +30,7 @@ from xling.models.generate.decode import EOS
 from xling.models.optim.adamw import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.text import vocab
-from xling.training import track
+from xling.training import trackers
 from xling.training.assemble import freeze
 from xling.transfer.plans import read_rows
 from xling.transfer.settings import FitConfig, FrozenSide, GenerateConfig
@@ -50,7 +50,7 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
         UserError: a file is missing, a row has no tab, the checkpoint was not trained on a language or has no
             decoder.
     """
-    track.check(cfg.log)
+    trackers.check(cfg.log)
     curves_setting, cfg = cfg.log, replace(cfg, log="none")
     if cfg.max_length and not SEQUENCE.holds(cfg.max_length):
         raise UserError(f"max_length={cfg.max_length}", f"{SEQUENCE}, or 0 for the model's own")
@@ -71,8 +71,8 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
         make_example(translator, translator.truncated_pieces(source), target, cfg.lang)
         for source, target in rows
     ]
-    with track.shown(curves_setting, out, cfg) as show_curve:
-        losses = track.Losses(show_curve)
+    with trackers.shown(curves_setting, out, cfg) as show_curve:
+        losses = trackers.Losses(show_curve)
         fine_tune(
             translator, examples, cfg.fit, cfg.freeze, cfg.seed, f"fine-tune {cfg.out}", on_update=losses.tell
         )

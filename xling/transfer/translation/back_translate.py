@@ -21,7 +21,7 @@ import torch
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.core.progress import Progress
 from xling.text.files import corpus_reader
 from xling.transfer.settings import BACK_TRANSLATE_STAGE, BackTranslateConfig

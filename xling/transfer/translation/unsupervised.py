@@ -22,7 +22,7 @@ from sacrebleu.metrics.bleu import BLEU
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 from xling.data.symbols import Symbols
 from xling.models.distributed import processes
 from xling.models.files import model_weights

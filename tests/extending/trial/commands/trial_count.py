@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xling.core.commands.stage_type import Stage
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 
 COUNT = Stage(
     "corpus count",

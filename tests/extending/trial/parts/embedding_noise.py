@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from xling.core.settings.ranges import NOT_NEGATIVE
+from xling.models.model_setting import setting
 from xling.models.parts import PARTS, Part
-from xling.models.setting import setting
 
 
 @PARTS.register("embedding_noise")

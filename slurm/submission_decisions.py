@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from xling.core import signals
 from xling.core.output import lease
-from xling.slurm.element import job_id
+from xling.slurm.array_task import job_id
 from xling.slurm.record import Event, Part, Step
 from xling.slurm.states import JobState, QueueView
 
 SILENT_S = 120.0
 """A job that Slurm shows as running has ended if its part began, has no lease, and left no sign for so long.
 
-A job that asks to be requeued keeps running for up to 100 s after its part (`xling.slurm.element`).
+A job that asks to be requeued keeps running for up to 100 s after its part (`xling.slurm.array_task`).
 """
 START_SLACK_S = 30.0
 """The clocks of the controller and of a node may differ by so much."""

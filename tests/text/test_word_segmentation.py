@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.text.segment import Segmenter, split_clusters
+from xling.text.word_segmentation import Segmenter, split_clusters
 
 LETTERS = "กขนมรเแไำะา้่ัិ្កខងមរေမြန်ာနိုငံ人民大学日本語をのーャ"
 

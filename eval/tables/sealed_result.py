@@ -22,7 +22,7 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.eval.rows.suite import data_folder, load, suites
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from xling.core.output import manifest
-from xling.core.output.answer import Answer
+from xling.core.output.command_result import Answer
 from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.papers.bilm import example, loss_of
-from xling.papers.bits_settings import BitsConfig, check
+from xling.papers.bits_per_character_settings import BitsConfig, check
 from xling.text import vocab
 from xling.text.files import corpus_reader
 from xling.transfer import tune

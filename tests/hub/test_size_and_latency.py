@@ -12,8 +12,8 @@ from xling.core.errors import UserError
 from xling.core.output.manifest import publish
 from xling.eval.report import frontier, stage
 from xling.eval.scores.score_file import Score, write_scores
-from xling.hub.measure import FILE_NAME, run
 from xling.hub.settings import MeasureConfig, TrimConfig
+from xling.hub.size_and_latency import FILE_NAME, run
 from xling.hub.trim import run as trim
 
 

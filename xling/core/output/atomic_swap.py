@@ -16,7 +16,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.output import lease
-from xling.core.output.answer import tell
+from xling.core.output.command_result import tell
 
 MANIFEST = "manifest.json"
 NEW_SUFFIX, OLD_SUFFIX = "tmp", "old"

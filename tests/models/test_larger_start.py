@@ -11,7 +11,7 @@ import torch
 
 from tests.training.conftest import settings
 from xling.core.errors import UserError
-from xling.models import tiling
+from xling.models import larger_start
 from xling.models.files.model_weights import load_model, save_model
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.training.assemble import build_trainer
@@ -72,10 +72,10 @@ def test_a_model_of_twice_the_width_computes_the_same(
     folder = published(vocab, tmp_path / "small", shape(2, 16, 2, **more), size)
     small, _ = load_model(folder)
     large = EncoderModel(shape(2, 48, 6, **more), size)
-    tiling.start_tiled(large, folder, folder, 0.0)
+    larger_start.start_tiled(large, folder, folder, 0.0)
     assert torch.allclose(logits(large, size), logits(small, size), atol=1e-4)
     noisy = EncoderModel(shape(2, 48, 6, **more), size)
-    tiling.start_tiled(noisy, folder, folder, 0.1)
+    larger_start.start_tiled(noisy, folder, folder, 0.1)
     weight, copy = (made.encoder.layers[1].up.weight.detach() for made in (noisy, large))
     assert 0.05 < float((weight - copy).std() / copy.std()) < 0.15
     assert len({float(x) for x in weight[:, 0]}) == len(weight), "no two copies are equal"
@@ -86,7 +86,7 @@ def test_widths_that_do_not_divide_are_centred_and_layers_repeat(vocab: Path, tm
     folder = published(vocab, tmp_path / "small", shape(2, 16, 2), size)
     small, _ = load_model(folder)
     large = EncoderModel(shape(3, 24, 3), size)
-    tiling.start_tiled(large, folder, folder, 0.0)
+    larger_start.start_tiled(large, folder, folder, 0.0)
     words, rows = small.encoder.tokens.weight, large.encoder.tokens.weight
     assert torch.equal(rows[:, 4:20], words) and torch.equal(rows[:, :4], words[:, 12:])
     assert torch.equal(rows[:, 20:], words[:, :4])
@@ -108,7 +108,7 @@ def test_a_model_that_is_no_enlargement_is_refused(
     folder = published(vocab, tmp_path / "small", shape(2, 16, 2), size)
     large = EncoderModel(replace(shape(2, 24, 3), **change), size)
     with pytest.raises(UserError, match=said):
-        tiling.start_tiled(large, folder, folder, 0.01)
+        larger_start.start_tiled(large, folder, folder, 0.01)
 
 
 def test_a_training_starts_tiled(shards: Path, tiny: tuple[str, ...], tmp_path: Path, model: Path) -> None:

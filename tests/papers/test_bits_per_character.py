@@ -13,8 +13,8 @@ from xling.core.settings import config
 from xling.hub import checks
 from xling.hub.settings import TrimConfig
 from xling.models.files import model_weights
-from xling.papers.bits import run
-from xling.papers.bits_settings import BitsConfig
+from xling.papers.bits_per_character import run
+from xling.papers.bits_per_character_settings import BitsConfig
 from xling.text import vocab as vocabulary
 from xling.training import train
 from xling.training.settings import PretrainConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from xling.corpora.card.statistics import BINS_PER_DECADE, Counters, SourceCounters
+from xling.corpora.card.counters import BINS_PER_DECADE, Counters, SourceCounters
 
 
 class PairCounters:

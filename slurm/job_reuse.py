@@ -16,10 +16,10 @@ from collections import defaultdict
 from xling.core.errors import UserError
 from xling.core.output.records import write_private
 from xling.slurm import reconcile
-from xling.slurm.decide import current_entries, has_ended, newest_parts
-from xling.slurm.element import Element, job_id
-from xling.slurm.queue import TransientError
+from xling.slurm.array_task import Element, job_id
 from xling.slurm.record import Event, Step
+from xling.slurm.submission_decisions import current_entries, has_ended, newest_parts
+from xling.slurm.submit import TransientError
 
 POLL_S = 1.0
 RECONCILE_S = 15.0

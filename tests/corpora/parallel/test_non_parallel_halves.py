@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.corpora.parallel.halves import HalvesConfig, check_disjoint, halves, run
+from xling.corpora.parallel.non_parallel_halves import HalvesConfig, check_disjoint, halves, run
 
 SIDES = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz")), min_size=8, max_size=40)
 

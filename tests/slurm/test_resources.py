@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
-from xling.slurm.jobs import DEFAULTS, Resources, Site, read_site
+from xling.slurm.resources import DEFAULTS, Resources, Site, read_site
 
 PROFILE = """\
 folder: runs/here

@@ -18,8 +18,8 @@ from xling.core.sampling import rng
 from xling.eval.controls.majority_ngrams import MajorityControl
 from xling.eval.run import evaluation
 from xling.eval.run.settings import EvalConfig
-from xling.eval.tables import seal
-from xling.eval.tables.seal import SealConfig, VerifyConfig
+from xling.eval.tables import sealed_result
+from xling.eval.tables.sealed_result import SealConfig, VerifyConfig
 
 TAMPERINGS = 500
 
@@ -32,7 +32,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     cfg = EvalConfig(("toy_xnli", "toy_ner"), out / "out", world, langs=("en", "sw"), seeds=(1, 2))
     right = {"en": [4, 12, 9, 6], "sw": [9, 3, 6, 9]}
     evaluation.evaluate_systems(cfg, [Epochs(right), MajorityControl()])
-    seal.seal(SealConfig(cfg.out, out / "result.json", world))
+    sealed_result.seal(SealConfig(cfg.out, out / "result.json", world))
     return out / "result.json", world
 
 
@@ -63,16 +63,16 @@ def at(document: Any, place: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def refused(path: Path, document: Any, data: Path, resealed: bool = False) -> str:
     if resealed:
-        document["digest"] = seal.digest(document)
+        document["digest"] = sealed_result.digest(document)
     path.write_text(json.dumps(document, ensure_ascii=False))
     with pytest.raises(UserError) as caught:
-        seal.verify(VerifyConfig(path, data))
+        sealed_result.verify(VerifyConfig(path, data))
     return str(caught.value)
 
 
 def test_a_sealed_result_is_computed_again(sealed: tuple[Path, Path], tmp_path: Path) -> None:
     path, data = sealed
-    said = seal.verify(VerifyConfig(path, data))
+    said = sealed_result.verify(VerifyConfig(path, data))
     assert "12 files of answers" in said
     assert "all as they were sealed" in said
     document = json.loads(path.read_text())
@@ -80,12 +80,14 @@ def test_a_sealed_result_is_computed_again(sealed: tuple[Path, Path], tmp_path: 
     assert document["made_by"]["settings"]["seeds"] == [1, 2]
     assert all(part["origin"]["rows"] and part["gold"] for part in document["answers"])
     document["versions"]["numpy"] = "0.0"
-    document["digest"] = seal.digest(document)
+    document["digest"] = sealed_result.digest(document)
     other = tmp_path / "other.json"
     other.write_text(json.dumps(document))
-    assert "numpy 0.0 then" in seal.verify(VerifyConfig(other, data)), "another version is told, not refused"
+    assert "numpy 0.0 then" in sealed_result.verify(VerifyConfig(other, data)), (
+        "another version is told, not refused"
+    )
     with pytest.raises(UserError, match="exists"):
-        seal.seal(SealConfig(path.parent / "out", path, data))
+        sealed_result.seal(SealConfig(path.parent / "out", path, data))
 
 
 def test_no_tampering_of_five_hundred_passes(sealed: tuple[Path, Path], tmp_path: Path) -> None:
@@ -99,7 +101,7 @@ def test_no_tampering_of_five_hundred_passes(sealed: tuple[Path, Path], tmp_path
         assert "is refused" in refused(tmp_path / "changed.json", whole, data)
         parent[key] = before
     (tmp_path / "changed.json").write_text(json.dumps(whole))
-    assert seal.verify(VerifyConfig(tmp_path / "changed.json", data)), "undone, it passes"
+    assert sealed_result.verify(VerifyConfig(tmp_path / "changed.json", data)), "undone, it passes"
 
 
 def _answer(document: Any) -> None:
@@ -173,7 +175,7 @@ def test_gold_that_differs_is_refused(sealed: tuple[Path, Path], tmp_path: Path)
     rows = data / "nli/sw.test.tsv"
     rows.write_text(rows.read_text().replace("contradiction", "neutral", 1))
     with pytest.raises(UserError, match=r"toy_xnli/sw/test.*the rows in .* have digest"):
-        seal.verify(VerifyConfig(path, data))
+        sealed_result.verify(VerifyConfig(path, data))
     for text, told in (
         ("{", "not JSON"),
         ("[]", "not a sealed result"),
@@ -181,6 +183,6 @@ def test_gold_that_differs_is_refused(sealed: tuple[Path, Path], tmp_path: Path)
     ):
         path.write_text(text)
         with pytest.raises(UserError, match=told):
-            seal.verify(VerifyConfig(path, data))
+            sealed_result.verify(VerifyConfig(path, data))
     with pytest.raises(UserError, match="no sealed result at"):
-        seal.verify(VerifyConfig(tmp_path / "none.json", data))
+        sealed_result.verify(VerifyConfig(tmp_path / "none.json", data))

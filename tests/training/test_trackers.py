@@ -18,7 +18,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
 from xling.eval.systems import FitConfig
-from xling.training import track
+from xling.training import trackers
 from xling.training.settings import PretrainConfig
 from xling.training.train import run
 
@@ -41,7 +41,7 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_tensorboard_gets_every_number(tmp_path: Path) -> None:
-    with track.shown("tensorboard", tmp_path / "model", {"lr": 1}) as show:
+    with trackers.shown("tensorboard", tmp_path / "model", {"lr": 1}) as show:
         for event in EVENTS:
             show(event)
     assert scalars(tmp_path / "tensorboard" / "model") == {
@@ -89,7 +89,7 @@ def test_a_package_that_is_missing_is_one_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(UserError, match=r"log=wandb: .*wandb.*fix: pip install 'xling\[track\]'"):
-        track.check("wandb")
+        trackers.check("wandb")
     assert cli.main(["pretrain", f"data={shards}", f"out={tmp_path}/out", "log=wandb"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("xling: log=wandb: ") and err.count("\n") == 1
@@ -122,7 +122,7 @@ def test_how_wandb_is_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     for name in ("WANDB_MODE", "WANDB_ERROR_REPORTING"):
         monkeypatch.delenv(name, raising=False)
     for _ in range(2):
-        with track.shown("wandb", tmp_path / "model", {"lr": 1}, 10) as show:
+        with trackers.shown("wandb", tmp_path / "model", {"lr": 1}, 10) as show:
             show(EVENTS[2])
     calls = [given for name, given in fake.calls if name == "init"]
     assert calls[0]["mode"] == "offline" and calls[0]["resume"] == "allow" and calls[0]["config"] == {"lr": 1}
@@ -133,7 +133,7 @@ def test_how_wandb_is_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 def test_a_real_offline_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
-    with track.shown("wandb", tmp_path / "model", {"lr": 1}) as show:
+    with trackers.shown("wandb", tmp_path / "model", {"lr": 1}) as show:
         for event in EVENTS:
             show(event)
     importlib.import_module("wandb").teardown()  # what ends with the process has ended
@@ -145,7 +145,7 @@ def test_a_real_offline_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def test_losses_of_a_fine_tuning() -> None:
     seen: list[Any] = []
-    losses = track.Losses(seen.append)
+    losses = trackers.Losses(seen.append)
     for update in range(1, 42):
         losses.tell(update, (update - 1) // 20, float(update))
     losses.write("valid", losses.ends[0], accuracy=50.0)

@@ -10,8 +10,8 @@ import pytest
 
 from xling.core.errors import UserError
 from xling.transfer import tune
+from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.settings import TuneConfig
-from xling.transfer.switch import RowSwitcher
 from xling.transfer.task import TASKS
 
 

@@ -20,8 +20,8 @@ from submitit import SlurmExecutor
 from xling.core.errors import UserError
 from xling.core.output.manifest import write_atomic
 from xling.slurm import options
-from xling.slurm.jobs import Resources
 from xling.slurm.record import Part, Step
+from xling.slurm.resources import Resources
 
 COMMAND_TIMEOUT_S = 120.0
 _TRANSIENT = re.compile(
