@@ -22,8 +22,6 @@ def test_tables_and_pages_come_from_one_kit(tmp_path: Path) -> None:
     files = [path for room in rooms for path in (ROOT / room).rglob("*.py") if path.parent.name != "pages"]
     assert len(files) > 300
     # A source of web pages has an example of one.
-    assert [where for path in files for where in written_elsewhere(path)] == [
-        f"{ROOT}/corpora/sources/warc.py:37"
-    ]
+    assert [path.name for path in files if written_elsewhere(path)] == ["warc.py"]
     (tmp_path / "planted.py").write_text('head = "| a | b |\\n| --- | ---: |"\nrow = "| 1 | 2 |"\n')
     assert written_elsewhere(tmp_path / "planted.py") == [f"{tmp_path}/planted.py:1"]

@@ -141,15 +141,14 @@ import sys, threading, time
 from pathlib import Path
 from xling.core import stack_dump as stacks
 
-def stuck_here(seconds):
-    time.sleep(seconds)
+def stuck_here(path):
+    stacks.schedule_dump(path, 60)
+    stacks.schedule_dump(path, 0.3)  # each heartbeat begins the time again
+    print(flush=True)
+    time.sleep(30)
 
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-path = Path(sys.argv[1])
-stacks.arm(path, 60)
-stacks.arm(path, 0.3)  # each heartbeat begins the time again
-print(flush=True)
-stuck_here(30)
+stuck_here(Path(sys.argv[1]))
 """
 
 
@@ -182,16 +181,16 @@ from pathlib import Path
 from xling.core import stack_dump as stacks
 
 path = Path(sys.argv[1])
-stacks.arm(path, 0.05)
+stacks.schedule_dump(path, 0.05)
 deadline = time.monotonic() + 20
 while len(stacks.read_frames(path)) < 1 and time.monotonic() < deadline:
     time.sleep(0.2)
 time.sleep(0.2)  # the frames are written one by one
 print(stacks.read_frames(path))
-stacks.arm(path, 60)
+stacks.schedule_dump(path, 60)
 print(stacks.read_frames(path))
-print(stacks.read_frames(path, stacks.EARLIER))
-stacks.arm(path, 0)
+print(stacks.read_frames(path, stacks.EARLIER_SUFFIX))
+stacks.schedule_dump(path, 0)
 print(stacks.read_frames(path))
 """
 

@@ -234,7 +234,7 @@ def test_killed_from_inside_leaves_the_signal_as_reason(on_cluster: Path) -> Non
 
 
 def test_pipeline_is_a_graph_of_afterok(on_cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "shards": SHARDS, "ask": ASK})
+    monkeypatch.setattr(STAGES, "_entries", {"count": COUNT, "shards": SHARDS, "ask": ASK})
     steps = {
         "corpus": Step("shards", {"out": str(on_cluster / "c"), "num_parts": "4", "seconds": "1"}),
         "left": Step("count", {"out": str(on_cluster / "left"), "updates": "2"}, after=("corpus",)),
@@ -262,7 +262,7 @@ def test_pipeline_is_a_graph_of_afterok(on_cluster: Path, monkeypatch: pytest.Mo
 
 
 def test_a_failed_step_ends_the_graph_behind_it(on_cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "ask": ASK})
+    monkeypatch.setattr(STAGES, "_entries", {"count": COUNT, "ask": ASK})
     steps = {
         "wrong": Step("ask", {"out": str(on_cluster)}),
         "beside": Step("count", {"out": str(on_cluster / "beside"), "updates": "2"}),

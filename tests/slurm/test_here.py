@@ -192,7 +192,7 @@ def test_signals_are_handed_back(work: Path) -> None:
 
 
 def test_pipeline_runs_in_order_and_stops_at_a_failure(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "ask": ASK, "shards": SHARDS})
+    monkeypatch.setattr(STAGES, "_entries", {"count": COUNT, "ask": ASK, "shards": SHARDS})
     steps = {
         "first": Planned("count", {"out": str(work / "m"), "updates": "2"}),
         "wrong": Planned("ask", {"out": str(work)}, after=("first",)),
@@ -219,7 +219,7 @@ def test_sweep_words() -> None:
 
 
 def test_sweep_must_not_write_twice_to_one_place(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "shards": SHARDS})
+    monkeypatch.setattr(STAGES, "_entries", {"count": COUNT, "shards": SHARDS})
     with pytest.raises(UserError, match="more than once"):
         launch.submit_sweep("count", [CountConfig(work, seed=s) for s in (1, 2)], "debug")
     with pytest.raises(UserError, match="stages of one part"):

@@ -102,7 +102,7 @@ def test_an_answer_that_got_lost_is_found_again(on_cluster: Path, monkeypatch: p
 
 def graph(on_cluster: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, CountConfig]:
     """Submit c after a and b, d after c; the first two run for 12 s, the others end at once."""
-    monkeypatch.setattr(STAGES, "_things", {"count": COUNT})
+    monkeypatch.setattr(STAGES, "_entries", {"count": COUNT})
     after = {"c": ("a", "b"), "d": ("c",)}
     cfgs = {n: CountConfig(on_cluster / n, 20, 5, seconds=0.0 if n in after else 0.6) for n in "abcd"}
     steps = {

@@ -28,7 +28,7 @@ stages:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "site.yaml").write_text(SITE)
-    monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "mean": MEAN, "shards": SHARDS, **STAGES})
+    monkeypatch.setattr(STAGES, "_entries", {"count": COUNT, "mean": MEAN, "shards": SHARDS, **STAGES})
     return "site.yaml"
 
 

@@ -122,7 +122,7 @@ class Queue:
         identity = str(100 + len(self.jobs))
         states = ["PENDING"] * num_elements
         self.jobs[identity] = Job(
-            jobs.parameters["job_name"], jobs.words, num_elements, after, held, states=states
+            jobs.parameters["job_name"], jobs.entry_arguments, num_elements, after, held, states=states
         )
         return identity
 

@@ -50,5 +50,6 @@ def test_the_settings_go_a_short_way(
     done = python(
         "-m", "benchmarks.reading_path", "pretrain", *words, cwd=Path(__file__).parents[2], timeout=300
     )
+    assert done.returncode == 0, done.stderr
     stops, returns = map(int, re.findall(r"^settings: (\d+) stops, (\d+) returns", done.stdout, re.M)[0])
     assert stops <= 15 and returns <= 3, done.stdout

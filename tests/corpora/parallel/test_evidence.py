@@ -157,7 +157,7 @@ class Meanings:
         self.known = {text: draw.standard_normal(24) for pair in pairs for text in pair[:1]}
         self.known |= {tgt: self.known[src] + 0.3 * draw.standard_normal(24) for src, tgt in pairs}
 
-    def of(self, texts, lang):
+    def embed(self, texts, lang):
         return np.array([self.known.get(text, np.ones(24)) for text in texts], np.float32)
 
 

@@ -181,7 +181,7 @@ def test_fifty_systems_in_a_hundred_languages_are_below_two_megabytes(tmp_path: 
 def test_a_curve_is_named_by_its_loss_or_its_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        sections.figure, "curves", lambda series, title, label: shown.append((title, label)) or []
+        sections.figure, "line_charts", lambda series, title, label: shown.append((title, label)) or []
     )
     names = ("loss/mmlm", "en-sw/round_trip")
     events = [{"split": "valid", "update": n, **dict.fromkeys(names, 1.0 / n)} for n in (1, 2)]

@@ -194,7 +194,7 @@ def test_strangers_are_warned_of(
 def test_an_examiner_asks_both_ways_and_counts_sound_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {"round_trip": 30.0, "copied": 0.1, "in_language": 0.9, "length_ratio": 1.0, "distinct": 1.0}
     told = {(0, 1): seen, (1, 0): seen | {"round_trip": 50.0, "copied": 0.9}}
-    monkeypatch.setattr(Examiner, "direction", lambda self, model, src, tgt: told[src, tgt])
+    monkeypatch.setattr(Examiner, "measure_direction", lambda self, model, src, tgt: told[src, tgt])
     symbols = type("Symbols", (), {"langs": ("en", "sw")})
     numbers = Examiner({}, [(0, 1)], symbols, None, Search())(None)
     assert numbers["two_way"] == 15.0, "what is copied is no translation"
