@@ -39,7 +39,12 @@ class Reached(BaseException):
 def name_of(file: str) -> str:
     """Return the path of a file of this repository, relative to it; empty for others, and for this one."""
     path = Path(file).resolve()
-    is_ours = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
+    is_ours = (
+        "<" not in file
+        and path.is_relative_to(ROOT)
+        and ".venv" not in path.parts
+        and path != Path(__file__).resolve()
+    )
     return str(path.relative_to(ROOT)) if is_ours else ""
 
 
@@ -94,6 +99,11 @@ def path_of(words: list[str], until: str) -> tuple[dict[str, set[CodeType]], lis
     return called, stops
 
 
+def num_lines(code: CodeType) -> int:
+    """Return the number of lines of a function, its decorators included."""
+    return 1 + max(line for *_, line in code.co_lines() if line) - code.co_firstlineno
+
+
 def main() -> None:
     """Print the files on the way with their functions and lines, the longest first."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -101,9 +111,7 @@ def main() -> None:
     parser.add_argument("words", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     called, stops = path_of(arguments.words, arguments.until)
-    lines = {
-        name: sum(len(inspect.getsourcelines(code)[0]) for code in codes) for name, codes in called.items()
-    }
+    lines = {name: sum(num_lines(code) for code in codes) for name, codes in called.items()}
     for name in sorted(lines, key=lines.__getitem__, reverse=True):
         print(f"{lines[name]:5} {len(called[name]):4} {name}")
     print(f"settings: {len(stops)} stops, {len(stops) - len(set(stops))} returns: {', '.join(stops)}")
