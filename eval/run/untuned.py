@@ -54,7 +54,7 @@ def vectors(
     key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
     path = plan.settings.out / "vectors" / f"{key}.npy"
 
-    def compute() -> Vectors:
+    def compute() -> Float32[np.ndarray, "texts dim"]:
         computed = system.embed(texts, lang, layer, pooling)
         assert len(computed) == len(texts), (len(computed), len(texts))
         return np.asarray(computed, dtype=np.float32)

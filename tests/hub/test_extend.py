@@ -108,7 +108,7 @@ def test_overlap_takes_the_same_letters(tmp_path: Path) -> None:
 def test_fvt_by_hand(vocab: Path, tmp_path: Path) -> None:
     processor = vocabulary.load_processor(vocab)
     model = spm.SentencePieceProcessor(model_file=str(vocab / "spm.model"))
-    cutter = extend._plain_processor(files.tokenizer.read_model(vocab / "spm.model"))
+    cutter = extend._plain_processor(files.tokenizer.read_spm_model(vocab / "spm.model"))
     (first,) = extend._source_rows(["\u2581book"], [], cutter, "fvt")
     assert [model.id_to_piece(i - 1) for i in first] == processor.encode("book", out_type=str)
     inside = extend._source_rows(["book"], [], cutter, "fvt")[0]
@@ -168,7 +168,7 @@ def test_what_cannot_be_added_is_refused(foreign: Path, swahili: Path, vocab: Pa
     with pytest.raises(UserError, match="no SentencePiece model at"):
         run_hf(replace(cfg, extend_vocab=tmp_path))
     shutil.copytree(swahili, tmp_path / "bpe")
-    model = files.tokenizer.read_model(swahili / "spm.model")
+    model = files.tokenizer.read_spm_model(swahili / "spm.model")
     model.trainer_spec.model_type = 2
     (tmp_path / "bpe" / "spm.model").write_bytes(model.SerializeToString())
     with pytest.raises(UserError, match="not a unigram model"):
@@ -181,7 +181,7 @@ def test_what_cannot_be_added_is_refused(foreign: Path, swahili: Path, vocab: Pa
 def test_pieces_that_normalisation_never_writes_are_left_out(
     foreign: Path, swahili: Path, tmp_path: Path
 ) -> None:
-    model = files.tokenizer.read_model(swahili / "spm.model")
+    model = files.tokenizer.read_spm_model(swahili / "spm.model")
     model.pieces[10].piece = "\u2581ﬁ"  # the ligature becomes two letters
     (tmp_path / "spm.model").write_bytes(model.SerializeToString())
     made = run_hf(replace(ImportConfig(foreign, tmp_path / "out"), extend_vocab=tmp_path))

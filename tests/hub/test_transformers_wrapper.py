@@ -132,17 +132,19 @@ def test_states_and_ids_are_those_of_transformers(
     fast, theirs = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     processor = vocab.load_processor(tmp_path / "in")
     for line in LINES:
-        ours = [processor._order[n] for n in encode_pieces(processor, line)]
+        ours = [processor._stored_ids[n] for n in encode_pieces(processor, line)]
         assert ours == fast(line, add_special_tokens=False)["input_ids"], line
-    assert len(processor._order) == len(model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight)
+    assert len(processor._stored_ids) == len(
+        model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight
+    )
     backend = EncoderBackend(tmp_path / "in", "pretrained")
     for layer in (1, -1):
         mine = backend.embed(LINES, "en", layer, "mean")
         for row, line in enumerate(LINES):
             ids = [
-                processor._order[0],
+                processor._stored_ids[0],
                 *fast(line, add_special_tokens=False)["input_ids"],
-                processor._order[2],
+                processor._stored_ids[2],
             ]
             with torch.inference_mode():
                 states = theirs(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0, 1:-1]
@@ -172,7 +174,7 @@ def test_scores_of_fine_tuning_are_those_of_plain_transformers(
         for n, t in again.model.encoder.state_dict().items()
         if n.startswith("body.")
     }
-    order = again.processor._order
+    order = again.processor._stored_ids
     name = next(n for n in state if n.endswith("word_embeddings.weight"))
     table = theirs.get_input_embeddings().weight.detach().clone()
     table[order] = state[name]
@@ -255,7 +257,7 @@ def test_a_fine_tuned_model_is_exported_with_its_head(
     tuned = tuned_from(tmp_path / "in", tmp_path / "tuned", task, max_length=48)
     done = export_hf(ExportConfig(tmp_path / "tuned", tmp_path / "out"))
     model = getattr(transformers, done.counts["class"]).from_pretrained(tmp_path / "out").eval()
-    order = tuned.processor._order
+    order = tuned.processor._stored_ids
     for row, windows in zip(rows, tuned.scores(rows), strict=True):
         examples = [example for _, example in tuned.encode([row], labelled=False)]
         for example, (_, wanted) in zip(examples, windows, strict=True):

@@ -84,15 +84,17 @@ def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path)
         mine = backend.embed(LINES, "en", layer, "mean")
         for row, line in enumerate(LINES):
             ids = words(line)["input_ids"]
-            assert [processor._order[n] for n in encode_pieces(processor, line)] == ids[1:-1], line
-            assert [ids[0], ids[-1]] == [processor._order[0], processor._order[2]]
+            assert [processor._stored_ids[n] for n in encode_pieces(processor, line)] == ids[1:-1], line
+            assert [ids[0], ids[-1]] == [processor._stored_ids[0], processor._stored_ids[2]]
             seen.update(ids[1:-1])
             with torch.inference_mode():
                 states = theirs(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0, 1:-1]
             if len(ids) > 2:
                 assert largest(mine[row], states.mean(0)) <= 1e-5, line
     assert len(seen) > 30
-    assert len(processor._order) == len(model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight)
+    assert len(processor._stored_ids) == len(
+        model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight
+    )
 
 
 def written_by_xlm(folder: Path, theirs: Path, prefix: str = "") -> Path:
@@ -215,7 +217,7 @@ def test_tags_are_exported_and_pairs_refused(written: Path, tmp_path: Path) -> N
     rows: Any = ROWS["tag"]
     for row, [(example, wanted)] in zip(rows, tuned.scores(rows), strict=True):
         ids = words(" ".join(row.fields["tokens"]))["input_ids"]
-        assert [tuned.processor._order[n] for n in example["tokens"]] == ids
+        assert [tuned.processor._stored_ids[n] for n in example["tokens"]] == ids
         with torch.inference_mode():
             found = model(torch.tensor([ids])).logits[0][example["chosen"]]
         assert largest(found, wanted) <= 1e-5

@@ -69,7 +69,9 @@ def read_bert(
     return shape, weights, vocabulary
 
 
-def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabulary, Int[Tensor, " {rows}"]]:
+def read_vocabulary(
+    folder: Path, num_rows: int
+) -> tuple[files.ImportedVocabulary, Int[Tensor, " {num_rows}"]]:
     """Return the WordPiece vocabulary of a directory, and its id for each of our ids, int64 (V,).
 
     Raises:

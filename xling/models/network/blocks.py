@@ -90,7 +90,7 @@ class BlockLayout:
         return tuple(part.unflatten(0, shape) for part, shape in zip(parts, self.shapes, strict=True))
 
     def to_packed(self, blocks: Sequence[Shaped[Tensor, " _ _ *row"]]) -> Shaped[Tensor, "tokens size"]:
-        """Concatenate the blocks of `spread` back to flat packed rows, (N, size of a row)."""
+        """Concatenate the blocks of `to_blocks` back to flat packed rows, (N, size of a row)."""
         rows = [block.reshape(block.shape[0] * block.shape[1], -1) for block in blocks]
         stacked = rows[0] if len(rows) == 1 else torch.cat(rows)
         if self._row_maps is None:
