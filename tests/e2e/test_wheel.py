@@ -116,8 +116,8 @@ def test_an_installed_xling_reads_its_own_files(python: Path, elsewhere: Path) -
     command = python.parent / "xling"
     assert "quickstart" in run(command, "run", cwd=elsewhere)
     assert "xnli" in run(command, "eval", "list", cwd=elsewhere)
-    tables = "from xling.core import languages; from xling.eval.tables.published import published; "
-    words = "from xling.corpora.toyworld import lexicon; assert published(); print(languages.get('swh').code)"
+    tables = "from xling.core import languages; from xling.eval.tables.published import read_published; "
+    words = "from xling.corpora.toyworld import lexicon; assert read_published(); print(languages.get('swh').code)"
     assert run(python, "-c", tables + words, cwd=elsewhere) == "sw\n"
 
 

@@ -153,11 +153,11 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
 
 
 def test_portable_code_names_neither_xling_nor_packages_for_types() -> None:
-    code = '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplified\n\n'
+    code = '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplify\n\n'
     code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core import languages\n\nx = 1\n"
     made = static_export.to_portable_code(code)
     assert made.startswith("# From xling ")
-    assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplified\n\nx = 1\n'
+    assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplify\n\nx = 1\n'
 
 
 @pytest.mark.parametrize(
