@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy  # its parts are loaded when they are used
 
 from xling.eval.metrics.base import METRICS, Metric, mean
 from xling.eval.rows.suite import Example
@@ -104,7 +104,7 @@ def correlation_rows(
     Spearman's correlation is Pearson's of the ranks; its intervals keep the ranks of the whole.
     """
     given = (np.asarray(values, dtype=np.float64) for values in (predictions, [e.label for e in examples]))
-    x, y = (rankdata(values) if by_rank else values for values in given)
+    x, y = (scipy.stats.rankdata(values) if by_rank else values for values in given)
     return moments(x, y)
 
 
