@@ -165,7 +165,7 @@ def test_a_batch_draws_the_same_dropout_in_whichever_process_it_is(
         monkeypatch.setattr(SafeTrainer, "data_parallel_rank", rank)
         trainer._set_seed()
         trainer.zero_grad()
-        for sample in updates._placed([sample_of(dataset, batches[number]) for number in numbers]):
+        for sample in updates._numbered([sample_of(dataset, batches[number]) for number in numbers]):
             trainer.task.train_step(sample, trainer.model, trainer.criterion, trainer.optimizer, 0)
         return {n: p.grad.clone() for n, p in trainer.get_model().named_parameters() if p.grad is not None}
 
