@@ -19,7 +19,7 @@ from xling.eval.rows.protocols import RowsConfig, TrainingRows, Translator, scor
 from xling.eval.rows.suite import Example, load
 from xling.eval.run import untuned
 from xling.eval.run.jobs import Job, planned_jobs
-from xling.eval.run.plan import EvalPlan, build_systems, plan_evaluation
+from xling.eval.run.plan import EvalPlan, build_systems, check_checkpoint, expand, plan_evaluation
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
@@ -29,6 +29,8 @@ from xling.eval.tables.publish import publish_tables
 
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
+    expand(cfg.suites)  # an unknown suite is told before a missing checkpoint
+    check_checkpoint(cfg)
     plan = plan_evaluation(cfg)  # before the systems import torch
     return predict_and_publish(plan, build_systems(plan))
 

@@ -158,19 +158,25 @@ def _digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     return "+".join(data_digest(suite, lang, each, data) for each in (split, *["train"] * with_training))
 
 
+def check_checkpoint(cfg: EvalConfig) -> None:
+    """Check that the systems that ``cfg`` names have the checkpoint that they need.
+
+    Raises:
+        UserError: there is none, or it is fine-tuned and a random control is wanted.
+    """
+    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random", "with_ngrams"} & {*cfg.systems}:
+        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
+    if cfg.checkpoint and "random" in cfg.systems:
+        check_random_control(Path(cfg.checkpoint))
+
+
 def build_systems(plan: EvalPlan) -> list[Backend]:
     """Return the systems of a plan, one for each of its checkpoints.
 
     Raises:
-        UserError: an unknown system, a missing checkpoint, or a name for one that stands for something else.
+        UserError: an unknown system, or a name for a checkpoint that stands for something else.
     """
     settings = plan.settings
-    if not (settings.checkpoint or settings.checkpoints) and {"pretrained", "random", "with_ngrams"} & {
-        *settings.systems
-    }:
-        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
-    if settings.checkpoint and "random" in settings.systems:
-        check_random_control(Path(settings.checkpoint))
     if not settings.checkpoints:
         return [build(name, settings) for name in settings.systems]
     pairs = [item.rpartition("=") for item in settings.checkpoints]
