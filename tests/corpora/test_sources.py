@@ -186,7 +186,7 @@ source = open_source(sys.argv[1], Context(lang="sw"))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 ledger = Ledger()
 docs = sum(1 for _ in source.read(shard, ledger))
-assert not ledger.unbalanced()
+assert not ledger.unaccounted_bytes()
 print(docs, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 

@@ -254,7 +254,7 @@ def test_a_killed_submitter_leaves_a_run_that_goes_on(on_cluster: Path) -> None:
         cfg = CountConfig(on_cluster / name, updates=3)
         code = (
             "import os, sys; from pathlib import Path\n"
-            "from slurm_stages import COUNT, CountConfig; from xling.slurm import launch, queue\n"
+            "from slurm_stages import COUNT, CountConfig; from xling.slurm import launch, submit as queue\n"
             "real, left = queue.submit, [int(sys.argv[2])]\n"
             "def submit(jobs, n=1):\n"
             "    ids = real(jobs, n)\n"
