@@ -1,4 +1,8 @@
-"""Meanings of sentences, independent of any language."""
+"""Meanings of sentences, independent of any language.
+
+The names of these classes and of their fields are part of what assigns a meaning to a split (`stream.is_in_split`): with
+others the data are different ones.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person; ``shown_as`` says which of the names the sentence uses: full, first or last."""
+    """A person; ``show`` says which of the names the sentence uses: full, first or last."""
 
     first: str
     last: str
-    shown_as: str = "full"
+    show: str = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +71,9 @@ class Meaning:
         source: identifier of the place a journey starts from.
         time: identifier of a weekday, month or day, a year as digits, or "".
         negated: whether the clause is denied.
-        time_first: whether the time stands at the beginning of the sentence.
+        front: whether the time stands at the beginning of the sentence.
         score: the result of a match, for ``beat``.
-        reported: what was reported, for ``say``.
+        said: what was said, for ``say``.
     """
 
     verb: str
@@ -80,9 +84,9 @@ class Meaning:
     source: str = ""
     time: str = ""
     negated: bool = False
-    time_first: bool = False
+    front: bool = False
     score: str = ""
-    reported: Meaning | None = None
+    said: Meaning | None = None
 
 
 SPECIAL = (
@@ -95,8 +99,8 @@ def entities(meaning: Meaning) -> list[str]:
     """Return the sorted entity types (PER, ORG, LOC) that every rendering of ``meaning`` must contain."""
     types = [kind for kind in (entity_type(meaning.agent), entity_type(meaning.other)) if kind]
     types += ["LOC"] * (bool(meaning.place) + bool(meaning.source))
-    if meaning.reported:
-        types += entities(meaning.reported)
+    if meaning.said:
+        types += entities(meaning.said)
     return sorted(types)
 
 

@@ -247,7 +247,7 @@ def draw_hypothesis(sampler: Sampler) -> Meaning:
         return Meaning("born", sampler.person(), place=place, time=time)
     while True:
         negated = draw.chance(33)
-        m = replace(sampler.event(negated), time_first=False)
+        m = replace(sampler.event(negated), front=False)
         assert m.things is not None
         filled = (m.place != "") + (m.time != "") + (m.things.adjective != "")
         # Room to add a detail, and one to leave out.
@@ -281,7 +281,7 @@ def pair(draw: Draw, names: Names) -> tuple[Meaning, Meaning, str]:
     premises = _Premises(hypothesis, sampler)
     for _ in range(1000):
         premise = _candidate(label, premises)
-        if premise is None or replace(premise, time_first=False) == hypothesis:
+        if premise is None or replace(premise, front=False) == hypothesis:
             continue
         if premise.things:
             premise = replace(premise, things=_single_if_negated(premise.things, premise.negated))

@@ -46,9 +46,9 @@ def join_phrases(*parts: str | Phrase) -> Phrase:
 
 def shown_name(person: Person) -> str:
     """Return the person's name as spelt in languages with Latin script, as far as it is shown."""
-    if person.shown_as == "full":
+    if person.show == "full":
         return f"{person.first} {person.last}"
-    return person.first if person.shown_as == "first" else person.last
+    return person.first if person.show == "first" else person.last
 
 
 def time_phrase(phrases: dict[str, dict[str, str]], time: str) -> str:

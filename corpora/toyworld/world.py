@@ -120,7 +120,7 @@ class Sampler:
             taken = {other_than.first, other_than.last} if isinstance(other_than, Person) else set()
             if not taken & {person.first, person.last} and person.first != person.last:
                 show = draw.below(10)
-                return replace(person, shown_as="full" if show < 5 else "last" if show < 8 else "first")
+                return replace(person, show="full" if show < 5 else "last" if show < 8 else "first")
 
     def place(self, other_than: str = "", group: str = "place") -> str:
         """Draw the identifier of a place."""
@@ -161,23 +161,23 @@ class Sampler:
 
     def things(self, noun: str, count: int) -> Things:
         """Return ``count`` things with or without an adjective."""
-        # Hypernyms stay bare: "a big device" is reported of nothing in particular.
+        # Hypernyms stay bare: "a big device" is said of nothing in particular.
         bare = not ADJECTIVES[noun] or noun == WORLD["noun"][noun]["group"]
         adjective = "" if bare or self.draw.chance(60) else self.draw.choice(ADJECTIVES[noun])
         return Things(noun, count, adjective, 1 < count <= 5 and self.draw.chance(25))
 
     def meaning(self, allow_said: bool = True) -> Meaning:
-        """Draw any clause; one in ten is reported speech."""
+        """Draw any clause; one in ten is said speech."""
         draw = self.draw
         if allow_said and draw.chance(10):
-            reported = replace(self.meaning(allow_said=False), time_first=False)
-            return Meaning("say", self.person(other_than=reported.agent), reported=reported)
+            said = replace(self.meaning(allow_said=False), front=False)
+            return Meaning("say", self.person(other_than=said.agent), said=said)
         kind = draw.choice(_KIND_TABLE)
         negated = draw.chance(15)
         if kind == "event":
             return self.event(negated)
         meaning = self._special_event(kind, negated)
-        return replace(meaning, time_first=True) if meaning.time and draw.chance(25) else meaning
+        return replace(meaning, front=True) if meaning.time and draw.chance(25) else meaning
 
     def event(self, negated: bool) -> Meaning:
         """Draw a clause in which somebody does something to some things."""
@@ -192,7 +192,7 @@ class Sampler:
         place = self.place() if draw.chance(55) else ""
         time = self.time() if draw.chance(45) else ""
         front = bool(time) and draw.chance(30)
-        return Meaning(verb, agent, things, place=place, time=time, negated=negated, time_first=front)
+        return Meaning(verb, agent, things, place=place, time=time, negated=negated, front=front)
 
     def _special_event(self, kind: str, negated: bool) -> Meaning:
         draw = self.draw
@@ -244,7 +244,7 @@ class Sampler:
 def draw_document(draw: Draw) -> list[Meaning]:
     """Draw four to eight clauses about the same few people, organisations and places.
 
-    A quarter of the clauses after the first say again, in fewer words, what was reported before: the text then
+    A quarter of the clauses after the first say again, in fewer words, what was said before: the text then
     rewards a model for looking back, as coherent text does.
     """
     names = Names("all")
@@ -263,8 +263,8 @@ def draw_document(draw: Draw) -> list[Meaning]:
 
 def _shortened(m: Meaning, draw: Draw) -> Meaning | None:
     """Return ``m`` with less detail, or None if there is nothing to leave out."""
-    if m.reported:
-        return m.reported
+    if m.said:
+        return m.said
     if m.negated or not (m.time or m.things):
         return None
     things = m.things
@@ -274,4 +274,4 @@ def _shortened(m: Meaning, draw: Draw) -> Meaning | None:
         hypernym = WORLD["noun"][things.noun]["hypernym"]
         things = Things(hypernym) if hypernym else things
     keep_place = m.source or m.verb in ("born", "rain", "snow") or draw.chance(50)
-    return replace(m, things=things, time="", time_first=False, place=m.place if keep_place else "")
+    return replace(m, things=things, time="", front=False, place=m.place if keep_place else "")

@@ -102,11 +102,11 @@ def _render_object(m: Meaning) -> Phrase:
 
 
 def _main_clause(m: Meaning) -> Phrase:
-    if m.reported:
-        return join_phrases(_render_entity(m.agent), "hat gesagt , dass", _subordinate_clause(m.reported))
+    if m.said:
+        return join_phrases(_render_entity(m.agent), "hat gesagt , dass", _subordinate_clause(m.said))
     time = time_phrase(LEXICON["time"], m.time)
     finite, middle, close = _clause_parts(m)
-    if m.time_first:
+    if m.front:
         return join_phrases(time, finite, _render_entity(m.agent), _render_object(m), middle, close)
     return join_phrases(_render_entity(m.agent), finite, _render_object(m), time, middle, close)
 

@@ -75,15 +75,15 @@ def _render_verb(m: Meaning) -> str:
 def _render_clause(m: Meaning) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
     return join_phrases(
-        f"{time} ," if m.time_first else "",
+        f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m),
-        _render_clause(m.reported) if m.reported else "",
+        _render_clause(m.said) if m.said else "",
         "for" if m.verb == "work" else "",
         _render_things(m.things),
         _render_entity(m.other) if m.other else "",
         m.score,
         join_phrases("from", _render_entity(Place(m.source)), "to") if m.source else "in" if m.place else "",
         _render_entity(Place(m.place)) if m.place else "",
-        "" if m.time_first else time,
+        "" if m.front else time,
     )

@@ -63,7 +63,7 @@ def _render_things(things: Things | None, negated: bool) -> Phrase:
 def _render_verb(m: Meaning) -> str:
     negation = "no " if m.negated else ""
     if m.verb not in LEXICON["comparative"]:
-        return negation + LEXICON["verb"][m.verb]["form"] + (" que" if m.reported else "")
+        return negation + LEXICON["verb"][m.verb]["form"] + (" que" if m.said else "")
     is_feminine = isinstance(m.agent, Person) and WORLD["first"][m.agent.first]["gender"] == "f"
     return f"{negation}es {LEXICON['comparative'][m.verb]['f' if is_feminine else 'm']} que"
 
@@ -71,10 +71,10 @@ def _render_verb(m: Meaning) -> str:
 def _render_clause(m: Meaning) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
     return join_phrases(
-        f"{time} ," if m.time_first else "",
+        f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m),
-        _render_clause(m.reported) if m.reported else "",
+        _render_clause(m.said) if m.said else "",
         "para" if m.verb == "work" else "",
         _render_things(m.things, m.negated),
         _render_entity(m.other) if m.other else "",
@@ -85,5 +85,5 @@ def _render_clause(m: Meaning) -> Phrase:
         if m.place
         else "",
         _render_entity(Place(m.place)) if m.place else "",
-        "" if m.time_first else time,
+        "" if m.front else time,
     )

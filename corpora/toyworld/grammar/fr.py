@@ -113,7 +113,7 @@ def _is_feminine(entity: Entity | None) -> bool:
 
 
 def _render_verb(m: Meaning, is_reported: bool) -> Phrase:
-    """Return the verb with negation around the finite part; in reported speech one tense further back."""
+    """Return the verb with negation around the finite part; in said speech one tense further back."""
     lexicon, end = LEXICON["verb"], ""
     if m.verb in LEXICON["comparative"]:
         end = "plus " + LEXICON["comparative"][m.verb]["f" if _is_feminine(m.agent) else "m"]
@@ -135,15 +135,15 @@ def _render_clause(m: Meaning, is_reported: bool = False) -> Phrase:
     time = time_phrase(LEXICON["time"], m.time)
     other = _render_entity(m.other) if m.other else ()
     return join_phrases(
-        f"{time} ," if m.time_first else "",
+        f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m, is_reported),
-        _elide("que", _render_clause(m.reported, is_reported=True)) if m.reported else "",
+        _elide("que", _render_clause(m.said, is_reported=True)) if m.said else "",
         "pour" if m.verb == "work" else "",
         _render_things(m.things, m.negated),
         _elide("que", other) if m.verb in LEXICON["comparative"] else other,
         m.score,
         _render_place_from(m.source) if m.source else "",
         _render_place_in(m.place) if m.place else "",
-        "" if m.time_first else time,
+        "" if m.front else time,
     )

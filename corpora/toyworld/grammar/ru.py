@@ -84,10 +84,10 @@ def _decline_place(place: str, case: str) -> str:
 def _decline_person(person: Person, case: str) -> str:
     """Return first and last name; a woman's last name declines only if it ends in -a."""
     parts = []
-    if person.shown_as != "last":
+    if person.show != "last":
         first = LEXICON["first"][person.first]
         parts.append(decline(first["form"], case, first["stem"], animate=True))
-    if person.shown_as != "first":
+    if person.show != "first":
         last = LEXICON["last"][person.last]
         fixed = _is_feminine(person) and not last["form"].endswith("а")
         parts.append(decline(last["form"], case, "-" if fixed else last["stem"], animate=True))
@@ -181,8 +181,8 @@ def _clause_core(m: Meaning) -> Phrase:
                 _render_entity(agent), _render_verb(m), _preposition("с", _render_entity(m.other, "ins"))
             )
         case "say":
-            assert m.reported is not None
-            return join_phrases(_render_entity(agent), _render_verb(m), ", что", _render_clause(m.reported))
+            assert m.said is not None
+            return join_phrases(_render_entity(agent), _render_verb(m), ", что", _render_clause(m.said))
         case "acquire" | "beat":
             return join_phrases(
                 _render_entity(agent), _render_verb(m), _render_entity(m.other, "acc"), m.score
@@ -204,4 +204,4 @@ def _render_clause(m: Meaning) -> Phrase:
     if m.agent is None:
         # Weather: new information stands last, so time and place come first.
         return join_phrases(time, place, _clause_core(m))
-    return join_phrases(time if m.time_first else "", _clause_core(m), place, "" if m.time_first else time)
+    return join_phrases(time if m.front else "", _clause_core(m), place, "" if m.front else time)

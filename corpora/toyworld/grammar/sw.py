@@ -111,14 +111,14 @@ def _render_clause(m: Meaning) -> Phrase:
             "kutoka", _render_entity(Place(m.source)), "hadi", _render_entity(Place(m.place))
         )
     return join_phrases(
-        f"{time} ," if m.time_first else "",
+        f"{time} ," if m.front else "",
         _render_subject(m),
         _render_verb(m),
-        _render_clause(m.reported) if m.reported else "",
+        _render_clause(m.said) if m.said else "",
         _render_things(m.things),
         "kampuni ya" if m.verb == "acquire" and isinstance(m.other, Org) and not m.other.generic else "",
         _render_entity(m.other) if m.other else "",
         m.score,
         place,
-        "" if m.time_first else time,
+        "" if m.front else time,
     )

@@ -152,16 +152,16 @@ def _clause_middle(m: Meaning) -> Phrase:
 
 
 def _render_clause(m: Meaning, is_subordinate: bool = False) -> Phrase:
-    if m.reported:
-        return join_phrases(_render_entity(m.agent), ",", _render_clause(m.reported, True), "söyledi")
+    if m.said:
+        return join_phrases(_render_entity(m.agent), ",", _render_clause(m.said, True), "söyledi")
     time = time_phrase(LEXICON["time"], m.time)
     subject = _render_entity(m.agent, "gen" if is_subordinate or m.verb == "own" else "")
     comma = "," if m.verb in LEXICON["comparative"] and not is_subordinate else ""
     return join_phrases(
-        time if m.time_first else "",
+        time if m.front else "",
         subject,
         comma,
-        "" if m.time_first else time,
+        "" if m.front else time,
         _clause_middle(m),
         _render_predicate(m, is_subordinate),
     )
