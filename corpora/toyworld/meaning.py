@@ -1,7 +1,7 @@
 """Meanings of sentences, independent of any language.
 
-The names of these classes and of their fields are part of what assigns a meaning to a split (`stream.is_in_split`): with
-others the data are different ones.
+The names of these classes and of their fields are part of what assigns a meaning to a split (`stream.is_in_split`):
+with others the data are different ones.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _names(entity: object) -> tuple[str, ...]:
             return (entity.name,)
         case Meaning():
             places = tuple(p for p in (entity.place, entity.source) if p)
-            inner = (_names(part) for part in (entity.agent, entity.other, entity.reported))
+            inner = (_names(part) for part in (entity.agent, entity.other, entity.said))
             return sum(inner, places)
     return ()
 
