@@ -129,7 +129,7 @@ def test_a_killed_step_is_an_error_with_a_way_on(tmp_path: Path) -> None:
 def test_a_signal_to_the_command_reaches_the_steps(tmp_path: Path, number: signal.Signals) -> None:
     code = (
         "from pathlib import Path; import tests.core.commands.test_parallel_steps as t;"
-        f"t.concurrent.run_local = t.play; folder = Path({str(tmp_path)!r});"
+        f"t.parallel_steps.run_local = t.play; folder = Path({str(tmp_path)!r});"
         "list(t.run_steps(t.plan(a='', b=''), t.configs(folder, a='long', b='long'), 2))"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3]) as command:
