@@ -116,6 +116,8 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreac
 	$(call step,'what xling needs (fairseq is compiled here unless a wheel fits; about three minutes)')
 	$(LOCKED) --no-build-isolation --requirement requirements.lock
 	$(call step,'xling')
+	# What an earlier build of a wheel left here would hide the entry points of this version.
+	rm -rf xling.egg-info
 	$(PIP) --no-deps --no-build-isolation --editable .
 	# fairseq asks for torchaudio and nothing here uses it. One whose compiled parts this torch cannot load stops transformers: without
 	# these parts it loads, and pip check finds what fairseq asks for.
