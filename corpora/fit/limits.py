@@ -232,13 +232,17 @@ def _clip_to_bounds(name: str, side: str, number: float) -> float:
     default = getattr(Limits(), name)
     if side == "most":
         number = max(default / _STRICTER_FACTOR, min(default * _LOOSER_FACTOR, number))
-        return math.ceil(number * _PRECISION) / _PRECISION
+        return _round_up(number)
     strictest_limit = (
         default * _STRICTER_FACTOR if default > 1 else min(default * _STRICTER_FACTOR, (1 + default) / 2)
     )
     if name == "min_stop_words":
-        return (
-            0.0 if number < _MIN_SHARE else math.floor(min(strictest_limit, number) * _PRECISION) / _PRECISION
-        )
-    number = min(strictest_limit, max(default / _LOOSER_FACTOR, number))
-    return math.floor(number * _PRECISION) / _PRECISION
+        return 0.0 if number < _MIN_SHARE else -_round_up(-min(strictest_limit, number))
+    return -_round_up(-min(strictest_limit, max(default / _LOOSER_FACTOR, number)))
+
+
+def _round_up(number: float) -> float:
+    """Return the smallest multiple of ``1 / _PRECISION`` that is not below a number, as floats compare them."""
+    steps = math.ceil(number * _PRECISION)
+    # The product is rounded: .12000000000000001 times 10,000 is 1,200.
+    return (steps if steps / _PRECISION >= number else steps + 1) / _PRECISION

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from xling.core.commands.runner import run_local
@@ -98,6 +98,7 @@ _LINES = st.lists(_WORDS.map(" ".join), min_size=1, max_size=6)
 
 
 @given(st.lists(_LINES.map(".\n".join), min_size=1, max_size=30), st.floats(0.01, 0.9))
+@example(["a a a a a a a a ndege a a a na na na na na ndege kilimanjaroni kilimanjaroni kilimanjaroni"], 0.5)
 def test_a_rule_drops_at_most_the_share_that_was_asked_unless_a_limit_is_at_its_bound(
     texts: list[str], drop: float
 ) -> None:
