@@ -31,10 +31,12 @@ export LC_ALL := C.UTF-8
 
 VENV := .venv
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Files whose hashes are not those of requirements.lock are refused; the lock names everything, so nothing is resolved.
-LOCKED := $(PIP) --require-hashes --no-deps
+UV := 0.13.9
+TORCH := torch==2.13.0
+USER_EXTRAS := train mining report eval slurm hub
 XLING := $(BIN)/xling
 
 # $(call opt,SIZE,size) is the word "size=..." where SIZE is given and nothing where it is not.
@@ -52,8 +54,8 @@ WORKERS := --numprocesses auto --dist loadgroup
 # Notebooks start a kernel of .venv, whatever kernels the machine knows.
 export JUPYTER_PREFER_ENV_PATH := 1
 
-.PHONY: help install wheelhouse check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
-    pretrain finetune eval report constraints audit clean given-lang given-pair
+.PHONY: help install install-dev wheelhouse lock check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
+    pretrain finetune eval report audit clean given-lang given-pair
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name text; do
@@ -69,12 +71,16 @@ begun=$$SECONDS; size=$$now
 if [[ -n $(or $1,'') ]]; then echo "install: "$1; fi
 endef
 
-install: $(STAMP)  ## make .venv and install everything (PYTHON=python3.12 TORCH=... TORCH_INDEX=... WHEELS=FOLDER)
+install: $(STAMP)  ## make .venv with what README's commands need (PYTHON=python3.12 TORCH=... TORCH_INDEX=... WHEELS=FOLDER)
+install-dev: $(DEV_STAMP)  ## add what tests, linters and the documentation need
 
-# Left out unless PYTHON, TORCH, TORCH_INDEX or WHEELS is given: then the stamp is always out of date.
+# Left out unless PYTHON, TORCH, TORCH_INDEX or WHEELS is given: then the stamps are always out of date.
 .PHONY: setting-given
-$(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX WHEELS,$(call is_given,$s))),setting-given)
-	@rm -f $(STAMP)
+$(STAMP): LOCK := requirements.lock
+$(DEV_STAMP): LOCK := requirements-dev.lock
+$(DEV_STAMP): requirements-dev.lock
+$(STAMP) $(DEV_STAMP): pyproject.toml requirements.lock $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX WHEELS,$(call is_given,$s))),setting-given)
+	@rm -f $@
 	started=$$SECONDS
 	if [[ -n $$XLING_ARG_WHEELS ]]; then
 	    if [[ ! -e $$XLING_ARG_WHEELS/requirements.lock ]]; then
@@ -87,7 +93,7 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreac
 	            "$$XLING_ARG_WHEELS" >&2
 	        exit 2
 	    }
-	    export PIP_NO_INDEX=1 PIP_FIND_LINKS="$$(realpath "$$XLING_ARG_WHEELS")"
+	    export PIP_NO_INDEX=1 PIP_FIND_LINKS="$$(realpath "$$XLING_ARG_WHEELS")" UV_NO_INDEX=1
 	fi
 	version='import sys; print(*sys.version_info[:2], sep="."); sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))'
 	candidates=(python3.11 python3.12 python3)
@@ -105,30 +111,42 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock $(if $(strip $(foreac
 	    echo "install: $(VENV) with Python $$wanted"
 	    "$$python" -m venv --clear $(VENV)
 	fi
-	# fairseq compiles against torch and numpy: they come first, and it is built without a second copy.
-	torch=$${XLING_ARG_TORCH:-torch==2.13.0}
+	$(PIP) uv==$(UV) || echo 'install: without uv; pip takes about three minutes more'
+	# uv reads none of pip's settings.
+	for name in FIND_LINKS INDEX_URL EXTRA_INDEX_URL; do
+	    pip=PIP_$$name uv=UV_$$name
+	    if [[ -n $${!pip:-} && -z $${!uv:-} ]]; then export "$$uv=$${!pip}"; fi
+	done
+	export UV_FIND_LINKS="$${UV_FIND_LINKS// /,}"
+	get() {
+	    if [[ -x $(BIN)/uv ]]; then
+	        $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" && return
+	        echo 'install: uv failed; now with pip'
+	    fi
+	    $(PIP) --no-compile "$$@"
+	}
+	# fairseq is built beside torch, and which build of torch fits depends on the machine: it comes first, and the lock leaves it out.
+	torch=$${XLING_ARG_TORCH:-$(TORCH)}
 	$(call step,"$$torch")
-	$${XLING_ARG_TORCH_INDEX:+env "PIP_INDEX_URL=$$XLING_ARG_TORCH_INDEX"} \
-	    $(PIP) --constraint constraints.txt $${XLING_ARG_TORCH_INDEX:+--upgrade} "$$torch"
-	$(call step,'build tools')
-	sed '/^# The rest/,$$d' requirements.lock >$(VENV)/build.lock
-	$(LOCKED) --requirement $(VENV)/build.lock
-	$(call step,'what xling needs (fairseq is compiled here unless a wheel fits; about three minutes)')
-	$(LOCKED) --no-build-isolation --requirement requirements.lock
-	$(call step,'xling')
+	sed -n 's/^\([^ ]*==[^ ]*\).*/\1/p' $(LOCK) >$(VENV)/versions.txt
+	(
+	    if [[ -n $$XLING_ARG_TORCH_INDEX ]]; then export PIP_INDEX_URL="$$XLING_ARG_TORCH_INDEX" UV_INDEX="$$XLING_ARG_TORCH_INDEX"; fi
+	    get --constraint $(VENV)/versions.txt $${XLING_ARG_TORCH_INDEX:+--upgrade} "$$torch"
+	)
+	$(call step,fairseq)
+	# With READTHEDOCS its setup.py builds no C++: it needs no compiler, and nothing here calls these parts.
+	sed -n '/^fairseq-fixed==/,/[^\\]$$/p' $(LOCK) >$(VENV)/fairseq.lock
+	get --constraint $(VENV)/versions.txt setuptools wheel
+	READTHEDOCS=1 get --require-hashes --no-deps --no-build-isolation --requirement $(VENV)/fairseq.lock
+	$(call step,'the rest of $(LOCK)')
+	# Files whose hashes are not those of the lock are refused; it names everything, so nothing is resolved.
+	get --require-hashes --no-deps --requirement $(LOCK)
+	$(call step,xling)
 	# What an earlier build of a wheel left here would hide the entry points of this version.
 	rm -rf xling.egg-info
-	$(PIP) --no-deps --no-build-isolation --editable .
-	# fairseq asks for torchaudio and nothing here uses it. One whose compiled parts this torch cannot load stops transformers: without
-	# these parts it loads, and pip check finds what fairseq asks for.
-	if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
-	    find $(VENV) -path '*/torchaudio/lib/*.so' -delete
-	    if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
-	        $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
-	    fi
-	fi
+	get --no-deps --no-build-isolation --editable .
 	$(call step,)
-	touch $(STAMP)
+	touch $(STAMP) $@
 	echo "install: done in $$((SECONDS - started)) s, $$now MB in $(VENV)"
 
 WHEELHOUSE := wheelhouse
@@ -136,23 +154,26 @@ wheelhouse: install  ## download all that make install needs into a folder, for 
 	@folder=$${XLING_ARG_OUT:-$(WHEELHOUSE)}
 	mkdir -p "$$folder"
 	download=($(BIN)/python -m pip download --quiet --disable-pip-version-check --dest "$$folder")
-	torch=$${XLING_ARG_TORCH:-torch==2.13.0}
-	echo "wheelhouse: $$torch"
-	$${XLING_ARG_TORCH_INDEX:+env "PIP_INDEX_URL=$$XLING_ARG_TORCH_INDEX"} "$${download[@]}" --constraint constraints.txt "$$torch"
+	torch=$${XLING_ARG_TORCH:-$(TORCH)}
+	echo "wheelhouse: uv, $$torch"
+	$${XLING_ARG_TORCH_INDEX:+env "PIP_INDEX_URL=$$XLING_ARG_TORCH_INDEX"} "$${download[@]}" --constraint $(VENV)/versions.txt "$$torch"
+	"$${download[@]}" --no-deps uv==$(UV)
 	echo 'wheelhouse: the packages of requirements.lock'
-	"$${download[@]}" --require-hashes --no-deps --no-build-isolation --requirement requirements.lock
+	READTHEDOCS=1 "$${download[@]}" --require-hashes --no-deps --no-build-isolation --requirement requirements.lock
 	cp requirements.lock "$$folder"
 	echo "wheelhouse: $$(find "$$folder" -type f | wc -l) files, $$(du -sm "$$folder" | cut -f1) MB. There: make install WHEELS=$$folder"
 
-constraints: install  ## resolve pyproject.toml, then write constraints.txt and requirements.lock again
-	@$(PIP) --constraint constraints.txt --no-build-isolation --editable '.[dev,docs]'
-	{
-	    sed -n '/^#/p' constraints.txt
-	    $(BIN)/python -m pip freeze --all --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//; /^pip==/d; / @ /d'
-	} >constraints.new
-	mv constraints.new constraints.txt
-	$(BIN)/python .ci/lock.py
-	touch $(STAMP)
+# Torch stays out, for its build depends on the machine; so does torchaudio, which fairseq asks for and nothing here uses.
+# What torch needs and what builds sdists is named.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url \
+    --custom-compile-command 'make lock' --no-emit-package torch --no-emit-package torchaudio pyproject.toml -
+lock: install-dev  ## resolve pyproject.toml anew into requirements.lock and requirements-dev.lock (ARGS=--upgrade)
+	@resolve() {
+	    printf '%s\n' filelock fsspec jinja2 networkx sympy 'setuptools<82' setuptools-scm wheel |
+	        $(COMPILE) --override <(printf "%s ; sys_platform == 'never'\n" torch torchaudio) "$$@" $$XLING_ARG_ARGS
+	}
+	resolve --python-version 3.11.5 --extra all --extra dev --extra docs --output-file requirements-dev.lock
+	resolve --python-version 3.11 $(patsubst %,--extra %,$(USER_EXTRAS)) --constraint requirements-dev.lock --output-file requirements.lock
 
 AUDIT := build/audit
 audit:  ## look for known vulnerabilities in what requirements.lock names; asks a public database
@@ -160,7 +181,7 @@ audit:  ## look for known vulnerabilities in what requirements.lock names; asks 
 	    --disable-pip-version-check pip-audit==2.9.0; }
 	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
 
-check: install  ## lint, formatting, types, the direction of imports, plain words, spelling, sizes of files and the Dockerfile
+check: install-dev  ## lint, formatting, types, the direction of imports, plain words, spelling, sizes of files and the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -170,19 +191,19 @@ check: install  ## lint, formatting, types, the direction of imports, plain word
 	$(BIN)/python -m pytest -q tests/architecture/test_sizes.py
 	$(BIN)/hadolint containers/Dockerfile
 
-test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
+test: install-dev  ## run every test; XLING_DATA=FOLDER adds those on real data
 	$(BIN)/python -m pytest $(WORKERS) $$XLING_ARG_ARGS
 
-test-fast: install  ## run the tests that take less than 0.15 s each
+test-fast: install-dev  ## run the tests that take less than 0.15 s each
 	$(BIN)/python -m pytest -m 'not slow and not seconds and not slurm and not data and not browser' $(WORKERS) $$XLING_ARG_ARGS
 
-mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/scores/statistics.py' ARGS=)
+mutants: install-dev  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/scores/statistics.py' ARGS=)
 	@$(BIN)/python .ci/mutants.py --count "$${XLING_ARG_N:-50}" $${XLING_ARG_PATHS:-xling corpora eval} $$XLING_ARG_ARGS
 
-docs: install  ## build the documentation site into build/site; a warning or a dead link is an error
+docs: install-dev  ## build the documentation site into build/site; a warning or a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-docs-test: install  ## run the commands of the guides, and the notebooks, at a scale of seconds
+docs-test: install-dev  ## run the commands of the guides, and the notebooks, at a scale of seconds
 	$(BIN)/python .ci/guides.py &
 	guides=$$!
 	folder=$$(mktemp --directory)
@@ -195,7 +216,7 @@ docs-test: install  ## run the commands of the guides, and the notebooks, at a s
 	rm -r "$$folder"
 	wait "$$guides"
 
-bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
+bench: install-dev  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f
 	failed=()
 	for script in benchmarks/*.py; do

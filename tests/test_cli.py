@@ -497,4 +497,5 @@ def test_the_version(xling: Xling) -> None:
 def test_installed_packages_fit_together() -> None:
     """What ``make install`` brings has all that its packages ask for."""
     done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
-    assert done.stdout == "No broken requirements found.\n", done.stdout
+    # Nothing here uses torchaudio, and one that does not fit torch stops transformers.
+    assert re.fullmatch(r"fairseq-fixed \S+ requires torchaudio, which is not installed\.\n", done.stdout)

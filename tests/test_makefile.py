@@ -1,6 +1,5 @@
 """The Makefile in a copy of its own, with an `xling` and a Python that only note how they were called."""
 
-import importlib.util
 import json
 import os
 import re
@@ -17,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("Makefile", "pyproject.toml", "constraints.txt", "requirements.lock")
+FILES = ("Makefile", "pyproject.toml", "requirements.lock", "requirements-dev.lock")
 
 FAKE_XLING = f"""#!{sys.executable}
 import json, os, sys
@@ -25,20 +24,21 @@ with open("calls.jsonl", "a") as file:
     print(json.dumps([sys.argv[1:], dict(os.environ)]), file=file)
 """
 
-# Stands for a Python that can make environments; each `pip install` is a line of pip.log.
+# Stands for a Python that can make environments; each `pip install` is a line of pip.log. It has uv where the file
+# `has-uv` is, as a program that notes its calls likewise.
 FAKE_PYTHON = """#!/usr/bin/env bash
 set -eu
-part=.venv/lib/python3.11/site-packages/torchaudio/lib/part.so
 case "$*" in
-    "-c import torchaudio") [[ ! -e old-torchaudio && ! -e $part ]] ;;
     "-c "*) echo "${FAKE_VERSION:-3.11}"; [[ ${FAKE_VERSION:-3.11} != 3.9 ]] ;;
     "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python; echo venv >>pip.log ;;
     "-m pip --version") ;;
-    "-m pip --disable-pip-version-check uninstall "*) echo "$*" >>pip.log ;;
+    "-m pip install "*" uv=="*)
+        if [[ ! -e has-uv ]]; then echo "error: no uv" >&2; exit 1; fi
+        cp uv .venv/bin/uv ;;
     "-m pip install "*)
         echo "${PIP_INDEX_URL:-}${PIP_NO_INDEX:+off-line $PIP_FIND_LINKS} $*" >>pip.log
-        if [[ -e hang && $* == *requirements.lock* ]]; then touch hanging; sleep 60; fi
-        if [[ -e fail && $* == *requirements.lock* ]]; then echo "error: no compiler" >&2; exit 1; fi ;;
+        if [[ -e hang && $* == *fairseq.lock* ]]; then touch hanging; sleep 60; fi
+        if [[ -e fail && $* == *fairseq.lock* ]]; then echo "error: no compiler" >&2; exit 1; fi ;;
     "-m pip download "*) all=$*; echo "$all" >>pip.log; rest=${all#*--dest }; touch "${rest%% *}/one.whl" ;;
     *) exit 9 ;;
 esac
@@ -219,38 +219,68 @@ def test_a_dry_run_runs_nothing(installed):
     assert not (installed / "pwned").exists()
 
 
+STEPS = [
+    " --constraint .venv/versions.txt torch==2.13.0",
+    " --constraint .venv/versions.txt setuptools wheel",
+    " --require-hashes --no-deps --no-build-isolation --requirement .venv/fairseq.lock",
+    " --require-hashes --no-deps --requirement requirements.lock",
+    " --no-deps --no-build-isolation --editable .",
+]
+PIP_STEPS = [f" --no-compile{step}" for step in STEPS]
+
+
 def test_install_goes_in_order_and_only_when_something_changed(copy, python):
     done = make(copy, "install", f"PYTHON={python}")
     assert done.returncode == 0, done.stderr
-    hashed = "--require-hashes --no-deps"
-    assert pip_log(copy) == [
-        "venv",
-        " --constraint constraints.txt torch==2.13.0",
-        f" {hashed} --requirement .venv/build.lock",
-        f" {hashed} --no-build-isolation --requirement requirements.lock",
-        " --no-deps --no-build-isolation --editable .",
-    ]
-    first = (copy / ".venv/build.lock").read_text()
-    assert (copy / "requirements.lock").read_text().startswith(first)
-    assert {"numpy", "cython", "setuptools", "wheel"} <= {line.split("==")[0] for line in first.splitlines()}
-    assert "fairseq" not in first
+    assert "install: without uv; pip takes" in done.stdout
+    assert pip_log(copy) == ["venv", *PIP_STEPS]
+    assert re.fullmatch(
+        r"fairseq-fixed==\S+ \\\n(    --hash=\S+( \\)?\n)+", (copy / ".venv/fairseq.lock").read_text()
+    )
+    versions = (copy / ".venv/versions.txt").read_text()
+    assert "numpy==" in versions and "sha256" not in versions, "pip asks for hashes of all where one has them"
     assert make(copy, "install").returncode == 0
-    assert len(pip_log(copy)) == 5
+    assert len(pip_log(copy)) == 6
 
     later = time.time() + 10
     os.utime(copy / "requirements.lock", (later, later))
     path = {"PATH": f"{copy}:{os.environ['PATH']}"}
     python.rename(copy / "python3.11")
     assert make(copy, "install", **path).returncode == 0
-    assert len(pip_log(copy)) == 9, "the environment is kept, its packages are checked"
+    assert pip_log(copy)[6:] == PIP_STEPS, "the environment is kept, its packages are checked"
+
+
+def test_the_tools_of_developers_come_on_top_and_hold_what_users_have(copy, python):
+    done = make(copy, "install-dev", f"PYTHON={python}")
+    assert done.returncode == 0, done.stderr
+    assert pip_log(copy) == ["venv", *(step.replace("requirements.", "requirements-dev.") for step in PIP_STEPS)]
+    make(copy, "install")
+    make(copy, "install-dev")
+    assert len(pip_log(copy)) == 6, "both are up to date"
+
+
+def test_uv_installs_where_it_can_be_had_and_hears_of_pips_settings(copy, python):
+    (copy / "has-uv").touch()
+    (copy / "uv").write_text(
+        '#!/bin/sh\nshift 5\necho "uv $UV_FIND_LINKS $UV_INDEX_URL $*" >>pip.log\n[ ! -e fail ]\n'
+    )
+    (copy / "uv").chmod(0o755)
+    environment = {"PIP_FIND_LINKS": "/a /b", "PIP_INDEX_URL": "file:///index"}
+    assert make(copy, "install", f"PYTHON={python}", **environment).returncode == 0
+    assert pip_log(copy) == ["venv", *(f"uv /a,/b file:///index{step}" for step in STEPS)]
+    (copy / "fail").touch()
+    (copy / "pyproject.toml").touch()
+    done = make(copy, "install", f"PYTHON={python}", **environment)
+    assert "install: uv failed; now with pip" in done.stdout
+    assert pip_log(copy)[7] == f"file:///index --no-compile{STEPS[0]}"
 
 
 def test_install_says_of_each_step_how_long_it_took_and_what_it_added(copy, python):
     lines = make(copy, "install", f"PYTHON={python}").stdout.splitlines()
-    steps = ["torch==2.13.0", "build tools", "what xling needs", "xling"]
+    steps = ["torch==2.13.0", "fairseq", "the rest of requirements.lock", "xling"]
     begun = [line for line in lines if line.startswith("install: ") and not line.startswith("install:  ")]
     assert [
-        step for line, step in zip(begun[1:], steps, strict=False) if line.startswith(f"install: {step}")
+        step for line, step in zip(begun[2:], steps, strict=False) if line.startswith(f"install: {step}")
     ] == steps
     ended = [line for line in lines if re.fullmatch(r"install:   \d+ s, -?\d+ MB", line)]
     assert len(ended) == len(steps)
@@ -263,8 +293,9 @@ def test_a_machine_without_a_network_installs_from_a_wheelhouse(copy, python):
     done = make(copy, "wheelhouse", "OUT=files", **path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"wheelhouse: 2 files, \d+ MB\. There: make install WHEELS=files", done.stdout)
-    torch, rest = pip_log(copy)[-2:]
-    assert torch.endswith("--dest files --constraint constraints.txt torch==2.13.0")
+    torch, uv, rest = pip_log(copy)[-3:]
+    assert torch.endswith("--dest files --constraint .venv/versions.txt torch==2.13.0")
+    assert re.search(r"--dest files --no-deps uv==[\d.]+$", uv)
     assert rest.endswith(
         "--dest files --require-hashes --no-deps --no-build-isolation --requirement requirements.lock"
     )
@@ -272,7 +303,7 @@ def test_a_machine_without_a_network_installs_from_a_wheelhouse(copy, python):
     done = make(copy, "install", "WHEELS=files", **path)
     assert done.returncode == 0, done.stderr
     lines = pip_log(copy)[before:]
-    assert len(lines) == 4 and all(line.startswith(f"off-line {copy / 'files'} ") for line in lines)
+    assert len(lines) == 5 and all(line.startswith(f"off-line {copy / 'files'} ") for line in lines)
 
 
 def test_a_wrong_wheelhouse_is_refused(copy, python):
@@ -288,30 +319,13 @@ def test_a_wrong_wheelhouse_is_refused(copy, python):
     assert not (copy / "pip.log").exists()
 
 
-def test_compiled_parts_of_torchaudio_that_cannot_be_loaded_go(copy, python):
-    assert make(copy, "install", f"PYTHON={python}").returncode == 0
-    part = copy / ".venv" / "lib" / "python3.11" / "site-packages" / "torchaudio" / "lib" / "part.so"
-    part.parent.mkdir(parents=True)
-    part.touch()
-    (copy / "pyproject.toml").touch()
-    assert make(copy, "install", f"PYTHON={python}").returncode == 0
-    assert not part.exists() and "uninstall" not in (copy / "pip.log").read_text()
-
-
-def test_a_torchaudio_that_cannot_be_loaded_goes(copy, python):
-    (copy / "old-torchaudio").touch()
-    assert make(copy, "install", f"PYTHON={python}").returncode == 0
-    assert pip_log(copy)[-1] == "-m pip --disable-pip-version-check uninstall --quiet --yes torchaudio"
-    assert (copy / ".venv" / ".installed").exists()
-
-
 def test_a_cuda_build_is_one_setting(copy, python):
     index = "file:///a b;touch pwned"
     assert make(copy, "install", f"PYTHON={python}").returncode == 0
     done = make(copy, "install", f"PYTHON={python}", "TORCH=torch==2.13.0+cu130", f"TORCH_INDEX={index}")
     assert done.returncode == 0, done.stderr
-    again = pip_log(copy)[5:]
-    assert again[0] == f"{index} --constraint constraints.txt --upgrade torch==2.13.0+cu130"
+    again = pip_log(copy)[6:]
+    assert again[0] == f"{index} --no-compile --constraint .venv/versions.txt --upgrade torch==2.13.0+cu130"
     assert not any(index in line for line in again[1:])
     assert not (copy / "pwned").exists()
 
@@ -376,8 +390,8 @@ def test_clean_keeps_what_a_run_made(installed):
     assert make(installed, "clean").returncode == 0
     assert sorted(p.name for p in installed.iterdir()) == [
         "Makefile",
-        "constraints.txt",
         "pyproject.toml",
+        "requirements-dev.lock",
         "requirements.lock",
         "runs",
         "xling",
@@ -385,41 +399,42 @@ def test_clean_keeps_what_a_run_made(installed):
     assert list((installed / "xling").iterdir()) == []
 
 
-def test_constraints_pin_every_requirement_without_a_build_label():
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
-    assert pins["torch"] == "2.13.0"
-    assert not [pin for pin in pins.values() if "+" in pin]
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [names for extra, names in project["optional-dependencies"].items() if extra != "mecab"]
-    asked = [*project["dependencies"], *(name for names in extras for name in names)]
-    wanted = [name for name in asked if not name.startswith("xling[")]
-    names = {name.lower().replace("_", "-") for name in pins}
-    for requirement in wanted:
-        name = requirement.split("[")[0].split(";")[0].split("=")[0].rstrip("<>! ").split(">")[0].strip()
-        assert name.lower().replace("_", "-") in names, name
-
-
-def test_the_lock_holds_every_pin_with_hashes_except_torch():
-    """Torch comes first: which build of it fits depends on the machine."""
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = {
-        re.sub(r"[-_.]+", "-", line.split("==")[0]).lower(): line.split("==")[1]
-        for line in lines
-        if line and not line.startswith("#")
-    }
-    lock = (ROOT / "requirements.lock").read_text()
+def locked(name):
+    """Return the versions of a lock; every package has its hashes."""
+    text = (ROOT / name).read_text()
     entries = re.findall(
-        r"^([a-z0-9-]+)==(\S+)(?: ; [^\\]+)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", lock, re.M
+        r"^([a-z0-9-]+)==(\S+)(?: ; [^\\]+)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.M
     )
-    assert {name: version for name, version, _ in entries} == {k: v for k, v in pins.items() if k != "torch"}
-    assert len(entries) == len(re.findall(r"^[a-z0-9]", lock, re.M))
-    assert "triton==3.7.1 ; sys_platform == 'linux' \\" in lock
+    assert len(entries) == len(re.findall(r"^[a-z0-9]", text, re.M))
+    assert "//" not in text, "no lock names an index"
+    return {package: version for package, version, _ in entries}
 
 
-def test_the_lock_names_what_its_packages_need():
-    """`pip install --no-deps` brings nothing else."""
-    pins = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), re.M)) | {"torch"}
+def canonical(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_locks_hold_what_the_project_asks_for_except_torch():
+    """Torch comes first: which build of it fits depends on the machine."""
+    user, developer = locked("requirements.lock"), locked("requirements-dev.lock")
+    assert user.items() <= developer.items()
+    apart = {"torch", "torchaudio", "triton"}
+    assert not apart & set(developer)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    asked = set()
+    for lines in [project["dependencies"], *(extras[name] for name in extras if name != "mecab")]:
+        asked |= {canonical(Requirement(line).name) for line in lines}
+    assert asked - {"xling", "torch"} <= set(developer)
+    wanted = re.search(r"^USER_EXTRAS := (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+    for lines in [project["dependencies"], *(extras[name] for name in wanted)]:
+        assert {canonical(Requirement(line).name) for line in lines} - {"torch"} <= set(user)
+    assert not {"pytest", "mkdocs-material", "wandb", "onnx"} & set(user)
+
+
+def test_the_locks_name_what_their_packages_need():
+    """Nothing else is brought in with `--no-deps`."""
+    pins = {*locked("requirements-dev.lock"), "torch"}
     missing = set()
     for name in pins:
         try:
@@ -428,35 +443,10 @@ def test_the_lock_names_what_its_packages_need():
             continue  # for another machine
         for need in map(Requirement, needs):
             if need.marker is None or need.marker.evaluate({"extra": ""}):
-                wanted = re.sub(r"[-_.]+", "-", need.name).lower()
+                wanted = canonical(need.name)
                 missing |= {f"{name} needs {wanted}"} if wanted not in pins else set()
-    # What torch brings depends on its build.
-    assert {text for text in missing if not text.startswith("torch needs")} == set()
-
-
-def test_the_lock_puts_build_tools_and_their_needs_first():
-    spec = importlib.util.spec_from_file_location("lock", ROOT / ".ci" / "lock.py")
-    lock = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(lock)
-    listed = lock.blocks(
-        "# made\nb.c==1 \\\n    --hash=sha256:0 \\\n    --hash=sha256:1\na==2 \\\n    --hash=sha256:2\ntorch==3\n"
-    )
-    assert list(listed) == ["b-c", "a", "torch"]
-    text = lock.lock(listed, {"a": "python_version < '3.12'", "z": "x"}, {"b-c"})
-    assert text.splitlines()[1:] == [
-        "b.c==1 \\",
-        "    --hash=sha256:0 \\",
-        "    --hash=sha256:1",
-        lock.REST,
-        "a==2 ; python_version < '3.12' \\",
-        "    --hash=sha256:2",
-    ]
-    assert {"setuptools-scm", "packaging"} <= lock.with_needs(["setuptools_scm"])
-    project = {
-        "dependencies": ["x>=1"],
-        "optional-dependencies": {"dev": ["Tri_ton>=3; sys_platform == 'linux'"]},
-    }
-    assert lock.markers({"project": project}) == {"tri-ton": "sys_platform == 'linux'"}
+    # What torch brings depends on its build; nothing here uses torchaudio.
+    assert {text for text in missing if not text.startswith("torch needs")} == {"fairseq-fixed needs torchaudio"}
 
 
 def test_the_audit_reads_the_lock_and_nothing_of_the_environment(copy):

@@ -136,11 +136,15 @@ def optional(cfg: DoctorConfig) -> Iterator[Finding]:
         yield Finding("extras", OK, ", ".join(extras.EXTRAS))
         return
     detail = "; ".join(f"{extra} lacks {', '.join(names)}" for extra, names in lost.items())
-    yield Finding("extras", WARNING, detail, f"pip install 'xling[{','.join(lost)}]'")
+    yield Finding("extras", OK, detail, f"pip install 'xling[{','.join(lost)}]'")
 
 
 def torch_and_gpus(cfg: DoctorConfig) -> Iterator[Finding]:
     """Check PyTorch, and whether it sees the machine's accelerators."""
+    if importlib.util.find_spec("torch") is None:
+        detail = "not installed: corpora can be built and inspected, models cannot be used"
+        yield Finding("torch", WARNING, detail, "pip install 'xling[train]'")
+        return
     torch, error = imported("torch")
     if torch is None:
         yield Finding("torch", BROKEN, error, "make install")
@@ -175,6 +179,8 @@ def training_precision(cfg: DoctorConfig) -> Iterator[Finding]:
 
 def nccl(cfg: DoctorConfig) -> Iterator[Finding]:
     """Check the communication backend of distributed training."""
+    if importlib.util.find_spec("torch") is None:
+        return
     torch, error = imported("torch")
     if torch is None or not torch.distributed.is_available():
         yield Finding("processes", BROKEN, error or "torch.distributed is not built in", "make install")
@@ -192,6 +198,8 @@ def nccl(cfg: DoctorConfig) -> Iterator[Finding]:
 
 def fairseq(cfg: DoctorConfig) -> Iterator[Finding]:
     """Check the package fairseq and each of its patches."""
+    if importlib.util.find_spec("torch") is None:
+        return
     module, error = imported("fairseq")
     if module is None:
         yield Finding("fairseq", BROKEN, error, "make install")

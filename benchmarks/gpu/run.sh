@@ -16,7 +16,7 @@ if [[ ${1:-} == pack ]]; then
     folder=${2:?pack FOLDER}
     mkdir -p "$folder"
     "$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" \
-        antlr4-python3-runtime==4.9.3 beartype bitarray dill fairseq-fixed==0.12.3.1 hydra-core==1.3.2 isal kenlm==0.3.0 \
+        antlr4-python3-runtime==4.9.3 beartype bitarray dill fairseq-fixed==0.12.3.1 hydra-core==1.3.2 isal ufal-kenlm==26.4.1 \
         omegaconf==2.3.0 pytest-timeout zstandard
     du -sh "$folder"
     exit

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from xling.core.errors import UserError
 
 EXTRAS = {
-    "crawl": ("resiliparse", "brotli"),
+    "train": ("torch", "fairseq", "sacrebleu"),
     "mining": ("faiss",),
     "report": ("matplotlib",),
     "eval": ("seqeval", "sklearn", "rouge_score"),

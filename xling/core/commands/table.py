@@ -77,7 +77,7 @@ COMMANDS: tuple[Stage, ...] = (
         check="xling.transfer.checks:check_mine",
         reads="checkpoint",
         help="find translations in two monolingual corpora by the margin of their sentence vectors",
-        extra="mining",
+        extra="train mining",
     ),
     Stage(
         "corpus codeswitch",
@@ -161,6 +161,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="data init init_pieces branch",
         plan="xling.training.checks:check",
         help="pre-train an encoder with a registered objective through fairseq's Trainer",
+        extra="train",
     ),
     Stage(
         "pretrain static",
@@ -169,6 +170,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="data",
         check="xling.training.checks:static",
         help="train one static encoder (hashed n-grams) for many languages by contrast of aligned rows",
+        extra="train",
     ),
     Stage(
         "finetune",
@@ -177,6 +179,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="suite",
         reads="checkpoint",
         help="fine-tune a checkpoint on a labelled task in the source language",
+        extra="train",
     ),
     Stage(
         "finetune mt",
@@ -185,6 +188,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="data checkpoint back_translated",
         check="xling.transfer.plans:check_mt",
         help="train a translation model, from scratch or from a checkpoint, and score it",
+        extra="train",
     ),
     Stage(
         "finetune generate",
@@ -193,6 +197,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="checkpoint train",
         check="xling.transfer.checks:check_generate",
         help="fine-tune a model with a decoder to write texts from texts, and score it in every language",
+        extra="train",
     ),
     Stage(
         "umt",
@@ -201,6 +206,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="data checkpoint parallel_data",
         check="xling.transfer.plans:check_umt",
         help="train translation from monolingual text alone, select it without parallel text, and score it",
+        extra="train",
     ),
     Stage(
         "bli",
@@ -216,6 +222,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="checkpoint",
         check="xling.transfer.checks:check_translate",
         help="translate standard input line by line to standard output",
+        extra="train",
     ),
     Stage(
         "back-translate",
@@ -225,6 +232,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="checkpoint",
         check="xling.transfer.checks:check_back_translate",
         help="translate text with a model, in parts, into pairs to train on",
+        extra="train",
     ),
     Stage(
         "label",
@@ -233,6 +241,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="suite",
         reads="checkpoint",
         help="label text of a language with a model that learned in another, for a student of that language",
+        extra="train",
     ),
     Stage(
         "swap",
@@ -241,6 +250,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="task embeddings adapters",
         check="xling.transfer.checks:check_swap",
         help="give a fine-tuned model the embeddings or the language adapters of another language",
+        extra="train",
     ),
     Stage(
         "eval",
@@ -249,7 +259,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="suites",
         reads="checkpoint translator",
         help="score a checkpoint on a suite in every language, with controls beside it",
-        extra="eval",
+        extra="train eval",
     ),
     Stage(
         "eval list",
@@ -271,7 +281,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="checkpoint",
         reads="checkpoint scores",
         help="measure what each layer of a model shares between languages, compared with random weights",
-        extra="report eval",
+        extra="train report eval",
     ),
     Stage(
         "eval diff",
@@ -338,6 +348,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="checkpoint out",
         reads="checkpoint",
         help="export a model for transformers: weights, fast tokenizer, model card",
+        extra="train",
     ),
     Stage(
         "export onnx",
@@ -347,7 +358,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="checkpoint out",
         reads="checkpoint",
         help="export an encoder to ONNX, with its tokenizer and model card",
-        extra="onnx",
+        extra="train onnx",
     ),
     Stage(
         "export fairseq",
@@ -357,6 +368,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="checkpoint out",
         reads="checkpoint",
         help="export a pre-trained model for stock fairseq's RoBERTa or mBART",
+        extra="train",
     ),
     Stage(
         "push",
@@ -374,6 +386,7 @@ COMMANDS: tuple[Stage, ...] = (
         reads="checkpoint",
         check="xling.hub.checks:check_trim",
         help="remove the vocabulary pieces of a model that text of the given languages does not use",
+        extra="train",
     ),
     Stage(
         "merge",
@@ -383,6 +396,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="out",
         reads="checkpoints base",
         help="average or TIES-merge models that started from the same checkpoint",
+        extra="train",
     ),
     Stage(
         "measure",
@@ -391,6 +405,7 @@ COMMANDS: tuple[Stage, ...] = (
         check="xling.hub.checks:check_measure",
         positional="checkpoints",
         help="measure size and latency of models on one core, for the Pareto plot of a report",
+        extra="train",
     ),
     Stage(
         "quantize",
@@ -399,6 +414,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="checkpoint out",
         reads="checkpoint",
         help="write a model with its matrices in 8-bit integers: a quarter of the size",
+        extra="train",
     ),
     Stage(
         "import hf",
@@ -406,6 +422,7 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.hub.source:run_hf",
         positional="source out",
         help="import a Hugging Face model (XLM-R, BERT, or one of BART's or T5's families) as a checkpoint",
+        extra="train",
     ),
     Stage(
         "import fairseq",
@@ -414,6 +431,7 @@ COMMANDS: tuple[Stage, ...] = (
         positional="source out",
         reads="source",
         help="import a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
+        extra="train",
     ),
     Stage(
         "import xlm",
