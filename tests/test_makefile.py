@@ -253,7 +253,10 @@ def test_install_goes_in_order_and_only_when_something_changed(copy, python):
 def test_the_tools_of_developers_come_on_top_and_hold_what_users_have(copy, python):
     done = make(copy, "install-dev", f"PYTHON={python}")
     assert done.returncode == 0, done.stderr
-    assert pip_log(copy) == ["venv", *(step.replace("requirements.", "requirements-dev.") for step in PIP_STEPS)]
+    assert pip_log(copy) == [
+        "venv",
+        *(step.replace("requirements.", "requirements-dev.") for step in PIP_STEPS),
+    ]
     make(copy, "install")
     make(copy, "install-dev")
     assert len(pip_log(copy)) == 6, "both are up to date"
@@ -446,7 +449,9 @@ def test_the_locks_name_what_their_packages_need():
                 wanted = canonical(need.name)
                 missing |= {f"{name} needs {wanted}"} if wanted not in pins else set()
     # What torch brings depends on its build; nothing here uses torchaudio.
-    assert {text for text in missing if not text.startswith("torch needs")} == {"fairseq-fixed needs torchaudio"}
+    assert {text for text in missing if not text.startswith("torch needs")} == {
+        "fairseq-fixed needs torchaudio"
+    }
 
 
 def test_the_audit_reads_the_lock_and_nothing_of_the_environment(copy):

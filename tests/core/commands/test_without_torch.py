@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +10,13 @@ import pytest
 
 # A module that is None in sys.modules cannot be imported, here or by anything that these commands import.
 COMMANDS = """
-import json, sys
+import shlex, sys
 for name in ("torch", "fairseq", "sacrebleu", "transformers", "sklearn", "faiss", "matplotlib", "submitit"):
     sys.modules[name] = None
 from xling.cli import main
-for words in json.loads(sys.argv[1]):
-    if main(words):
-        sys.exit("failed: " + " ".join(words))
+for command in sys.argv[1:]:
+    if main(shlex.split(command)):
+        sys.exit("failed: " + command)
 """
 
 
@@ -33,18 +32,16 @@ def test_corpus_commands_need_neither_torch_nor_fairseq(tmp_path: Path) -> None:
     rows = [f"We saw {n} birds in the morning.\tWir haben am Morgen {n} Vögel gesehen." for n in range(60)]
     (tmp_path / "a.tsv").write_text("\n".join(rows))
     commands = [
-        ["corpus", "mono", "lang=en", "source=text:a.txt", "out=mono", "dedup=false", "near_dedup=false"]
-        + ["before_dedup=[]"],
-        ["corpus", "parallel", "pair=en-de", "source=tsv:a.tsv", "out=pairs", "audit=false", "dev_pairs=0"]
-        + ["test_pairs=0", "filters=repair"],
-        ["corpus", "why", "river number 3", "corpus=mono"],
-        ["corpus", "score", "files=a.txt", "lang=en"],
-        ["corpus", "lm", "lang=en", "text=mono", "out=lm"],
-        ["vocab", "corpora.en=mono", "size=100", "out=vocab"],
-        ["doctor"],
+        "corpus mono lang=en source=text:a.txt out=mono dedup=false near_dedup=false before_dedup=[]",
+        "corpus parallel pair=en-de source=tsv:a.tsv out=pairs audit=false dev_pairs=0 test_pairs=0",
+        "corpus why 'river number 3' corpus=mono",
+        "corpus score files=a.txt lang=en",
+        "corpus lm lang=en text=mono out=lm",
+        "vocab corpora.en=mono size=100 out=vocab",
+        "doctor",
     ]
     done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
+        [sys.executable, "-c", COMMANDS, *commands],
         cwd=tmp_path,
         capture_output=True,
         text=True,
