@@ -78,6 +78,8 @@ install-dev: $(DEV_STAMP)  ## add what tests, linters and the documentation need
 .PHONY: setting-given
 $(STAMP): LOCK := requirements.lock
 $(DEV_STAMP): LOCK := requirements-dev.lock
+# Tests take a warning while a module is compiled for an error.
+$(DEV_STAMP): export UV_COMPILE_BYTECODE := 1
 $(DEV_STAMP): requirements-dev.lock
 $(STAMP) $(DEV_STAMP): pyproject.toml requirements.lock $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX WHEELS,$(call is_given,$s))),setting-given)
 	@rm -f $@
@@ -138,6 +140,8 @@ $(STAMP) $(DEV_STAMP): pyproject.toml requirements.lock $(if $(strip $(foreach s
 	sed -n '/^fairseq-fixed==/,/[^\\]$$/p' $(LOCK) >$(VENV)/fairseq.lock
 	get --constraint $(VENV)/versions.txt setuptools wheel
 	READTHEDOCS=1 get --require-hashes --no-deps --no-build-isolation --requirement $(VENV)/fairseq.lock
+	# Else its first import would print a page of warnings about its strings.
+	$(BIN)/python -W ignore -m compileall -q "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fairseq" || true
 	$(call step,'the rest of $(LOCK)')
 	# Files whose hashes are not those of the lock are refused; it names everything, so nothing is resolved.
 	get --require-hashes --no-deps --requirement $(LOCK)

@@ -30,6 +30,7 @@ FAKE_PYTHON = """#!/usr/bin/env bash
 set -eu
 case "$*" in
     "-c "*) echo "${FAKE_VERSION:-3.11}"; [[ ${FAKE_VERSION:-3.11} != 3.9 ]] ;;
+    "-W ignore -m compileall -q "*/fairseq) ;;
     "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python; echo venv >>pip.log ;;
     "-m pip --version") ;;
     "-m pip install "*" uv=="*)

@@ -15,6 +15,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import logging
 import pickle
 import pkgutil
@@ -24,6 +25,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+
+from xling import fairseq_parts
 
 HEADER = 4  # bytes that fairseq puts before what it gathers
 
@@ -53,6 +56,7 @@ def install() -> None:
     _allow_own_checkpoints()
     _import_tasks_of_loaded_package()
     _gather_without_gpu()
+    _stand_in_for_compiled_parts()
     _installed = True
 
 
@@ -145,6 +149,18 @@ def _gather_without_gpu() -> None:
         return gathered
 
     utils.all_gather_list = all_gather_list
+
+
+def _stand_in_for_compiled_parts() -> None:
+    """Let stock tasks and scorers run where fairseq was built without its compiled parts.
+
+    Cause: stock batches, blocks and BLEU are an ImportError there.
+    """
+    for name, module in fairseq_parts.modules().items():
+        if importlib.util.find_spec(name) is None:
+            sys.modules[name] = module
+    if importlib.util.find_spec("fairseq.libbleu") is None:
+        fairseq_parts.patch_bleu(importlib.import_module("fairseq.scoring.bleu").Scorer)
 
 
 def resolve_annotations() -> None:
