@@ -9,6 +9,9 @@ nothing in graphemes of six bytes and more. So text in NFD or with marks in an u
 - remove that U+0001 again where a rule does join them;
 - apply NFKC, which now joins nothing else, since U+0001 separates marks;
 - apply the rules of single characters, which delete U+0001.
+
+Rules of our vocabularies keep the zero-width non-joiner beside some letters and delete it elsewhere. There it is a
+character without any rule during these steps.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ NODES_PER_BATCH = 4096  # number of nodes of the trie processed together
 FIRST_STAND_IN = (
     0x10F000  # private use, plane 16: stand-ins for characters that NFKC would change but the rules would not
 )
+
+LAST_STAND_IN, NON_JOINER = "\U0010fffd", "\u200c"
+_FILLER = "\U000e01ef"
+"""A mark of four bytes behind what is stood in for: a shorter grapheme becomes its stand-in alone, without marks."""
 
 
 def read_charsmap(table: bytes) -> dict[str, str]:
@@ -118,17 +125,27 @@ def build_normaliser(table: bytes, remove_extra_whitespaces: bool = True) -> Any
 def _normaliser_steps(table: bytes) -> tuple[Any, ...]:
     """Return the four steps of a table, and a fifth if stand-ins have to be restored."""
     rules = read_charsmap(table)
-    sequences = {key for key in rules if len(key) > 1}
+    sequences = {key for key in rules if len(key) > 1 and NON_JOINER not in key}
+    kept_after = {key[0] for key in rules if len(key) == 2 and key[1] == NON_JOINER}
     marks = {c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c)[0] == "M"}
     with_separator = {c: SEPARATOR + c for c in marks | {key[-1] for key in sequences}}
     stand_in_of = _find_stand_ins(table, rules, with_separator)
     restored = {stand_in: rules.get(char, char) for char, stand_in in stand_in_of.items()}
+    first_steps = []
+    if kept_after:
+        letters, restored = _character_class(kept_after), restored | {LAST_STAND_IN: NON_JOINER}
+        beside_letter = f"(?<={letters})\\x{{200c}}|\\x{{200c}}(?={letters})"
+        first_steps.append(normalizers.Replace(Regex(beside_letter), LAST_STAND_IN))
+    if stand_in_of:
+        behind = f"(?<={_character_class(stand_in_of)})"
+        first_steps.append(normalizers.Replace(Regex(behind), _FILLER))
     return (
-        normalizers.Precompiled(build_charsmap(with_separator | stand_in_of)),
+        *first_steps,
+        normalizers.Precompiled(build_charsmap(with_separator | stand_in_of | {_FILLER: ""})),
         *([normalizers.Replace(Regex(_join_pattern(sequences)), "")] if sequences else []),
         normalizers.NFKC(),
         normalizers.Precompiled(table),
-        *([normalizers.Precompiled(build_charsmap(restored))] if stand_in_of else []),
+        *([normalizers.Precompiled(build_charsmap(restored))] if restored else []),
     )
 
 
