@@ -1,7 +1,7 @@
 """The rule by which a vocabulary normalises text: that of XLM-R (``nmt_nfkc``) where it keeps what was written.
 
-NFKC is made for searching. It writes other letters, numbers and words than an author did in these cases, which our rule
-leaves as they are:
+NFKC is meant for searching. It writes other letters, numbers and words than an author did in these cases, which our
+rule leaves as they are:
 
 - a digit comes only from a digit: 10⁶ is not 106, 1½ not 11/2, m² not m2, 5① not 51;
 - letters above and below the line (saⁿ, 1ᵉʳ, kʷ, ™) stay apart from those on it;
@@ -50,7 +50,9 @@ def normalizer() -> Any:
     spm.set_min_log_level(2)
     # Its compiler refuses rules that change nothing, so they are compiled with a stand-in that has as many bytes.
     compiled = spm.SentencePieceNormalizer(
-        norm_map=[(text, made.replace(NON_JOINER, _STAND_IN)) for text, made in _rules().items()]
+        norm_map=[
+            (text, replacement.replace(NON_JOINER, _STAND_IN)) for text, replacement in _rules().items()
+        ]
     )
     spec = proto.NormalizerSpec.FromString(compiled.serialized_normalizer_spec())
     spec.name = "nmt_nfkc_kept"
@@ -66,17 +68,17 @@ def _rules() -> dict[str, str]:
     """Return text -> its replacement; the longest that matches is replaced."""
     nfkc = _nfkc_rules()
     kept = kept_characters()
-    rules = {text: made for text, made in nfkc.items() if kept.isdisjoint(text)}
+    rules = {text: replacement for text, replacement in nfkc.items() if kept.isdisjoint(text)}
     letters = _letters_beside_non_joiner()
     # The longest match counts, so whatever is replaced needs its own rule with the non-joiner before or behind.
-    for text, made in ({letter: letter for letter in letters} | rules).items():
+    for text, replacement in ({letter: letter for letter in letters} | rules).items():
         before, behind = text[0] in letters, text[-1] in letters
         if before:
-            rules[NON_JOINER + text] = NON_JOINER + made
+            rules[NON_JOINER + text] = NON_JOINER + replacement
         if behind:
-            rules[text + NON_JOINER] = made + NON_JOINER
+            rules[text + NON_JOINER] = replacement + NON_JOINER
         if before and behind:
-            rules[NON_JOINER + text + NON_JOINER] = NON_JOINER + made + NON_JOINER
+            rules[NON_JOINER + text + NON_JOINER] = NON_JOINER + replacement + NON_JOINER
     return rules | {NON_JOINER: ""}
 
 
@@ -88,7 +90,9 @@ def _nfkc_rules() -> Mapping[str, str]:
 @functools.cache
 def kept_characters() -> frozenset[str]:
     """Return the characters that NFKC would change and that stay as they are."""
-    return frozenset(char for char, made in _nfkc_rules().items() if len(char) == 1 and _is_kept(char, made))
+    return frozenset(
+        char for char, replacement in _nfkc_rules().items() if len(char) == 1 and _is_kept(char, replacement)
+    )
 
 
 @functools.cache
@@ -101,12 +105,16 @@ def kept_pattern() -> re.Pattern[str]:
     )
 
 
-def _is_kept(char: str, made: str) -> bool:
+def _is_kept(char: str, replacement: str) -> bool:
     if unicodedata.category(char) == "Cn":
         return False
-    makes_digits = any(map(str.isdecimal, made)) and not char.isdecimal()
+    makes_digits = any(map(str.isdecimal, replacement)) and not char.isdecimal()
     is_raised = unicodedata.decomposition(char).startswith(("<super>", "<sub>"))
-    makes_space = len(made) > 1 and made[0] == " " and all(unicodedata.combining(c) for c in made[1:])
+    makes_space = (
+        len(replacement) > 1
+        and replacement[0] == " "
+        and all(unicodedata.combining(c) for c in replacement[1:])
+    )
     return makes_digits or is_raised or makes_space or char in _ORDINARY_LETTERS
 
 
