@@ -1,9 +1,8 @@
-"""Whole-word and span masking in every script: the share of the pieces that is masked, and the words of scripts with spaces."""
+"""Whole-word and span masking in every script: the share of pieces that is masked, and words of scripts with spaces."""
 
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np

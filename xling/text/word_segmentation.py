@@ -66,7 +66,7 @@ _BYTE_OF_EAST_ASIAN = re.compile("<0xE[3-9]>")
 
 
 def begins_unspaced_word(piece: str) -> bool:
-    """Return whether a piece of a vocabulary may begin a word of a script without spaces, at the start of a run or in it.
+    """Return whether a piece of a vocabulary begins a word of a script without spaces, wherever it stands in a run.
 
     It has a letter of such a script, or is the first byte of a kana or Chinese character. Signs alone hang on the
     letter before them. The pieces of a unigram model are its words, as in `Segmenter`.
