@@ -76,13 +76,12 @@ _SPELLING_OF_CHARACTER = {
     for first, spellings in _RUNS.items()
     for place, spelling in enumerate(spellings.split())
     if spelling != "."
-} | dict(
-    pair.split(":")
-    for pair in (
-        "ә:a һ:h ӏ: ӕ:ae ҥ:ng ڪ:k ڭ:ng ګ:g څ:ts ځ:dz ږ:zh ڻ:n ؠ:y ำ:am ฤ:ru འ:a ߑ: ߠ:n ߧ:ny ៜ: ᠩ:ng っ: ッ: ʊ:u ɑ:a ʌ:a ɩ:i "
-        "ɣ:g ɯ:u ʉ:u ʃ:sh ʒ:zh ȝ:gh ʔ: ʕ: ꞌ: ǀ: ǁ: ǂ: ǃ:"
-    ).split()
+}
+_OTHER_LETTERS = (
+    "ә:a һ:h ӏ: ӕ:ae ҥ:ng ڪ:k ڭ:ng ګ:g څ:ts ځ:dz ږ:zh ڻ:n ؠ:y ำ:am ฤ:ru འ:a ߑ: ߠ:n ߧ:ny ៜ: ᠩ:ng っ: ッ: ʊ:u ɑ:a "
+    "ʌ:a ɩ:i ɣ:g ɯ:u ʉ:u ʃ:sh ʒ:zh ȝ:gh ʔ: ʕ: ꞌ: ǀ: ǁ: ǂ: ǃ:"
 )
+_SPELLING_OF_CHARACTER |= dict(pair.split(":") for pair in _OTHER_LETTERS.split())
 _KANA = {"si": "shi", "ti": "chi", "tu": "tsu", "hu": "fu", "zi": "ji", "di": "ji", "du": "zu"}
 _ETHIOPIC_STARTS = {"kx": "h", "x": "h", "hh": "h", "sz": "s", "tz": "ts", "th": "t", "ph": "p", "qh": "q", "dd": "d",
                     "gg": "ng", "cch": "ch", "cc": "ch", "ch": "ch", "c": "ch"}  # fmt: skip
