@@ -28,7 +28,7 @@ FEATURES_VERSION = LATEST_VERSION
 """Version of the features. Hashes and vectors of one version cannot be used with those of another.
 
 Version 4 spells Sinhala, Tifinagh, Ol Chiki, Thaana, kana and Ethiopic by sound. It keeps the vowel signs of all
-scripts in their words: version 3 cut Sinhala, Thaana, Tibetan and N'Ko at them. Words of other scripts are the same in both.
+scripts in their words: version 3 cut Sinhala, Thaana, Tibetan and N'Ko at them. Words of other scripts are the same.
 """
 READABLE_VERSIONS = (3, FEATURES_VERSION)
 """Versions of which an encoder can be used."""
