@@ -257,7 +257,11 @@ def test_any_marks_are_composed_as_sentencepiece_does(normalisers: Any, parts: l
 )
 def test_rules_are_read_as_written(rules: dict[str, str]) -> None:
     rules = {k: f"{v}{len(k)}" for k, v in rules.items() if k.isprintable() or k}
-    assert charsmap.read_charsmap(charsmap.build_charsmap(rules)) == rules
+    table = charsmap.build_charsmap(rules)
+    assert charsmap.read_charsmap(table) == rules
+    assert charsmap.build_charsmap(dict(reversed(rules.items()))) == table
+    keys = [key for key in rules if len(key) > 1]
+    assert not keys or charsmap._join_pattern(keys) == charsmap._join_pattern(keys[::-1])
 
 
 @pytest.mark.data

@@ -73,6 +73,7 @@ def _child_offset(unit: Any) -> Any:
 
 def build_charsmap(rules: Mapping[str, str]) -> bytes:
     """Build a ``precompiled_charsmap`` with these rules; `read_charsmap` returns them again."""
+    rules = dict(sorted(rules.items()))  # equal rules give equal bytes, whatever their order
     texts_blob, text_offsets = bytearray(), {}
     for text in dict.fromkeys(rules.values()):
         text_offsets[text] = len(texts_blob)
@@ -172,7 +173,7 @@ def _find_stand_ins(
 def _join_pattern(sequences: Iterable[str]) -> str:
     """Return a pattern for U+0001 before a character that a rule joins to the preceding ones."""
     prefixes_of: dict[str, set[str]] = defaultdict(set)
-    for key in sequences:
+    for key in sorted(sequences):
         prefixes_of[key[-1]].add(key[:-1])
     chars_of: dict[frozenset[str], set[str]] = defaultdict(set)
     for char, prefixes in prefixes_of.items():
@@ -187,7 +188,7 @@ def _join_pattern(sequences: Iterable[str]) -> str:
 def _look_behinds(prefixes: Iterable[str]) -> list[str]:
     """Return look-behind alternatives, as few as possible, for prefixes of characters with a wall after each."""
     firsts_of_tail: dict[str, set[str]] = defaultdict(set)
-    for prefix in prefixes:
+    for prefix in sorted(prefixes):
         firsts_of_tail[prefix[1:]].add(prefix[0])
     separator = _character_class(SEPARATOR)
     tails_of_heads: dict[tuple[int, frozenset[str]], set[str]] = defaultdict(set)
