@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from xling.core.errors import UserError
-from xling.text.words.features import FEATURES_VERSION, hash_features, split_tokens
+from xling.text.words.features import READABLE_VERSIONS, hash_features, split_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -42,14 +42,15 @@ def word_vectors(folder: Path, words: Sequence[str]) -> Float32[np.ndarray, "wor
             "an output of xling pretrain static",
             "run it again",
         ) from None
-    if version != FEATURES_VERSION:
+    if version not in READABLE_VERSIONS:
         raise UserError(
             f"encoder={folder} uses version {version} of the word features",
-            f"version {FEATURES_VERSION}",
+            f"version {' or '.join(map(str, READABLE_VERSIONS))}",
             "run xling corpus nway and xling pretrain static again",
         )
     vectors = np.zeros((len(words), table.shape[1]), dtype=np.float32)
     for i, word in enumerate(words):
-        if rows := [h % len(table) for token in split_tokens(word) for h in hash_features(token).tolist()]:
+        tokens = split_tokens(word, version)
+        if rows := [h % len(table) for token in tokens for h in hash_features(token, version).tolist()]:
             vectors[i] = table[rows].astype(np.float32).mean(0)
     return vectors

@@ -48,6 +48,8 @@ ODD = (
     "👩‍👩‍👧‍👦 🇹🇿🇪🇺 ☝🏽 1️⃣ ❤️",
     "\u200f\u202bשלום\u202c\u200e مرحبا",
     "می‌خواهم نمی\u200cدانم ක්‍ෂ",
+    "CD\u200cها ۲۰\u200cساله a\u200cb \u200c \u200c\u200cم\u200c\u200c ক্\u200c e\u200c\u0301 ٵ\u200c ²\u200cم مَ\u200cم",
+    "10⁶ 1½ m² ㎡ 5① saⁿ 1º don´t น้ำ น\u0e33\u0e48 ຳ ໜ և ㅋㅋ ㄱㅏ № ™ ª\u0301 ㉮\u1161",
     "e\u0301 e\u0323\u0302 e\u0302\u0323 e\u0301\u0301\u0323 \u1100\u1161\u11a8 \uac00\u11a8 か\u3099 ｶﾞ ﬁ ½ ～",
     "\u0410\u0301 й\u0306 α\u0313\u0301\u0345 ড\u09bc \u0958 ê\u0323",
     "▁ a▁b ▁▁",
@@ -236,8 +238,10 @@ def normalisers(model: Path) -> tuple[Any, spm.SentencePieceProcessor]:
     return charsmap.build_normaliser(blob), vocabulary.load_processor(model)
 
 
-LETTERS = st.sampled_from("eEaoAα авéêẹのかハㄱ가กڤबড\u1100 12½ﬁ\u00a0")
-MARKS = st.sampled_from("\u0301\u0302\u0323\u0308\u031b\u3099\u09bc\u093c\u0651\u064e\u05b4\u200d\ufe0f")
+LETTERS = st.sampled_from("eEaoAα авéêẹのかハㄱㅏ가กำڤबড\u1100 12²½①´ﬁٵ\u00a0")
+MARKS = st.sampled_from(
+    "\u0301\u0302\u0323\u0308\u031b\u3099\u09bc\u093c\u0651\u064e\u05b4\u200c\u200d\ufe0f"
+)
 
 
 @given(st.lists(st.builds(lambda a, b: a + b, LETTERS, st.text(MARKS, max_size=4)), max_size=12))
@@ -253,7 +257,11 @@ def test_any_marks_are_composed_as_sentencepiece_does(normalisers: Any, parts: l
 )
 def test_rules_are_read_as_written(rules: dict[str, str]) -> None:
     rules = {k: f"{v}{len(k)}" for k, v in rules.items() if k.isprintable() or k}
-    assert charsmap.read_charsmap(charsmap.build_charsmap(rules)) == rules
+    table = charsmap.build_charsmap(rules)
+    assert charsmap.read_charsmap(table) == rules
+    assert charsmap.build_charsmap(dict(reversed(rules.items()))) == table
+    keys = [key for key in rules if len(key) > 1]
+    assert not keys or charsmap._join_pattern(keys) == charsmap._join_pattern(keys[::-1])
 
 
 @pytest.mark.data
@@ -268,7 +276,9 @@ def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
             input=[str(path) for path in files], model_prefix=str(out / "spm"), vocab_size=12000, unk_id=0, bos_id=1,
             eos_id=2, character_coverage=0.99, byte_fallback=True, num_threads=1, minloglevel=2,
         )  # fmt: skip
-        vocabulary._round_scores(out)
+        made = tokenizer.read_spm_model(out / "spm.model")
+        vocabulary._round_scores(made)
+        (out / "spm.model").write_bytes(made.SerializeToString())
     else:
         vocabulary.run(vocabulary.VocabConfig(corpora=langs, out=str(out), size=12000, num_sentences=12000))
     fast, processor = tokenizer.build_from_spm(out / "spm.model"), vocabulary.load_processor(out)

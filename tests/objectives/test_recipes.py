@@ -163,6 +163,26 @@ def test_a_start_adds_pre_training_and_nothing_else(start: str) -> None:
         assert ours == theirs
 
 
+@pytest.mark.parametrize(
+    ("recipe", "words", "objective", "style"),
+    [
+        ("umt_multi30k_mass", [], "mass", "mass"), ("umt_multi30k_mass", ["style=xling"], "mass", "xling"),
+        ("mt_multi30k", [], "mass", "mass"), ("mt_multi30k", ["style_mass=xling"], "mass", "xling"),
+        ("mt_multi30k", ["start=mbart"], "mbart", "xling"), ("mt_en_sw", [], "mass", "mass"),
+        ("umt_multi30k_mbart", [], "mbart", "xling"), ("umt_en_sw", [], "mbart", "xling"),
+    ],
+)  # fmt: skip
+def test_a_start_has_the_noise_that_its_recipe_tells(
+    recipe: str, words: list[str], objective: str, style: str
+) -> None:
+    made = pipeline.read(cli.recipe_path(recipe), ["data=d", *words]).settings("start").objectives
+    assert list(made) == [objective] and made[objective]["join"] == "false"
+    assert made[objective].get("style", "xling") == style
+    if objective == "mbart":  # not the whole noise of mBART, and the text says so
+        told = cli.recipe_path(recipe).read_text(encoding="utf-8").partition("vars:")[0]
+        assert "infilling" in told and "permut" in told
+
+
 @pytest.mark.parametrize("start", ["mlm", "mass", "mbart"])
 def test_the_variant_with_more_text_changes_the_start_alone(start: str) -> None:
     words = ["data=d", "out=o", "tgt=de"]

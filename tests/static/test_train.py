@@ -275,6 +275,7 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
         ({"run_of_rows": 65}, "run_of_rows=65; valid: 1 to 64"),
         ({"drop": 1.0}, "drop=1.0; valid: 0 to 0.9"),
         ({"temperature": 0}, "temperature=0; valid: more than 0"),
+        ({"model": StaticConfig(features=3)}, "model.features=3; valid: 4, the version of the rows of text"),
     ],
 )
 def test_settings_out_of_range_are_refused(corpus: Path, changes: dict[str, object], message: str) -> None:
@@ -306,7 +307,7 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
     (tmp_path / "static.json").write_text(json.dumps({k: v for k, v in settings.items() if k != "features"}))
     with pytest.raises(
         UserError,
-        match=rf"version 1 of the word features; valid: version {FEATURES_VERSION}; fix: run xling corpus nway and",
+        match=rf"version 1 of the word features; valid: version 3 or {FEATURES_VERSION}; fix: run xling corpus nway",
     ):
         model.load_encoder(tmp_path)
     older = tmp_path / "older"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 SPAN_STOP, LONGEST_SPAN = 0.2, 10
+MIN_UNSPACED_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class MaskRule:
         end_piece: see ``first_piece``.
         unit: unit of choice: single tokens, whole words, or spans of words.
         word_starts: bool (vocabulary,), True for pieces that begin a word; needed for words and spans.
+        unspaced: bool (vocabulary,), True for pieces that begin a word without a space before it; empty for none.
     """
 
     prob: float
@@ -38,6 +40,9 @@ class MaskRule:
     end_piece: int
     unit: str = "token"
     word_starts: Bool[np.ndarray, " vocab"] = field(
+        default_factory=lambda: np.zeros(0, dtype=bool), compare=False
+    )
+    unspaced: Bool[np.ndarray, " vocab"] = field(
         default_factory=lambda: np.zeros(0, dtype=bool), compare=False
     )
 
@@ -61,9 +66,16 @@ def choose(
     maskable = tokens >= rule.first_piece
     if rule.unit == "token":
         return choose_positions(maskable, rule.prob, rng)
-    words = word_numbers(tokens, maskable, rule.word_starts)
-    groups = words if rule.unit == "word" else span_numbers(words, np.flatnonzero(maskable), rng)
-    return np.flatnonzero(maskable)[choose_groups(groups, rule.prob, rng)]
+    positions = np.flatnonzero(maskable)
+    starts = rule.word_starts | rule.unspaced if rule.unspaced.any() else rule.word_starts
+    groups = word_numbers(tokens, maskable, starts)
+    if rule.unit == "span" and len(groups):
+        longest = LONGEST_SPAN
+        if rule.unspaced.any() and rule.unspaced[tokens[positions]].mean() > MIN_UNSPACED_SHARE:
+            # The share holds in a single sentence too: one long span would be most of it.
+            longest = min(longest, max(1, int(rule.prob * (groups[-1] + 1))))
+        groups = span_numbers(groups, positions, rng, longest)
+    return positions[choose_groups(groups, rule.prob, rng)]
 
 
 def word_numbers(
@@ -80,24 +92,28 @@ def word_numbers(
 
 
 def span_numbers(
-    words: Int[np.ndarray, " maskable"], positions: Int[np.ndarray, " maskable"], rng: np.random.Generator
+    words: Int[np.ndarray, " maskable"],
+    positions: Int[np.ndarray, " maskable"],
+    rng: np.random.Generator,
+    longest: int = LONGEST_SPAN,
 ) -> Int[np.ndarray, " maskable"]:
     """Cut the text into spans and return the span, from 0, of each maskable token, (num_maskable,).
 
-    Spans have Geometric(.2) words, at most 10, and never cross a special token. Choosing whole spans from
+    Spans have Geometric(.2) words, at most ``longest``, and never cross a special token. Choosing whole spans from
     such a division gives disjoint spans with SpanBERT's lengths without rejection sampling.
 
     Args:
         words: word of each maskable token, as `word_numbers` gives them.
         positions: position of each maskable token.
         rng: source of randomness.
+        longest: words of the longest span.
 
     Source: Joshi et al. 2020, section 3.1.
     """
     if not len(words):
         return words
     num_words = int(words[-1]) + 1
-    ends = np.cumsum(np.minimum(rng.geometric(SPAN_STOP, num_words), LONGEST_SPAN))
+    ends = np.cumsum(np.minimum(rng.geometric(SPAN_STOP, num_words), longest))
     spans = np.searchsorted(ends, words, side="right")
     cut = np.concatenate([[False], (np.diff(spans) > 0) | (np.diff(positions) > 1)])
     return np.cumsum(cut)

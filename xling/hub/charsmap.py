@@ -9,6 +9,9 @@ nothing in graphemes of six bytes and more. So text in NFD or with marks in an u
 - remove that U+0001 again where a rule does join them;
 - apply NFKC, which now joins nothing else, since U+0001 separates marks;
 - apply the rules of single characters, which delete U+0001.
+
+Rules of our vocabularies keep the zero-width non-joiner beside some letters and delete it elsewhere. There it is a
+character without any rule during these steps.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ NODES_PER_BATCH = 4096  # number of nodes of the trie processed together
 FIRST_STAND_IN = (
     0x10F000  # private use, plane 16: stand-ins for characters that NFKC would change but the rules would not
 )
+
+LAST_STAND_IN, NON_JOINER = "\U0010fffd", "\u200c"
+_FILLER = "\U000e01ef"
+"""A mark of four bytes behind what is stood in for: a shorter grapheme becomes its stand-in alone, without marks."""
 
 
 def read_charsmap(table: bytes) -> dict[str, str]:
@@ -66,6 +73,7 @@ def _child_offset(unit: Any) -> Any:
 
 def build_charsmap(rules: Mapping[str, str]) -> bytes:
     """Build a ``precompiled_charsmap`` with these rules; `read_charsmap` returns them again."""
+    rules = dict(sorted(rules.items()))  # equal rules give equal bytes, whatever their order
     texts_blob, text_offsets = bytearray(), {}
     for text in dict.fromkeys(rules.values()):
         text_offsets[text] = len(texts_blob)
@@ -118,17 +126,27 @@ def build_normaliser(table: bytes, remove_extra_whitespaces: bool = True) -> Any
 def _normaliser_steps(table: bytes) -> tuple[Any, ...]:
     """Return the four steps of a table, and a fifth if stand-ins have to be restored."""
     rules = read_charsmap(table)
-    sequences = {key for key in rules if len(key) > 1}
+    sequences = {key for key in rules if len(key) > 1 and NON_JOINER not in key}
+    kept_after = {key[0] for key in rules if len(key) == 2 and key[1] == NON_JOINER}
     marks = {c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c)[0] == "M"}
     with_separator = {c: SEPARATOR + c for c in marks | {key[-1] for key in sequences}}
     stand_in_of = _find_stand_ins(table, rules, with_separator)
     restored = {stand_in: rules.get(char, char) for char, stand_in in stand_in_of.items()}
+    first_steps = []
+    if kept_after:
+        letters, restored = _character_class(kept_after), restored | {LAST_STAND_IN: NON_JOINER}
+        beside_letter = f"(?<={letters})\\x{{200c}}|\\x{{200c}}(?={letters})"
+        first_steps.append(normalizers.Replace(Regex(beside_letter), LAST_STAND_IN))
+    if stand_in_of:
+        behind = f"(?<={_character_class(stand_in_of)})"
+        first_steps.append(normalizers.Replace(Regex(behind), _FILLER))
     return (
-        normalizers.Precompiled(build_charsmap(with_separator | stand_in_of)),
+        *first_steps,
+        normalizers.Precompiled(build_charsmap(with_separator | stand_in_of | {_FILLER: ""})),
         *([normalizers.Replace(Regex(_join_pattern(sequences)), "")] if sequences else []),
         normalizers.NFKC(),
         normalizers.Precompiled(table),
-        *([normalizers.Precompiled(build_charsmap(restored))] if stand_in_of else []),
+        *([normalizers.Precompiled(build_charsmap(restored))] if restored else []),
     )
 
 
@@ -155,7 +173,7 @@ def _find_stand_ins(
 def _join_pattern(sequences: Iterable[str]) -> str:
     """Return a pattern for U+0001 before a character that a rule joins to the preceding ones."""
     prefixes_of: dict[str, set[str]] = defaultdict(set)
-    for key in sequences:
+    for key in sorted(sequences):
         prefixes_of[key[-1]].add(key[:-1])
     chars_of: dict[frozenset[str], set[str]] = defaultdict(set)
     for char, prefixes in prefixes_of.items():
@@ -170,7 +188,7 @@ def _join_pattern(sequences: Iterable[str]) -> str:
 def _look_behinds(prefixes: Iterable[str]) -> list[str]:
     """Return look-behind alternatives, as few as possible, for prefixes of characters with a wall after each."""
     firsts_of_tail: dict[str, set[str]] = defaultdict(set)
-    for prefix in prefixes:
+    for prefix in sorted(prefixes):
         firsts_of_tail[prefix[1:]].add(prefix[0])
     separator = _character_class(SEPARATOR)
     tails_of_heads: dict[tuple[int, frozenset[str]], set[str]] = defaultdict(set)

@@ -34,6 +34,7 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
 from xling.text.files import shards
 from xling.text.tokenizers.wordpiece import CONTINUATION
+from xling.text.word_segmentation import begins_unspaced_word
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer
@@ -49,8 +50,8 @@ class MaskConfig(TaskConfig):
         mask_prob: share of the tokens that is predicted.
         leave_unmasked_prob: share of the predicted tokens that is left unchanged.
         random_token_prob: share of the predicted tokens that becomes a random token.
-        mask_unit: ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking; in scripts without
-            spaces words are as long as sentences) or ``span`` (SpanBERT).
+        mask_unit: ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking) or ``span`` (SpanBERT); in
+            scripts without spaces each piece with a letter begins a word.
     """
 
     mask_prob: float = ranged(0.15, PART)
@@ -221,6 +222,14 @@ def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
     return ~inside & (specials >= FIRST_PIECE) & (specials < dictionary.index("<mask>"))
 
 
+def unspaced_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
+    """Return which pieces begin a word of a script without spaces, bool (vocabulary,).
+
+    By `word_starts_of` alone a sentence of Chinese or Thai would be one word, and masked as a whole.
+    """
+    return np.array([begins_unspaced_word(dictionary[i]) for i in range(len(dictionary))])
+
+
 def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
     """Return the masking rule of an objective's settings; random pieces exclude the specials."""
     mask_id = dictionary.index("<mask>")
@@ -233,6 +242,7 @@ def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
         end_piece=mask_id,
         unit=cfg.mask_unit,
         word_starts=word_starts_of(dictionary),
+        unspaced=unspaced_starts_of(dictionary),
     )
 
 

@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.static.shape import StaticConfig
 from xling.static.vectors import StaticEncoder
-from xling.text.words.features import FEATURES_VERSION
+from xling.text.words.features import READABLE_VERSIONS
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -68,10 +68,10 @@ def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
     path = folder / WEIGHTS_FILE
     try:
         settings = {"features": 1} | json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-        if settings["features"] != FEATURES_VERSION:
+        if settings["features"] not in READABLE_VERSIONS:
             raise UserError(
                 f"{folder} uses version {settings['features']} of the word features",
-                f"version {FEATURES_VERSION}",
+                f"version {' or '.join(map(str, READABLE_VERSIONS))}",
                 "run xling corpus nway and xling pretrain static again",
             )
         cfg = from_dict(StaticConfig, settings)

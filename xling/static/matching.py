@@ -95,7 +95,7 @@ class _WordVectors:
             torch.tensor(
                 [
                     index_of_word.setdefault(word.lower(), len(index_of_word))
-                    for word in split_tokens(text)[:MAX_WORDS] or ["."]
+                    for word in split_tokens(text, encoder.cfg.features)[:MAX_WORDS] or ["."]
                 ]
             )
             for text in texts

@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from xling.static.matching import match_all
 from xling.static.vectors import StaticEncoder, unit_length
-from xling.text.words.features import FEATURES_VERSION
+from xling.text.words.features import FEATURES_VERSION, READABLE_VERSIONS
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -51,8 +51,8 @@ class StaticEncoderConfig(PretrainedConfig):
         num_frequent: int = 0,
         **options: Any,
     ) -> None:
-        if features != FEATURES_VERSION:
-            raise ValueError(f"features={features}; this code computes version {FEATURES_VERSION}")
+        if features not in READABLE_VERSIONS:
+            raise ValueError(f"features={features}; this code computes versions {READABLE_VERSIONS}")
         self.dim, self.bits, self.smooth, self.features = dim, bits, smooth, features
         self.sketch, self.sketch_weight, self.num_frequent = sketch, sketch_weight, num_frequent
         super().__init__(**options)

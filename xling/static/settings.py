@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.static.shape import StaticConfig
+from xling.text.words.features import FEATURES_VERSION
 
 SOURCE_SHARES = {
     "bible": 0.45, "seed": 0.2, "mafand": 0.12, "nli": 0.08, "multi30k": 0.05, "dictionary": 0.05, "indian": 0.02,
@@ -90,6 +91,12 @@ class StaticTraining:
         Raises:
             UserError: a setting out of range.
         """
+        if self.model.features != FEATURES_VERSION:
+            raise UserError(
+                f"model.features={self.model.features}",
+                f"{FEATURES_VERSION}, the version of the rows of text",
+                "leave it out",
+            )
         if self.updates < 0 or self.minutes < 0:
             raise UserError(f"minutes={self.minutes} updates={self.updates}", "numbers from 0")
         if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):

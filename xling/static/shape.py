@@ -26,7 +26,7 @@ class StaticConfig:
         sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
             numbers that no training text contains. 0 for none.
         sketch_weight: length of the sketch relative to the learned vector.
-        features: version of the word features, `xling.text.words.features.FEATURES_VERSION`; no other value is valid.
+        features: version of the word features, one of `xling.text.words.features.READABLE_VERSIONS`.
     """
 
     dim: int = ranged(192, _whole_number_range(1, 4096))
@@ -37,7 +37,9 @@ class StaticConfig:
     features: int = ranged(
         features.FEATURES_VERSION,
         Range(
-            features.FEATURES_VERSION, features.FEATURES_VERSION, words=f"only {features.FEATURES_VERSION}"
+            features.READABLE_VERSIONS[0],
+            features.FEATURES_VERSION,
+            words="a version that this code reads: 3 or 4",
         ),
     )
 

@@ -87,7 +87,10 @@ class StaticEncoder:
         """
         index_of_word: dict[str, int] = {}
         word_indices = [
-            [index_of_word.setdefault(word.lower(), len(index_of_word)) for word in split_tokens(text)]
+            [
+                index_of_word.setdefault(word.lower(), len(index_of_word))
+                for word in split_tokens(text, self.cfg.features)
+            ]
             for text in texts
         ]
         weights = torch.tensor([self.weight(word) for word in index_of_word])
@@ -98,12 +101,13 @@ class StaticEncoder:
 
     def _word_vectors(self, words: Sequence[str]) -> Tensor:
         index_of_word = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        means = self._mean_vectors([split_tokens(word) for word in index_of_word])
+        means = self._mean_vectors([split_tokens(word, self.cfg.features) for word in index_of_word])
         return means[torch.tensor([index_of_word[word] for word in words], dtype=torch.int64)]
 
     def _mean_vectors(self, groups: Sequence[Sequence[str]]) -> Tensor:
         """Average the token features of each group, learned ones first, (num_groups, dim + sketch)."""
-        hashes = [[h for token in group for h in hash_features(token).tolist()] for group in groups]
+        version = self.cfg.features
+        hashes = [[h for token in group for h in hash_features(token, version).tolist()] for group in groups]
         learned = _sum_or_mean_rows(
             [[h % len(self.table) for h in each] for each in hashes], self.table, "mean"
         )

@@ -50,7 +50,9 @@ _LINE_BREAKS = re.compile(r"[\x0b\x0c\x1c-\x1f\u2028\u2029]")
 _C1 = re.compile(r"[\x80-\x9f]")
 _ZERO_WIDTH_SPACE, _ZERO_WIDTH_MARKS = re.compile("\u200b"), re.compile("[\u200b-\u200d]")
 JOINER_SCRIPTS = frozenset({"Arab", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Sinh", "Mong", "Beng", "Deva", "Gujr",
-                            "Guru", "Knda", "Mlym", "Orya", "Taml", "Telu", "Syrc", "Adlm", "Thaa"})  # fmt: skip
+                            "Guru", "Knda", "Mlym", "Orya", "Taml", "Telu", "Syrc", "Adlm", "Thaa", "Nkoo",
+                            "Mand", "Rohg", "Java", "Bali", "Sund", "Cakm", "Cham", "Mtei", "Newa", "Lana",
+                            "Talu"})  # fmt: skip
 """Scripts in which characters that join or part letters without width are spelling."""
 ZERO_WIDTH_SPACE_SCRIPTS = frozenset({"Thai", "Laoo", "Khmr", "Mymr", "Tibt"})
 """Scripts without spaces, in which a space without width parts words."""

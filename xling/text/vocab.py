@@ -7,7 +7,10 @@ SentencePiece (which starts with ``<unk> <s> </s>``) is i + 1; ``<mask>`` comes 
 from __future__ import annotations
 
 import hashlib
+import io
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +23,17 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import alpha_shares, rng
+from xling.text import vocab_rule
 from xling.text.files import corpus_reader
+from xling.text.words.units import combining_marks
 
 NUM_SPM_SPECIALS = 3
 MAX_LINE_CHARS = 4000
+MIN_KEPT_SHARE = 1e-7
+_SENTENCE_END = re.compile(r"[.!?…။።।॥۔؟](?=\s)|[。！？]")
+_LETTER = re.compile(f"[^{combining_marks()}]")
+_TRAINER_MARK = "\u2585"
+"""Character by which sentencepiece marks unknown ones; it leaves out every line that has one."""
 SCORE_STEPS_PER_UNIT = 256
 SPM_MODEL, WORDPIECE, TRANSFORMERS_TOKENIZER, DICTIONARY = (
     "spm.model",
@@ -43,12 +53,12 @@ class VocabConfig:
         out: directory to publish: ``spm.model``, ``spm.vocab``, ``dict.txt``.
         size: number of pieces, including SentencePiece's three specials.
         alpha: exponent of the language shares, by characters.
-        num_sentences: lines to train on, over all languages.
+        num_sentences: lines to train on, over all languages; those of more than 4,000 characters are cut.
         coverage: share of characters that get a piece of their own.
         model: ``unigram`` (XLM-R, mBART, mT5) or ``bpe`` (Gemma, mmBERT).
         byte_fallback: split characters without a piece into bytes instead of unknown tokens; takes 256 of the
             pieces.
-        normalize: compose characters and merge spaces (``nmt_nfkc``); Gemma leaves the text unchanged.
+        normalize: compose characters and merge spaces (`xling.text.vocab_rule`); Gemma leaves the text unchanged.
         num_threads: threads of SentencePiece.
         seed: seed of the sampling of lines.
     """
@@ -82,50 +92,103 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve_files(paths)]
     if published := manifest.up_to_date(out, "vocab", cfg, inputs):
         return published
-    num_chars, num_lines = {}, {}
-    for lang, paths in cfg.corpora.items():
-        sizes = [len(line) for doc in corpus_reader.read_documents(paths) for line in doc]
-        num_chars[lang], num_lines[lang] = sum(sizes), len(sizes)
-        if not sizes:
-            raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
-    shares = alpha_shares(num_chars, cfg.alpha)
+    num_chars, num_lines, kept = {}, {}, Counter[str]()
+    for lang in cfg.corpora:
+        num_chars[lang], num_lines[lang], kept_here = _count(cfg, lang)
+        kept += {char: n for char, n in kept_here.items() if n >= MIN_KEPT_SHARE * num_chars[lang]}
     with manifest.publish(out, "vocab", cfg, inputs) as publication:
-        _train(cfg, publication.path, _sample_lines(cfg, shares, num_chars, num_lines))
-        _round_scores(publication.path)
+        used: Counter[str] = Counter()
+        _train(cfg, publication.path, _sample_lines(cfg, num_chars, num_lines, used), "".join(sorted(kept)))
         _write_dictionary(publication.path)
         publication.counts |= {
             "chars": num_chars,
-            "shares": {lang: round(share, 4) for lang, share in shares.items()},
+            "shares": {lang: round(used[lang] / used.total(), 4) for lang in cfg.corpora},
             "vocab_digest": vocab_digest(publication.path),
         }
     return manifest.read(out)
 
 
+def _count(cfg: VocabConfig, lang: str) -> tuple[int, int, Counter[str]]:
+    """Return characters and lines of a language, and how often it has each character that the rule keeps.
+
+    Raises:
+        UserError: there is no text.
+    """
+    num_chars = num_lines = 0
+    kept: Counter[str] = Counter()
+    for line in _read_lines(cfg, lang):
+        num_chars, num_lines = num_chars + len(line), num_lines + 1
+        if cfg.normalize and not line.isascii():
+            kept.update(vocab_rule.kept_pattern().findall(line))
+    if not num_chars:
+        raise UserError(
+            f"corpora.{lang}={','.join(cfg.corpora[lang])} holds no text", fix=f"leave {lang} out"
+        )
+    return num_chars, num_lines, kept
+
+
+def _read_lines(cfg: VocabConfig, lang: str) -> Iterator[str]:
+    """Yield the lines of a language as sentencepiece takes them: it leaves out long ones and those with its mark."""
+    for doc in corpus_reader.read_documents(cfg.corpora[lang]):
+        for line in doc:
+            yield from cut_line(line.replace(_TRAINER_MARK, " "))
+
+
+def cut_line(line: str) -> Iterator[str]:
+    """Yield ``line`` in parts of at most `MAX_LINE_CHARS` characters, all of its text.
+
+    It is cut behind the last sentence end in the second half of a part, else at the last space in it, else before
+    a letter.
+    """
+    start = 0
+    while len(line) - start > MAX_LINE_CHARS:
+        window = line[start : start + MAX_LINE_CHARS + 1]
+        half = MAX_LINE_CHARS // 2
+        ends = [match.end() for match in _SENTENCE_END.finditer(window, half)]
+        end = ends[-1] if ends else window.rfind(" ", half)
+        if end <= 0:
+            letters = [match.start() for match in _LETTER.finditer(window, half)]
+            end = letters[-1] if letters else MAX_LINE_CHARS
+        end = min(end, MAX_LINE_CHARS)
+        yield window[:end]
+        start += end
+    yield line[start:]
+
+
 def _sample_lines(
-    cfg: VocabConfig, shares: dict[str, float], num_chars: dict[str, int], num_lines: dict[str, int]
+    cfg: VocabConfig, num_chars: dict[str, int], num_lines: dict[str, int], used: Counter[str]
 ) -> Iterator[str]:
-    """Yield lines of every language, each 0, 1 or more times, so that the shares of characters hold."""
+    """Yield lines of every language, each 0, 1 or more times, so that the shares of characters hold.
+
+    ``used`` counts the characters of each language that were yielded.
+    """
+    shares = alpha_shares(num_chars, cfg.alpha)
     mean_chars = sum(num_chars.values()) / sum(num_lines.values())
     budget_chars = min(sum(num_chars.values()), cfg.num_sentences * mean_chars)
-    for lang, paths in cfg.corpora.items():
+    for lang in cfg.corpora:
         copies_per_line = shares[lang] * budget_chars / num_chars[lang]
         generator = rng(cfg.seed, "vocab", lang)
-        for doc in corpus_reader.read_documents(paths):
-            for line in doc:
-                for _ in range(int(copies_per_line + generator.random())):
-                    yield line[:MAX_LINE_CHARS]
+        for line in _read_lines(cfg, lang):
+            for _ in range(int(copies_per_line + generator.random())):
+                used[lang] += len(line)
+                yield line
 
 
-def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str]) -> None:
+def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str], required: str) -> None:
+    """Train and write ``spm.model`` and ``spm.vocab``; ``required`` are characters that get a piece in any case."""
+    written = io.BytesIO()  # with a file of its own, sentencepiece writes its path into the model
+    rule = vocab_rule.normalizer() if cfg.normalize else spm.SentencePieceNormalizer(rule_name="identity")
+    spec = proto.NormalizerSpec.FromString(rule.serialized_normalizer_spec())
+    spec.remove_extra_whitespaces, spec.add_dummy_prefix, spec.escape_whitespaces = cfg.normalize, True, True
     try:
         spm.SentencePieceTrainer.train(
             sentence_iterator=sentences,
-            model_prefix=str(out / "spm"),
+            model_writer=written,
+            normalizer=spm.SentencePieceNormalizer(normalizer_spec=spec),
+            required_chars=required,
             vocab_size=cfg.size,
             model_type=cfg.model,
             byte_fallback=cfg.byte_fallback,
-            normalization_rule_name="nmt_nfkc" if cfg.normalize else "identity",
-            remove_extra_whitespaces=cfg.normalize,
             character_coverage=cfg.coverage,
             num_threads=cfg.num_threads,
             max_sentence_length=4 * MAX_LINE_CHARS,
@@ -140,22 +203,22 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str]) -> None:
             f"SentencePiece could not make {cfg.size} pieces: {' '.join(str(error).split())}",
             fix="set a smaller size=, or give more text",
         ) from None
+    model = proto.ModelProto.FromString(written.getvalue())
+    _round_scores(model)
+    (out / SPM_MODEL).write_bytes(model.SerializeToString())
+    lines = [f"{piece.piece}\t{piece.score:.9g}\n" for piece in model.pieces]
+    (out / "spm.vocab").write_text("".join(lines), encoding="utf-8")
 
 
-def _round_scores(out: Path) -> None:
+def _round_scores(model: Any) -> None:
     """Round the scores to multiples of 2^-8, whose sums are exact in single precision up to 65,536.
 
     Two segmentations of a word into the same pieces in another order have the same score. With inexact sums,
     rounding after the preceding text would decide between them, and other implementations would segment
     differently.
     """
-    model = proto.ModelProto()
-    model.ParseFromString((out / "spm.model").read_bytes())
     for piece in model.pieces:
         piece.score = round(piece.score * SCORE_STEPS_PER_UNIT) / SCORE_STEPS_PER_UNIT
-    (out / "spm.model").write_bytes(model.SerializeToString())
-    lines = [f"{piece.piece}\t{piece.score:.9g}\n" for piece in model.pieces]
-    (out / "spm.vocab").write_text("".join(lines), encoding="utf-8")
 
 
 def _write_dictionary(out: Path) -> None:

@@ -61,6 +61,18 @@ _CLUSTER = re.compile(
     re.DOTALL,
 )
 
+_BASE_LETTER = re.compile(f"(?=[{UNSPACED_CLASS}])[^{_ATTACHED_CHARACTERS}]")
+_BYTE_OF_EAST_ASIAN = re.compile("<0xE[3-9]>")
+
+
+def begins_unspaced_word(piece: str) -> bool:
+    """Return whether a piece of a vocabulary begins a word of a script without spaces, wherever it stands in a run.
+
+    It has a letter of such a script, or is the first byte of a kana or Chinese character. Signs alone hang on the
+    letter before them. The pieces of a unigram model are its words, as in `Segmenter`.
+    """
+    return bool(_BASE_LETTER.search(piece) or _BYTE_OF_EAST_ASIAN.fullmatch(piece))
+
 
 def split_clusters(run: str) -> list[str]:
     """The smallest pieces of a run that may be words: a letter with the vowels, signs and marks that hang on it."""

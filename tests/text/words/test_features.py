@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xling.core import languages
 from xling.text.words.features import WINDOW_PREFIX, hash_features, split_tokens, word_features
 from xling.text.words.han import simplify
 from xling.text.words.romanise import consonants_of, romanise
@@ -24,6 +26,50 @@ from xling.text.words.romanise import consonants_of, romanise
 )  # fmt: skip
 def test_a_word_has_its_latin_spelling(word: str, roman: str) -> None:
     assert romanise(word) == roman
+
+
+# Names in each script of languages.tsv whose letters have words for names, or whose signs are no letters for `\\w`.
+@pytest.mark.parametrize(
+    ("word", "roman"),
+    [
+        ("කොළඹ", "kolmb"), ("ශ්\u200dරී", "shri\u200d"), ("මහින්ද", "mhind"), ("ⵎⵓⵃⴰⵎⵎⴰⴷ", "muhammad"), ("މާލެ", "male"),
+        ("ᱥᱟᱱᱛᱟᱲᱤ", "santari"), ("ວຽງຈັນ", "wyngchan"), ("ភ្នំពេញ", "phnmpeny"), ("မြန်မာ", "mrnma"), ("ビルマ", "biruma"),
+        ("パリ", "pari"), ("oʻzbek", "ozbek"), ("әлем", "alem"), ("ኀይለ", "hayela"), ("ਪੰਜਾਬ", "pnjab"),
+        ("གངས་ཅན", "gngschn"), ("ߒߞߏ", "nkoo"), ("ڪراچي", "krachy"),
+    ],
+)  # fmt: skip
+def test_letters_are_sounds_and_not_the_words_of_their_names(word: str, roman: str) -> None:
+    assert romanise(word) == roman.replace("\u200d", "")
+
+
+def test_no_letter_of_a_living_script_is_spelled_by_its_name() -> None:
+    scripts = {language.script for language in languages.LANGUAGES.values()} - {
+        "Hans",
+        "Hant",
+        "Kore",
+        "Jpan",
+        "Zyyy",
+    }
+    letters = [c for c in map(chr, range(0x80, 0x2E80)) if c.isalpha() and languages.script_of(c) in scripts]
+    assert len(letters) > 2000
+    assert [c for c in letters if len(romanise(c)) > 4] == []
+
+
+@pytest.mark.parametrize(
+    "word", ["කොළඹ", "މާލެ", "བོད་", "ߒߞߏ߫", "ᱥᱟᱱᱛᱟᱲᱤ", "ශ්\u200dරී", "မြန်မာ", "দেশ", "മലയാളം", "ਪੰਜਾਬ"]
+)
+def test_vowel_signs_stay_in_their_word(word: str) -> None:
+    tokens = split_tokens(word)
+    assert tokens[0] == word.rstrip("་") or tokens[0].startswith(WINDOW_PREFIX)
+
+
+def test_an_encoder_of_before_has_the_features_of_before() -> None:
+    text = "කොළඹ ශ්‍රී ලංකාව ⵎⵓⵃⴰⵎⵎⴰⴷ މާލެ ᱥᱟᱱᱛᱟᱲᱤ ビルマ パリ oʻzbek әлем ኢትዮጵያ ਪੰਜਾਬ གངས་ཅན ߒߞߏ सूर्य Merkel Ленин محمد ישראל Αθήνα서울 東京 ประเทศไทย ღვინო Երևան 2019 e-mail"  # fmt: skip # noqa: E501
+    features = [word_features(token, 3) for token in split_tokens(text, 3)]
+    assert hashlib.sha256(repr(features).encode()).hexdigest()[:16] == "6fcdf820ca6b657e"
+    same = "सूर्य Merkel Ленин محمد ישראל Αθήνα 서울 東京 ประเทศไทย ღვინო Երևան 2019 দেশ தமிழ் తెలుగు"
+    for token in split_tokens(same):
+        assert hash_features(token, 3).tolist() == hash_features(token).tolist()
 
 
 def test_a_name_has_the_same_consonants_in_five_scripts() -> None:

@@ -13,6 +13,7 @@ Format::
         config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}
 
 ``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
+``${style_${start}}`` is the variable whose name ends in the value of another.
 Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
 ``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
 ``base: NAME.yaml`` is applied over that file of the same folder, which may have a base too.
@@ -37,7 +38,7 @@ from xling.core.settings import config
 RECIPES_FOLDER = Path(str(files("xling") / "recipes"))
 
 STEPS_AT_ONCE = "steps_at_once"
-_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_VARIABLE = re.compile(r"\$\{((?:[^{}]|\$\{[^{}]*\})*)\}")
 
 
 @dataclass(frozen=True)
@@ -222,9 +223,10 @@ def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
         return [_substitute(v, variables, path) for v in value]
 
     def replace(match: re.Match[str]) -> str:
-        if match[1] not in variables:
-            raise unknown(f"variable in {path}:", match[1], variables)
-        return variables[match[1]]
+        name = _VARIABLE.sub(replace, match[1])
+        if name not in variables:
+            raise unknown(f"variable in {path}:", name, variables)
+        return variables[name]
 
     return _VARIABLE.sub(replace, value)
 

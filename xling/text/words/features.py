@@ -13,18 +13,25 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.text.words.han import simplify
-from xling.text.words.romanise import consonants_of, romanise
+from xling.text.words.romanise import LATEST_VERSION, consonants_of, romanise
 
 if TYPE_CHECKING:
     from jaxtyping import UInt32
 
-FEATURES_VERSION = 3
-"""Version of the features. Hashes and vectors of one version cannot be used with those of another."""
+FEATURES_VERSION = LATEST_VERSION
+"""Version of the features. Hashes and vectors of one version cannot be used with those of another.
+
+Version 4 spells Sinhala, Tifinagh, Ol Chiki, Thaana, kana and Ethiopic by sound. It keeps the vowel signs of all
+scripts in their words: version 3 cut Sinhala, Thaana, Tibetan and N'Ko at them. Words of other scripts are the same.
+"""
+READABLE_VERSIONS = (3, FEATURES_VERSION)
+"""Versions of which an encoder can be used."""
 MIN_GRAM, MAX_GRAM = 3, 5
 ROMAN_GRAM_SIZES = (3, 4)
 MIN_CONSONANTS = 3
@@ -43,21 +50,33 @@ _MARKS = "".join(
         (0xD3E, 0xD4D), (0x200C, 0x200D),
     )
 )  # fmt: skip
-_WORD = re.compile(
-    rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}'’ʼʻ-ʽ]|-(?=[^\W\d_]))*|\d+|[^\w\s]"
-)
+
+
+@cache
+def _word_pattern(version: int) -> re.Pattern[str]:
+    """Return the pattern of a word, a character of a script without spaces, a number or a punctuation mark."""
+    marks = _MARKS
+    if version >= 4:
+        points = map(chr, range(0x300, 0x1E95B))
+        marks += "".join(c for c in points if unicodedata.category(c)[0] == "M" and not is_unspaced(c))
+    return re.compile(
+        rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{marks}'’ʼʻ-ʽ]|-(?=[^\W\d_]))*|\d+|[^\w\s]"
+    )
+
+
 _SCRIPT_RUN = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
 
-def split_tokens(text: str) -> list[str]:
+def split_tokens(text: str, version: int = FEATURES_VERSION) -> list[str]:
     """Return the words and punctuation marks of ``text`` in order, case kept.
 
     Windows (see `WINDOW_PREFIX`) without spaces.
     """
+    pattern = _word_pattern(version)
     pieces: list[str] = []
     for run in _SCRIPT_RUN.findall(unicodedata.normalize("NFC", text.replace(WINDOW_PREFIX, " "))):
         if not is_unspaced(run):
-            pieces += _WORD.findall(run)
+            pieces += pattern.findall(run)
             continue
         width = _OTHER_WINDOW_SIZE if "\u0e00" <= run[0] <= "\u17ff" else _HAN_WINDOW_SIZE
         pieces += [WINDOW_PREFIX + run[i : i + width] for i in range(len(run))]
@@ -69,7 +88,7 @@ def is_unspaced(text: str) -> bool:
     return bool(re.match(f"[{_UNSPACED}]", text))
 
 
-def word_features(token: str) -> list[str]:
+def word_features(token: str, version: int = FEATURES_VERSION) -> list[str]:
     """Return the sorted, lower-case features of a token; equal tokens have equal features.
 
     A window has its prefixes of every length, in simplified characters. A word has itself and its n-grams of
@@ -88,7 +107,7 @@ def word_features(token: str) -> list[str]:
         number = _western_digits(token)
         return sorted({f"W{number}", *_character_ngrams(number, sizes)})
     if token[0].isalpha():
-        roman = romanise(token)
+        roman = romanise(token, version)
         if roman and roman != token:
             word_parts |= {f"W{roman}", *_character_ngrams(roman, ROMAN_GRAM_SIZES)}
         if len(consonants := consonants_of(roman)) >= MIN_CONSONANTS:
@@ -96,9 +115,11 @@ def word_features(token: str) -> list[str]:
     return sorted(word_parts)
 
 
-def hash_features(token: str) -> UInt32[np.ndarray, " features"]:
+def hash_features(token: str, version: int = FEATURES_VERSION) -> UInt32[np.ndarray, " features"]:
     """Return the 32-bit hashes of `word_features`, uint32 (num_features,); a table of n rows takes them modulo n."""
-    return np.array([zlib.crc32(feature.encode()) for feature in word_features(token)], dtype=np.uint32)
+    return np.array(
+        [zlib.crc32(feature.encode()) for feature in word_features(token, version)], dtype=np.uint32
+    )
 
 
 def _western_digits(number: str) -> str:

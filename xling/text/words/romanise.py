@@ -2,11 +2,12 @@
 
 What names and loan words share across scripts.
 
-The spelling of a letter comes from its Unicode name ("CYRILLIC SMALL LETTER SHA" is ``sh``), so no table of
-code points is needed; `_SPELLING_OF_LETTER_NAME` lists names whose first letters would mislead. Chinese
-characters have no spelling here.
+The spelling of a letter comes from its Unicode name ("CYRILLIC SMALL LETTER SHA" is ``sh``), so few tables of
+code points are needed; `_SPELLING_OF_LETTER_NAME` lists names whose first letters would mislead. `_RUNS` has the
+scripts whose letters have words for names: ``k`` is "SINHALA LETTER ALPAPRAANA KAYANNA". Chinese characters have no
+spelling here.
 
-Source: names of the Unicode Character Database as Python's `unicodedata` has them.
+Sources: names of the Unicode Character Database as Python's `unicodedata` has them. `_RUNS` was compared with AnyAscii.
 """
 
 from __future__ import annotations
@@ -45,6 +46,48 @@ _SPELLING_OF_LETTER_NAME: Mapping[str, Mapping[str, str]] = {
         "THAI": "kho:kh ngo:ng cho:ch so:s do:d to:t tho:th no:n bo:b po:p pho:ph fo:f mo:m ro:r lo:l wo:w ho:h yo:y",
     }.items()
 }
+# First code point of a run: the spellings of its characters in order. "-" is none, "." is that of the name.
+_RUNS = {
+    0x0780: (  # Thaana
+        "h sh n r b l k - v m f d t l g ny s d z t y p j ch t h k d z sh s d t z a gh q w a a i i u u e e o o - n"
+    ),
+    0x0D81: (  # Sinhala
+        "n n - . a a ae ae i i u u r r l l e e ai o o au . . . k k g g ng ng ch ch j j ny ny nj t t d d n nd t t d d "
+        "n . nd p ph b b m mb y r . l . . v sh s s h l f . . . - . . . . a ae ae i i u . u . r e e ai o o au l"
+    ),
+    0x0DF2: "r l",
+    0x0E81: (  # Lao
+        "k k . k . g ng ch ch s . j ny n t t d d n d t t t d n b p ph f ph f b m y r . l . w s s s h l - h - a a a "
+        "am i i u u u u - o l y . . e e o ai ai . - . - - - - - n . . . . . . . . . . . . . . n m"
+    ),
+    0x1780: (  # Khmer
+        "k k k k ng ch ch ch ch ny d t d t n t t t t n b ph p ph m y r l v s s s h l - a a i i u u u au r r l l e ai "
+        "o o au . . a i i y y u u ua oe ya ie e ae ai o au m h - - - - r - - - - - - -"
+    ),
+    0x0951: "- -", 0x0A01: "n n", 0x0A51: "-", 0x0A70: "n", 0x0CF1: "h f", 0x0F7E: "n -",  # signs
+    0x1C5A: "a t g ng l a k j m w i s h ny r u ch d n y e p d n r o t b v h - - - - - -",  # Ol Chiki
+    0x2D30: (  # Tifinagh
+        "a b b g g j j d d d d e f k k k h h h h a kh kh q q i zh zh zh l m n ny ng p u r r gh gh gh s s sh t t ch t "
+        "v w y z z z e o"
+    ),
+}  # fmt: skip
+_SPELLING_OF_CHARACTER = {
+    chr(first + place): spelling.strip("-")
+    for first, spellings in _RUNS.items()
+    for place, spelling in enumerate(spellings.split())
+    if spelling != "."
+}
+_OTHER_LETTERS = (
+    "ә:a һ:h ӏ: ӕ:ae ҥ:ng ڪ:k ڭ:ng ګ:g څ:ts ځ:dz ږ:zh ڻ:n ؠ:y ำ:am ฤ:ru འ:a ߑ: ߠ:n ߧ:ny ៜ: ᠩ:ng っ: ッ: ʊ:u ɑ:a "
+    "ʌ:a ɩ:i ɣ:g ɯ:u ʉ:u ʃ:sh ʒ:zh ȝ:gh ʔ: ʕ: ꞌ: ǀ: ǁ: ǂ: ǃ:"
+)
+_SPELLING_OF_CHARACTER |= dict(pair.split(":") for pair in _OTHER_LETTERS.split())
+_KANA = {"si": "shi", "ti": "chi", "tu": "tsu", "hu": "fu", "zi": "ji", "di": "ji", "du": "zu"}
+_ETHIOPIC_STARTS = {"kx": "h", "x": "h", "hh": "h", "sz": "s", "tz": "ts", "th": "t", "ph": "p", "qh": "q", "dd": "d",
+                    "gg": "ng", "cch": "ch", "cc": "ch", "ch": "ch", "c": "ch"}  # fmt: skip
+LATEST_VERSION = 4
+"""Version of the spellings; `xling.text.words.features.FEATURES_VERSION` is the same."""
+
 _SYLLABIC_SCRIPTS = frozenset(("ETHIOPIC", "HIRAGANA", "KATAKANA", "CHEROKEE", "VAI"))
 _FIRST_LETTER_SCRIPTS = frozenset(("GREEK", "ARABIC", "HEBREW", "SYRIAC", "ARMENIAN", "GEORGIAN", "COPTIC"))
 _SPELLED_KINDS = frozenset(("LETTER", "SIGN", "SYLLABLE", "CHARACTER"))
@@ -65,16 +108,18 @@ _SOUND_CLASSES = str.maketrans(
 )
 
 
-def romanise(word: str) -> str:
+def romanise(word: str, version: int = LATEST_VERSION) -> str:
     """Spell ``word`` in lower-case Latin letters, for example ``merkel`` for ``меркель``; may be empty.
 
-    Indic consonants lose their inherent vowel; Arabic and Hebrew letters have none.
+    Indic consonants lose their inherent vowel; Arabic and Hebrew letters have none. Version 3 has no tables of
+    characters: Sinhala and Tifinagh were the names of their letters.
     """
     if word.isascii():
         return word
     if word[:2] in _GREEK_STARTS:
         word = _GREEK_STARTS[word[:2]] + word[2:]
-    return "".join(map(_spell_letter, word))
+    spell = _spell_letter if version >= 4 else _spell_letter_by_name
+    return "".join(map(spell, word))
 
 
 def consonants_of(roman: str) -> str:
@@ -98,6 +143,27 @@ def consonants_of(roman: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _spell_letter(char: str) -> str:
+    if char in _SPELLING_OF_CHARACTER:
+        return _SPELLING_OF_CHARACTER[char]
+    words = unicodedata.name(char, "").split(" WITH ")[0].split() or [""]
+    script, last_word = words[0], words[-1].lower()
+    if script in ("HIRAGANA", "KATAKANA") and "LETTER" in words:
+        return _KANA.get(last_word, last_word)
+    if script == "ETHIOPIC" and "SYLLABLE" in words:
+        start = next((start for start in _ETHIOPIC_STARTS if last_word.startswith(start)), "")
+        spelling = _ETHIOPIC_STARTS.get(start, "") + last_word.removeprefix(start)
+        return spelling.replace("aa", "a").replace("ee", "e")
+    decomposed = unicodedata.normalize("NFKD", char)
+    if not char.isascii() and decomposed != char and script != "HANGUL" and char not in _LATIN_SPELLINGS:
+        return "".join(map(_spell_letter, decomposed))
+    is_mark = "SIGN" in words and {"VOWEL", "CONSONANT", "ANUSVARA"}.isdisjoint(words)
+    if (script == "MYANMAR" and is_mark) or script == "MODIFIER" or last_word == "avagraha":
+        return ""
+    return "e" if script == "MYANMAR" and last_word == "above" else _spell_letter_by_name(char)
+
+
+@lru_cache(maxsize=1 << 16)
+def _spell_letter_by_name(char: str) -> str:
     if char.isascii():
         return char
     if char in _LATIN_SPELLINGS:
@@ -107,7 +173,7 @@ def _spell_letter(char: str) -> str:
     if name.startswith("HANGUL SYLLABLE"):
         return name.split()[-1].lower()
     if decomposed != char:
-        return "".join(map(_spell_letter, decomposed))
+        return "".join(map(_spell_letter_by_name, decomposed))
     return _spell_by_name(name.split(" WITH ")[0].split()) if name else ""
 
 
