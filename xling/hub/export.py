@@ -35,7 +35,7 @@ from xling.hub import (
 )
 from xling.hub.settings import ExportConfig
 from xling.models.files import model_weights
-from xling.models.files.model_folder import TASK_FILE
+from xling.models.files.model_folder import SENTENCE_FILE, TASK_FILE
 from xling.models.generate.decode import BOS, EOS, allowed_tokens
 from xling.models.network.encoder import PAD, EncoderConfig
 from xling.models.network.seq2seq import Seq2SeqConfig
@@ -131,7 +131,7 @@ def make_converter(
         if settings["architectures"][0] in SENTENCE_VECTOR_CLASSES:
             names = [str(fast_tokenizer.id_to_token(number)) for number in range(settings["vocab_size"])]
             sentence.write_sentence_modules(
-                out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling
+                out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling, cfg.checkpoint
             )
         _copy_spm(cfg.checkpoint, out)
         text = card.write_card(cfg.checkpoint, settings, cfg.scores, model.symbols, example)
@@ -152,6 +152,11 @@ def _native_converter(
         save_file(layouts.copy_float32(model.weights), out / WEIGHTS_FILE, metadata={"format": "pt"})
         configs.write_json(out / "config.json", model.settings)
         native_export.save_tokenizer(model, cfg.checkpoint, out)
+        if (cfg.checkpoint / SENTENCE_FILE).is_file():
+            fast = Tokenizer.from_file(str(out / "tokenizer.json"))
+            names = [str(fast.id_to_token(number)) for number in range(fast.get_vocab_size())]
+            specials, dim = fast.encode("").tokens, model_weights.load_model(cfg.checkpoint)[0].cfg.dim
+            sentence.write_sentence_modules(out, dim, names, specials, cfg.pooling, cfg.checkpoint)
         text = card.write_card(
             cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage_example=example
         )
