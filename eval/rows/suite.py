@@ -29,6 +29,7 @@ from xling.eval.kinds.base import Example as Example
 from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
+from xling.eval.rows.wikiann import without_language_marks
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     rows = [r for r in kept if is_own_format or suite.of_language is None or suite.of_language(r, lang)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
-    return rows
+    return without_language_marks(rows, paths[0]) if "tokens" in suite.shape.fields else rows
 
 
 def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
