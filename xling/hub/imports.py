@@ -143,6 +143,7 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
             "a checkpoint with `cfg` or `args` and `model`",
             "for other files use xling import hf",
         )
+    model_weights.check_finite(content["model"], path)
     langs = [languages.get(lang).code for lang in cfg.langs]
     vocabulary = files.read_sentencepiece(cfg.source)
     files.check_same_pieces(

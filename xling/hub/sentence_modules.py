@@ -148,7 +148,9 @@ def _read_layer(name: str, values: Mapping[str, Any], path: Path) -> dict[str, A
 
 def _read_texts(folder: Path) -> dict[str, Any]:
     """Return how texts are read: their length, their case, and the default prompt."""
-    lengths = next((source.read_json(folder / name) for name in LENGTH_FILES if (folder / name).is_file()), {})
+    lengths = next(
+        (source.read_json(folder / name) for name in LENGTH_FILES if (folder / name).is_file()), {}
+    )
     tokenizer = folder / "tokenizer_config.json"
     limits = [lengths.get("max_seq_length")]
     if limits == [None] and tokenizer.is_file():

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from xling.core.errors import UserError
 from xling.models.files.model_folder import SENTENCE_FILE
+from xling.models.files.model_weights import check_finite
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
-
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,7 @@ def read_head(directory: Path, dim: int, random_init: bool = False) -> SentenceH
     """
     if (read := _read(directory)) is None:
         return None
+    check_finite(read[1], directory / SENTENCE_FILE)
     head = SentenceHead(read[0], dim)
     if not random_init:
         head.load_state_dict(read[1])
