@@ -115,7 +115,7 @@ def publish_transformers_encoder(
     with files.explain_file_errors(folder):
         tokens = transformers_wrapper.load_tokenizer(folder)
         model, export_data = transformers_wrapper.build_wrapper(state, config, tokens, cfg.source)
-        write_sentence = _sentence_writer(cfg, folder, modules, model.cfg.dim)
+        write_sentence = _sentence_writer(cfg, folder, modules, model.cfg)
     inputs = [folder if stage == "import hf" else cfg.source]
     if published := manifest.up_to_date(cfg.out, stage, cfg, inputs):
         return published
@@ -271,12 +271,12 @@ def _check_languages(requested: list[str], model_langs: list[str], model_name: P
 
 
 def _sentence_writer(
-    cfg: ImportConfig, folder: Path, modules: sentence_modules.ReadModules | None, dim: int
+    cfg: ImportConfig, folder: Path, modules: sentence_modules.ReadModules | None, shape: EncoderConfig
 ) -> Callable[[Path], None]:
     """Return what writes how a model makes sentence vectors into a directory."""
     if modules is None:
         return lambda out: None
-    return sentence_modules.make_writer(modules, folder, dim, cfg.allow_pickle)
+    return sentence_modules.make_writer(modules, folder, shape, cfg.allow_pickle)
 
 
 def _publish_model(
@@ -301,7 +301,7 @@ def _publish_model(
     if published := manifest.up_to_date(cfg.out, stage, cfg, inputs):
         return published
     model = _build_model(imported.shape, weights, num_rows, cfg.source)
-    write_sentence = _sentence_writer(cfg, folder, modules, imported.shape.dim)
+    write_sentence = _sentence_writer(cfg, folder, modules, imported.shape)
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         vocabulary.write(publication.path)
         write_sentence(publication.path)

@@ -173,13 +173,13 @@ def _read_texts(folder: Path) -> dict[str, Any]:
     }
 
 
-def make_writer(modules: ReadModules, folder: Path, dim: int, allow_pickle: bool) -> Callable[[Path], None]:
+def make_writer(modules: ReadModules, folder: Path, shape: Any, allow_pickle: bool) -> Callable[[Path], None]:
     """Return what writes the sentence vectors of a model into a directory, see `xling.transfer.sentence`.
 
     Args:
         modules: as read from ``folder``.
         folder: directory of the model.
-        dim: width of its encoder.
+        shape: of its encoder, with ``dim`` and ``max_positions``.
         allow_pickle: whether weights may be read from ``pytorch_model.bin``.
 
     Raises:
@@ -189,7 +189,9 @@ def make_writer(modules: ReadModules, folder: Path, dim: int, allow_pickle: bool
     from xling.hub import files
     from xling.transfer.sentence import SentenceHead, SentenceSettings, write_head
 
-    settings = dict(modules.settings)
+    settings, dim = dict(modules.settings), shape.dim
+    if settings["max_length"] >= shape.max_positions:
+        settings["max_length"] = 0
     declared = settings.pop("dim")
     if declared is not None and int(declared) != dim:
         raise UserError(
