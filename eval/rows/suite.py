@@ -95,6 +95,7 @@ class Suite:
         is_parallel: a row has the same id in every language, of which it is a translation.
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
         has_answers: whether a file has the answers of its rows; some benchmarks publish their test rows without.
+        placeholder: what stands in place of a text that is missing; tables say how many rows have it.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Suite:
     test_sets: tuple[str, ...] = ()
     is_parallel: bool = False
     has_answers: Callable[[Path], bool] | None = None
+    placeholder: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
