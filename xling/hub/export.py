@@ -266,7 +266,7 @@ def _to_seq2seq(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build ``generation_config.json``: the search of `xling translate`, with the id of each language's token."""
     start, *forced_tokens = symbols.prompt(symbols.default)
-    # transformers bars tokens after it forces one: a language that may be forced cannot be barred.
+    # transformers suppresses tokens after it forces one, and bars bad words before: languages are bad words.
     langs = [symbols.lang(i) for i in range(len(symbols.langs))] if forced_tokens else []
     suppressed = [n for n in (~allowed_tokens(symbols)).nonzero().flatten().tolist() if n not in langs]
     return {
@@ -277,6 +277,7 @@ def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]
         **({"forced_bos_token_id": forced_tokens[0]} if forced_tokens else {}),
         "forced_eos_token_id": EOS,
         "suppress_tokens": suppressed,
+        **({"bad_words_ids": [[lang] for lang in langs]} if langs else {}),
         "num_beams": 5,
         "early_stopping": True,
         "length_penalty": 1.0,
