@@ -43,7 +43,10 @@ def metaspace(kind: str) -> Tokenizer:
         made = Tokenizer(models.Unigram())
         made.pre_tokenizer = pre_tokenizers.Metaspace()
         made.train_from_iterator(
-            TEXTS, trainers.UnigramTrainer(vocab_size=600, special_tokens=SPECIALS, unk_token="<unk>")
+            TEXTS,
+            trainers.UnigramTrainer(
+                vocab_size=600 if len(TEXTS) < 99 else 6000, special_tokens=SPECIALS, unk_token="<unk>"
+            ),
         )
         return made
     made = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
@@ -192,10 +195,13 @@ def test_pieces_of_a_byte_level_tokenizer_by_hand(processor_of: Callable[[str], 
     ("words", "text"),
     [
         (["我们", "是", "学生", "。"], "我们是学生。"),
-        (["2019", "年", "，", "BBC", "的", "记者"], "2019年， BBC 的记者"),
+        (["2019", "年", "，", "BBC", "的", "记者"], "2019年，BBC的记者"),
         (["ครู", "(", "ขาย", ")", "ขนม"], "ครู(ขาย)ขนม"),
         (["หญิงชราเห็นเรือ", "สีแดงใกล้แม่น้ำ"], "หญิงชราเห็นเรือ สีแดงใกล้แม่น้ำ"),  # phrases
         (["저는", "학생", "."], "저는 학생 ."),
+        (["我", "咬", "!", "“", "Oh", "!", "”"], "我咬!“ Oh ! ”"),
+        (["中", "정부", "는"], "中 정부 는"),
+        (["ปี", "2019", "BBC", "มา"], "ปี 2019 BBC มา"),
         (["a", "", " ", "b"], "a b"),
     ],
 )

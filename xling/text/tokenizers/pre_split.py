@@ -16,8 +16,14 @@ from xling.text.words.units import UNSPACED_CLASS
 
 MAX_MEAN_WORD_CHARS = 10
 """Mean characters of words in scripts without spaces. What is longer is a phrase, and spaces stand between phrases."""
-_UNSPACED = re.compile(f"[{UNSPACED_CLASS}\u3001-\u3003\u3008-\u303f\uff00-\uffef]")  # and their punctuation
-_NO_LETTER = re.compile(r"[\W\d]")
+_UNSPACED = re.compile(f"[{UNSPACED_CLASS}]")
+_CHINESE_OR_JAPANESE = re.compile(
+    "[\u3001-\u30ff\u3105-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff9f"
+    "\U00020000-\U0003ffff]"
+)
+"""Letters and punctuation beside which no space is written, but for Korean words."""
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff]")
+_PUNCTUATION = re.compile(r"\W")
 
 
 def encode_words(processor: Any, words: Sequence[str]) -> list[list[int]]:
@@ -64,10 +70,16 @@ def join_words(words: Sequence[str], spaced: bool) -> tuple[str, list[tuple[int,
 
 def _is_joined(text: str, word: str) -> bool:
     """Return whether no space is written between a text and its next word."""
-    last = next((letter for letter in reversed(text) if unicodedata.category(letter)[0] != "M"), "")
-    if _UNSPACED.match(last):
-        return bool(_UNSPACED.match(word) or _NO_LETTER.match(word))
-    return bool(_UNSPACED.match(word) and _NO_LETTER.match(last))
+    letters = (letter for letter in reversed(text) if unicodedata.category(letter)[0] != "M")
+    sides = next(letters, ""), word[0]
+    if all(map(_PUNCTUATION.match, sides)):  # two marks belong to the letters before them
+        sides = next(filter(str.isalnum, reversed(text)), ""), word[0]
+    if any(map(_CHINESE_OR_JAPANESE.match, sides)):
+        return not any(map(_HANGUL.match, sides))
+    # Thai and its neighbours write spaces beside Latin letters and numbers.
+    return any(map(_UNSPACED.match, sides)) and all(
+        _UNSPACED.match(side) or _PUNCTUATION.match(side) for side in sides
+    )
 
 
 def _marks_words(processor: Any) -> bool:
