@@ -12,7 +12,7 @@ from xling.core.output.command_result import tell
 from xling.eval.kinds.base import Example
 
 _MARK = re.compile(r"((?:[a-z]{2,3}(?:-[a-z]+)*|simple):)(?!//)")
-"""A code of a Wikipedia and a colon; an address is no such word."""
+"""A code of a Wikipedia and a colon, but not before an address."""
 
 
 def without_language_marks(rows: Sequence[Example], path: Path) -> list[Example]:

@@ -198,22 +198,24 @@ def make_writer(modules: ReadModules, folder: Path, shape: Any, allow_pickle: bo
             f"{folder}: its pooling reads vectors of {declared}", f"{dim}, the width of its encoder"
         )
     _check_specials(folder)
-    made = SentenceSettings(**settings)
-    expected = {name: tuple(each.shape) for name, each in SentenceHead(made, dim).state_dict().items()}
+    sentence_settings = SentenceSettings(**settings)
+    expected = {
+        name: tuple(each.shape) for name, each in SentenceHead(sentence_settings, dim).state_dict().items()
+    }
     weights: dict[str, Shaped[Tensor, " ..."]] = {}
     for number, place in modules.folders.items():
         prefix = f"layers.{number}."
         for name, tensor in files.read_hf_weights(place, allow_pickle).items():
             weights[prefix + name.removeprefix("norm.")] = tensor
-    found = {name: tuple(each.shape) for name, each in weights.items()}
-    if found != expected:
-        name = sorted(dict(found.items() ^ expected.items()))[0]
+    shapes = {name: tuple(each.shape) for name, each in weights.items()}
+    if shapes != expected:
+        name = sorted(dict(shapes.items() ^ expected.items()))[0]
         raise UserError(
-            f"{folder}: {name} is {found.get(name, 'missing')}",
+            f"{folder}: {name} is {shapes.get(name, 'missing')}",
             f"{expected.get(name, 'nothing')} by the settings of its modules",
             "copy its folders again",
         )
-    return lambda out: write_head(made, weights, out)
+    return lambda out: write_head(sentence_settings, weights, out)
 
 
 def _check_specials(folder: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SentenceSettings:
-    """What a model declares about its sentence vectors.
+    """Settings of sentence vectors that a model declares.
 
     Attributes:
         poolings: ``cls``, ``max``, ``mean``, ``mean_sqrt_len_tokens``, ``weightedmean`` or ``lasttoken``; the vectors
@@ -110,10 +110,10 @@ class _Dense(nn.Module):
             self.residual = nn.Linear(layer["in"], layer["out"], bias=False)
 
     def forward(self, vector: Float[Tensor, " in"]) -> Float[Tensor, " out"]:
-        made: Tensor = self.activation(self.linear(vector))
+        activated: Tensor = self.activation(self.linear(vector))
         if not self.is_residual:
-            return made
-        return made + (self.residual(vector) if hasattr(self, "residual") else vector)
+            return activated
+        return activated + (self.residual(vector) if hasattr(self, "residual") else vector)
 
 
 def _pool(states: Tensor, weights: Tensor, name: str) -> Tensor:

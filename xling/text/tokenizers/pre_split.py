@@ -30,7 +30,7 @@ def encode_words(processor: Any, words: Sequence[str]) -> list[list[int]]:
     """Return the ids of the pieces of each word, in SentencePiece's numbering; [] for a word without any.
 
     Together they are the pieces of the text that has a space between any two words. A tokenizer that marks the start of
-    a word by itself cuts a word alone in the same way. For the others, scripts without spaces have none in the text.
+    a word by itself cuts a word alone in the same way. For the others, words of scripts without spaces are joined.
     There a word that begins inside of a piece of the text is cut off, and starts a text of its own.
 
     Args:
@@ -55,13 +55,13 @@ def join_words(words: Sequence[str], spaced: bool) -> tuple[str, list[tuple[int,
 
     Args:
         words: without white space at their ends.
-        spaced: put a space between any two; otherwise there is none in scripts that have none.
+        spaced: put a space between any two; otherwise words of scripts without spaces are joined.
     """
     unspaced = [word for word in words if _UNSPACED.match(word)]
     is_phrases = sum(map(len, unspaced)) > MAX_MEAN_WORD_CHARS * len(unspaced)
     text, spans = "", []
     for word in map(str.strip, words):
-        if text and word and not (not spaced and not is_phrases and _is_joined(text, word)):
+        if text and word and (spaced or is_phrases or not _is_joined(text, word)):
             text += " "
         spans.append((len(text), len(text) + len(word)))
         text += word
