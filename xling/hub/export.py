@@ -17,6 +17,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.data.symbols import Symbols
 from xling.hub import (
     bart,
@@ -209,6 +210,10 @@ def _read_model(directory: Path) -> ExportedModel:
         model = ExportedModel(seq2seq_model.cfg, seq2seq_model.state_dict(), symbols=symbols)
     else:
         encoder_model, _ = model_weights.load_model(directory)
+        if encoder_model.lm_head.is_untrained:
+            tell(
+                f"xling: {directory} has no trained LM head: what its export writes in place of a mask means nothing"
+            )
         model = ExportedModel(encoder_model.cfg, encoder_model.state_dict(), {"architectures": [hf_class]})
     family, missing_parts = unsupported_parts.closest_family(
         model.shape, model.symbols is not None, hf_class, unsupported

@@ -157,7 +157,8 @@ def locate_model(source: Path, allow_pickle: bool, revision: str = "") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
-    patterns = [*DOWNLOAD_PATTERNS, PICKLE_FILE] if allow_pickle else [*DOWNLOAD_PATTERNS]
+    pickles = [PICKLE_FILE, f"*/{PICKLE_FILE}"] if allow_pickle else []
+    patterns = [*DOWNLOAD_PATTERNS, *pickles]
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
     except (OSError, ValueError, HfHubHTTPError) as error:

@@ -228,7 +228,8 @@ class EncoderBackend:
                 lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
                 for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
                     vectors[index] = (own(states, num_prompt) if own else _pool(states, pooling)).numpy()
-        return np.stack(vectors) if vectors else np.zeros((0, model.cfg.dim), dtype=np.float32)
+        width = own.width if own else model.cfg.dim
+        return np.stack(vectors) if vectors else np.zeros((0, width), dtype=np.float32)
 
     def _load_embedder(self) -> tuple[EncoderModel, list[str], Any, SentenceHead | None]:
         """Return the encoder, its languages, its tokenizer, and how it makes sentence vectors if it says so."""

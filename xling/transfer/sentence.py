@@ -71,6 +71,7 @@ class SentenceHead(nn.Module):
                 width = layer["out"]
             elif layer["kind"] == "layer_norm":
                 self.layers[str(number)] = nn.LayerNorm(width)
+        self.width = width  # of a vector
 
     def prepare(self, text: str) -> str:
         """Return a text as the model reads it, with its prompt."""
