@@ -46,7 +46,8 @@ class Model:
             texts: any number; a text longer than the model's positions is cut.
             lang: language of the texts. Only models with language embeddings and static encoders use it.
             layer: hidden layer, -1 for the last, 0 for the input embeddings.
-            pooling: ``mean`` or ``max`` over the sub-words, or ``cls``.
+            pooling: ``mean`` or ``max`` over the sub-words, or ``cls``. A model of sentence-transformers makes the
+                vectors of its last layer as it declares them instead of ``mean``.
 
         Returns:
             float32 (num_texts, dim), in the order of the texts.

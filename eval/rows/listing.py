@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
-from xling.eval.rows.suite import data_folder, languages_at, scorable_splits, suites
+from xling.eval.rows.placeholders import count_placeholders, placeholder_text
+from xling.eval.rows.suite import Suite, data_folder, languages_at, scorable_splits, suites
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ def listing(data: Path | None = None) -> str:
         if data is not None:
             have = [f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}" for s in suite.all_splits]
             lines.append(f"    present: {'; '.join(have)}")
+            if text := _placeholders(suite, data):
+                lines.append(f"    {text}")
         if suite.official:
             official = dict.fromkeys(pattern for layout in suite.official for pattern in layout.patterns)
             lines.append(f"    official files: {'  '.join(official)}")
@@ -67,3 +72,16 @@ def listing(data: Path | None = None) -> str:
             lines.append(f"    online: datasets {suite.online.name} at {suite.online.revision}")
         lines.append(f"    {suite.protocol}")
     return "\n".join(lines)
+
+
+def _placeholders(suite: Suite, data: Path) -> str:
+    """Say how many of the rows that can be scored have a placeholder in place of a text."""
+    if not suite.placeholder:
+        return ""
+    splits = (*scorable_splits(suite), "dev")
+    places = [(lang, split) for split in splits for lang in languages_at(suite, split, data)]
+    counts = []
+    for place in places:
+        with contextlib.suppress(UserError):  # the evaluation tells what is wrong with a file
+            counts.append((*place, *count_placeholders(suite, *place, data)))
+    return placeholder_text(suite, counts)

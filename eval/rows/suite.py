@@ -29,6 +29,7 @@ from xling.eval.kinds.base import Example as Example
 from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
+from xling.eval.rows.wikiann import without_language_marks
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Suite:
         is_parallel: a row has the same id in every language, of which it is a translation.
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
         has_answers: whether a file has the answers of its rows; some benchmarks publish their test rows without.
+        placeholder: what stands in place of a text that is missing; tables say how many rows have it.
     """
 
     name: str
@@ -124,6 +126,7 @@ class Suite:
     test_sets: tuple[str, ...] = ()
     is_parallel: bool = False
     has_answers: Callable[[Path], bool] | None = None
+    placeholder: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
@@ -276,7 +279,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     rows = [r for r in kept if is_own_format or suite.of_language is None or suite.of_language(r, lang)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
-    return rows
+    return without_language_marks(rows, paths[0]) if "tokens" in suite.shape.fields else rows
 
 
 def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:

@@ -105,7 +105,9 @@ def _from_vectors(plan: EvalPlan, system: Backend, targets: Sequence[Target]) ->
     """Return the job of a system whose sentence or word vectors are compared."""
     settings, suite = plan.settings, targets[0].suite
     match = _matching(plan, system, suite)
-    extra = f"layer:{settings.layer}|pooling:{settings.pooling}|distance:{settings.distance}"
+    name_of = getattr(system, "vector_name", None)
+    pooling = name_of(settings.layer, settings.pooling) if name_of else settings.pooling
+    extra = f"layer:{settings.layer}|pooling:{pooling}|distance:{settings.distance}"
     extra += "|centred" if settings.centred else ""
     extra += f"|match:{settings.match}" if match else ""
     extra += plan.precision + ("|int8" if settings.int8 else "")

@@ -39,7 +39,8 @@ class EvalConfig:
         seeds: seeds of fine-tuning, for systems that depend on one.
         fit: settings of fine-tuning.
         layer: hidden layer of sentence vectors; -1 is the last.
-        pooling: pooling of sub-word vectors: mean, cls or max.
+        pooling: pooling of sub-word vectors: mean, cls or max. A model of sentence-transformers makes the vectors of
+            its last layer as it declares them instead of mean.
         distance: cosine, margin or csls.
         centred: subtract the mean vector of each side first, which mostly encodes its language.
         match: weight of matched words, with which a static encoder ranks the nearest texts of a retrieval

@@ -27,6 +27,7 @@ from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
 from xling.eval.tables.columns import Column, column_of
 from xling.eval.tables.groups import GROUPS, group_notes
+from xling.eval.tables.placeholders import notes_on_placeholders
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
 from xling.eval.tables.score_table import ScoreTable
 from xling.eval.tables.sizes import read_sizes
@@ -91,6 +92,7 @@ def publish_tables(
     scores = [score for score, _ in answered]
     averages = Averages(answered)
     table = table_of(cfg, suite_names, scores, averages, data)
+    table = replace(table, notes=(*table.notes, *notes_on_placeholders(files, data)))
     with manifest.publish(out, "eval", settings, inputs) as publication:
         score_file.write_scores(publication.path / "scores.json", scores, averages.intervals.values())
         for name, write in render.FORMATS.items():

@@ -20,6 +20,7 @@ from tests.hub.test_mbart import LANGS, LINES, publish, set_config, shake
 from tests.hub.test_transformers_wrapper import byte_level
 from tests.hub.written import compare
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.data.packing import pack_seq2seq
 from xling.hub import bart_ids, mbart
 from xling.hub.export import ExportConfig, run_hf
@@ -299,6 +300,44 @@ def test_exports_write_what_we_write_and_come_back(vocab: Path, tmp_path: Path, 
     for key, weight in model.state_dict().items():
         if not key.startswith("lm_head."):
             assert torch.allclose(weight, again.state_dict()[key], rtol=1e-6, atol=0), key
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_an_export_that_forces_the_language_writes_what_we_write(
+    vocab: Path, tmp_path: Path, beam: int
+) -> None:
+    """Its own settings for generation: the forced language counts in the length, and no language is written."""
+    folder = publish(tmp_path / "m", vocab, **OURS["MBart"])
+    model, symbols = model_weights.load_seq2seq(folder)
+    langs = slice(symbols.lang(0), symbols.lang(2) + 1)
+    with torch.no_grad():  # languages are likely, and outputs end after a while
+        model.decoder.head.bias[langs] += 3
+        model.decoder.head.bias[2] += 4
+    with manifest.publish(tmp_path / "likely", "test", {}, []) as made:
+        vocabulary.copy_vocabulary(vocab, made.path)
+        model_weights.save_model(made.path / "model.pt", model, list(symbols.langs), made.path)
+    run_hf(ExportConfig(tmp_path / "likely", tmp_path / "out"))
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
+    generator, sources = np.random.default_rng(3), []
+    for size in generator.integers(1, 12, 40):
+        sources.append(generator.integers(4, symbols.mask, size))
+    search = Search(beam=beam, max_len_a=0, max_len_b=20)
+    mine = generate_all(model, sources, [0] * len(sources), [1] * len(sources), symbols, search)
+    num_short = 0
+    for source, hypotheses in zip(sources, mine, strict=True):
+        with torch.inference_mode():
+            found = theirs.generate(
+                torch.tensor([symbols.with_lang(np.append(source, 2), 0).tolist()]), num_beams=beam,
+                forced_bos_token_id=symbols.lang(1), max_new_tokens=22,
+            )[0].tolist()  # fmt: skip
+        assert found[:2] == symbols.prompt(1)
+        if all(
+            len(each.tokens) < 20 for each in hypotheses
+        ):  # at the limit they count a forced </s> as certain
+            num_short += 1
+            assert [token for token in found[2:] if token not in (1, 2)] == hypotheses[0].tokens.tolist()
+        assert not {symbols.lang(n) for n in range(3)} & {*found[2:]}
+    assert num_short > 15
 
 
 def replace_dropout(cfg: Any) -> Any:

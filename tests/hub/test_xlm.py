@@ -24,7 +24,7 @@ from xling.text import vocab
 from xling.text.tokenizers import moses
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.encode import encode_pieces
+from xling.transfer.encode import encode_pieces, encode_words
 from xling.transfer.settings import TuneConfig
 
 LINES = (
@@ -95,6 +95,17 @@ def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path)
     assert len(processor._stored_ids) == len(
         model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight
     )
+
+
+def test_words_have_the_pieces_of_the_running_text(written: Path, tmp_path: Path) -> None:
+    """Moses cuts words by their neighbours: a full stop at the end, an apostrophe, quotation marks."""
+    run_hf(ImportConfig(written, tmp_path / "in"))
+    processor = vocab.load_processor(tmp_path / "in")
+    for line in (*LINES, "He said : `` don't '' , Mr. Moreno .", "U.S. troops left at 5 p.m. ."):
+        words = [word for word in line.split() if word.isprintable()]
+        pieces = encode_words(processor, words)
+        assert [piece for each in pieces for piece in each] == encode_pieces(processor, " ".join(words)), line
+        assert len(pieces) == len(words) and all(pieces), line
 
 
 def written_by_xlm(folder: Path, theirs: Path, prefix: str = "") -> Path:

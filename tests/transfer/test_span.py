@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xling.text import vocab as vocabulary
+from xling.text.tokenizers.wordpiece import WordPieceProcessor, build_tokenizer
 from xling.transfer.encode import BOS, EOS, encode_pieces
 from xling.transfer.task import TASKS
 from xling.transfer.tasks.span import MAX_ANSWER_PIECES, best_span
@@ -104,6 +106,36 @@ def test_an_answer_in_every_script_comes_back_character_by_character(processor: 
         windows = TASKS["span"].encode(processor, row, (), 64)
         found = best_span(context, pointed(windows))
         assert answer in found and len(found) <= len(answer) + 6
+
+
+@pytest.fixture(scope="module")
+def accents_stripped(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """BERT's uncased kind: accents and the signs of vowels have no piece."""
+    folder = tmp_path_factory.mktemp("uncased")
+    letters = {*"abcdefghijklmnopqrstuvwxyz.", *map(chr, range(0x904, 0x93A)), *map(chr, range(0xE01, 0xE2F))}
+    pieces = sorted(letters | {f"##{letter}" for letter in letters})
+    build_tokenizer(pieces, True, None, True).save(str(folder / "wordpiece.json"))
+    return WordPieceProcessor(folder / "wordpiece.json")
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    ("context", "answer"),
+    [
+        ("Le président habite à la cité dorée.", "la cité"),
+        ("Ông ấy sống ở Hà Nội từ đó.", "Hà Nội"),
+        ("राम की किताब दिल्ली में थी।", "दिल्ली"),
+        ("ครูอยู่ที่นี่", "ครูอยู่"),
+        ("Ona je v koší\u200d .", "koší\u200d"),
+    ],
+)
+def test_an_answer_keeps_marks_that_have_no_piece(
+    accents_stripped: Any, form: Any, context: str, answer: str
+) -> None:
+    context, answer = (unicodedata.normalize(form, text) for text in (context, answer))
+    row = Row({"context": context, "question": "la"}, ((answer, context.index(answer)),))
+    windows = TASKS["span"].encode(accents_stripped, row, (), 64)
+    assert best_span(context, pointed(windows)) == answer
 
 
 def test_windows_start_half_a_window_apart_worked_by_hand(processor: Any) -> None:

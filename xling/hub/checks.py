@@ -53,10 +53,17 @@ def check_export_hf(cfg: ExportConfig) -> None:
     """Check the model of ``xling export hf``.
 
     Raises:
-        UserError: as `xling.hub.unsupported_parts.check_hf`; or another pooling than the mean of a static encoder.
+        UserError: as `xling.hub.unsupported_parts.check_hf`; or a pooling for a static encoder, or for a model that
+            declares its own.
     """
     if not (cfg.checkpoint / inputs.STATIC_FILE).is_file():
         unsupported_parts.check_hf(cfg.checkpoint)
+        if cfg.pooling != "mean" and (cfg.checkpoint / model_folder.SENTENCE_FILE).is_file():
+            raise UserError(
+                f"pooling={cfg.pooling}, and {cfg.checkpoint} declares how it makes sentence vectors",
+                "the modules that it was imported with",
+                "leave pooling out",
+            )
     elif cfg.pooling != "mean":
         raise UserError(
             f"pooling={cfg.pooling}, and {cfg.checkpoint} is a static encoder, which has no states",

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.data.symbols import Symbols
 from xling.hub import (
     bart,
@@ -35,7 +36,7 @@ from xling.hub import (
 )
 from xling.hub.settings import ExportConfig
 from xling.models.files import model_weights
-from xling.models.files.model_folder import TASK_FILE
+from xling.models.files.model_folder import SENTENCE_FILE, TASK_FILE
 from xling.models.generate.decode import BOS, EOS, allowed_tokens
 from xling.models.network.encoder import PAD, EncoderConfig
 from xling.models.network.seq2seq import Seq2SeqConfig
@@ -131,7 +132,7 @@ def make_converter(
         if settings["architectures"][0] in SENTENCE_VECTOR_CLASSES:
             names = [str(fast_tokenizer.id_to_token(number)) for number in range(settings["vocab_size"])]
             sentence.write_sentence_modules(
-                out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling
+                out, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling, cfg.checkpoint
             )
         _copy_spm(cfg.checkpoint, out)
         text = card.write_card(cfg.checkpoint, settings, cfg.scores, model.symbols, example)
@@ -152,6 +153,11 @@ def _native_converter(
         save_file(layouts.copy_float32(model.weights), out / WEIGHTS_FILE, metadata={"format": "pt"})
         configs.write_json(out / "config.json", model.settings)
         native_export.save_tokenizer(model, cfg.checkpoint, out)
+        if (cfg.checkpoint / SENTENCE_FILE).is_file():
+            fast = Tokenizer.from_file(str(out / "tokenizer.json"))
+            names = [str(fast.id_to_token(number)) for number in range(fast.get_vocab_size())]
+            specials, dim = fast.encode("").tokens, model_weights.load_model(cfg.checkpoint)[0].cfg.dim
+            sentence.write_sentence_modules(out, dim, names, specials, cfg.pooling, cfg.checkpoint)
         text = card.write_card(
             cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage_example=example
         )
@@ -204,6 +210,10 @@ def _read_model(directory: Path) -> ExportedModel:
         model = ExportedModel(seq2seq_model.cfg, seq2seq_model.state_dict(), symbols=symbols)
     else:
         encoder_model, _ = model_weights.load_model(directory)
+        if encoder_model.lm_head.is_untrained:
+            tell(
+                f"xling: {directory} has no trained LM head: what its export writes in place of a mask means nothing"
+            )
         model = ExportedModel(encoder_model.cfg, encoder_model.state_dict(), {"architectures": [hf_class]})
     family, missing_parts = unsupported_parts.closest_family(
         model.shape, model.symbols is not None, hf_class, unsupported
@@ -261,7 +271,7 @@ def _to_seq2seq(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build ``generation_config.json``: the search of `xling translate`, with the id of each language's token."""
     start, *forced_tokens = symbols.prompt(symbols.default)
-    # transformers bars tokens after it forces one: a language that may be forced cannot be barred.
+    # transformers suppresses tokens after it forces one, and bars bad words before: languages are bad words.
     langs = [symbols.lang(i) for i in range(len(symbols.langs))] if forced_tokens else []
     suppressed = [n for n in (~allowed_tokens(symbols)).nonzero().flatten().tolist() if n not in langs]
     return {
@@ -272,6 +282,7 @@ def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]
         **({"forced_bos_token_id": forced_tokens[0]} if forced_tokens else {}),
         "forced_eos_token_id": EOS,
         "suppress_tokens": suppressed,
+        **({"bad_words_ids": [[lang] for lang in langs]} if langs else {}),
         "num_beams": 5,
         "early_stopping": True,
         "length_penalty": 1.0,

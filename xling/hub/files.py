@@ -16,6 +16,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import configs, rebuild, source, tokenizer
 from xling.hub.source import check_file, read_json
+from xling.models.files.model_weights import check_finite
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
@@ -59,12 +60,15 @@ def read_hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor
     """Read all tensors of a model of transformers, from safetensors, or from a pickle if that is allowed.
 
     Raises:
-        UserError: a file is missing, damaged, or a pickle that was not allowed or has code in it.
+        UserError: a file is missing, damaged, or a pickle that was not allowed or has code in it; or a weight is
+            not finite.
     """
-    paths = source.find_weight_files(folder, allow_pickle)
-    if paths[0].name == source.PICKLE_FILE:
-        return read_pickle(paths[0])
-    return {name: tensor for path in paths for name, tensor in load_file(path).items()}
+    weights: dict[str, Shaped[Tensor, " ..."]] = {}
+    for path in source.find_weight_files(folder, allow_pickle):
+        tensors = read_pickle(path) if path.name == source.PICKLE_FILE else load_file(path)
+        check_finite({name: each for name, each in tensors.items() if isinstance(each, Tensor)}, path)
+        weights |= tensors
+    return weights
 
 
 def read_pickle(path: Path) -> dict[str, Any]:
@@ -76,9 +80,11 @@ def read_pickle(path: Path) -> dict[str, Any]:
     check_file(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
+    except OSError:
+        raise
+    except Exception:  # what torch says advises to load the file with its code
         raise UserError(
-            f"{path} is damaged or holds more than tensors, and was not read: {str(error).splitlines()[0]}",
+            f"{path} is damaged or holds more than tensors, and was not read",
             "a file of tensors and plain values",
             "ask its authors for safetensors",
         ) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from xling.hub import (
     layouts,
     mbart,
     modernbert,
+    sentence_modules,
     t5,
     tokenizer,
     transformers_wrapper,
@@ -73,12 +74,14 @@ def run_hf(cfg: ImportConfig, source: ModelSource | None = None) -> manifest.Man
     if source.model_type in transformers_wrapper.WRAPPED_TYPES:
         with files.explain_file_errors(source.folder):
             state = files.read_hf_weights(source.folder, cfg.allow_pickle)
-        return publish_transformers_encoder(cfg, "import hf", source.config, state, source.folder)
+        return publish_transformers_encoder(
+            cfg, "import hf", source.config, state, source.folder, source.modules
+        )
     langs = [languages.get(lang).code for lang in cfg.langs]
     state = files.read_hf_weights(source.folder, cfg.allow_pickle)
     with files.explain_file_errors(source.folder):
         model = READERS[source.model_type](source.config, state, source.folder, langs)
-    return _publish_model(cfg, "import hf", source.folder, model)
+    return _publish_model(cfg, "import hf", source.folder, model, source.modules)
 
 
 def publish_transformers_encoder(
@@ -87,6 +90,7 @@ def publish_transformers_encoder(
     config: dict[str, Any],
     state: Mapping[str, Shaped[Tensor, " ..."]],
     folder: Path,
+    modules: sentence_modules.ReadModules | None = None,
 ) -> manifest.Manifest:
     """Publish an encoder computed by transformers.
 
@@ -96,6 +100,7 @@ def publish_transformers_encoder(
         config: its config.json.
         state: its weights by the names of transformers.
         folder: directory with its tokenizer.
+        modules: how it makes sentence vectors.
 
     Raises:
         UserError: ``extend_vocab`` is given, or settings, weights and tokenizer do not fit together.
@@ -110,12 +115,14 @@ def publish_transformers_encoder(
     with files.explain_file_errors(folder):
         tokens = transformers_wrapper.load_tokenizer(folder)
         model, export_data = transformers_wrapper.build_wrapper(state, config, tokens, cfg.source)
+        write_sentence = _sentence_writer(cfg, folder, modules, model.cfg)
     inputs = [folder if stage == "import hf" else cfg.source]
     if published := manifest.up_to_date(cfg.out, stage, cfg, inputs):
         return published
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         transformers_wrapper.write_vocabulary(tokens, publication.path)
         transformers_wrapper.save_wrapper(model, export_data, langs, config, publication.path)
+        write_sentence(publication.path)
         publication.counts |= {"langs": langs, "vocabulary": len(tokens.order), "computed_by": "transformers"}
     return manifest.read(cfg.out)
 
@@ -136,6 +143,7 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
             "a checkpoint with `cfg` or `args` and `model`",
             "for other files use xling import hf",
         )
+    model_weights.check_finite(content["model"], path)
     langs = [languages.get(lang).code for lang in cfg.langs]
     vocabulary = files.read_sentencepiece(cfg.source)
     files.check_same_pieces(
@@ -262,7 +270,22 @@ def _check_languages(requested: list[str], model_langs: list[str], model_name: P
         )
 
 
-def _publish_model(cfg: ImportConfig, stage: str, folder: Path, imported: ImportedModel) -> manifest.Manifest:
+def _sentence_writer(
+    cfg: ImportConfig, folder: Path, modules: sentence_modules.ReadModules | None, shape: EncoderConfig
+) -> Callable[[Path], None]:
+    """Return what writes how a model makes sentence vectors into a directory."""
+    if modules is None:
+        return lambda out: None
+    return sentence_modules.make_writer(modules, folder, shape, cfg.allow_pickle)
+
+
+def _publish_model(
+    cfg: ImportConfig,
+    stage: str,
+    folder: Path,
+    imported: ImportedModel,
+    modules: sentence_modules.ReadModules | None = None,
+) -> manifest.Manifest:
     vocabulary, weights = imported.vocabulary, imported.weights
     num_rows = len(weights["encoder.tokens.weight"])
     if not isinstance(imported.shape, Seq2SeqConfig):
@@ -278,8 +301,10 @@ def _publish_model(cfg: ImportConfig, stage: str, folder: Path, imported: Import
     if published := manifest.up_to_date(cfg.out, stage, cfg, inputs):
         return published
     model = _build_model(imported.shape, weights, num_rows, cfg.source)
+    write_sentence = _sentence_writer(cfg, folder, modules, imported.shape)
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         vocabulary.write(publication.path)
+        write_sentence(publication.path)
         if imported.task is None:
             model_weights.save_model(publication.path / "model.pt", model, imported.langs, publication.path)
         else:

@@ -17,6 +17,7 @@ from xling.hub import checks
 from xling.hub.settings import MergeConfig
 from xling.models.files import model_weights
 from xling.text import vocab
+from xling.transfer import sentence
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -46,6 +47,7 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
     with manifest.publish(cfg.out, STAGE, cfg, sources) as publication:
         torch.save(states[0] | {"weights": merged}, publication.path / "model.pt")
         vocab.copy_vocabulary(cfg.checkpoints[0], publication.path)
+        sentence.copy_head(cfg.checkpoints, publication.path)
         publication.counts |= {"langs": states[0]["langs"], "models": num_models, "method": cfg.method}
     return manifest.read(cfg.out)
 

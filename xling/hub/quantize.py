@@ -15,6 +15,7 @@ from xling.models.files import model_weights
 from xling.models.files.model_folder import INT8, TASK, TASK_FILE
 from xling.models.network.int8 import round_to_int8
 from xling.text import vocab
+from xling.transfer import sentence
 
 STAGE = "quantize"
 
@@ -37,6 +38,7 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
         torch.save(state | {INT8: matrices}, publication.path / path.name)
         vocab.copy_vocabulary(cfg.checkpoint, publication.path)
+        sentence.copy_head([cfg.checkpoint], publication.path)
         sizes = [file.stat().st_size for file in (path, publication.path / path.name)]
         publication.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
     return manifest.read(cfg.out)

@@ -18,7 +18,8 @@ class ExportConfig:
         out: directory to publish.
         scores: ``scores.json`` of evaluations, for the model card.
         pooling: sentence vectors that sentence-transformers computes from an exported encoder: ``mean`` over the
-            sub-words without specials, as in evaluations, or ``cls``.
+            sub-words without specials, as in evaluations, or ``cls``. A model imported from sentence-transformers
+            keeps its own modules.
     """
 
     checkpoint: Path

@@ -22,7 +22,8 @@ SAFETENSORS_FILE, SAFETENSORS_INDEX, PICKLE_FILE = (
 )
 DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
-CONVERTED_TYPES = ("xlm-roberta", "bert", "modernbert", "mbart", "m2m_100", "bart", "t5", "mt5", "umt5")
+ENCODER_TYPES = ("xlm-roberta", "bert", "modernbert")
+CONVERTED_TYPES = (*ENCODER_TYPES, "mbart", "m2m_100", "bart", "t5", "mt5", "umt5")
 """Types that become models of ours."""
 STATIC_TYPE = "xling_static"
 """Type of an exported static encoder of ours."""
@@ -41,11 +42,15 @@ _NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A directory as ``save_pretrained`` writes it, and its ``config.json``."""
+    """A directory as ``save_pretrained`` writes it, and its ``config.json``.
+
+    ``modules`` is what sentence-transformers wrote beside it, see `xling.hub.sentence_modules`.
+    """
 
     folder: Path
     config: dict[str, Any]
     model_type: str
+    modules: Any = None
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
@@ -127,7 +132,15 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
             name: shape for path in paths for name, shape in configs.read_tensor_shapes(path).items()
         }
         configs.check_weights(config, tensor_shapes, folder)
-    return ModelSource(folder, config, model_type)
+    modules = load("xling.hub.sentence_modules:read_modules")(folder)
+    valid_types = [name for name in (*ENCODER_TYPES, *WRAPPED_TYPES) if name != "xlm"]
+    if modules and model_type not in valid_types:
+        raise UserError(
+            f"{folder} has modules.json, and a model of type {model_type} has no sentence vectors here",
+            f"sentence-transformers of the types {', '.join(valid_types)}",
+            "import a copy of the folder without modules.json",
+        )
+    return ModelSource(folder, config, model_type, modules)
 
 
 def locate_model(source: Path, allow_pickle: bool, revision: str = "") -> Path:
@@ -144,7 +157,8 @@ def locate_model(source: Path, allow_pickle: bool, revision: str = "") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
-    patterns = [*DOWNLOAD_PATTERNS, PICKLE_FILE] if allow_pickle else [*DOWNLOAD_PATTERNS]
+    pickles = [PICKLE_FILE, f"*/{PICKLE_FILE}"] if allow_pickle else []
+    patterns = [*DOWNLOAD_PATTERNS, *pickles]
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
     except (OSError, ValueError, HfHubHTTPError) as error:

@@ -27,7 +27,7 @@ from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.network.encoder import PAD, EncoderModel
 from xling.text import vocab
 from xling.text.files import corpus_reader
-from xling.transfer import tune
+from xling.transfer import sentence, tune
 
 STAGE = "trim"
 LINES_PER_BATCH = 10_000  # lines encoded at a time
@@ -76,6 +76,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
                 state[name] = state[name][rows]
             small_model.load_state_dict(state)
             vocab.copy_vocabulary(vocabulary_folder, publication.path)
+            sentence.copy_head([cfg.checkpoint], publication.path)
             model_weights.save_model(publication.path / "model.pt", small_model, langs, publication.path)
         publication.counts |= {
             "langs": langs,

@@ -21,6 +21,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub import files, imports, source
 from xling.hub.settings import ImportConfig
+from xling.models.files.model_weights import check_finite
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
@@ -62,6 +63,7 @@ def run(cfg: ImportConfig) -> manifest.Manifest:
             f"a checkpoint of XLM with {', '.join(CHECKPOINT_PARTS)}",
             "give an encoder: models of XLM with a decoder are not read",
         )
+    check_finite(content["model"], path)
     params, id_of_word = content["params"], content["dico_word2id"]
     with files.explain_file_errors(cfg.source), tempfile.TemporaryDirectory() as folder:
         state = to_hf_weights(content["model"])

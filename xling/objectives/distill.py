@@ -28,6 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.core.errors import UserError
 from xling.core.settings.ranges import POSITIVE, ranged
 from xling.models.files import model_weights
 from xling.models.network.attention import Attention, SequenceRuns
@@ -89,8 +90,20 @@ class Distill(Mmlm):
     config = DistillConfig
 
     def modules(self, model: Any) -> nn.Module:
-        """Load the teacher and create the projection."""
-        return Lesson(model, model_weights.load_model(Path(self.cfg.teacher))[0])
+        """Load the teacher and create the projection.
+
+        Raises:
+            UserError: its LM head, from which ``soft`` learns, was never trained.
+        """
+        teacher = model_weights.load_model(Path(self.cfg.teacher))[0]
+        if self.cfg.soft and getattr(teacher.lm_head, "is_untrained", True):
+            raise UserError(
+                f"objectives.distill.teacher={self.cfg.teacher} has no trained LM head, and soft={self.cfg.soft} "
+                "learns from it",
+                "a teacher with its LM head, or soft=0",
+                "import it from a file with its LM head, as ...ForMaskedLM writes it",
+            )
+        return Lesson(model, teacher)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Return the weighted losses; losses of whole sequences are repeated at each chosen position."""

@@ -39,7 +39,7 @@ from xling.text.word_segmentation import begins_unspaced_word
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer
 
-WORD_START = "\u2581"
+WORD_START, BYTE_LEVEL_SPACE = "\u2581", "\u0120"
 
 
 @dataclass
@@ -212,9 +212,14 @@ class Mmlm(Objective):
 
 
 def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
-    """Return which pieces begin a word, bool (vocabulary,), by SentencePiece's or WordPiece's markers."""
+    """Return which pieces begin a word, bool (vocabulary,), by the markers of its kind.
+
+    They are SentencePiece's, WordPiece's, or those of byte-level vocabularies.
+    """
     names = [dictionary[i] for i in range(len(dictionary))]
     starts = np.array([name.startswith(WORD_START) for name in names])
+    if not starts.any():
+        starts = np.array([name.startswith(BYTE_LEVEL_SPACE) for name in names])
     inside = np.array([name.startswith(CONTINUATION) for name in names])
     if inside.sum() <= starts.sum():
         return starts

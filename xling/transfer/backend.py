@@ -15,6 +15,7 @@ import torch
 
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK_FILE
@@ -30,6 +31,7 @@ from xling.transfer.generation import decoder_system
 from xling.transfer.generation.decoder_system import TextGenerator, search_settings
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import SavedStates
+from xling.transfer.sentence import SentenceHead, read_head, read_settings
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static_system import StaticBackend
 from xling.transfer.task import TASKS, Task, TaskShape
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
+OWN_VECTORS = -1, "mean"
+"""Layer and pooling with which a model of sentence-transformers makes its vectors as it declares."""
 
 
 class EncoderBackend:
@@ -81,7 +85,7 @@ class EncoderBackend:
             self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
         self._int8_copy: tuple[tune.TunedModel, tune.TunedModel] | None = None
         self._generator = TextGenerator(ckpt, search or Search(), random_init)
-        self._embedder: tuple[EncoderModel, list[str], Any] | None = None
+        self._embedder: tuple[EncoderModel, list[str], Any, SentenceHead | None] | None = None
 
     def fit(
         self, suite: TaskShape, train: Sequence[LabelledRow], dev: Sequence[LabelledRow], lang: str, cfg: Any
@@ -196,39 +200,58 @@ class EncoderBackend:
             texts: any number; a text longer than the model's positions is cut.
             lang: language of the texts, for models with language embeddings.
             layer: number of layers, 0 for the input embeddings, -1 for the last.
-            pooling: ``mean`` or ``max`` over the sub-words without specials, or ``cls``.
+            pooling: ``mean`` or ``max`` over the sub-words without specials, or ``cls``. The vectors of the last layer
+                are as a model of sentence-transformers declares them instead of ``mean``; see `vector_name`.
 
         Raises:
             UserError: a layer that the model does not have, or an unknown pooling.
         """
         if pooling not in POOLINGS:
             raise unknown("pooling", pooling, POOLINGS)
-        if self._embedder is None:
-            torch.manual_seed(1)
-            model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
-            if self.int8:
-                quantise(model.encoder)
-            self._embedder = (
-                model.to(working_dtype(self.precision)).eval(),
-                langs,
-                vocab.load_processor(self.ckpt),
-            )
-        model, langs, processor = self._embedder
+        model, langs, processor, head = self._load_embedder()
         num_layers = len(model.encoder.layers)
         if not -1 <= layer <= num_layers:
             raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
+        own = head if (layer, pooling) == OWN_VECTORS else None
+        max_tokens, num_prompt = model.encoder.cfg.max_positions, 0
+        if own:
+            texts = [own.prepare(text) for text in texts]
+            max_tokens = min(max_tokens, own.settings.max_length or max_tokens)
+            num_prompt = 1 + len(processor.encode(own.prepare("")))
         lang_index = langs.index(lang) if lang in langs else 0
-        max_positions = model.encoder.cfg.max_positions
-        sequences = [[BOS, *encode_pieces(processor, text)[: max_positions - 2], EOS] for text in texts]
-        vectors = np.zeros((len(texts), model.cfg.dim), dtype=np.float32)
+        sequences = [[BOS, *encode_pieces(processor, text)[: max_tokens - 2], EOS] for text in texts]
+        vectors: list[np.ndarray] = [np.empty(0)] * len(texts)
         with torch.inference_mode():
             for batch in tune.batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS):
                 sample = pack([_make_example(i, sequences[i], lang_index) for i in batch])
                 hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
                 lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
                 for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
-                    vectors[index] = _pool(states, pooling).numpy()
-        return vectors
+                    vectors[index] = (own(states, num_prompt) if own else _pool(states, pooling)).numpy()
+        width = own.width if own else model.cfg.dim
+        return np.stack(vectors) if vectors else np.zeros((0, width), dtype=np.float32)
+
+    def _load_embedder(self) -> tuple[EncoderModel, list[str], Any, SentenceHead | None]:
+        """Return the encoder, its languages, its tokenizer, and how it makes sentence vectors if it says so."""
+        if self._embedder is None:
+            torch.manual_seed(1)
+            model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
+            if self.int8:
+                quantise(model.encoder)
+            head = read_head(self.ckpt, model.cfg.dim, self.random_init)
+            if head and not self.random_init:
+                tell(
+                    f"xling: sentence vectors of {self.ckpt} are as it declares them, {head.settings.name}, without "
+                    f"layer= and pooling=; layer={len(model.encoder.layers)} gives the plain mean"
+                )
+            model = model.to(working_dtype(self.precision)).eval()
+            self._embedder = model, langs, vocab.load_processor(self.ckpt), head
+        return self._embedder
+
+    def vector_name(self, layer: int, pooling: str) -> str:
+        """Return how sentence vectors are pooled, for signatures: ``pooling``, or what the model itself declares."""
+        own = read_settings(self.ckpt) if (layer, pooling) == OWN_VECTORS else None
+        return own.name if own else pooling
 
 
 def _make_example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from xling.core.errors import unknown
+from xling.text.tokenizers import pre_split
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int
@@ -47,7 +48,16 @@ class LabelledRow(Protocol):
 
 def encode_pieces(processor: Any, text: str) -> list[int]:
     """Return the ids of the sub-tokens of a text in fairseq's numbering."""
-    return [UNK if piece == 0 else piece + 1 for piece in processor.encode(text)]
+    return _number_pieces(processor.encode(text))
+
+
+def encode_words(processor: Any, words: Sequence[str]) -> list[list[int]]:
+    """Return the ids of the sub-tokens of each word as the running text has them, in fairseq's numbering."""
+    return [_number_pieces(pieces) for pieces in pre_split.encode_words(processor, words)]
+
+
+def _number_pieces(pieces: Sequence[int]) -> list[int]:
+    return [UNK if piece == 0 else piece + 1 for piece in pieces]
 
 
 def encode_pair(processor: Any, first_text: str, second_text: str, target: int, max_length: int) -> Example:
@@ -77,7 +87,7 @@ def encode_tagged(
     processor: Any, name: str, tokens: Sequence[str], tags: Any, labels: Sequence[str], max_length: int
 ) -> list[Example]:
     """Encode a sentence as windows, with the first sub-token of each word chosen."""
-    words = [encode_pieces(processor, word)[: max_length - 2] or [UNK] for word in tokens]
+    words = [pieces[: max_length - 2] or [UNK] for pieces in encode_words(processor, tokens)]
     targets = [label_index(tag, labels) for tag in tags] if tags else [-1] * len(words)
     assert len(targets) == len(words), f"row {name}: {len(words)} words but {len(targets)} tags"
     windows: list[Example] = []

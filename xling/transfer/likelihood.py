@@ -48,6 +48,12 @@ class MaskedLM:
                 valid,
                 "give another checkpoint",
             )
+        if model.lm_head.is_untrained:
+            raise UserError(
+                f"{ckpt} can fill no masks: the model that it was imported from had no LM head",
+                valid,
+                "import a file with its LM head, as ...ForMaskedLM writes it, or train one: xling pretrain init=",
+            )
         self.model, self.processor = model.eval(), vocab.load_processor(ckpt)
         self.mask_id = model_weights.mask_of(ckpt)
 

@@ -17,7 +17,7 @@ from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend, _make_example
-from xling.transfer.encode import BOS, EOS, encode_pieces
+from xling.transfer.encode import BOS, EOS, encode_words
 from xling.transfer.static_system import StaticBackend
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def _split_to_pieces(
 ) -> tuple[list[int], list[int]]:
     """Return the sub-tokens of a sentence with specials, and the word index of each one inside."""
     tokens, word_of_piece = [BOS], []  # type: tuple[list[int], list[int]]
-    for number, word in enumerate(words):
-        word_pieces = encode_pieces(processor, word)
+    for number, word_pieces in enumerate(encode_words(processor, words)):
         if len(tokens) + len(word_pieces) + 1 > max_positions:
             break
         tokens += word_pieces

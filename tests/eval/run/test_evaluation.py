@@ -301,6 +301,24 @@ def test_vectors_must_match_their_texts(tmp_path: Path) -> None:
         untuned.vectors(plan_of(EvalConfig((), tmp_path)), Short(), ["a", "b"], "en")
 
 
+def test_the_signature_says_how_a_system_makes_its_vectors(tmp_path: Path) -> None:
+    class Own(NgramControl):
+        def vector_name(self, layer: int, pooling: str) -> str:
+            return "own(cls,dense)" if (layer, pooling) == (-1, "mean") else pooling
+
+    folder = tmp_path / "data/bli"
+    folder.mkdir(parents=True)
+    (folder / "en-xx.train5k.tsv").write_text("water\twata\nfire\tfaya\n")
+    (folder / "en-xx.test2k.tsv").write_text("house\thous\nmouse\tmous\n")
+    for number, (system, more, name) in enumerate(
+        ((Own(), {}, "own(cls,dense)"), (Own(), {"pooling": "cls"}, "cls"), (NgramControl(), {}, "mean"))
+    ):
+        out = tmp_path / str(number)
+        cfg = EvalConfig(("bli",), out, tmp_path / "data", langs=("en-xx",), seeds=(1,), **more)
+        evaluation.evaluate_systems(cfg, [system])
+        assert f"|layer:-1|pooling:{name}|distance:cosine|" in (out / "tables" / "scores.json").read_text()
+
+
 def test_published_columns_groups_and_corpus_sizes(world: Path, tmp_path: Path) -> None:
     sizes = tmp_path / "sizes.tsv"
     sizes.write_text("sw\t1\nde\t2\n")

@@ -31,6 +31,8 @@ KINDS = {
 INT8 = "int8"
 """Key of the matrices that `xling quantize` writes, as values and scales of rows."""
 MODEL_FILE, TASK_FILE = inputs.MODEL_FILES
+SENTENCE_FILE = "sentence.pt"
+"""File beside a model that says how it makes sentence vectors, see `xling.transfer.sentence`."""
 OLD_TORCH = 0x1950A86A20F9469CFC6C
 """Number at the beginning of a file that torch wrote before its files were archives (1.6)."""
 LARGEST = 2**28

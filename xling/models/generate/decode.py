@@ -1,7 +1,8 @@
 """Generation: beam search, greedy search and sampling with a cache of keys and values, batched by length.
 
 Scores and stopping are those of fairseq's SequenceGenerator. The score of a hypothesis is the sum of its
-log-probabilities divided by length^penalty, counting ``</s>``. A sentence is done when ``beam`` hypotheses
+log-probabilities divided by length^penalty, counting ``</s>``, and the language where it follows ``</s>`` as a forced
+token; transformers counts it too. A sentence is done when ``beam`` hypotheses
 have ended among the best ``beam`` candidates.
 
 The implementation differs. The source's keys and values are stored once per sentence, and all hypotheses of a
@@ -387,7 +388,8 @@ class _BeamSearch:
         if bool(is_end.any()):
             rows, columns = is_end.nonzero().unbind(1)
             outputs = self.tokens[rows, parents[rows, columns], 1 + self.num_start_tokens :].cpu().numpy()
-            normalised_scores = (scores[rows, columns] / (step + 1) ** self.search.length_penalty).tolist()
+            length = step + 1 + self.num_start_tokens
+            normalised_scores = (scores[rows, columns] / length**self.search.length_penalty).tolist()
             for number, words, score in zip(
                 self.sources[rows].tolist(), outputs, normalised_scores, strict=True
             ):

@@ -372,6 +372,12 @@ class LMHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(len(weight)))
         self.dense.apply(initialise_module)
 
+    @property
+    def is_untrained(self) -> bool:
+        """Whether this is the identity that an import gives a model without an LM head."""
+        weight = self.dense.weight
+        return bool((weight == torch.eye(len(weight)).to(weight)).all() and (self.norm.weight == 1).all())
+
     def transform(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
         """Map (M, D) -> (M, D), the input of the tied embeddings."""
         out: Tensor = self.norm(F.gelu(self.dense(hidden)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ from xling.transfer.encode import BOS, EOS, UNK, LabelledRow, encode_pieces, mak
 from xling.transfer.task import TASKS, ScoredWindows, Task
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
 MAX_QUESTION_PIECES = 64
 """Maximum sub-tokens of a question (Devlin et al. 2019, their code); at most half of the sequence."""
 MAX_ANSWER_PIECES = 30
 """Maximum sub-tokens of an answer (Devlin et al. 2019, their code)."""
+_JOINERS = "\u200c\u200d"  # zero-width non-joiner and joiner
 
 
 class Span(Task):
@@ -56,7 +58,7 @@ def _encode_span(processor: Any, row: LabelledRow, label: Any, max_length: int) 
     ]
     encoded = processor.encode(context, return_type="offset_mapping")
     tokens = [UNK if piece == 0 else piece + 1 for piece in encoded["ids"]]
-    offsets = np.array(encoded["offsets"], dtype=np.int64).reshape(-1, 2)
+    offsets = _cover_marks(context, np.array(encoded["offsets"], dtype=np.int64).reshape(-1, 2))
     first_piece, last_piece = _answer_tokens(label, offsets)
     max_passage_pieces = max_length - 4 - len(question)
     windows = []
@@ -75,6 +77,21 @@ def _encode_span(processor: Any, row: LabelledRow, label: Any, max_length: int) 
         window["offsets"] = np.concatenate([[[0, 0]], offsets[start : start + max_passage_pieces]])
         windows.append(window)
     return windows
+
+
+def _cover_marks(text: str, offsets: Int[np.ndarray, "pieces 2"]) -> Int[np.ndarray, "pieces 2"]:
+    """Extend the range of each piece over the marks behind it that no piece covers.
+
+    A tokenizer that strips accents drops combining marks: those of decomposed letters, and the signs of Indic vowels.
+    Without this an answer would end before the last of them.
+    """
+    covered = offsets.copy()
+    for index, end in enumerate(offsets[:, 1].tolist()):
+        next_begin = int(offsets[index + 1, 0]) if index + 1 < len(offsets) else len(text)
+        while 0 < end < next_begin and (text[end] in _JOINERS or unicodedata.category(text[end])[0] == "M"):
+            end += 1
+        covered[index, 1] = end
+    return covered
 
 
 def _answer_tokens(label: Any, offsets: np.ndarray) -> tuple[int, int]:
