@@ -59,7 +59,9 @@ def test_right_text_stays_in_every_language(lang: str) -> None:
     assert CodePages.of("all").mend(lines) == lines
 
 
-@pytest.mark.parametrize(("lang", "written", "read"), [d for d in DAMAGE if d[0] in ("ru", "el", "pl", "tr", "zh", "ar")])
+@pytest.mark.parametrize(
+    ("lang", "written", "read"), [d for d in DAMAGE if d[0] in ("ru", "el", "pl", "tr", "zh", "ar")]
+)
 def test_it_comes_back_where_the_language_is_unknown(lang: str, written: str, read: str) -> None:
     right = TEXTS[lang].encode(written, "ignore").decode(written)
     assert CodePages.of("all").mend([misread(right, written, read)] * 2) == [right] * 2
