@@ -1,15 +1,13 @@
 """Documents of two languages: read, cut into sentences, and paired by name, by address or by what they hold in common.
 
-Sources: Resnik and Smith 2003 (STRAND: addresses that differ in the language alone); Kiss and Strunk 2006 (a word that
-stands with a full stop before small letters is an abbreviation).
+Source: Resnik and Smith 2003 (STRAND: addresses that differ in the language alone).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ import numpy as np
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.text.files import corpus_reader
+from xling.text.words.sentence_ends import find_abbreviations, split_sentences
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -29,11 +28,7 @@ MIN_MARGIN = 1.2
 """Cosine of two documents against the mean with their nearest ones, from which they are taken for translations."""
 
 _NEIGHBOURS = 4
-_SENTENCE_END = re.compile(
-    r"(?P<hard>[。！？｡।॥។៕။။؟۔]+|[.!?…]+(?=[\"”’»)\]]*\s))(?P<close>[\"”’»」』）)\]]*)\s*"
-)
 _SEPARATORS = re.compile(r"[/._\-?=&:#]+")
-_ABBREVIATION = re.compile(r"(\w+)\.\s+(\w)")
 
 
 @dataclass(frozen=True)
@@ -62,10 +57,10 @@ def read(paths: Sequence[str], split: bool) -> list[DocumentText]:
         UserError: nothing is there, a file cannot be read, or a row has no text.
     """
     gathered = [(name, lines) for path, root in _files(paths) for name, lines in _documents(path, root)]
-    short = _abbreviations(line for _, lines in gathered for line in lines) if split else frozenset()
+    short = find_abbreviations(line for _, lines in gathered for line in lines) if split else frozenset()
     texts = []
     for name, lines in gathered:
-        parts = (part for line in lines for part in (sentences(line, short) if split else [line]))
+        parts = (part for line in lines for part in (split_sentences(line, short) if split else [line]))
         if whole := tuple(" ".join(part.split()) for part in parts if part.strip()):
             texts.append(DocumentText(name, whole))
     if not texts:
@@ -137,43 +132,6 @@ def _read_parquet(path: Path, name: str) -> Iterator[tuple[str, list[str]]]:
             next((str(row[key]) for key in names if row[key]), f"{name}/{number}"),
             (row[text] or "").split("\n"),
         )
-
-
-def sentences(line: str, abbreviations: frozenset[str] = frozenset()) -> list[str]:
-    """The sentences of a line, cut behind the marks that end one.
-
-    Args:
-        line: a paragraph.
-        abbreviations: words in lower case behind which a full stop ends nothing.
-    """
-    sentences_found, start = [], 0
-    for match in _SENTENCE_END.finditer(line):
-        if match.end() == len(line) or (
-            match["hard"] == "." and not _is_sentence_end(line, match, abbreviations)
-        ):
-            continue
-        sentences_found.append(line[start : match.end()].strip())
-        start = match.end()
-    sentences_found.append(line[start:].strip())
-    return [text for text in sentences_found if text]
-
-
-def _is_sentence_end(line: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
-    """Whether a full stop ends a sentence: no initial, number or abbreviation before it, no small letter behind."""
-    before = re.search(r"(\w+)$", line[: match.start()])
-    word = before[1] if before else ""
-    is_short = len(word) == 1 and not word.islower()
-    return not (is_short or word.isdecimal() or word.lower() in abbreviations or line[match.end()].islower())
-
-
-def _abbreviations(lines: Iterable[str]) -> frozenset[str]:
-    """Words that have a full stop before a small letter at least as often as before another."""
-    lower_case_next: Counter[str] = Counter()
-    other: Counter[str] = Counter()
-    for line in lines:
-        for word, follower in _ABBREVIATION.findall(line):
-            (lower_case_next if follower.islower() else other)[word.lower()] += 1
-    return frozenset(word for word, count in lower_case_next.items() if count >= other[word])
 
 
 def pairs_by_name(

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.language_tags import language_of
 from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch
 from xling.text.document import READ, SURROGATE, Document, Ledger
@@ -313,7 +314,8 @@ def declared_lang(code: str, scheme: str = "") -> str:
     try:
         return languages.get(code, scheme).code
     except UserError:
-        return ""
+        language = None if scheme else language_of(code)
+        return language.code if language else ""
 
 
 def decode(data: bytes, ledger: Ledger) -> str:

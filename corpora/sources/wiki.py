@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import urllib.parse
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,11 +23,13 @@ from xling.corpora.sources.source import (
     is_url,
     local_shards,
 )
+from xling.corpora.sources.wikitemplates import Page
 from xling.corpora.sources.wikitext import NamespaceNames, clean
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import DamagedBytes, read_chunks
 
 _BEGIN, _END = b"<page>", b"</page>"
+_REDIRECT = re.compile(r"\s*#\w{2,20}\s*:?\s*\[\[[^\[\]]+\]\].{0,200}\s*", re.S)
 _MAX_PAGE_BYTES = 1 << 24
 _FILE_NAMESPACE, _CATEGORY_NAMESPACE, _MEDIA_NAMESPACE = "6", "14", "-2"
 
@@ -76,10 +80,21 @@ class Wiki(Source):
                 return f"sha1:{digest}"
         return ""
 
+    def _in_script(self, code: str) -> str:
+        """Return the language of a wiki, in the script of the corpus if it is of that language."""
+        wanted = declared_lang(self.context.lang)
+        return wanted if wanted.partition("_")[0] == code.partition("_")[0] else code
+
+    def _lang_of(self, site: str) -> str:
+        """Return the language of a wiki by its address, "" where that names none."""
+        host = urllib.parse.urlsplit(site).hostname or ""
+        return self._in_script(declared_lang(host.partition(".")[0], "wiki"))
+
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document an article."""
         dump = _DumpReader()
         declared = declared_lang(shard.name.partition("wiki")[0].replace("_", "-"), "wiki")
+        lang = self._in_script(declared) if declared else ""
         for page in dump.pages(self.context.local(shard), ledger):
             number = page.findtext("id") or page.findtext("title") or ""
             title = page.findtext("title") or ""
@@ -95,7 +110,10 @@ class Wiki(Source):
                 ledger.count_seen(STAGE, doc)
                 ledger.drop(STAGE, reason, doc)
                 continue
-            doc.text = clean(doc.text, dump.names)
+            dropped = Counter[str]()
+            doc.text = clean(doc.text, dump.names, Page(lang or self._lang_of(dump.site), doc.date), dropped)
+            for name, count in dropped.items():
+                ledger.count_event(f"template dropped from within a sentence: {name}", count)
             if kept := admit(doc, ledger):
                 yield kept
 
@@ -109,7 +127,7 @@ def _reason_not_article(page: ET.Element) -> str:
     """Return why a page is skipped, or ""."""
     if (page.findtext("ns") or "0") != "0":
         return "not an article"
-    if page.find("redirect") is not None:
+    if page.find("redirect") is not None or _REDIRECT.fullmatch(page.findtext("revision/text") or ""):
         return "redirect"
     model = page.findtext("revision/model") or "wikitext"
     return "" if model == "wikitext" else f"content model {model}"

@@ -2,8 +2,9 @@
 
 Non-prose is removed: templates, tables, references, files, categories, galleries, formulas, markup. What a
 reader would see in the sentence is kept: link labels, headings of sections that hold prose, list items, and
-the argument of the few templates that only wrap text (``lang``, ``nowrap``, ``convert``). Reference for the
-syntax: mediawiki.org, Help:Formatting, Help:Links, Help:Templates, Help:Tables.
+the text of the templates of `xling.corpora.sources.wikitemplates`; an unknown one within a sentence is counted. Of the
+variants of a language one is read. Reference for the syntax: mediawiki.org, Help:Formatting, Help:Links,
+Help:Templates, Help:Tables, Writing systems/Syntax.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import html
 import re
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from xling.corpora.sources.wikitemplates import BAR, NO_PAGE, SIGN, Arguments, Page, function_of, text_of
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 _REMOVED_TAGS = (
@@ -28,24 +31,35 @@ _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>|<nowiki\s*/>", re.I | re.S)
 _EMPTY_NOWIKI = re.compile(r"<nowiki\s*/>", re.I)
 _BREAK = re.compile(r"<(?:br|hr|p|/p|div|/div|li|/li|/tr|/td|blockquote|/blockquote)\b[^<>]*>", re.I)
 _TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*\b[^<>]*>")
-_BRACKET = re.compile(r"\{\{|\}\}|\[\[|\]\]|^[ \t:*#]*\{\||^[ \t]*\|\}(?!\})", re.M)
+_BRACKET = re.compile(r"-\{(?!\{)|\{\{|\}\}|\}-|\[\[|\]\]|^[ \t:*#]*\{\||^[ \t:*#]*\|\}(?!\})", re.M)
+_CLOSES = {"}}": "{{", "]]": "[[", "|}": "{|", "}-": "-{"}
+_TABLE_END = re.compile(r"\n[ \t]*(?=\n)|\n(?==)")  # where an unclosed table may end
 # Possessive and bounded: a start without an end costs no more than these lengths.
 _EXTERNAL_LINK = re.compile(
     r"\[(?:https?:|ftp:|mailto:)?//[^\s\]<>]{0,2000}+[ \t]*+([^\]\n]{0,1000}+)\]"
     r"|\[mailto:[^\s\]]{0,300}+[ \t]*+([^\]\n]{0,1000}+)\]"
 )
-_BARE_URL = re.compile(r"(?:https?|ftp)://[^\s\]<>|}]+")
-_VARIANT = re.compile(r"-\{([^{}]*)\}-")
+_BARE_URL = re.compile(r"(?:https?|ftp)://[^\s\]<>|}\u3000-\u303f\uff00-\uffef]+")
+_VARIANT_RULE = re.compile(r"(?:^|;)\s*(?:[^;|:]*=>)?\s*([a-zA-Z]{2,3}(?:-[a-zA-Z]{2,12}){0,2})\s*:")
+_VARIANT_FLAG = r"\s*(?:[A-Z-]|[a-z]{2,3}(?:-[a-z]{2,12})*)\s*"
+_VARIANT_FLAGS = re.compile(rf"{_VARIANT_FLAG}(?:;{_VARIANT_FLAG})*")
+_HIDING_FLAGS = frozenset("HT-")  # a rule for other places, a rule for the title, a rule that ends
 _QUOTES = re.compile(r"'{2,5}")
 _MAGIC_WORD = re.compile(r"__[A-Z]{3,}__")
 _HEADING = re.compile(r"^(={1,6})\s*(.+?)\s*\1\s*$")
 _MARKER = re.compile(r"^[*#;:]+\s*")
 _EMPTY_PARENTHESES = re.compile(r"[(\[（［][\s,;:،؛、，；：/–—-]*[)\]）］]")
-_HOLE = "\x04"  # marks a removed template; punctuation around it belonged to its content
-_PUNCTUATION_AT_HOLE = re.compile("[,;،؛、；] *\x04+ *(?=[,;،؛、；)）])|(?<=[(（]) *\x04+ *[,;،؛、；]? *")
+_HOLE = "\x04{}\x05"  # marks a removed template by its number; punctuation around it belonged to its content
+_HOLES = "(?:\x04[0-9]*\x05)"
+_ONE_HOLE = re.compile("\x04([0-9]*)\x05")
+_PUNCTUATION_AT_HOLE = re.compile(
+    f"[,;،؛、；] *{_HOLES}+ *(?=[,;،؛、；)）])|(?<=[(（]) *{_HOLES}+ *[,;،؛、；]? *"
+)
+# A removed template is within a sentence where the text before it has not ended.
+_SENTENCE_GOES_ON = re.compile(r"[^\W_][\s,'’\"”»)%]*$")
 _LEADING_PUNCTUATION = re.compile(r"([(（])(?:\s*[,;:،؛、，；：])+\s*")
 _SPACE = re.compile(r"[ \t\u00a0\u3000]+")
-_SPACE_BEFORE_PUNCTUATION = re.compile(r" +(?=[,.)\]،。、，）](?:\s|$))")
+_SPACE_BEFORE_PUNCTUATION = re.compile(r" +(?=[,.)\]،。、，）](?:\s|$)|\)[.,;:]|[。、，！？])")
 _FILE_NAME = re.compile(
     r"\.(?:jpe?g|png|svg|gif|tiff?|webp|xcf|og[gva]|opus|web[mp]|wav|mp3|midi?|pdf|djvu)$", re.I
 )
@@ -53,14 +67,12 @@ _FILE_NAME = re.compile(
 _PREFIXED_LINK = re.compile(r"^[ \t]*\[\[[^\W\d_][\w .-]{1,29}:(?! )[^\[\]\n]*\]\][ \t]*$", re.M)
 _LANG_PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,12}){0,2}|simple")
 
-# Templates that show their argument; the number is which one. Names are shared by most Wikipedias.
-_SHOWN_TEMPLATES = {
-    "lang": 2, "nowrap": 1, "nobr": 1, "nobreak": 1, "formatnum": 1, "small": 1, "abbr": 1, "abbrlink": 1,
-    "transl": -1, "transliteration": -1, "script": -1, "bidi": 1, "unicode": 1, "mvar": 1, "sc": 1, "smallcaps": 1,
-    "nihongo": 1, "ruby": 1, "ill": 1, "interlanguage link": 1, "le": 1, "仮リンク": 1, "tsl": 3, "وإو": 1,
-    "em": 1, "visible anchor": 1, "lc": 1, "uc": 1,
+_OPENERS = frozenset(_CLOSES.values())
+_VARIANTS_OF_LANGS = {
+    "zh": ("zh-hans", "zh-cn", "zh-sg", "zh-my"), "zh_Hant": ("zh-hant", "zh-tw", "zh-hk", "zh-mo"),
+    "sr": ("sr-ec", "sr-cyrl"), "sr_Latn": ("sr-el", "sr-latn"), "kk": ("kk-cyrl", "kk-kz"), "ku": ("ku-latn",),
+    "uz": ("uz-latn",), "tg": ("tg-cyrl", "tg"), "crh": ("crh-latn",), "iu": ("ike-cans",),
 }  # fmt: skip
-_UNIT_TEMPLATES = frozenset({"convert", "cvt", "unit", "unità", "einheit"})
 
 
 @dataclass(frozen=True)
@@ -75,12 +87,19 @@ class NamespaceNames:
         return NamespaceNames(NamespaceNames().dropped | {name.lower() for name in names})
 
 
-def clean(wikitext: str, names: NamespaceNames = NamespaceNames()) -> str:
+def clean(
+    wikitext: str,
+    names: NamespaceNames = NamespaceNames(),
+    page: Page = NO_PAGE,
+    dropped: Counter[str] | None = None,
+) -> str:
     """Return the running text of an article, one paragraph per line.
 
     Args:
         wikitext: source of a page.
         names: how the wiki calls files and categories.
+        page: language of the wiki and date of the page; text in variants is read in that language's script.
+        dropped: counts by name the templates that were removed from within a sentence.
     """
     text = _COMMENT.sub("", wikitext)
     nowiki_texts: list[str] = []
@@ -95,14 +114,27 @@ def clean(wikitext: str, names: NamespaceNames = NamespaceNames()) -> str:
     )  # otherwise every start would search for an end in vain
     text = _NOWIKI.sub(keep_nowiki, text[:closed]) + _EMPTY_NOWIKI.sub(keep_nowiki, text[closed:])
     text = _without_removed_tags(_EMPTY_TAG.sub("", text))
-    text = _VARIANT.sub(lambda m: _render_variant(m[1]), text)
-    text = _render_brackets(_PREFIXED_LINK.sub("", text), names)
+    renderer = _Renderer(names, page)
+    text = _render_brackets(_PREFIXED_LINK.sub("", text), renderer)
+    text = text.replace(BAR, "|").replace(SIGN, "=")
     text = _EXTERNAL_LINK.sub(lambda m: "\x01" + (m[1] or m[2] or ""), text)
     text = _BARE_URL.sub("\x01", text)
     text = _TAG.sub("", _BREAK.sub("\n", text))
     text = _MAGIC_WORD.sub("", _QUOTES.sub("", text))
     text = re.sub("\x02(\\d+)\x03", lambda m: nowiki_texts[int(m[1])], text)
-    return "\n".join(_prose_lines(html.unescape(text).splitlines()))
+    lines = _prose_lines(html.unescape(text).splitlines())
+    if dropped is not None:
+        dropped.update(renderer.dropped[number] for line in lines for number in _holes_in_sentence(line))
+    return "\n".join(filter(None, map(_tidy_line, lines)))
+
+
+def _holes_in_sentence(line: str) -> Iterator[int]:
+    """Yield the numbers of the unknown templates that were removed from within a sentence."""
+    for hole in _ONE_HOLE.finditer(line):
+        if hole[1] and _SENTENCE_GOES_ON.search(
+            _ONE_HOLE.sub("", line[max(0, hole.start() - 200) : hole.start()])
+        ):
+            yield int(hole[1])
 
 
 def _without_removed_tags(text: str) -> str:
@@ -126,8 +158,8 @@ class _OpenBracket:
     pieces: deque[str]
 
 
-def _render_brackets(text: str, names: NamespaceNames) -> str:
-    """Resolve links, templates and tables from the inside out; what an unclosed one holds stays, but a table's."""
+def _render_brackets(text: str, renderer: _Renderer) -> str:
+    """Resolve links, templates, tables and variants from the inside out; of an unclosed table its first part goes."""
     stack = [_OpenBracket("", deque())]
     num_open: Counter[str] = Counter()
     position = 0
@@ -135,24 +167,25 @@ def _render_brackets(text: str, names: NamespaceNames) -> str:
         stack[-1].pieces.append(text[position : token.start()])
         position = token.end()
         mark = token[0].strip(" \t:*#")
-        if mark in ("{{", "[[", "{|"):
+        if mark in _OPENERS:
             stack.append(_OpenBracket(mark, deque()))
             num_open[mark] += 1
             continue
-        closing_of = {"}}": "{{", "]]": "[[", "|}": "{|"}[mark]
+        closing_of = _CLOSES[mark]
         depth = len(stack) - 1 if num_open[closing_of] else 0  # the search only visits frames that it closes
         while depth and stack[depth].opener != closing_of:
             depth -= 1
-        # A link never spans a table or a template's end; a stray "]]" in one is text.
-        if not depth or (closing_of == "[[" and depth != len(stack) - 1):
-            stack[-1].pieces.append("" if closing_of != "[[" else mark)
+        # A link or a variant never spans a table or a template's end; a stray "]]" or "}-" in one is text.
+        is_within = closing_of in ("[[", "-{")
+        if not depth or (is_within and depth != len(stack) - 1):
+            stack[-1].pieces.append(mark if is_within else "")
             continue
         while len(stack) - 1 > depth:
             num_open[stack[-1].opener] -= 1
             _close_unmatched(stack)
         num_open[closing_of] -= 1
         content = "".join(stack.pop().pieces)
-        stack[-1].pieces.append(_RENDER[closing_of](content, names) or (_HOLE if closing_of == "{{" else ""))
+        stack[-1].pieces.append(renderer.render(closing_of, content))
     stack[-1].pieces.append(text[position:])
     while len(stack) > 1:
         _close_unmatched(stack)
@@ -160,14 +193,58 @@ def _render_brackets(text: str, names: NamespaceNames) -> str:
 
 
 def _close_unmatched(stack: list[_OpenBracket]) -> None:
-    """Close the innermost frame without its closing bracket: its text belongs to the frame around it."""
+    """Close the innermost frame without its closing bracket: its text belongs to the frame around it.
+
+    An unclosed table ends at a blank line or a heading.
+    """
     frame = stack.pop()
-    if frame.opener != "{|":  # append the shorter to the longer, so that nesting is not quadratic
-        if len(stack[-1].pieces) < len(frame.pieces):
-            frame.pieces.extendleft(reversed(stack[-1].pieces))
-            stack[-1].pieces = frame.pieces
-        else:
-            stack[-1].pieces.extend(frame.pieces)
+    while frame.opener == "{|" and frame.pieces:
+        if end := _TABLE_END.search(frame.pieces[0]):
+            frame.pieces[0] = frame.pieces[0][end.start() :]
+            break
+        frame.pieces.popleft()
+    if frame.opener == "-{":
+        frame.pieces.appendleft(frame.opener)
+    if len(stack[-1].pieces) < len(
+        frame.pieces
+    ):  # append the shorter to the longer, so that nesting is not quadratic
+        frame.pieces.extendleft(reversed(stack[-1].pieces))
+        stack[-1].pieces = frame.pieces
+    else:
+        stack[-1].pieces.extend(frame.pieces)
+
+
+class _Renderer:
+    """Renders what brackets hold.
+
+    Args:
+        names: how the wiki calls files and categories.
+        page: where the brackets stand.
+    """
+
+    def __init__(self, names: NamespaceNames, page: Page) -> None:
+        self.names, self.page = names, page
+        self.dropped: list[str] = []
+        """Names of the unknown templates, by the numbers of their holes."""
+
+    def render(self, opener: str, content: str) -> str:
+        """Return the text of a link, a template, a table or a variant."""
+        if opener == "[[":
+            return _render_link(content, self.names)
+        if opener == "-{":
+            return _render_variant(content, self.page.lang)
+        return self._render_template(content) if opener == "{{" else ""
+
+    def _render_template(self, content: str) -> str:
+        text = function_of(content)
+        name, has_any, rest = content.partition("|")
+        name = " ".join(_ONE_HOLE.sub("", name).replace("_", " ").split()).lower()
+        if text is None:
+            text = text_of(name, Arguments(rest, bool(has_any)), self.page)
+        if text is None:
+            self.dropped.append(name[:60])
+            return _HOLE.format(len(self.dropped) - 1)
+        return text or _HOLE.format("")
 
 
 def _render_link(content: str, names: NamespaceNames) -> str:
@@ -184,57 +261,30 @@ def _render_link(content: str, names: NamespaceNames) -> str:
     return label.rpartition("|")[2] if has_bar and label.strip() else target.partition("#")[0] or target[1:]
 
 
-def _render_template(content: str, names: NamespaceNames) -> str:
-    name, _, rest = content.partition("|")
-    name = name.strip().lower().replace("_", " ")
-    if name.startswith("formatnum:"):
-        return name.partition(":")[2]
-    if name.startswith("lang-"):
-        name, position = "lang-", 1
-    elif name.startswith(("link-", "internal link helper/")):
-        position = 1
-    elif name in _UNIT_TEMPLATES:
-        values = _split_arguments(rest)
-        return " ".join(values[:2]) if len(values) > 1 else "".join(values)
-    else:
-        position = _SHOWN_TEMPLATES.get(name, 0)
-    if not position:
+def _render_variant(content: str, lang: str = "") -> str:
+    """Return the text of a converter's ``-{zh-hans:A; zh-hant:B}-`` in the script of a language.
+
+    Args:
+        content: of the braces.
+        lang: code of the language; without a variant for it the first one is read.
+    """
+    flags, has_flags, text = content.partition("|")
+    if not has_flags or not _VARIANT_FLAGS.fullmatch(flags):
+        flags, text = "", content
+    if _HIDING_FLAGS & {*map(str.strip, flags.split(";"))}:
         return ""
-    values = _split_arguments(rest)
-    if position < 0:
-        return values[-1] if values else ""
-    return values[position - 1] if len(values) >= position else ""
-
-
-def _split_arguments(rest: str) -> list[str]:
-    """Return unnamed arguments of a template; ``1=``-style numbers count as unnamed."""
-    values = []
-    for part in rest.split("|"):
-        key, sign, value = part.partition("=")
-        if not sign:
-            values.append(part.strip())
-        elif key.strip().isdecimal():
-            values.append(value.strip())
-    return values
-
-
-def _render_table(content: str, names: NamespaceNames) -> str:
-    return ""
-
-
-_RENDER: dict[str, Callable[[str, NamespaceNames], str]] = {
-    "[[": _render_link,
-    "{{": _render_template,
-    "{|": _render_table,
-}
-
-
-def _render_variant(content: str) -> str:
-    """Return the text of a converter's ``-{zh-hans:A; zh-hant:B}-``: the first variant, or the plain text."""
-    content = content.rpartition("|")[2]
-    first = content.partition(";")[0]
-    prefix, colon, value = first.partition(":")
-    return value.strip() if colon and _LANG_PREFIX.fullmatch(prefix.strip().lower()) else content
+    rules = list(_VARIANT_RULE.finditer(text))
+    if not rules or text[: rules[0].start()].strip():
+        return text
+    ends = [*(rule.start() for rule in rules[1:]), len(text)]
+    variants = [
+        (rule[1].lower(), text[rule.end() : end].rstrip("; \n"))
+        for rule, end in zip(rules, ends, strict=True)
+    ]
+    wanted = _VARIANTS_OF_LANGS.get(lang, ())
+    return next(
+        (value for code in wanted for name, value in variants if name == code), variants[0][1]
+    ).strip()
 
 
 def _prose_lines(lines: list[str]) -> list[str]:
@@ -246,15 +296,15 @@ def _prose_lines(lines: list[str]) -> list[str]:
         if heading := _HEADING.match(line):
             level = len(heading[1])
             pending = [(above, text) for above, text in pending if above < level]
-            pending.append((level, _tidy_line(heading[2])))
+            pending.append((level, heading[2]))
             continue
         if line.startswith(("|", "!")):  # the row of a table that is opened by a template or never closed
             continue
         marked = _MARKER.match(line)
         if marked and "\x01" in line:  # a list item around an address is a reference, not prose
             continue
-        paragraph = _tidy_line(line[marked.end() :] if marked else line)
-        if any(map(str.isalnum, paragraph)):
+        paragraph = line[marked.end() :] if marked else line
+        if any(map(str.isalnum, _ONE_HOLE.sub("", paragraph))):
             kept_lines.extend(text for _, text in pending if text)
             pending = []
             kept_lines.append(paragraph)
@@ -264,8 +314,8 @@ def _prose_lines(lines: list[str]) -> list[str]:
 def _tidy_line(line: str) -> str:
     """Return one paragraph without the gaps that removed markup left."""
     line = _SPACE.sub(" ", line.replace("\x01", ""))
-    if _HOLE in line:
-        line = _PUNCTUATION_AT_HOLE.sub("", line).replace(_HOLE, "")
+    if "\x04" in line:
+        line = _ONE_HOLE.sub("", _PUNCTUATION_AT_HOLE.sub("", line))
     if "(" in line or "（" in line or "[" in line:
         line = _LEADING_PUNCTUATION.sub(r"\1", _EMPTY_PARENTHESES.sub("", line))
     return _SPACE_BEFORE_PUNCTUATION.sub("", _SPACE.sub(" ", line)).strip()

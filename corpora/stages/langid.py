@@ -10,10 +10,22 @@ from typing import ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.langid.identify import SURE_SCORE, Identifier, Ranking, body_of, lid176, open_identifier
+from xling.core.languages import Language
+from xling.corpora.langid import south_slavic
+from xling.corpora.langid.identify import (
+    SURE_SCORE,
+    Ensemble,
+    Identifier,
+    Ranking,
+    body_of,
+    lid176,
+    open_identifier,
+)
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
+from xling.text.words.han import chinese_form, is_in_script
 
+_RULE_CHARS = 4000  # of a text that the rule for Bosnian, Croatian and Serbian reads
 UNKNOWN = ""
 _ENGLISH = "The committee will meet again next week to discuss the new proposals for the public library."
 _SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya maktaba ya umma katika mji wetu."
@@ -23,6 +35,9 @@ _SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya makta
 @dataclass(frozen=True)
 class LangId(Stage):
     """Keep documents in the wanted languages and set ``lang`` and ``meta["lang_score"]``.
+
+    Scripts of a language are told by the letters, Simplified and Traditional Chinese by the characters that one of them
+    has, Bosnian, Croatian and Serbian in Latin letters by the rule of `xling.corpora.langid.south_slavic`.
 
     Args:
         langs: wanted languages, in codes of any scheme; empty keeps every language.
@@ -80,7 +95,8 @@ class LangId(Stage):
         ranked = dict(zip(new, ranks, strict=True))
         for i, (doc, body) in enumerate(zip(docs, bodies, strict=True)):
             if i in ranked:  # else it was identified during routing
-                _set_language(doc, ranked[i])
+                has_rule = isinstance(self._identifier, Ensemble)
+                _set_language(doc, _refined(ranked[i], doc.text) if has_rule else ranked[i])
             yield self._verdict(doc, body)
 
     def _verdict(self, doc: Document, body: str) -> Verdict:
@@ -88,7 +104,7 @@ class LangId(Stage):
         code, score = doc.lang, doc.meta["lang_score"]
         notes = {f"identified as {code or 'no language'}": 1}
         base = code.partition("_")[0]
-        doc.lang = self._wanted_bases.get(base, code)
+        doc.lang = self._in_script(body, base, code)
         doc.meta["lang_score"] = round(score, 4)
         if reason := self._reason_to_drop(doc, body, base, score):
             return Verdict(reason, notes=notes)
@@ -105,14 +121,21 @@ class LangId(Stage):
         """Return why a whole document is dropped, or ""."""
         if not base:
             return "no_letters"
-        if self._wanted_bases and base not in self._wanted_bases:
+        if self._wanted and base not in self._wanted:
             return "other_language"
         if score < self._thresholds.get(base, self.threshold):
             return "low_score"
         share = self.min_script_share
-        if share and not languages.matches_script(body, doc.lang, share):
+        if share and not is_in_script(body, languages.get(doc.lang), share):
             return "wrong_script"
         return ""
+
+    def _in_script(self, body: str, base: str, code: str) -> str:
+        """Return the wanted language of a base whose script a text is in, the first one where it is in none."""
+        wanted = self._wanted.get(base)
+        if not wanted:
+            return {"Hant": "zh_Hant", "Hans": "zh"}.get(chinese_form(body), code) if base == "zh" else code
+        return next((lang.code for lang in wanted if is_in_script(body, lang)), wanted[0].code)
 
     def check(self) -> None:
         """Refuse languages that the model cannot find.
@@ -121,22 +144,27 @@ class LangId(Stage):
             UserError: it knows one of the wanted languages not, or there is no such model.
         """
         known_langs = self._identifier.langs
-        for base, code in self._wanted_bases.items():
-            if base not in known_langs:
-                raise UserError(
-                    f"no available model identifies {code} ({languages.get(code).name})",
-                    f"one of {len(known_langs)} languages",
-                    f"bring a model (settings.langid.model=FILE, fastText), train one (xling corpus langid-train "
-                    f"text.{code}=FILES), or leave langid out of after_dedup",
-                )
+        for wanted in self._wanted.values():
+            for lang in wanted:
+                if lang.code not in known_langs and (lang.base not in known_langs or not _is_told(lang)):
+                    raise UserError(
+                        f"no available model identifies {lang.code} ({lang.name})",
+                        f"one of {len(known_langs)} languages",
+                        f"bring a model (settings.langid.model=FILE, fastText), train one (xling corpus langid-train "
+                        f"text.{lang.code}=FILES), or leave langid out of after_dedup",
+                    )
 
     @cached_property
     def _identifier(self) -> Identifier:
         return open_identifier(self.model, self.labels)
 
     @cached_property
-    def _wanted_bases(self) -> dict[str, str]:
-        return {languages.get(code).base: languages.get(code).code for code in self.langs}
+    def _wanted(self) -> dict[str, list[Language]]:
+        """The wanted languages, by their codes without scripts."""
+        wanted: dict[str, list[Language]] = {}
+        for lang in map(languages.get, self.langs):
+            wanted.setdefault(lang.base, []).append(lang)
+        return wanted
 
     @cached_property
     def _thresholds(self) -> dict[str, float]:
@@ -146,7 +174,25 @@ class LangId(Stage):
         if len(line) < self.paragraph_chars:
             return False
         code, score = _best_language(self._identifier, line)
-        return bool(code) and code.partition("_")[0] != base and score >= self.paragraph_threshold
+        other = code.partition("_")[0]
+        if {other, base} <= south_slavic.GROUP:  # no line is long enough for the rule
+            return False
+        return bool(code) and other != base and score >= self.paragraph_threshold
+
+
+def _is_told(lang: Language) -> bool:
+    """Whether a language in a script is told from the base language by script or rule: romanised text is not."""
+    return lang.code == lang.base or lang.code in _TOLD_BY_RULE
+
+
+_TOLD_BY_RULE = frozenset({"sr_Latn", "zh_Hant"})
+
+
+def _refined(ranking: Ranking, text: str) -> Ranking:
+    """Return a ranking in which the rule for Bosnian, Croatian and Serbian has been heard."""
+    is_group = bool(ranking) and ranking[0][0].partition("_")[0] in south_slavic.GROUP
+    head = text[:_RULE_CHARS].lower() if is_group else ""
+    return south_slavic.refine(ranking, head) if head and languages.script_of(head) == "Latn" else ranking
 
 
 def _set_language(doc: Document, ranked: Ranking) -> None:

@@ -1,41 +1,36 @@
-"""Stage of Unicode repair: one normal form, no control characters, mojibake decoded."""
+"""Stage of Unicode repair: one normal form, no control characters, text read in a wrong encoding put right."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import ClassVar
 
-import ftfy
 import numpy as np
+from ftfy.badness import badness
 from numpy.typing import NDArray
 
+from xling.corpora.langid.code_pages import CodePages
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
+from xling.text.repair import code_points, decode_mojibake, has_mojibake
 
-# A UTF-8 lead byte and a continuation byte, both read as Latin-1 or Windows-1252: the trace of mojibake.
-_CONTINUATION = (
-    "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
-)
-_MOJIBAKE = re.compile(f"[\u00c2-\u00f4][{_CONTINUATION}]")
-_ONE_CONTINUED = re.compile(f"[{_CONTINUATION}]")
 _OTHER_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
 _LINE_BREAKS = re.compile(f"\r\n|[{_OTHER_LINE_ENDS}]")
 # Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners
 # and spaces stay: Persian, the scripts of India and Khmer are written with them.
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
-# Kinds of code points: to be repaired; of mojibake; a blank; a line end; one whose normal form only unicodedata knows.
-# A lead byte is the next bit after a continuation byte.
-_INVISIBLE_KIND, _CONTINUATION_KIND, _LEAD_KIND, _BLANK_KIND, _LINE_END_KIND, _UNKNOWN_KIND = (
-    1,
-    2,
-    4,
-    8,
-    16,
-    32,
+# Kinds of code points: to be repaired; a blank; a line end; one whose normal form only unicodedata knows.
+_INVISIBLE_KIND, _BLANK_KIND, _LINE_END_KIND, _UNKNOWN_KIND = 1, 8, 16, 32
+# A question mark where a letter was; in addresses it is none.
+_LOST_LETTER = re.compile(
+    r"[^\W\d_]\?(?=[a-zß-öø-ÿ,;:])|(?:^|[\s(\"«„“'’])\?(?=[a-zß-öø-ÿ])|\?{2,}[\s,.]+(?=\?{2,})", re.M
 )
+_ADDRESS = re.compile(r"\S*(?:://|www\.|\?\w+=)\S*")
+_MIN_LOST, _MAX_LOST_SHARE = 2, 0.02  # of the words
+_MIN_BAD, _MAX_BAD_SHARE = 3, 0.002  # of the characters; right text of 90 languages has a third of it at most
 _TABLE_SIZE = 0x3100  # code points that are looked up one by one
 _PLAIN_RANGES = ((0x3100, 0x312F), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF9D), (0x1F300, 0x1FAFF))
 
@@ -45,19 +40,23 @@ _PLAIN_RANGES = ((0x3100, 0x312F), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 
 class Repair(Stage):
     """Bring text to NFC, delete control characters and repair text decoded with a wrong charset.
 
-    ftfy runs only on documents in which a UTF-8 byte pair read as Latin-1 or Windows-1252 is found; quotes,
-    widths and ligatures are left as they are.
+    UTF-8 that was read in another code page is decoded, and text in one code page that was read in another, where the
+    language is known. Quotes, widths and ligatures are left as they are.
 
     Args:
         max_replacement_ratio: documents with more U+FFFD per character than this are dropped.
+        lang: language whose code pages are tried; several with commas, ``all`` for any.
     """
 
     max_replacement_ratio: float = 0.01
+    lang: str = "all"
 
     name: ClassVar[str] = "repair"
     reasons: ClassVar[dict[str, str]] = {
         "undecodable": "too many replacement characters U+FFFD",
         "empty": "no text is left",
+        "lost_letters": "question marks stand where letters were",
+        "mojibake": "read in a wrong encoding, and which one cannot be told",
     }
     rewrites = True
     examples = (
@@ -65,17 +64,55 @@ class Repair(Stage):
         Example("", "abc \ufffd", settings={"max_replacement_ratio": 0.5}),
         Example("empty", " \n\x00\ufeff "),
         Example("undecodable", "abc \ufffd"),
+        Example("", "Stanê³a, ¿e cz³owiek myœla³.", settings={"lang": "pl"}),
+        Example("lost_letters", "Des membres de l?Assembl?e sont ?lus."),
+        Example("mojibake", "‡‡Ë†Å¡Ã‚¯¿½‡‡"),
     )
 
     def edit(self, doc: Document) -> Verdict:
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
-        text = repair(doc.text)
+        text = repair(self._reread(doc.text))
         notes = {} if text == doc.text or text == tidy_space(doc.text) else {"repaired_unicode": 1}
         if not text:
             return Verdict("empty", notes=notes)
         if text.count("\ufffd") > self.max_replacement_ratio * len(text):
             return Verdict("undecodable", notes=notes)
+        if reason := _reason_beyond_repair(text):
+            return Verdict(reason, notes=notes)
         return Verdict(text=text, notes=notes)
+
+    def check(self) -> None:
+        """Refuse unknown languages (UserError)."""
+        _ = self._code_pages
+
+    @cached_property
+    def _code_pages(self) -> CodePages:
+        return CodePages.of(self.lang)
+
+    def _reread(self, text: str) -> str:
+        """Return a text whose lines were read in another code page, or whose letters were, put right."""
+        if text.isascii():
+            return text
+        may_be_mojibake = has_mojibake(code_points(text))
+        if not may_be_mojibake and not self._code_pages.is_suspect(text):
+            return text
+        text = _with_line_feeds(text)
+        if may_be_mojibake:
+            text = _decode_lines(text)
+        return "\n".join(self._code_pages.mend(text.split("\n")))
+
+
+def _reason_beyond_repair(text: str) -> str:
+    """Return why what is left of a repaired text is no text, or ""."""
+    if "?" in text:
+        rest = _ADDRESS.sub("", text) if "=" in text or "://" in text or "www." in text else text
+        lost = sum(1 for _ in _LOST_LETTER.finditer(rest))
+        if lost >= _MIN_LOST and lost > _MAX_LOST_SHARE * len(rest.split()):
+            return "lost_letters"
+    if text.isascii():
+        return ""
+    bad = badness(text)
+    return "mojibake" if bad >= _MIN_BAD and bad > _MAX_BAD_SHARE * len(text) else ""
 
 
 def repair(text: str) -> str:
@@ -97,17 +134,13 @@ def _is_clean(text: str) -> bool:
     """Return whether nothing is to be repaired: in a sixth of the time of looking for each fault."""
     if not text:
         return True
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    codes = code_points(text)
     kinds = _character_kinds()[codes]
     kinds_present = int(np.bitwise_or.reduce(kinds))
     if kinds_present & _INVISIBLE_KIND or (kinds[0] | kinds[-1]) & _BLANK_KIND:
         return False
     previous, following = kinds[:-1], kinds[1:]
-    if (
-        kinds_present & _LEAD_KIND
-        and kinds_present & _CONTINUATION_KIND
-        and (previous & (following << 1) & _LEAD_KIND).any()
-    ):
+    if not text.isascii() and has_mojibake(codes):
         return False
     # A blank beside a line end: one of two neighbours is a line end, and both are blank.
     if (
@@ -136,13 +169,8 @@ def _character_kinds() -> NDArray[np.uint8]:
         stays = not unicodedata.combining(char) and unicodedata.is_normalized("NFC", char)
         table[code] = 0 if stays and code not in seconds and not 0x1100 <= code <= 0x11FF else _UNKNOWN_KIND
         table[code] |= _BLANK_KIND * char.isspace()
-    table[0xC2:0xF5] |= _LEAD_KIND
-    for pattern, kind in (
-        (_ONE_CONTINUED, _CONTINUATION_KIND),
-        (_LINE_BREAKS, _INVISIBLE_KIND),
-        (_INVISIBLE, _INVISIBLE_KIND),
-    ):
-        table[[code for code in range(0x10000) if pattern.match(chr(code))]] |= kind
+    for pattern in (_LINE_BREAKS, _INVISIBLE):
+        table[[code for code in range(0x10000) if pattern.match(chr(code))]] |= _INVISIBLE_KIND
     table[ord("\t")] |= _INVISIBLE_KIND
     table[ord("\n")] |= _LINE_END_KIND
     return table
@@ -155,13 +183,20 @@ def _with_line_feeds(text: str) -> str:
 
 def _repair_once(text: str) -> str:
     """Run one pass of repair: mojibake, invisible characters and NFC."""
-    if _MOJIBAKE.search(text):
-        # A page mixes charsets, and ftfy only repairs text that is completely wrong: one line at a time.
-        lines = [ftfy.fix_encoding(line) if _MOJIBAKE.search(line) else line for line in text.split("\n")]
-        text = _with_line_feeds("\n".join(lines))
+    if not text.isascii() and has_mojibake(code_points(text)):
+        text = _decode_lines(text)
     if not text.replace("\n", "").isprintable():  # a much faster question, which unbroken spaces fail too
         text = _INVISIBLE.sub("", text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
+def _decode_lines(text: str) -> str:
+    """Decode UTF-8 read in another code page: a page mixes charsets, so one line at a time."""
+    lines = [
+        decode_mojibake(line) if not line.isascii() and has_mojibake(code_points(line)) else line
+        for line in text.split("\n")
+    ]
+    return _with_line_feeds("\n".join(lines))
 
 
 def tidy_space(text: str) -> str:

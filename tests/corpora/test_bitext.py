@@ -10,7 +10,7 @@ from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.bitext import evidence
-from xling.corpora.bitext.documents import DocumentText, pairs_by_name, pairs_by_vectors, read, sentences
+from xling.corpora.bitext.documents import DocumentText, pairs_by_name, pairs_by_vectors, read
 from xling.corpora.bitext.sentence_alignment import BEAD_SHAPES, DocumentSide, align
 from xling.corpora.bitext.stage import BitextConfig
 from xling.corpora.toyworld import para
@@ -125,19 +125,6 @@ def test_beads_are_in_order_disjoint_and_of_known_shapes(left, right, seed):
             assert bead.src[0] >= before[0] and bead.tgt[0] >= before[1]
             assert bead.src[1] <= len(left) and bead.tgt[1] <= len(right)
             before = bead.src[1], bead.tgt[1]
-
-
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ("It rains. He saw J. Smith at No. 5? Yes!", ["It rains.", "He saw J. Smith at No. 5?", "Yes!"]),
-        ("今日は雨だ。「行こう。」と言った。", ["今日は雨だ。", "「行こう。」", "と言った。"]),
-        ("यह अच्छा है। वह गया।", ["यह अच्छा है।", "वह गया।"]),
-        ("no end", ["no end"]),
-    ],
-)
-def test_lines_are_cut_into_sentences(line, wanted):
-    assert sentences(line, frozenset({"no"})) == wanted
 
 
 def test_names_that_differ_in_the_language_alone_are_paired():

@@ -35,6 +35,8 @@ def test_utf8_that_was_read_in_a_western_encoding_comes_back(script: str, text: 
 
 @pytest.mark.parametrize(("codec", "script", "text"), [
     ("cp1251", "Cyrl", "Где вокзал? Там."), ("cp1250", "Latn", "Dzień dobry, będzie ładnie żyć."),
+    ("mac_roman", "Latn", "L’élève était déjà là."), ("koi8_r", "Cyrl", RUSSIAN),
+    ("cp437", "Latn", "Où est l’élève ?"), ("cp850", "Cyrl", RUSSIAN), ("cp1254", "Latn", "Değişmesi için"),
 ])  # fmt: skip
 def test_eastern_encodings_come_back_too(codec: str, script: str, text: str) -> None:
     assert repair.decode_mojibake(wrongly(text, codec), {script}) == text
@@ -92,7 +94,7 @@ def test_quotes(text: str, other: str, mended: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["&amp;", "\x07", "cafÃ©", "â€™", "ÐŸÑ€", "РџСЂРё", "``", "DzieĹ„", "don`t", "\u200b"]
+    "text", ["&amp;", "\x07", "cafÃ©", "â€™", "ÐŸÑ€", "РџСЂРё", "``", "DzieĹ„", "don`t", "\u200b", "√©", "п÷я"]
 )
 def test_the_first_look_misses_nothing(text: str) -> None:
     assert pl.Series([text]).str.contains(repair.DAMAGE_PATTERN).all()

@@ -1,46 +1,61 @@
 """Damage that other programs leave in a line of text, undone: entities, wrong decoding, invisible characters, quotes.
 
-Every step changes a text only where the damage shows by itself. Mojibake is undone where the characters are the bytes
-of valid UTF-8 and give letters of an expected script.
+Every step changes a text only where the damage shows by itself. Mojibake is undone where ftfy is sure of it, then where
+the characters are the bytes of valid UTF-8 and give letters of an expected script.
 
-Source: the tables of the WHATWG Encoding Standard (as Python's codecs have them) and of HTML 5 (`html.unescape`).
+Source: ftfy (Speer 2019); the tables of the WHATWG Encoding Standard (as Python's codecs have them) and of HTML 5
+(`html.unescape`).
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+import ftfy
+import numpy as np
+from numpy.typing import NDArray
 
 from xling.core import languages
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt32
 
 _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,8}|#[0-9]{2,7}|#[xX][0-9a-fA-F]{2,6});")
 _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
 
-_CP1252_BYTES = {bytes([byte]).decode("cp1252", "replace"): byte for byte in range(0x80, 0x100)}
-_BYTE_OF_CHARACTER = {chr(byte): byte for byte in range(0x80, 0x100)} | {
-    c: b for c, b in _CP1252_BYTES.items() if c != "\ufffd"
-}
+_WHOLE_TEXT_CODECS = ("cp1252", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp1253", "cp1254", "cp1257", "cp1255",
+                      "cp1256", "cp437", "cp850", "iso8859_2", "mac_cyrillic")  # fmt: skip
+_MIN_SEQUENCES = 3
 
 
-def _character_class(first_byte: int, last_byte: int) -> str:
-    return "".join(
-        re.escape(char) for char, byte in _BYTE_OF_CHARACTER.items() if first_byte <= byte <= last_byte
-    )
+@cache
+def _byte_of_character(codec: str) -> Mapping[str, int]:
+    """Character -> byte of a code page from 0x80; where it has none, or for Windows-1252, that of Latin-1 too."""
+    own = {bytes([byte]).decode(codec, "ignore") or chr(byte): byte for byte in range(0x80, 0x100)}
+    return {chr(byte): byte for byte in range(0x80, 0x100)} | own if codec == "cp1252" else own
 
 
-_CONTINUATION = f"[{_character_class(0x80, 0xBF)}]"
-_UTF8_SEQUENCE = re.compile(
-    f"[{_character_class(0xC2, 0xDF)}]{_CONTINUATION}"
-    f"|[{_character_class(0xE0, 0xEF)}]{_CONTINUATION}{{2}}"
-    f"|[{_character_class(0xF0, 0xF4)}]{_CONTINUATION}{{3}}"
-)
+def _sequence_pattern(codec: str) -> str:
+    """Characters that are the bytes of a letter in UTF-8, as a regular expression."""
+    table = _byte_of_character(codec)
+
+    def chars(first_byte: int, last_byte: int) -> str:
+        return "".join(re.escape(char) for char, byte in table.items() if first_byte <= byte <= last_byte)
+
+    rest = f"[{chars(0x80, 0xBF)}]"
+    return f"[{chars(0xC2, 0xDF)}]{rest}|[{chars(0xE0, 0xEF)}]{rest}{{2}}|[{chars(0xF0, 0xF4)}]{rest}{{3}}"
+
+
+_BYTE_OF_CHARACTER = _byte_of_character("cp1252")
+_UTF8_SEQUENCE = re.compile(_sequence_pattern("cp1252"))
 # Letters that are the first bytes of the commonest sequences, and marks that follow any letter in right text.
 _COMMON_FIRST_BYTES, _CLOSING_MARKS = frozenset("ÃÂâÐÑØÙÄÅàïð"), frozenset("»”’…“›–—®™°ªº²³´·‘")
 _EAST_ASIAN = frozenset({"Jpan", "Kore", "Hani", "Hans", "Hant"})
 _A_GRAVE = re.compile("Ã(?= )")  # à, whose second byte is a no-break space that became a space
-_WHOLE_TEXT_CODECS = ("cp1251", "cp1250")
-_MIN_SEQUENCES = 3
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _INVISIBLE = re.compile(
@@ -67,9 +82,9 @@ _QUOTE_MARKS = '"“”„«»‟'
 
 DAMAGE_PATTERN = (
     r"&[a-zA-Z#][a-zA-Z0-9]{1,8};|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
-    r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}"
-    r"|[\u{c2}-\u{f4}][^\x00-\x7f\p{Cyrillic}\p{Latin}\s]|[\u{c2}-\u{f4}][ŠšŒœŽžŸƒˆªº]|[ÃÂÐÑ]\u{a0}"
-    r"|[РС][\u{400}-\u{40f}\u{451}-\u{45f}€‚„…†‡‰‹‘’“”•–—™›\u{a0}¤¦§©«¬®°±µ¶·№»]|[ĂÄĹâ][^\x00-\x7f]"
+    r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}|Ã "
+    + "".join(f"|{_sequence_pattern(codec)}" for codec in _WHOLE_TEXT_CODECS)
+    + "|[ÃÂÐÑ]\u00a0"
 )
 """What a text holds in which a step of `mend` finds something; in the syntax of polars."""
 
@@ -84,22 +99,57 @@ def decode_entities(text: str) -> str:
     return text
 
 
-def decode_mojibake(text: str, scripts: Collection[str]) -> str:
-    """Decode UTF-8 that was read as Windows-1252, Latin-1, Windows-1250 or Windows-1251.
+def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:
+    """Decode UTF-8 that was read as Windows-1252, Latin-1 or one of the other code pages that programs take by mistake.
 
     Args:
         text: a line.
-        scripts: ISO 15924 codes that the letters may be in; Latin is always allowed.
+        scripts: ISO 15924 codes that the letters may be in, with which parts of a line are decoded too; Latin is always
+            allowed. Without any, letters may be in any script.
     """
     for _ in range(_MAX_ROUNDS):
-        decoded_text = text
+        if text.isascii():
+            break
+        decoded_text = ftfy.fix_encoding(text)
+        if scripts and decoded_text != text and not _has_expected_scripts(decoded_text, scripts):
+            decoded_text = text
         for codec in _WHOLE_TEXT_CODECS:
             decoded_text = _decode_whole(decoded_text, codec, scripts)
-        decoded_text = _decode_sequences(decoded_text, scripts)
+        if scripts:
+            decoded_text = _decode_sequences(decoded_text, scripts)
         if decoded_text == text:
             break
         text = decoded_text
     return text
+
+
+@cache
+def _byte_kinds() -> NDArray[np.uint16]:
+    """What a character may be of a letter in UTF-8, in each code page a bit: (3, 0x10000) uint16.
+
+    The rows are: first byte of two, first of more, another byte.
+    """
+    kinds = np.zeros((3, 0x10000), np.uint16)
+    for bit, codec in enumerate(_WHOLE_TEXT_CODECS):
+        for char, byte in _byte_of_character(codec).items():
+            row = 2 if byte < 0xC0 else 0 if 0xC2 <= byte < 0xE0 else 1 if 0xE0 <= byte < 0xF5 else -1
+            if row >= 0:
+                kinds[row, ord(char)] |= 1 << bit
+    return kinds
+
+
+def has_mojibake(codes: UInt32[np.ndarray, " chars"]) -> bool:
+    """Whether UTF-8 that was read in another code page may stand in a text, given as its code points."""
+    two, more, rest = _byte_kinds()[:, np.minimum(codes, 0xFFFF)]
+    if not rest.any():
+        return False
+    long = more[:-2] & rest[1:-1] & rest[2:]
+    return bool((two[:-1] & rest[1:]).any() or long.any())
+
+
+def code_points(text: str) -> UInt32[np.ndarray, " chars"]:
+    """Return the code points of a text, uint32."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
 def _decode_sequences(text: str, scripts: Collection[str]) -> str:
@@ -125,9 +175,11 @@ def _is_damage(sequence: str) -> bool:
 
 def _decode_whole(text: str, codec: str, scripts: Collection[str]) -> str:
     """Return a text decoded as UTF-8 from the bytes that a codec gives, or as it is."""
+    table = _byte_of_character(codec)
     try:
-        decoded_text = text.encode(codec).decode("utf-8")
-    except UnicodeError:
+        data = bytes(ord(char) if char < "\x80" else table[char] for char in text)
+        decoded_text = data.decode("utf-8")
+    except (KeyError, UnicodeError):
         return text
     sequences = sum(not char.isascii() for char in decoded_text)
     return (
@@ -136,6 +188,8 @@ def _decode_whole(text: str, codec: str, scripts: Collection[str]) -> str:
 
 
 def _has_expected_scripts(text: str, scripts: Collection[str]) -> bool:
+    if not scripts:
+        return True
     letter_scripts = {
         languages.script_of(char) for char in text if char.isalpha() and char not in _BYTE_OF_CHARACTER
     }

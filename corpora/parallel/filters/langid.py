@@ -12,6 +12,7 @@ import polars as pl
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
+from xling.corpora.langid import south_slavic
 from xling.corpora.langid.identify import SURE_SCORE
 from xling.corpora.parallel.clean.declared_language import DeclaredLanguage
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
@@ -98,6 +99,13 @@ class PairLangId(PairFilter):
             base, score = _identify(text[: self.max_chars])
         if base not in ("", expected.base) and threshold <= score < SURE_SCORE:
             base, score = _identify(text[: self.max_chars], second_opinion=True)
+        if (
+            base != expected.base
+            and {base, expected.base} <= south_slavic.GROUP
+            and expected.script == "Latn"
+        ):
+            told = south_slavic.standard_of(text.lower()).partition("_")[0]
+            return "" if told in ("", expected.base) else told
         return "" if base == expected.base or score < threshold else base
 
 

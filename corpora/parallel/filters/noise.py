@@ -10,6 +10,7 @@ import polars as pl
 from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.text import repair
+from xling.text.words.sentence_ends import ALL_ENDS, SENTENCE_ENDS
 
 _CASED_SCRIPTS = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
@@ -31,7 +32,8 @@ _JOINERS = r"[\u{200b}-\u{200d}]"
 # What a wrong encoding leaves of a letter with a mark: inside a word, as its first letter, or as its last one.
 _LOST_LETTER = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:](?:\s|\p{L}|$)|\.(?:\s|$))"
 _CLOSING = r"\"'”’»)\]」』】）"
-_SENTENCE_MARKS = ".!?。！？؟।॥۔።։។။"
+# A shad is the comma of Tibetan too.
+_SENTENCE_MARKS = "".join(sorted(ALL_ENDS - {*SENTENCE_ENDS["Tibt"]}))
 _MIN_SPACED_LETTERS = 6
 _MIN_BESIDE_NUMBERS = (
     0.3  # smallest share of letters where both sides have the same numbers, which then count as letters

@@ -8,6 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from xling.core.languages import Language
+from xling.corpora.langid.code_pages import WrongCodePage
 from xling.corpora.parallel.clean.declared_language import own_scripts
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
 from xling.corpora.parallel.filters.script import letters_of
@@ -25,7 +26,7 @@ class Repair(PairFilter):
 
     Args:
         entities: whether character references such as ``&eacute;`` become characters.
-        mojibake: whether UTF-8 that was read as Windows-1252, Latin-1, Windows-1250 or Windows-1251 is decoded.
+        mojibake: whether text that was read in a wrong encoding is put right: UTF-8, and code pages of the language.
         invisible: whether control characters and marks without width go, where they are no spelling.
         quotes: whether doubled and replaced quotes and apostrophes are put right, and quotes around one side taken off.
         swapped: whether sides in each other's script change places.
@@ -63,6 +64,8 @@ class Repair(PairFilter):
                         pairs["id"][row], texts[row], other_texts[row], lang, changes
                     )
                 pairs = pairs.with_columns(pl.Series(side, texts, pl.String))
+            if self.mojibake:
+                pairs = _reread(pairs, side, lang, changes)
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
@@ -85,6 +88,28 @@ class Repair(PairFilter):
                     changes.append((name, kind, text, new))
                 text = new
         return text
+
+
+def _reread(pairs: pl.DataFrame, side: str, lang: Language, changes: list[Change]) -> pl.DataFrame:
+    """Return the pairs with texts of a side put right that were read in another code page than they were written in."""
+    own = letters_of(lang)
+    # Most lines have Latin letters, or those of the language, and need no look.
+    asked = pl.col(side).str.contains(r"[^\x00-\x7f]")
+    if lang.script != "Latn" and own:
+        asked &= ~pl.col(side).str.contains(f"[{own}]") | pl.col(side).str.contains("[а-џ][Ѐ-Я]")
+    rows = pairs.select(asked.alias("asked"))["asked"].arg_true()
+    texts = pairs[side].gather(rows).to_list()
+    mended = WrongCodePage.of(lang.code).mend(texts)
+    changed = [
+        (row, text, new) for row, text, new in zip(rows.to_list(), texts, mended, strict=True) if new != text
+    ]
+    changes += [(pairs["id"][row], "mojibake", text, new) for row, text, new in changed]
+    new_texts = pl.Series([new for _, _, new in changed], dtype=pl.String)
+    return (
+        pairs.with_columns(pairs[side].scatter([row for row, _, _ in changed], new_texts))
+        if changed
+        else pairs
+    )
 
 
 def exchange_sides(pairs: pl.DataFrame, swapped: pl.Series) -> tuple[pl.DataFrame, list[Change]]:

@@ -11,6 +11,7 @@ import polars as pl
 from xling.core.languages import Language
 from xling.corpora.parallel.clean.declared_language import SECOND_SCRIPTS
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
+from xling.text.words.han import chinese_form
 
 _LETTERS_OF_SCRIPTS = {
     "Latn": r"\p{Latin}", "Cyrl": r"\p{Cyrillic}", "Arab": r"\p{Arabic}", "Grek": r"\p{Greek}",
@@ -30,7 +31,7 @@ _DENSE_SCRIPTS = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
 @PAIR_FILTERS.register("script")
 @dataclass(frozen=True)
 class Script(PairFilter):
-    """Drop pairs whose letters are not in the script of their language.
+    """Drop pairs whose letters are not in the script of their language; simplified Chinese is not traditional.
 
     Args:
         max_foreign: largest share of a side's characters that may be letters of other scripts; a foreign letter
@@ -57,6 +58,7 @@ class Script(PairFilter):
         ),
         PairExample("script_tgt", "He saved his team from a loss", "ช่วย his team from a loss", "en-th"),
         PairExample("", "The house is big.", "Уй катта.", "en-uz"),
+        PairExample("script_tgt", "The library opens at nine.", "圖書館九點開門。", "en-zh"),
         PairExample("script_src", "Дом очень большой.", "Das Haus ist groß."),
         PairExample("script_tgt", "The house is big.", "Дом очень большой."),
     )
@@ -92,6 +94,14 @@ class Script(PairFilter):
                 )
                 for row in candidates.filter(num_foreign > allowed)["index"]:
                     reasons[row] = reasons[row] or f"script_{side}"
+        for side, lang in context.sides:
+            if lang.script in (
+                "Hans",
+                "Hant",
+            ):  # both have the letters of Chinese, and characters of their own
+                for row, text in enumerate(pairs[side]):
+                    if not reasons[row] and chinese_form(text) not in ("", lang.script):
+                        reasons[row] = f"script_{side}"
         return pl.Series("reason", reasons, pl.String).replace("", None)
 
 

@@ -174,6 +174,7 @@ def codes_of(lang: Language) -> list[str]:
         lang.flores,
         lang.wiki,
         lang.mbart,
+        *lang.also,
     ]
     return list(dict.fromkeys(code for code in codes if code))
 

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
 from xling.core.errors import UserError
+from xling.core.language_tags import fit
 from xling.core.languages import Language
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
@@ -136,10 +137,15 @@ def _members(path: Path, names: list[str], lang: Language) -> dict[str, str]:
     Raises:
         UserError: no member is in the language, or two codes of it have one stem.
     """
-    codes, members = codes_of(lang), dict[str, str]()
+    members, fits = dict[str, str](), dict[str, int]()
     for name in names:
         stem, _, code = name.rpartition(".")
-        if code not in codes or name.startswith("__MACOSX/") or PurePosixPath(name).name.startswith("._"):
+        how_well = fit(code, lang)
+        if not how_well or name.startswith("__MACOSX/") or PurePosixPath(name).name.startswith("._"):
+            continue
+        if how_well != fits.setdefault(stem, how_well):
+            members[stem] = name if how_well > fits[stem] else members[stem]
+            fits[stem] = max(how_well, fits[stem])
             continue
         if stem in members:
             raise UserError(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import IO
 
 from xling.core.errors import UserError
-from xling.core.languages import Language
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -16,12 +15,12 @@ from xling.corpora.parallel.sources import (
     PairSourceExample,
     Row,
     SourceContext,
-    codes_of,
     drop_row,
     existing_path,
 )
 from xling.corpora.parallel.sources.archive import open_zip
 from xling.corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
+from xling.corpora.parallel.sources.variants import check_languages, text_in_language
 from xling.text.document import Ledger
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
@@ -53,11 +52,19 @@ def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
     """Yield the units that hold both languages; the others are dropped by name.
 
     Raises:
-        UserError: the file is cut off, not well-formed, or declares entities.
+        UserError: the file is cut off, not well-formed, declares entities, or has no unit in both languages.
     """
+    codes, num_rows = set[str](), 0
+    for row in _rows_of_files(path, context, ledger, codes):
+        num_rows += 1
+        yield row
+    check_languages(path, codes, num_rows, context)
+
+
+def _rows_of_files(path: Path, context: SourceContext, ledger: Ledger, codes: set[str]) -> Iterator[Row]:
     if path.suffix != ".zip":
         with open_xml(path) as handle:
-            yield from _rows(handle, str(path), context, ledger)
+            yield from _rows(handle, str(path), context, ledger, codes)
         return
     with open_zip(path) as archive:
         names = [name for name in archive.namelist() if name.endswith(".tmx")]
@@ -65,12 +72,15 @@ def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
             raise UserError(f"{path} holds no .tmx", "an archive with a TMX file")
         for name in names:
             with archive.open(name) as handle:
-                yield from _rows(handle, f"{path}:{name}", context, ledger)
+                yield from _rows(handle, f"{path}:{name}", context, ledger, codes)
 
 
-def _rows(handle: IO[bytes], name: str, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+def _rows(
+    handle: IO[bytes], name: str, context: SourceContext, ledger: Ledger, codes: set[str]
+) -> Iterator[Row]:
     for number, segments in enumerate(units(handle, name)):
-        src, tgt = (_in_language(segments, lang) for lang in (context.src, context.tgt))
+        codes.update(segments.keys())
+        src, tgt = (text_in_language(segments, lang) for lang in (context.src, context.tgt))
         if src is None or tgt is None:
             drop_row(ledger, "missing_side", f"{name}/{number}", " | ".join(segments.values()))
         else:
@@ -117,12 +127,3 @@ def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
                 segments = outer_units.pop()  # units inside a unit do not belong to it
     except UserError as error:
         raise UserError(f"{error.given} (after {num_units:,} whole units)", error.valid, error.fix) from None
-
-
-def _in_language(segments: dict[str, str], lang: Language) -> str | None:
-    codes = {code.lower().replace("_", "-") for code in codes_of(lang)}
-    for code, text in segments.items():
-        plain = code.replace("_", "-")
-        if plain in codes or plain.partition("-")[0] in codes:
-            return text
-    return None

@@ -45,6 +45,15 @@ def test_each_kind_is_repaired_counted_and_shown(kind):
     assert not ledger.notes
 
 
+def test_a_side_in_another_code_page_is_put_right():
+    right = ["Człowiek ten zgubiłby nas wszystkich.", "Został dłużej w dolinie, więc żałował.", "Jeden dom."]
+    damaged = [text.encode("cp1250").decode("cp1252") for text in right]
+    rows, ledger = repaired("en-pl", ["a b c"] * 3, damaged)
+    assert [tgt for _, tgt in rows] == right
+    assert ledger.notes == {"repaired_mojibake": 2}
+    assert [tgt for _, tgt in repaired("en-pl", ["a b c"] * 3, damaged, mojibake=False)[0]] == damaged
+
+
 def test_sides_in_each_others_script_change_places():
     src, tgt = ["This is a house.", "Это дом."], ["Это дом.", "This is a house of Иван."]
     rows, ledger = repaired("en-ru", src, tgt)

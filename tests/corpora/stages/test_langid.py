@@ -222,3 +222,52 @@ def test_a_language_that_the_table_lacks_is_left_out_of_the_ranking() -> None:
     model = FastText.__new__(FastText)
     model._codes = {"__label__xx": "", "__label__sw": "sw"}
     assert model._ranking([("__label__xx", 0.6), ("__label__sw", 1.5)]) == [("sw", 1.0)]
+
+
+SERBIAN = (
+    "U poslednje vreme predsednik nije video izveštaj, pa je posle sednice zahtev ponovo stavljen pred decu."
+)
+CROATIAN = "U posljednje vrijeme predsjednik nije vidio izvješće, pa je tijekom sjednice zahtjev stavljen pred vijeće."
+BOSNIAN = (
+    "U posljednje vrijeme predsjednik nije vidio izvještaj, pa je tokom sjednice u januaru zahtjev vraćen."
+)
+HANS, HANT = (
+    "委员会下周将再次开会，讨论有关公共图书馆的新建议。",
+    "委員會下週將再次開會，討論有關公共圖書館的新建議。",
+)
+
+
+def kept(lang: str | tuple[str, ...], *texts: str) -> list[tuple[str, str | None]]:
+    stage = LangId(langs=(lang,) if isinstance(lang, str) else lang)
+    docs = [Document(str(i), text) for i, text in enumerate(texts)]
+    verdicts = list(stage.edits(docs))
+    return [(doc.lang, verdict.reason) for doc, verdict in zip(docs, verdicts, strict=True)]
+
+
+@pytest.mark.parametrize(("lang", "reasons"), [
+    ("sr_Latn", [None, "other_language", "other_language"]), ("hr", ["other_language", None, "other_language"]),
+    ("bs", ["other_language", "other_language", None]),
+])  # fmt: skip
+def test_serbian_croatian_and_bosnian_are_told_by_their_words(lang: str, reasons: list[str | None]) -> None:
+    assert [reason for _, reason in kept(lang, SERBIAN, CROATIAN, BOSNIAN)] == reasons
+
+
+def test_serbian_is_told_by_its_script() -> None:
+    cyrillic = "У последње време председник није видео извештај, па је после седнице захтев поново стављен."
+    assert kept("sr", cyrillic, SERBIAN) == [("sr", None), ("sr", "wrong_script")]
+    assert kept(("sr", "sr_Latn"), cyrillic, SERBIAN) == [("sr", None), ("sr_Latn", None)]
+
+
+def test_simplified_and_traditional_chinese_are_told_by_their_characters() -> None:
+    assert kept("zh_Hant", HANT, HANS) == [("zh_Hant", None), ("zh_Hant", "wrong_script")]
+    assert kept("zh", HANT, HANS) == [("zh", "wrong_script"), ("zh", None)]
+    assert kept(("zh", "zh_Hant"), HANT, HANS) == [("zh_Hant", None), ("zh", None)]
+    assert [lang for lang, _ in kept((), HANT, HANS)] == ["zh_Hant", "zh"]
+
+
+@pytest.mark.parametrize("lang", ["hi_Latn", "ar_Latn", "ta_Latn", "ace_Arab", "my_zaw"])
+def test_what_no_model_tells_is_refused_before_reading(lang: str) -> None:
+    with pytest.raises(UserError, match=f"no available model identifies {lang}"):
+        LangId(langs=(lang,)).check()
+    for told in ("sr_Latn", "zh_Hant", "hi", "ar"):
+        LangId(langs=(told,)).check()

@@ -23,6 +23,7 @@ from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.models.network.encoder import working_dtype
 from xling.text import vocab
+from xling.text.words.sentence_ends import ALL_ENDS, NO_SPACE_ENDS
 from xling.training import memory
 from xling.transfer import checks
 from xling.transfer.encode import encode_pieces
@@ -31,7 +32,6 @@ from xling.transfer.settings import TranslateConfig
 if TYPE_CHECKING:
     from jaxtyping import Int
 
-SENTENCE_ENDS = frozenset(".!?…。！？｡।॥؟۔።")
 WORD_START = "\u2581"
 
 
@@ -155,7 +155,7 @@ def split_points(piece_texts: Sequence[str], max_pieces: int) -> Iterator[tuple[
         sentence_ends = [
             i
             for i in range(earliest, latest)
-            if piece_texts[i][-1:] in SENTENCE_ENDS and _starts_word(piece_texts, i + 1)
+            if piece_texts[i][-1:] in ALL_ENDS and _starts_word(piece_texts, i + 1)
         ]
         word_starts = [i for i in range(earliest + 1, latest + 1) if _starts_word(piece_texts, i)]
         end = sentence_ends[-1] + 1 if sentence_ends else word_starts[-1] if word_starts else latest
@@ -167,7 +167,7 @@ def split_points(piece_texts: Sequence[str], max_pieces: int) -> Iterator[tuple[
 
 def _starts_word(piece_texts: Sequence[str], index: int) -> bool:
     """Return whether a word starts there; always after the full stop of a script without spaces."""
-    return piece_texts[index].startswith(WORD_START) or piece_texts[index - 1][-1:] in "。！？｡"
+    return piece_texts[index].startswith(WORD_START) or piece_texts[index - 1][-1:] in NO_SPACE_ENDS
 
 
 def read_lines(stream: Iterable[bytes]) -> Iterator[str]:

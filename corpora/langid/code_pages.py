@@ -1,0 +1,344 @@
+"""Text that was read in the code page of other languages, told by the letters and n-grams of its language.
+
+Polish in Windows-1250 that was read as Windows-1252 has ``³`` for ``ł``. The bytes are right, so the text can be had
+back once both code pages are known. They are searched for among those that the language is written in and those that
+programs take by mistake. A line is changed where all its letters become letters of the language, and its n-grams then
+are likelier in the language than those of the line as it is in any language.
+
+Sources: the code pages as Python's codecs have them; `xling.corpora.langid.ngrams` for letters and n-grams.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+from xling.core import languages
+from xling.core.languages import Language
+from xling.corpora.langid import ngrams
+from xling.corpora.langid.identify import body_of, built_in_ngrams
+
+_CENTRAL = ("cp1250", "iso8859_2", "mac_latin2", "cp852")
+_TURKISH = ("cp1254", "mac_turkish", "cp857")
+_BALTIC = ("cp1257", "iso8859_13", "iso8859_4", "cp775")
+_WESTERN = ("cp1252", "mac_roman", "cp850")
+_PAGES_OF_SCRIPT = {
+    "Cyrl": ("cp1251", "koi8_r", "koi8_u", "iso8859_5", "cp866", "mac_cyrillic"),
+    "Grek": ("cp1253", "mac_greek", "cp737"),
+    "Hebr": ("cp1255", "iso8859_8", "cp862"), "Arab": ("cp1256", "iso8859_6"), "Thai": ("cp874",),
+    "Hans": ("gb18030",), "Hant": ("big5",), "Jpan": ("cp932", "euc_jp"), "Kore": ("cp949",),
+}  # fmt: skip
+_PAGES_OF_LANG = {
+    **dict.fromkeys(("pl", "cs", "sk", "hu", "sl", "hr", "bs", "sr_Latn", "sh", "ro", "sq", "hsb", "dsb", "szl", "csb"),
+                    _CENTRAL),
+    **dict.fromkeys(("tr", "az", "crh", "gag", "ku"), _TURKISH), **dict.fromkeys(("lt", "lv", "et", "ltg"), _BALTIC),
+}  # fmt: skip
+_MISTAKEN = (
+    "cp1252",
+    "cp1251",
+    "cp1250",
+    "koi8_r",
+    "mac_roman",
+    "cp437",
+    "cp850",
+    "cp866",
+    "cp1253",
+    "cp1254",
+)
+"""Code pages that programs take by mistake."""
+_MULTI_BYTE = frozenset({"gb18030", "big5", "cp932", "euc_jp", "cp949"})
+_NATIVE_GAIN = 6.5  # of the unigrams of letters of a language; those of loan words are under it
+_MIN_NATIVE_SHARE = 0.9
+_MIN_CHANGED, _MIN_LIKE_LINES = 2, 3
+_MIN_GAIN = 0.2  # by which the mean gain of n-grams must rise
+_MIN_GAIN_OF_ONE = 0.5  # where one character changed
+_MAX_LINES_AT_ONCE = 256
+# Signs of other alphabets that any text may hold.
+_ANYWHERE = frozenset("“”‘’‚„…–—«»‹›•·§°©®™€\u00a0¿¡×÷−²³½¼¾±µ£¥")
+_EAST_ASIAN = frozenset({"Hans", "Hant", "Jpan", "Kore"})
+_BESIDE_WORDS = frozenset("“”‘’‚„…–—−«»‹›\u00a0")
+_SIGNS = "¹³²¿º¼¾½£¥¯±¶ª¢¡¦¨´¸¤¬µ×÷"
+# Signs beside letters, marks between letters, and a capital behind a small letter of Cyrillic.
+_SUSPECT = re.compile(
+    rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
+)
+_SUSPECT_CHARACTERS = frozenset(_SIGNS + "‚„…†‡‰ˆ˜‹›“”•–—™€")
+_MIN_CHARACTERS = 4  # East Asian ones of a line that is mended by itself
+_NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
+_SAME = 0.05  # such gains are equal
+_MOST = 0.5  # of the lines in doubt
+Table = dict[int, str]
+
+
+@cache
+def _single_byte_table(mistaken: str, right: str) -> Table:
+    """Character as it was read -> character as it was written, for the bytes from 0x80 that both pages have."""
+    table: Table = {}
+    for byte in range(0x80, 0x100):
+        data = bytes([byte])
+        written = data.decode(right, "ignore")
+        if not written or (not written.isprintable() and written != "\u00a0"):
+            continue
+        if read := data.decode(mistaken, "ignore"):
+            table[ord(read)] = written
+        if mistaken == "cp1252":  # Latin-1, and what programs put where Windows-1252 has no character
+            table[byte] = written
+    return table
+
+
+def code_pages(lang: Language) -> tuple[str, ...]:
+    """The code pages that a language is written in; none where Unicode alone has its letters."""
+    if lang.script == "Latn":
+        return _PAGES_OF_LANG.get(lang.code, _WESTERN)
+    return _PAGES_OF_SCRIPT.get(lang.script, ())
+
+
+_ANY = ("ru", "uk", "bg", "sr", "el", "he", "ar", "fa", "th", "zh", "ja", "ko", "pl", "cs", "hu", "ro", "tr", "lt",
+        "lv", "hr", "fr", "es", "de", "pt", "it", "sv")  # fmt: skip
+"""Languages that are tried where none is known."""
+# What the letters of another alphabet look like as Windows-1252 has them, and letters of one script inside words of
+# another: only then is every language tried.
+_SURELY_DAMAGED = re.compile(
+    r"[¡-¬®-ÿ]{4}|[a-z][þðý¹³¿º¼¾¥£¯±¶][a-z]|[a-z][а-џ]|[а-џ][a-z]|[\x80-\x9f]|[a-z][√≈∆ŽˆŠ‚„‡‰][a-z]|[а-џ][Ѐ-Я]|[А-Я]{5}"
+)
+_MIN_DAMAGED, _SAMPLE_LINES = 3, 6
+
+
+@dataclass(frozen=True)
+class CodePages:
+    """Mends text in any of some languages that was read in another code page.
+
+    Attributes:
+        langs: codes of the languages; of one, each line is tried as soon as it has a letter of no code page of it.
+    """
+
+    langs: tuple[str, ...]
+
+    @staticmethod
+    def of(codes: str) -> CodePages:
+        """Return the one of a language, of several with commas between them, or of ``all`` (UserError)."""
+        return CodePages(
+            _ANY if codes in ("", "all") else tuple(languages.get(code).code for code in codes.split(","))
+        )
+
+    def is_suspect(self, text: str) -> bool:
+        """Whether to look at a text closer: without sign of damage it is right."""
+        if len(self.langs) == 1:
+            return WrongCodePage.of(self.langs[0]).is_suspect(text)
+        return sum(1 for _ in itertools.islice(_SURELY_DAMAGED.finditer(text), _MIN_DAMAGED)) == _MIN_DAMAGED
+
+    def mend(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines of one text, put right in the language that it then is in."""
+        if len(self.langs) == 1:
+            return WrongCodePage.of(self.langs[0]).mend(lines)
+        if not self.is_suspect("\n".join(lines)):
+            return list(lines)
+        sample = sorted((line for line in lines if not line.isascii()), key=len, reverse=True)[:_SAMPLE_LINES]
+        readings = [(code, WrongCodePage.of(code).mend(sample)) for code in self.langs]
+        # Only what was written in a code page of two bytes can be read in it, line by line.
+        east_asian = [
+            (code, lines)
+            for code, lines in readings
+            if languages.get(code).script in _EAST_ASIAN and not set(lines) & set(sample)
+        ]
+        changed = east_asian or [(code, lines) for code, lines in readings if lines != sample]
+        scores = built_in_ngrams().scores(
+            [body_of("\n".join(lines)) for _, lines in [("", sample), *changed]]
+        )[0]
+        best = scores.max(axis=1).tolist()
+        score, code = max(zip(best[1:], (code for code, _ in changed), strict=True), default=(0.0, ""))
+        is_better = score > best[0] + _MIN_GAIN or (east_asian and score > 0)
+        return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
+
+
+class WrongCodePage:
+    """Mends the lines of a language that were read in another code page.
+
+    Args:
+        lang: the language that the text is in.
+    """
+
+    def __init__(self, lang: Language) -> None:
+        self.lang = lang
+        self._column = self._model_column()
+
+    @staticmethod
+    @cache
+    def of(code: str) -> WrongCodePage:
+        """Return the one of a language, which keeps its tables."""
+        return WrongCodePage(languages.get(code))
+
+    def _model_column(self) -> int:
+        langs = built_in_ngrams().langs
+        for code in (self.lang.code, self.lang.base):
+            if code in langs and languages.get(code).script == self.lang.script:
+                return langs.index(code)
+        return -1
+
+    @cached_property
+    def letters(self) -> frozenset[str]:
+        """Letters of the language beyond ASCII that its code pages have."""
+        pages = [page for page in code_pages(self.lang) if page not in _MULTI_BYTE]
+        chars = {char for page in pages for char in bytes(range(0x80, 0x100)).decode(page, "ignore")}
+        letters = sorted(char for char in chars if char.isalpha())
+        if self.lang.script != "Latn":
+            marks = {char for char in chars if unicodedata.category(char)[0] == "M" and not char.isascii()}
+            return frozenset(
+                marks.union(char for char in letters if languages.matches_script(char, self.lang))
+            )
+        hashes = [ngrams.grams(char).get(1, np.zeros(1, np.uint32))[0] for char in letters]
+        if not letters or self._column < 0:
+            return frozenset()
+        gains = built_in_ngrams().gains(np.array(hashes, np.uint32))[:, self._column]
+        return frozenset(char for char, gain in zip(letters, gains, strict=True) if gain >= _NATIVE_GAIN)
+
+    def mend(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines of one text or file, those that were read in another code page put right."""
+        if self._column < 0 or not code_pages(self.lang):
+            return list(lines)
+        mended = list(lines)
+        suspects = [i for i, line in enumerate(lines) if self.is_suspect(line)]
+        for first in range(0, len(suspects), _MAX_LINES_AT_ONCE):
+            rows = suspects[first : first + _MAX_LINES_AT_ONCE]
+            for row, text in zip(rows, self._mend_suspects([lines[i] for i in rows]), strict=True):
+                mended[row] = text
+        return mended
+
+    def is_suspect(self, text: str) -> bool:
+        """Whether a text holds letters that are not the language's, or signs inside words."""
+        if text.isascii() or self._column < 0 or not code_pages(self.lang):
+            return False
+        if self.lang.script != "Latn":
+            return not languages.matches_script(text, self.lang) or (
+                self.lang.script == "Cyrl" and bool(_SUSPECT.search(text))
+            )
+        others = {char for char in text if char > "\x7f"} - self.letters
+        return bool(others - _ANYWHERE) or (
+            bool(others & _SUSPECT_CHARACTERS) and bool(_SUSPECT.search(text))
+        )
+
+    def _mend_suspects(self, lines: Sequence[str]) -> list[str]:
+        readings = [reading for number, line in enumerate(lines) for reading in self._readings(number, line)]
+        if not readings:
+            return list(lines)
+        asked = sorted({reading.number for reading in readings})
+        bodies = [*(body_of(lines[i]) for i in asked), *(body_of(reading.text) for reading in readings)]
+        scores = built_in_ngrams().scores(bodies)[0]
+        own = scores[:, self._column].tolist()
+        own_as_is = dict(zip(asked, own, strict=False))
+        best = own if self.lang.script in _EAST_ASIAN else scores.max(axis=1).tolist()
+        best_as_is = dict(zip(asked, best, strict=False))
+        sure, unsure = list[_Scored](), list[_Scored]()
+        for reading, score in zip(readings, own[len(asked) :], strict=True):
+            worth = score - _NOT_NATIVE_COST * reading.strange_share
+            gain = worth - best_as_is[reading.number]
+            if gain > _MIN_GAIN and (reading.changed >= self._min_changed or gain > _MIN_GAIN_OF_ONE):
+                sure.append((worth, reading))
+            else:
+                unsure.append((worth - own_as_is[reading.number], reading))
+        return self._choose(lines, sure, unsure)
+
+    @staticmethod
+    def _choose(lines: Sequence[str], sure: list[_Scored], unsure: list[_Scored]) -> list[str]:
+        """Return the best reading of each line; what most lines are is preferred, and believed of the others."""
+        best: dict[int, float] = {}
+        for worth, reading in sure:
+            best[reading.number] = max(best.get(reading.number, 0.0), worth)
+        good = [reading for worth, reading in sure if worth >= best[reading.number] - _SAME]
+        counts = Counter(pages for reading in good for pages in reading.pages)
+        usual, count = max(counts.items(), key=lambda item: item[1], default=(("", ""), 0))
+        num_lines = len({reading.number for _, reading in (*sure, *unsure)})
+        is_usual = count >= _MIN_LIKE_LINES and count > _MOST * num_lines
+        mended = list(lines)
+        for reading in sorted(good, key=lambda reading: max(counts[pages] for pages in reading.pages)):
+            mended[reading.number] = reading.text  # the order of the code pages decides among equals
+        for worth, reading in (*sure, *unsure):
+            if usual not in reading.pages or count < _MIN_LIKE_LINES:
+                continue
+            if is_usual or (worth > 0 and reading.number not in best):
+                mended[reading.number] = reading.text
+        return mended
+
+    @property
+    def _min_changed(self) -> int:
+        return _MIN_CHARACTERS if self.lang.script in _EAST_ASIAN else _MIN_CHANGED
+
+    def _readings(self, number: int, line: str) -> list[Reading]:
+        """What a line may have been, likeliest code pages last."""
+        found: dict[str, Reading] = {}
+        for right in code_pages(self.lang):
+            for mistaken in _MISTAKEN:
+                text = _reread(line, mistaken, right)
+                if not text or text == line:
+                    continue
+                if text in found:
+                    found[text].pages.append((mistaken, right))
+                elif changed := self._changed(line, text):
+                    found[text] = Reading(number, text, *changed, [(mistaken, right)])
+        return list(reversed(found.values()))
+
+    def _changed(self, line: str, text: str) -> tuple[int, float] | None:
+        """How many characters of a line became letters of the language, and the share of others; None if too many."""
+        if self.lang.script in _EAST_ASIAN:
+            new = [char for char in text if not char.isascii()]
+            return (len(new), 0.0) if languages.matches_script(text, self.lang) else None
+        changed = [new for old, new in zip(line, text, strict=True) if old != new]
+        native = sum(char in self.letters for char in changed)
+        told = native + sum(char not in self.letters and char not in _BESIDE_WORDS for char in changed)
+        if not native or native < _MIN_NATIVE_SHARE * told:
+            return None
+        new_capitals = _inner_capitals(text) - _inner_capitals(line)
+        damaged = max(0, new_capitals) + sum(1 for _ in _SUSPECT.finditer(text))
+        return native, 1 - native / told + damaged / native
+
+
+@dataclass
+class Reading:
+    """A line as it may have been.
+
+    Attributes:
+        number: of the line.
+        text: in other code pages.
+        changed: characters that became letters of the language.
+        strange_share: share of the changed characters that became others.
+        pages: the mistaken and the right code page; all that give this text.
+    """
+
+    number: int
+    text: str
+    changed: int
+    strange_share: float
+    pages: list[tuple[str, str]]
+
+
+_Scored = tuple[float, Reading]
+
+
+def _inner_capitals(text: str) -> int:
+    """How many capitals follow a small letter."""
+    return sum(char.isupper() and before.islower() for before, char in itertools.pairwise(text))
+
+
+def _reread(line: str, mistaken: str, right: str) -> str:
+    """The line as its bytes read in the right code page, "" where they are none of it."""
+    if right in _MULTI_BYTE:
+        if mistaken != "cp1252":
+            return ""
+        try:
+            data = b"".join(
+                char.encode("cp1252") if ord(char) > 0xFF else char.encode("latin-1") for char in line
+            )
+            return data.decode(right)
+        except UnicodeError:
+            return ""
+    table = _single_byte_table(mistaken, right)
+    if mistaken == right or any(ord(char) not in table for char in set(line) if not char.isascii()):
+        return ""
+    return line.translate(table)

@@ -1,0 +1,48 @@
+"""Which of the texts of a unit is in a language: the variant whose code fits best, in its script."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.core.language_tags import POSSIBLE, best_tag, fit, named
+from xling.core.languages import Language
+from xling.corpora.parallel.sources import SourceContext
+from xling.text.words.han import is_in_script
+
+
+def text_in_language(texts: Mapping[str, str], lang: Language) -> str | None:
+    """Return the text of a unit in a language, None where it has none.
+
+    Args:
+        texts: by their language codes.
+        lang: ``zh-TW`` is not ``zh`` (Simplified) and ``sr-Cyrl`` not ``sr_Latn``.
+    """
+    code = best_tag(texts, lang)
+    if code is None:
+        return None
+    text = texts[code]
+    # A code that says no script usually means the other one: then the text must be in this.
+    asks_text = fit(code, lang) == POSSIBLE and lang.code != lang.base
+    return None if asks_text and not is_in_script(text, lang) else text
+
+
+def check_languages(path: Path, codes: Collection[str], num_rows: int, context: SourceContext) -> None:
+    """Refuse a file in which no unit has both languages, and name those that it has.
+
+    Args:
+        path: of the file.
+        codes: the language codes of its units.
+        num_rows: units with both languages.
+        context: the languages that are looked for.
+
+    Raises:
+        UserError: it has units, and none in both languages.
+    """
+    if codes and not num_rows:
+        raise UserError(
+            f"{path} has no unit in both {context.src.code} and {context.tgt.code}",
+            f"two of the languages that its units have: {named(codes)}",
+            "change pair=, or give another file",
+        )

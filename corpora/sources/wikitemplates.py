@@ -1,0 +1,490 @@
+"""Text that templates of Wikipedia show in a sentence: units, quotations, names, dates, sums, words of other languages.
+
+Templates are not expanded. Those of the commonest kinds are imitated here, under their names in several Wikipedias.
+Sources: the templates' own documentation on en, fr, de, ru, ja and zh.wikipedia.org.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+BAR, SIGN = "\x06", "\x07"
+"""What stands for ``|`` and ``=`` of a text while templates are read."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page's templates depend on.
+
+    Attributes:
+        lang: language code of the wiki.
+        date: ISO 8601 time of the revision, or "".
+    """
+
+    lang: str = ""
+    date: str = ""
+
+
+NO_PAGE = Page()
+
+
+class Arguments(list[str]):
+    """The unnamed arguments of a template, those called ``1=``, ``2=``, ... among them; the others by name.
+
+    Args:
+        rest: what stands behind the name.
+        has_any: whether a bar stands there.
+    """
+
+    def __init__(self, rest: str, has_any: bool = True) -> None:
+        super().__init__()
+        self.named: dict[str, str] = {}
+        for part in rest.split("|") if has_any else ():
+            key, sign, value = part.partition("=")
+            if not sign:
+                self.append(part.strip())
+            elif (name := key.strip().lower()).isdecimal() and 0 < int(name[:4]) <= len(self) + 1:
+                self[int(name) - 1 : int(name)] = [value.strip()]
+            elif len(name) <= _MAX_NAME_CHARS:
+                self.named[name] = value.strip()
+            else:  # a sentence with an equals sign in it
+                self.append(part.strip())
+
+    def at(self, position: int) -> str:
+        """Return an argument by its number from 1, from the end where negative; "" where there is none."""
+        return self[position - (position > 0)] if self and -len(self) <= position <= len(self) else ""
+
+    def first_of(self, *names: str) -> str:
+        """Return the first argument of some names that is there, or the first unnamed one."""
+        return next((self.named[name] for name in names if self.named.get(name)), self.at(1))
+
+
+_MAX_NAME_CHARS = 24
+
+
+def text_of(name: str, arguments: Arguments, page: Page) -> str | None:
+    """Return what a template shows; "" for one that shows nothing in a sentence, None for an unknown one.
+
+    Args:
+        name: in lower case with spaces.
+        arguments: what it is given.
+        page: where it stands.
+    """
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
+    if page.lang == "fr" and name in _FRENCH:
+        return _FRENCH[name](arguments, page)
+    if (position := _POSITIONS.get(name)) is not None:
+        return arguments.at(position)
+    if name in _CURRENCIES:
+        return _CURRENCIES[name] + arguments.at(1)
+    if render := _RENDERERS.get(name):
+        return render(arguments, page)
+    for prefix, position in _PREFIXES.items():
+        if name.startswith(prefix):
+            return arguments.at(position)
+    if _SELF.fullmatch(name):
+        return name
+    return "" if _SILENT.match(name) else None
+
+
+# Number of the argument that is shown.
+_POSITIONS = {
+    **dict.fromkeys((
+        "nowrap", "nobr", "nobreak", "nwr", "j", "formatnum", "small", "smaller", "big", "large", "abbr", "abbrlink",
+        "tooltip",
+        "bidi", "unicode", "mvar", "math", "var", "sc", "smallcaps", "nihongo", "nihongo2", "nihongo3", "ruby", "le",
+        "仮リンク",
+        "em", "strong", "bold", "italic", "i", "b", "visible anchor", "vanchor", "lc", "uc", "sup", "sub", "mono",
+        "code", "kbd",
+        "tt", "samp", "nobold", "noitalic", "normal", "linktext", "not a typo", "as written", "proper name", "typo",
+        "sic",
+        "highlight", "nts", "number", "num", "fmtn", "chem2", "ce", "flag", "flagu", "flagcountry", "noflag",
+        "lit", "gloss", "bibleref", "読み仮名", "ルビ", "補助漢字フォント", "jis2004", "jis2004フォント", "要出典範囲",
+        "要検証範囲", "référence nécessaire", "refnec", "référence insuffisante", "passage évasif", "refsou", "quand",
+        "terme défini",
+        "exp", "ind", "petite", "latin", "s", "число", "comment", "latein", "esd", "duration", "term",
+        "angbr", "angle bracket", "key", "char",
+        "script", "hebr", "arab", "grc", "polytonic", "translation", "trans", "fett",
+        "citation needed span", "cn-span", "clarify span", "fact span", "disputed inline span", "dubious span",
+    ), 1),
+    **dict.fromkeys((
+        "lang", "langx", "langue", "sprache", "dil", "språk", "język", "idioma", "lingua", "taal", "lang2", "langnf",
+        "wikt-lang",
+        "color", "colour", "font color", "fontcolor", "fgcolor", "text color", "coloured text", "farbe", "couleur",
+        "en langue",
+        "言語", "langwithname", "taal2", "nyelv", "語言",
+    ), 2),
+    **dict.fromkeys(("transl", "transliteration", "tlit", "script/hebrew", "script/arabic", "translit"), -1),
+    "tsl": 3, "unicode fonts": 1, "nihongo4": 1, "sort": -1,
+}  # fmt: skip
+_PREFIXES = {
+    "lang-": 1, "link-": 1, "internal link helper/": 1, "k-": 1, "zitat-": 1, "script/": -1, "لغة-": 1, "lang ": 1,
+    "нп": 1,
+    "не переведено": 1, "nobr ": 1,
+}  # fmt: skip
+_CONSTANTS = {
+    "!": BAR, "=": SIGN, "'": "’", "·": "·", "•": "•", "*": "•", "dot": "·", "bull": "•", "nbsp": " ", "sp": " ",
+    "spaces": " ",
+    "snd": " – ", "spnd": " – ", "spaced ndash": " – ", "spaced en dash": " – ", "ndash": "–", "en dash": "–",
+    "endash": "–",
+    "mdash": "—", "em dash": "—", "emdash": "—", "spaced mdash": " — ", "—": "—", "–": "–", "okina": "ʻ", "ayin": "ʿ",
+    "hamza": "ʾ",
+    "'s": "’s", "ellipsis": "…", "...": "…", "etc.": "etc.", ",": ",", "euro": "€", "av jc": "av. J.-C.",
+    "apr jc": "apr. J.-C.",
+    "ad": "AD", "bc": "BC", "bce": "BCE", "ce.": "CE", "тыс": "тыс.", "млн": "млн", "млрд": "млрд", "тире": " — ",
+    "break": "\n",
+    "br": "\n", "pb": "\n", "paragraph break": "\n", "clear": "", "-": "", "°": "°", "°c": "°C", "shy": "",
+    "zwj": "\u200d",
+    "zwnj": "\u200c", "zwsp": "", "wbr": "", "minus": "−", "times": "×", "half": "1/2", "(": "{{", ")": "}}",
+    "pipe": BAR,
+}  # fmt: skip
+_CURRENCIES = {
+    "us$": "US$", "usd": "US$", "$": "$", "gbp": "£", "£": "£", "eur": "€", "€": "€", "jpy": "¥", "¥": "¥",
+    "jp¥": "¥", "inr": "₹",
+    "₹": "₹", "rs": "Rs.", "a$": "A$", "aud": "A$", "c$": "C$", "cad": "C$", "nz$": "NZ$", "nzd": "NZ$", "hk$": "HK$",
+    "cny": "¥",
+    "cn¥": "CN¥", "chf": "CHF ", "krw": "₩", "₩": "₩", "rub": "₽", "r$": "R$", "brl": "R$", "php": "₱", "₱": "₱",
+    "ngn": "₦", "₦": "₦",
+    "idr": "Rp", "try": "₺", "uah": "₴", "zar": "R", "mxn": "MX$", "sgd": "S$", "s$": "S$", "nt$": "NT$", "thb": "฿",
+    "vnd": "₫",
+    "pkr": "Rs", "kes": "KSh ", "ksh": "KSh ",
+}  # fmt: skip
+# Ordinal numbers and centuries that are the name of a template in French and Romance Wikipedias.
+_SELF = re.compile(r"\d{1,4}(?:er|re|e|ère|ème)|[ivxlc]+(?:er|re|e)(?: siècle.*)?|secolul.*|siglo [ivx]+")
+# References, notes, calls for sources, pronunciations, coordinates, icons.
+_SILENT = re.compile(
+    r"(?:sfn|sfnp|sfnm|harv\w*|efn|efn-\w+|refn?|r|rp|note|cn|fact|who|when|where|why|by whom|according to whom|"
+    r"whom|which|cit|clarify|clarification needed|update(?: inline| after)?|dubious|vague|anchor|ankare?|"
+    r"dead link|webarchive|wayback|isbn|issn|doi|oclc|dnb|bnf|ipa.*|respell|pronunciation|prononciation|audio|"
+    r"listen|coord\w*|koord\w*|flagicon|icon|refbegin|refend|reflist|see also|main|further|year missing|dash year|"
+    r"buzzword inline|page needed|better source.*|self-published.*|disambiguation needed|dn|full citation needed|"
+    r"failed verification|verify.*|original research.*|weasel.*|pov.*|clear\b.*|cite\b.*|citation needed|"
+    r"citation$|citar\b.*|cita (?:web|libro|news)|lien (?:web|brisé|archive)|ouvrage|article|literatur|"
+    r"internetquelle|нет аи|источник.*|sfn.*|книга|статья|cite.*|要出典|出典.*|来源请求|何時|誰|誰によって|lähde|"
+    r"lähteetön|källa|källbehövs|fakta|حوالہ درکار|مصدر|بحاجة.*|بذرة.*|kaynak.*|bronvermelding.*|fuente.*|"
+    r"carece.*|senza fonte|quelle|belege.*|hidden|hs|sortkey|noteta|noteta\b.*|lausunta|ääntö|uttal|nbsp|pagename|"
+    r"infobox.*|use .* dates|use .* english|short description|lang-icon|\w\w icon|toc\w*|portal.*|commons.*|"
+    r"navbox.*|authority control.*|normdaten.*|default ?sort.*|stub|.*-stub|#tag.*|#invoke.*)\s*$"
+)
+
+_RANGES = {
+    "to": " to ", "-": "–", "–": "–", "—": "–", "to(-)": " to ", "and": " and ", "and(-)": " and ", "&": " & ",
+    "or": " or ",
+    "by": " by ", "x": " × ", "×": " × ", "xx": " × ", "*": " × ", "+/-": " ± ", "±": " ± ", "+": " + ", ",": ", ",
+    "through": " to ",
+    "till": " to ", "bis": " bis ", "à": " à ", "et": " et ", "până la": " până la ", "a": " a ", "y": " y ",
+    "e": " e ",
+}  # fmt: skip
+_SMALLER_UNITS = frozenset({"in", "oz", "lb", "ft", "min", "yd", "rd", "ch", "furlong", "chain"})
+
+
+def _convert(arguments: Arguments, page: Page) -> str:
+    """``{{convert|3|to|5|km|mi}}``: the numbers and the unit that stand first."""
+    if not arguments:
+        return ""
+    shown, rest = arguments[0], arguments[1:]
+    while len(rest) > 1 and rest[0].lower() in _RANGES:
+        shown += _RANGES[rest[0].lower()] + rest[1]
+        rest = rest[2:]
+    if rest:
+        shown += f" {rest[0]}" if rest[0] else ""
+        while len(rest) > 2 and _is_number(rest[1]) and rest[2] in _SMALLER_UNITS:
+            shown += f" {rest[1]} {rest[2]}"
+            rest = rest[2:]
+    return shown
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"[-+−]?[\d.,]+(?:/\d+)?", text))
+
+
+def _quote(arguments: Arguments, page: Page) -> str:
+    """A quotation of its own, between line breaks."""
+    text = arguments.first_of(
+        "text", "quote", "texte", "zitat", "citat", "cita", "content", "citation", "текст"
+    )
+    return f"\n{text}\n" if text else ""
+
+
+_QUOTE_MARKS = {
+    "fr": ("« ", " »"),
+    "ru": ("«", "»"),
+    "uk": ("«", "»"),
+    **dict.fromkeys(("de", "bg", "cs"), ("„", "“")),
+}
+
+
+def _quoted(arguments: Arguments, page: Page) -> str:
+    """A quotation within a sentence."""
+    text = arguments.first_of("text", "zitat")
+    opening, closing = _QUOTE_MARKS.get(page.lang, ("“", "”"))
+    return f"{opening}{text}{closing}" if text else ""
+
+
+def _val(arguments: Arguments, page: Page) -> str:
+    named = arguments.named
+    number = arguments.at(1) + (f" ± {arguments.at(2).lstrip('±')}" if arguments.at(2) else "")
+    number += f" × 10^{named['e']}" if named.get("e") else ""
+    unit = next((named[key] for key in ("u", "ul", "up", "upl") if named.get(key)), "")
+    return f"{named.get('p', '')}{number}{named.get('s', '')}" + (f" {unit}" if unit else "")
+
+
+def _fraction(arguments: Arguments, page: Page) -> str:
+    whole, over, under = (["", "1", *arguments] if len(arguments) == 1 else ["", *arguments] if len(arguments) == 2
+                          else [*arguments, "", "", ""])[:3]  # fmt: skip
+    return f"{whole} {over}/{under}".strip() if over else whole
+
+
+def _months(page: Page) -> Sequence[str]:
+    return _FRENCH_MONTHS if page.lang == "fr" else _MONTHS
+
+
+def _date(arguments: Arguments, page: Page, from_position: int = 1) -> str:
+    """``{{start date|1998|5|4|df=y}}``: as it is written in English, else by its numbers."""
+    parts = arguments[from_position - 1 :][:3]
+    if not parts or not parts[0].isdecimal():
+        return " ".join(parts)
+    months = _MONTHS if page.lang in ("", "en", "simple") else ()
+    year, month, day = (*parts, "", "")[:3]
+    if not month or not months or not (month.isdecimal() and 1 <= int(month[:3]) <= len(months)):
+        return (
+            "-".join(part.zfill(2) for part in parts if part)
+            if month.isdecimal()
+            else " ".join(filter(None, parts))
+        )
+    if not day:
+        return f"{months[int(month) - 1]} {year}"
+    first = arguments.named.get("df", arguments.named.get("mf", "no"))
+    if "df" in arguments.named and first.lower() in ("y", "yes", "1", "true"):
+        return f"{day.lstrip('0')} {months[int(month) - 1]} {year}"
+    return f"{months[int(month) - 1]} {day.lstrip('0')}, {year}"
+
+
+def _as_of(arguments: Arguments, page: Page) -> str:
+    word = "since" if arguments.named.get("since") else "as of"
+    shown = arguments.named.get("alt") or f"{word} {_date(arguments, page)}"
+    return shown if arguments.named.get("lc") or "alt" in arguments.named else shown[0].upper() + shown[1:]
+
+
+def _age(arguments: Arguments, page: Page) -> str | None:
+    """Years between two dates; the second is that of the revision where it is left out."""
+    numbers = [int(part) if part.isdecimal() else 0 for part in arguments[:6]]
+    if len(numbers) < 4:
+        numbers = [*numbers, 1, 1][:3] + [int(part) for part in page.date[:10].split("-") if part.isdecimal()]
+    if len(numbers) != 6:
+        return None
+    years = numbers[3] - numbers[0] - (numbers[4:] < numbers[1:3])
+    return str(years)
+
+
+def _percentage(arguments: Arguments, page: Page) -> str | None:
+    if len(arguments) < 2:
+        return f"{arguments.at(1)}%" if arguments else None
+    try:
+        part, whole = (float(text.replace(",", "")) for text in arguments[:2])
+        digits = int(arguments.at(3) or 0)
+        return f"{100 * part / whole:.{min(max(digits, 0), 9)}f}%"
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _name(arguments: Arguments, page: Page) -> str:
+    """``{{sortname|Anna|Otieno}}``."""
+    return " ".join(part for part in arguments[:2] if part)
+
+
+def _link(arguments: Arguments, page: Page) -> str:
+    """A link to a page of another Wikipedia: its label, or its name here."""
+    return arguments.first_of("lt", "label", "display", "texte", "text", "fr", "عر", "نص", "jp")
+
+
+def _second_or_first(arguments: Arguments, page: Page) -> str:
+    return arguments.at(2) or arguments.at(1)
+
+
+def _joined(arguments: Arguments, page: Page) -> str:
+    return " ".join(filter(None, arguments))
+
+
+def _chem(arguments: Arguments, page: Page) -> str:
+    return "".join(arguments)
+
+
+def _ship(arguments: Arguments, page: Page) -> str:
+    return " ".join(filter(None, arguments[:2]))
+
+
+def _chinese(arguments: Arguments, page: Page) -> str:
+    return arguments.first_of("c", "t", "s", "hangul", "hanja", "kanji")
+
+
+def _height(arguments: Arguments, page: Page) -> str:
+    named = arguments.named
+    return " ".join(f"{named[unit]} {unit}" for unit in ("m", "cm", "ft", "in") if named.get(unit)) or (
+        f"{arguments.at(1)} m" if arguments else ""
+    )
+
+
+def _ordinal(arguments: Arguments, page: Page) -> str:
+    number = arguments.at(1)
+    teens = number[-2:] in ("11", "12", "13")
+    return (
+        number + ("th" if teens else {"1": "st", "2": "nd", "3": "rd"}.get(number[-1:], "th"))
+        if number
+        else ""
+    )
+
+
+def _with(before: str) -> Callable[[Arguments, Page], str]:
+    return lambda arguments, page: (
+        f"{before}{'–'.join(filter(None, arguments[:2]))}" if arguments else before.strip()
+    )
+
+
+def _currency(arguments: Arguments, page: Page) -> str:
+    sign = _CURRENCIES.get((arguments.at(2) or arguments.named.get("type", "usd")).lower(), "")
+    return (sign or "") + arguments.first_of("amount")
+
+
+def _in_parentheses(arguments: Arguments, page: Page) -> str:
+    return f" ({arguments.at(1)})" if arguments else ""
+
+
+def _french_unit(arguments: Arguments, page: Page) -> str:
+    """``{{unité|100|km|2}}``: 100 km2; numbers and units in turn, an exponent joined to its unit."""
+    shown = ""
+    for number, part in enumerate(arguments):
+        before = arguments[number - 1]
+        is_exponent = (
+            number > 1 and part.lstrip("-").isdecimal() and not _is_number(before) and before not in _RANGES
+        )
+        shown += part if is_exponent or not shown else f" {part}"
+    return shown
+
+
+def _french_date(arguments: Arguments, page: Page) -> str:
+    parts = [part for part in arguments[:3] if part]
+    if len(parts) > 1 and parts[1].isdecimal() and 1 <= int(parts[1][:3]) <= 12:
+        parts[1] = _FRENCH_MONTHS[int(parts[1]) - 1]
+    return " ".join(parts)
+
+
+def _french_incise(arguments: Arguments, page: Page) -> str:
+    return f" – {arguments.at(1)}" + ("" if arguments.at(2) else " – ")
+
+
+def _century(before: str, behind: str) -> Callable[[Arguments, Page], str]:
+    return lambda arguments, page: (
+        f"{before}{arguments.at(1)}{arguments.at(2) or ('er' if arguments.at(1) == 'I' else 'e')} siècle{behind}"
+    )
+
+
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+_FRENCH_MONTHS = ("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre",
+                  "novembre", "décembre")  # fmt: skip
+_Renderer = Callable[[Arguments, Page], str | None]
+_FRENCH: dict[str, _Renderer] = {
+    "s": _century("", ""), "s-": _century("", ""), "-s": _century("", " av. J.-C."), "-s-": _century("", " av. J.-C."),
+    "s2": _joined, "citation": _quoted, "guil": _quoted, "heure": lambda a,
+    page: " h ".join(a[:2]) + " h" * (len(a) == 1),
+    "mme": lambda a, page: f"Mme {a.at(1)}", "m.": lambda a, page: f"M. {a.at(1)}", "mlle": lambda a,
+    page: f"Mlle {a.at(1)}",
+    "dr": lambda a, page: f"Dr {a.at(1)}", "date": _french_date,
+}  # fmt: skip
+_RENDERERS: dict[str, _Renderer] = {
+    **dict.fromkeys(("convert", "cvt", "convertir", "conversie", "converter", "çevir", "muunna", "bihurtu", "omregn",
+    "převod",
+                     "átvált", "konvertera", "превод", "переводные единицы", "مغير", "تحويل", "换算", "換算"),
+                     _convert),
+    **dict.fromkeys(("unit", "unità", "einheit", "unité", "unidad", "unidade", "unitat", "tmp", "nombre", "nb",
+    "nmbr"), _french_unit),
+    **dict.fromkeys(("quote", "blockquote", "quotation", "cquote", "quote box", "bquote", "rquote",
+    "centered pull quote",
+                     "pull quote", "zitat", "citat", "cytat", "citaat", "cita", "citazione", "citação", "lainaus",
+                     "цитата",
+                     "alıntı", "kutipan", "اقتباس", "نقل قول", "引用", "début citation", "citation bloc", "nukuu"),
+                     _quote),
+    **dict.fromkeys(('"', "'\"", "quote-inline", "quotei", "inlinequote", '" "', "„", "q", "guillemets"), _quoted),
+    "val": _val, "frac": _fraction, "sfrac": _fraction, "fraction": _fraction, "bruch": _fraction, "дробь": _fraction,
+    "circa": _with("c. "), "c.": _with("c. "), "ca.": _with("ca. "), "ca": _with("c. "), "floruit": _with("fl. "),
+    "fl.": _with("fl. "),
+    "né": _with("né "), "née": _with("née "), "nee": _with("née "), "reign": _with("r. "), "r.": _with("r. "),
+    "chem": _chem, "chemf": _chem, "sortname": _name, "sort name": _name, "hlist": _joined, "bibleverse": _joined,
+    **dict.fromkeys(("start date", "end date", "start date and age", "birth date", "birth date and age", "death date",
+                     "birth-date", "death-date", "date", "dts", "birth date and age2", "film date", "release date"),
+                     _date),
+    **dict.fromkeys(("date-", "date de naissance", "date de décès", "date naissance"), _french_date),
+    "death date and age": _date, "age": _age, "age in years": _age, "alter": _age, "edad": _age, "età": _age,
+    "âge": _age,
+    "percentage": _percentage, "percent": _percentage, "pct": _percentage, "as of": _as_of, "asof": _as_of,
+    "ship": _ship, "hms": lambda a, page: f"HMS {a.at(1)}", "uss": lambda a, page: f"USS {a.at(1)}",
+    "ss": lambda a, page: f"SS {a.at(1)}", "rms": lambda a, page: f"RMS {a.at(1)}",
+    **dict.fromkeys(("ill", "interlanguage link", "interlanguage link multi", "illm", "lien", "وإو", "wd", "enlink",
+    "illwd"), _link),
+    **dict.fromkeys(("iw", "нп", "нп1", "нп2", "нп3", "нп4", "нп5", "не переведено", "не переведено 5"),
+    _second_or_first),
+    "zh": _chinese, "korean": _chinese, "ko-hhrm": _chinese, "height": _height, "höhe": _height, "ordinal": _ordinal,
+    "currency": _currency, "incise": _french_incise,
+    **dict.fromkeys(("إنجليزية", "فرنسية", "ألمانية", "لاتينية", "يونانية", "روسية", "إسبانية", "إيطالية", "تركية",
+    "فارسية",
+                     "عبرية", "يابانية", "صينية"), _in_parentheses),
+}  # fmt: skip
+
+
+_OPERATIONS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.USub: operator.neg, ast.UAdd: operator.pos,
+}  # fmt: skip
+_EXPRESSION = re.compile(r"[\d\s.+*/()-]{1,200}")
+
+
+def function_of(content: str) -> str | None:
+    """Return what a parser function gives: formatnum, case, sums; None for another one.
+
+    Args:
+        content: of the braces, for example ``formatnum:1200``.
+    """
+    name, sign, value = content.partition(":")
+    name = name.strip().lower()
+    if not sign:
+        return None
+    if name == "formatnum":
+        return value.partition("|")[0].strip()
+    if name in ("lc", "lcfirst", "uc", "ucfirst"):
+        text = value.strip()
+        return {"lc": text.lower(), "uc": text.upper(), "lcfirst": text[:1].lower() + text[1:],
+                "ucfirst": text[:1].upper() + text[1:]}[name]  # fmt: skip
+    if name == "#expr":
+        return _value_of(value)
+    return None
+
+
+def _value_of(expression: str) -> str | None:
+    """Return the value of a sum, None for what is none."""
+    expression, _, digits = expression.partition("round")
+    if not _EXPRESSION.fullmatch(expression.strip()):
+        return None
+    try:
+        value = _computed(ast.parse(expression.strip(), mode="eval").body)
+        value = round(value, int(digits)) if digits.strip() else value
+    except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError):
+        return None
+    return f"{value:.10g}" if abs(value) < 1e10 else f"{value:.0f}"
+
+
+def _computed(node: ast.expr) -> float:
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        return float(_OPERATIONS[type(node.op)](_computed(node.left), _computed(node.right)))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATIONS:
+        return float(_OPERATIONS[type(node.op)](_computed(node.operand)))
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    raise ValueError("no sum")

@@ -1,0 +1,96 @@
+"""Of the variants of a language in a file that is read which the pair asks for, by any usual code."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora.parallel.sources import SourceContext, open_sources
+from xling.text.document import Ledger
+
+HANS, HANT, CYRILLIC, LATIN = (
+    "图书馆九点开门。",
+    "圖書館九點開門。",
+    "Библиотека се отвара.",
+    "Biblioteka se otvara.",
+)
+
+
+def rows(uri: str, pair: str, ledger: Ledger | None = None) -> list[str]:
+    src, tgt = pair.split("-", 1)
+    context = SourceContext(languages.get(src), languages.get(tgt))
+    return [row[1] for source in open_sources([uri], context) for row in source.rows(ledger or Ledger())]
+
+
+def tmx(path: Path, *units: dict[str, str]) -> str:
+    body = "".join(
+        "<tu>"
+        + "".join(f'<tuv xml:lang="{code}"><seg>{text}</seg></tuv>' for code, text in unit.items())
+        + "</tu>"
+        for unit in units
+    )
+    path.write_text(f"<tmx><body>{body}</body></tmx>", encoding="utf-8")
+    return f"tmx:{path}"
+
+
+@pytest.mark.parametrize(("pair", "text"), [
+    ("en-zh", HANS), ("en-zh_Hant", HANT), ("en-sr", CYRILLIC), ("en-sr_Latn", LATIN),
+])  # fmt: skip
+def test_a_unit_gives_the_variant_of_the_pair_in_any_order(tmp_path: Path, pair: str, text: str) -> None:
+    unit = {
+        "en": "The library opens.",
+        "zh-CN": HANS,
+        "zh-TW": HANT,
+        "sr-Cyrl-RS": CYRILLIC,
+        "sr-Latn-RS": LATIN,
+    }
+    uri = tmx(tmp_path / "a.tmx", unit, dict(reversed(unit.items())))
+    assert rows(uri, pair) == [text, text]
+
+
+def test_a_code_without_a_script_is_told_by_the_text(tmp_path: Path) -> None:
+    units = [
+        {"en": "a", "sr": CYRILLIC},
+        {"en": "b", "sr": LATIN},
+        {"en": "c", "zh": HANS},
+        {"en": "d", "zh": HANT},
+    ]
+    uri = tmx(tmp_path / "a.tmx", *units)
+    for pair, text in (("en-sr_Latn", LATIN), ("en-zh_Hant", HANT)):
+        ledger = Ledger()
+        assert rows(uri, pair, ledger) == [text]
+        assert ledger.dropped["read", "missing_side"] == 3
+
+
+@pytest.mark.parametrize(("code", "lang"), [
+    ("IW-IL", "he"), ("IN-ID", "id"), ("ger", "de"), ("fre", "fr"), ("chi", "zh"), ("dut", "nl"), ("nor", "nb"),
+    ("cze", "cs"), ("de-AT", "de"), ("German", "de"), ("pt_BR", "pt"), ("JI", "yi"),
+])  # fmt: skip
+def test_usual_codes_are_read(tmp_path: Path, code: str, lang: str) -> None:
+    uri = tmx(tmp_path / "a.tmx", {"EN-US": "a", code: "text"}, {"en": "b", lang: "more"})
+    assert rows(uri, f"en-{lang}") == ["text", "more"]
+
+
+def test_a_file_without_the_language_names_those_that_it_has(tmp_path: Path) -> None:
+    uri = tmx(tmp_path / "a.tmx", {"EN-US": "a", "IW-IL": "b"}, {"en": "c", "xx": "d"})
+    with pytest.raises(
+        UserError, match=r"no unit in both en and fr.*en-us \(English\), iw-il \(Hebrew\), xx"
+    ):
+        rows(uri, "en-fr")
+
+
+def test_members_of_an_archive_are_read_by_their_codes(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for code, text in (
+            ("en-US", "a"),
+            ("zh_CN", HANS),
+            ("zh_TW", HANT),
+            ("ger", "Brot"),
+            ("README", "x"),
+        ):
+            archive.writestr(f"f.{code}", f"{text}\n")
+    for pair, text in (("en-zh", HANS), ("en-zh_Hant", HANT), ("en-de", "Brot")):
+        assert rows(f"moses:{path}", pair) == [text]
