@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from xling.core.errors import UserError
+from xling.text.files import corpus_reader
+from xling.text.files.compressed import CHUNK_BYTES
 
 MAX_BYTES = 64 << 30
 MAX_RATIO = 300
@@ -65,23 +65,12 @@ def _check_size(path: Path, member_info: zipfile.ZipInfo) -> None:
 
 
 def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
-    """The lines of a text member, without line ends and byte order mark; never more bytes than its entry declares.
+    """The lines of a text member as `corpus_reader.text_lines` yields them; never more bytes than its entry declares.
 
     Raises:
         UserError: not UTF-8.
     """
-    number = 0
-    with archive.open(name) as member:
-        try:
-            for number, raw in enumerate(_read_bounded(member), 1):
-                line = raw.decode("utf-8").rstrip("\r\n")
-                yield line.removeprefix("\ufeff") if number == 1 else line
-        except UnicodeDecodeError:
-            raise UserError(
-                f"{archive.filename}: {name} line {number} is not UTF-8", "UTF-8 text", "convert it"
-            ) from None
-
-
-def _read_bounded(member: IO[bytes]) -> Iterator[bytes]:
     # zipfile stops at the declared size and checks the CRC, so a lying header cannot bring more.
-    return iter(io.BufferedReader(member))  # type: ignore[type-var]
+    with archive.open(name) as member:
+        chunks = iter(lambda: member.read(CHUNK_BYTES), b"")
+        yield from corpus_reader.text_lines(chunks, f"{archive.filename}: {name}", keep_long=True)

@@ -52,7 +52,7 @@ class Verses(PairReader):
 
 def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
     """Yield the verses that both files have, in the order of the source; the others are dropped by name."""
-    src_verses, tgt_verses = read_verses(src), read_verses(tgt)
+    src_verses, tgt_verses = read_verses(src, ledger), read_verses(tgt, ledger)
     if not src_verses.keys() & tgt_verses.keys():
         raise UserError(f"{src} and {tgt} share no verse number", "two files with the same numbering")
     for number, text in src_verses.items():
@@ -65,8 +65,8 @@ def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
             drop_row(ledger, "missing_side", f"{tgt}/{number}", text)
 
 
-def read_verses(path: Path) -> dict[str, str]:
-    """Return verse number in capitals -> text; parts of one verse are joined.
+def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:
+    """Return verse number in capitals -> text; parts of one verse are joined, and lines without a number counted.
 
     Raises:
         UserError: the file is damaged or holds no verse.
@@ -75,10 +75,12 @@ def read_verses(path: Path) -> dict[str, str]:
     if ".xml" in path.suffixes:
         _read_xml(path, verses)
     else:
-        for line in corpus_reader.read_lines(path):
+        for position, line in enumerate(corpus_reader.read_lines(path, keep_long=True)):
             number, sign, text = line.partition("\t")
-            if sign:
+            if sign and not isinstance(line, corpus_reader.LongLine):
                 verses.setdefault(number.upper(), []).append(text)
+            elif line.strip():
+                drop_row(ledger, "malformed", f"{path}/{position}", line)
     if not verses:
         raise UserError(f"{path} holds no verse", "XML with seg or verse elements, or NUMBER<TAB>TEXT lines")
     return {number: " ".join(" ".join(parts).split()) for number, parts in verses.items()}

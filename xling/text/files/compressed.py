@@ -6,7 +6,7 @@ import bz2
 import lzma
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,6 +17,10 @@ from isal.igzip_lib import IsalError
 from xling.text.document import STORED, UNPACKED, Ledger
 
 CHUNK_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 26
+"""The longest line of running text that is read."""
+MAX_CELL_BYTES = 1 << 22
+"""The longest line or cell of sentence pairs, labels, predictions and dictionaries that is read."""
 DAMAGE_ERRORS: Any = (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError)
 _MAGIC: dict[bytes, str] = {
     b"\x1f\x8b": "gzip",
@@ -36,6 +40,7 @@ _INPUT_BYTES = (
 )  # small, since the rest of each member is copied, and crawls have one member per record
 _OUTPUT_BYTES = 1 << 18
 _TRIAL_BYTES = 1 << 16
+_SHOWN_BYTES = 400
 _MEMORY_BYTES = 1 << 28  # memory limit of a decompressor; the largest presets take about 100 MB
 
 
@@ -137,21 +142,40 @@ def read_whole_chunks(path: Path) -> Iterator[bytes]:
             raise
 
 
-def read_whole_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of ``path`` without line feeds; raises what `read_whole_chunks` raises."""
-    pending = b""
-    for chunk in read_whole_chunks(path):
-        first_line, *later_lines = chunk.split(b"\n")
-        pending += first_line
-        if later_lines:
-            yield pending
-            yield from later_lines[:-1]
-            pending = later_lines[-1]
-    if pending:
-        yield pending
+class CutLine(bytes):
+    """The first bytes of a line that is longer than the limit; the others were passed over."""
 
 
-def read_lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[bytes]:
+def read_whole_lines(path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
+    """Yield the lines of ``path`` as `split_lines` does; raises what `read_whole_chunks` raises."""
+    return split_lines(read_whole_chunks(path), max_bytes)
+
+
+def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yield lines without line feeds; of a line over ``max_bytes`` only a `CutLine`, so that memory stays bounded.
+
+    A carriage return ends a line of a file that begins without any line feed.
+    """
+    parts: list[bytes] = []
+    size, line_end = 0, b""
+    for chunk in chunks:
+        line_end = line_end or (b"\r" if b"\r" in chunk[:-1] and b"\n" not in chunk else b"\n")
+        first_line, *later_lines = chunk.split(line_end)
+        if size <= max_bytes:
+            parts.append(first_line)
+        size += len(first_line)
+        for line in later_lines:
+            yield _joined(parts, size, max_bytes)
+            parts, size = [line], len(line)
+    if size:
+        yield _joined(parts, size, max_bytes)
+
+
+def _joined(parts: list[bytes], size: int, max_bytes: int) -> bytes:
+    return b"".join(parts) if size <= max_bytes else CutLine(parts[0][:_SHOWN_BYTES])
+
+
+def read_lines(path: Path, ledger: Ledger, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
     """Yield the lines of ``path`` without line ends; lines over ``max_bytes`` or cut by damage are lost.
 
     The ledger's ``unpacked`` bytes balance, as those of `read_chunks` do.

@@ -7,7 +7,14 @@ from glob import glob
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_lines
+from xling.text.files.compressed import (
+    DAMAGE_ERRORS,
+    MAX_CELL_BYTES,
+    MAX_LINE_BYTES,
+    CutLine,
+    read_whole_chunks,
+    split_lines,
+)
 
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
@@ -40,29 +47,55 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
     return all_files
 
 
-def read_lines(path: Path) -> Iterator[str]:
+class LongLine(str):
+    """The first characters of a line that is over the limit."""
+
+    __slots__ = ()
+
+
+def read_lines(path: Path, max_bytes: int = MAX_CELL_BYTES, keep_long: bool = False) -> Iterator[str]:
     """Yield the lines of a text file, plain or compressed, without line ends and byte order mark.
 
     It reads gzip, bzip2, xz and zstd.
 
+    Args:
+        path: the file.
+        max_bytes: of a line.
+        keep_long: yield a `LongLine` for a line over the limit, in place of an error.
+
     Raises:
-        UserError: the file is not UTF-8, is cut off in the middle, or is empty.
+        UserError: the file is not UTF-8, is cut off in the middle, or is empty, or a line is over the limit.
     """
     number = 0
     try:
-        for number, raw in enumerate(read_whole_lines(path), 1):
-            line = raw.decode("utf-8").rstrip("\r")
-            yield line.removeprefix("\ufeff") if number == 1 else line
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
-            "UTF-8 text",
-            f"convert it, for example iconv -f latin1 -t utf-8 {path.name}",
-        ) from None
+        for line in text_lines(read_whole_chunks(path), str(path), max_bytes, keep_long):
+            number += 1
+            yield line
     except (EOFError, *DAMAGE_ERRORS) as error:
         raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
     if number == 0:
         raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
+
+
+def text_lines(
+    chunks: Iterable[bytes], name: str, max_bytes: int = MAX_CELL_BYTES, keep_long: bool = False
+) -> Iterator[str]:
+    """Yield the lines of decompressed UTF-8 text as `read_lines` does, which calls it; ``name`` is for messages."""
+    for number, raw in enumerate(split_lines(chunks, max_bytes), 1):
+        if isinstance(raw, CutLine):
+            if not keep_long:
+                raise UserError(f"{name} line {number} has more than {max_bytes:,} bytes", "lines of text")
+            yield LongLine(raw.decode("utf-8", "ignore"))
+            continue
+        try:
+            line = raw.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
+                "UTF-8 text",
+                f"convert it, for example iconv -f latin1 -t utf-8 {Path(name).name}",
+            ) from None
+        yield line.removeprefix("\ufeff") if number == 1 else line
 
 
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
@@ -81,7 +114,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                     yield paragraphs
             continue
         paragraphs_so_far: list[str] = []
-        for line in read_lines(path):
+        for line in read_lines(path, MAX_LINE_BYTES):
             if line.strip():
                 paragraphs_so_far.append(line)
             if paragraphs_so_far and (not line.strip() or len(paragraphs_so_far) == MAX_DOC_LINES):

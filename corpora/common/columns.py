@@ -1,0 +1,145 @@
+"""Columns of delimited tables: found by their names, or by number, and asked for where it is not clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from xling.core.errors import UserError
+from xling.core.language_names import in_column_name, is_plain
+from xling.core.languages import Language
+from xling.text.files.delimited import DELIMITERS, Rows, TextRow, common_width, find_delimiter, split_row
+
+Guess = Callable[[Sequence[str]], list[int]]
+"""From the names of columns to the positions of those that are wanted; [] where one is not among them."""
+
+_SENTENCE_ENDS = tuple(".!?…。！？।؟።։။៕")
+_MAX_NAME_CHARS, _MAX_NAME_WORDS = 30, 3
+_MIN_ROWS, _MAX_NAME_SHARE = 10, 0.05
+
+
+def open_rows(
+    lines: Iterator[str], uri: str, delimiter: str, names: Sequence[str], guess: Guess, default: Sequence[int]
+) -> tuple[Iterator[TextRow], list[int], int]:
+    """Return the rows below the names of the columns, positions of the wanted columns, and cells of a row.
+
+    Args:
+        lines: of the file.
+        uri: what the user gave, without the columns, for messages.
+        delimiter: "" to find it.
+        names: of the wanted columns, or numbers from 1; empty to guess.
+        guess: how to guess.
+        default: positions in a file without names of columns; empty where only its one column can be meant.
+
+    Raises:
+        UserError: there are no such columns, or it is not clear which ones, whether the first row names them, or
+            what delimits them.
+    """
+    rows = Rows(lines, delimiter)
+    if not rows.first:
+        return iter(()), [0], 0
+    wanted = [name.strip().lower() for name in names]
+    if not rows.delimiter:
+        first = {each: _lowered(split_row(rows.first[0], each)[0]) for each in DELIMITERS}
+        fits = [each for each in DELIMITERS if set(wanted) <= set(first[each]) and (wanted or guess(first[each]))]
+        rows.delimiter = find_delimiter(rows.first, uri, fits)
+    remaining = iter(rows)
+    if (first_row := next(remaining, None)) is None:
+        return iter(()), [0], 0
+    header = first_row.cells or ()
+    positions, is_header = _positions(uri, header, wanted, guess)
+    rows.width = len(header) if is_header else common_width(rows.first, rows.delimiter)[0]
+    if not is_header:
+        positions = positions or _without_names(uri, header, rows, default)
+        remaining = chain([first_row], remaining)
+    if rows.width <= max(positions):
+        raise UserError(
+            f"{uri} has {rows.width} column{'s' * (rows.width > 1)} between {DELIMITERS.get(rows.delimiter, 'marks')}",
+            f"{max(positions) + 1} or more",
+            "give csv:FILE for commas, semicolons or bars, tsv:FILE for tabs, and check the names after #",
+        )
+    return remaining, positions, rows.width
+
+
+def _positions(uri: str, header: Sequence[str], wanted: list[str], guess: Guess) -> tuple[list[int], bool]:
+    """Return the positions of the wanted columns, [] where they have no names, and whether the row is of names."""
+    lowered = _lowered(header)
+    is_header = bool(header) and all(is_plain(cell) or in_column_name(cell) for cell in header if cell.strip())
+    if wanted and not set(wanted) & set(lowered) and all(map(str.isdecimal, wanted)):
+        if min(map(int, wanted)) < 1:
+            raise UserError(f"{uri}: column numbers {', '.join(wanted)}", "whole numbers from 1")
+        return [int(name) - 1 for name in wanted], is_header
+    if wanted:
+        if missing := [name for name in wanted if lowered.count(name) != 1]:
+            raise UserError(
+                f"{uri} has no columns {', '.join(missing)}, or several", f"columns {', '.join(header)}"[:300]
+            )
+        return [lowered.index(name) for name in wanted], True
+    if positions := guess(header):
+        return positions, True
+    if is_header:
+        raise _ask(uri, header, "names columns, but not the ones that are wanted")
+    return [], False
+
+
+def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequence[int]) -> list[int]:
+    """Return the positions of columns that have no names.
+
+    Raises:
+        UserError: the first row may be names, or there are several columns and any may be meant.
+    """
+    if not default and rows.width > 1:
+        raise _ask(uri, header, f"has {rows.width} columns, and any may be the text")
+    later = [split_row(line, rows.delimiter)[0] for line in rows.first[1:] if line.strip()]
+    num_like = sum(all(map(_may_be_name, cells)) for cells in later)
+    if len(later) >= _MIN_ROWS and all(map(_may_be_name, header)) and num_like <= _MAX_NAME_SHARE * len(later):
+        raise _ask(uri, header, "may be names of columns or text")
+    return list(default) or [0]
+
+
+def _ask(uri: str, header: Sequence[str], what: str) -> UserError:
+    first = ", ".join(header)[:200]
+    return UserError(
+        f"{uri}: the first row ({first}) {what}",
+        "columns with the codes or names of the languages, or named after #",
+        f"name them in the order source, target, or the text alone, as in {uri}#{'+'.join(header[:2])[:80]}, or by "
+        f"number as in {uri}#{'1+2' if len(header) > 1 else '1'} if that row is text",
+    )
+
+
+def _may_be_name(cell: str) -> bool:
+    text = cell.strip()
+    return (
+        0 < len(text) <= _MAX_NAME_CHARS
+        and len(text.split()) <= _MAX_NAME_WORDS
+        and not text.endswith(_SENTENCE_ENDS)
+        and not text.isdecimal()
+    )
+
+
+def _lowered(cells: Sequence[str]) -> list[str]:
+    return [cell.strip().lower() for cell in cells]
+
+
+def find_language(header: Sequence[str], lang: Language, codes: Sequence[str], others: Sequence[str]) -> int:
+    """Return the position of the column of a language, -1 where there is none.
+
+    A code of the language counts first, then a name in which it is the one language, then the ``others``.
+
+    Raises:
+        UserError: several columns are of that language.
+    """
+    lowered = _lowered(header)
+    exact = [i for code in codes for i, cell in enumerate(lowered) if cell == code.lower()]
+    languages = [in_column_name(cell) for cell in header]
+    same = [i for i, found in enumerate(languages) if found == lang]
+    related = [i for i, found in enumerate(languages) if found and found.base == lang.base]
+    for found in (exact, same, related):
+        if len(found) > 1 and (found is not exact or lowered.count(lowered[found[0]]) > 1):
+            names = ", ".join(header[i] for i in found)
+            raise UserError(
+                f"columns {names} are all {lang.name}", "one column of each language", "name the columns after #"
+            )
+        if found:
+            return found[0]
+    return next((lowered.index(name) for name in others if name in lowered), -1)
