@@ -8,7 +8,15 @@ from itertools import chain
 from xling.core.errors import UserError
 from xling.core.language_names import in_column_name, is_plain
 from xling.core.languages import Language
-from xling.text.files.delimited import DELIMITERS, Rows, TextRow, common_width, find_delimiter, split_row
+from xling.text.files.delimited import (
+    DELIMITERS,
+    Rows,
+    TextRow,
+    common_width,
+    find_delimiter,
+    has_quotes,
+    split_row,
+)
 
 Guess = Callable[[Sequence[str]], list[int]]
 """From the names of columns to the positions of those that are wanted; [] where one is not among them."""
@@ -40,16 +48,24 @@ def open_rows(
         return iter(()), [0], 0
     wanted = [name.strip().lower() for name in names]
     if not rows.delimiter:
-        first = {each: _lowered(split_row(rows.first[0], each)[0]) for each in DELIMITERS}
-        fits = [each for each in DELIMITERS if set(wanted) <= set(first[each]) and (wanted or guess(first[each]))]
+        cells_of = {each: split_row(rows.first[0], each)[0] for each in DELIMITERS}
+        fits = [
+            each
+            for each, cells in cells_of.items()
+            if set(wanted) <= set(_lowered(cells)) and (wanted or guess(cells))
+        ]
         rows.delimiter = find_delimiter(rows.first, uri, fits)
+    elif delimiter:
+        rows.quoted = has_quotes(rows.first, delimiter)
+    rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
     remaining = iter(rows)
     if (first_row := next(remaining, None)) is None:
         return iter(()), [0], 0
     header = first_row.cells or ()
     positions, is_header = _positions(uri, header, wanted, guess)
-    rows.width = len(header) if is_header else common_width(rows.first, rows.delimiter)[0]
-    if not is_header:
+    if is_header:
+        rows.width = len(header)
+    else:
         positions = positions or _without_names(uri, header, rows, default)
         remaining = chain([first_row], remaining)
     if rows.width <= max(positions):
@@ -64,11 +80,11 @@ def open_rows(
 def _positions(uri: str, header: Sequence[str], wanted: list[str], guess: Guess) -> tuple[list[int], bool]:
     """Return the positions of the wanted columns, [] where they have no names, and whether the row is of names."""
     lowered = _lowered(header)
-    is_header = bool(header) and all(is_plain(cell) or in_column_name(cell) for cell in header if cell.strip())
     if wanted and not set(wanted) & set(lowered) and all(map(str.isdecimal, wanted)):
         if min(map(int, wanted)) < 1:
             raise UserError(f"{uri}: column numbers {', '.join(wanted)}", "whole numbers from 1")
-        return [int(name) - 1 for name in wanted], is_header
+        positions = [int(name) - 1 for name in wanted]
+        return positions, _are_names([header[place] for place in positions if place < len(header)])
     if wanted:
         if missing := [name for name in wanted if lowered.count(name) != 1]:
             raise UserError(
@@ -77,7 +93,7 @@ def _positions(uri: str, header: Sequence[str], wanted: list[str], guess: Guess)
         return [lowered.index(name) for name in wanted], True
     if positions := guess(header):
         return positions, True
-    if is_header:
+    if _are_names(header):
         raise _ask(uri, header, "names columns, but not the ones that are wanted")
     return [], False
 
@@ -90,9 +106,14 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
     """
     if not default and rows.width > 1:
         raise _ask(uri, header, f"has {rows.width} columns, and any may be the text")
-    later = [split_row(line, rows.delimiter)[0] for line in rows.first[1:] if line.strip()]
+    later = [split_row(line, rows.delimiter, rows.quoted)[0] for line in rows.first[1:] if line.strip()]
     num_like = sum(all(map(_may_be_name, cells)) for cells in later)
-    if len(later) >= _MIN_ROWS and all(map(_may_be_name, header)) and num_like <= _MAX_NAME_SHARE * len(later):
+    if (
+        len(later) >= _MIN_ROWS
+        and header
+        and all(map(_may_be_name, header))
+        and num_like <= _MAX_NAME_SHARE * len(later)
+    ):
         raise _ask(uri, header, "may be names of columns or text")
     return list(default) or [0]
 
@@ -105,6 +126,10 @@ def _ask(uri: str, header: Sequence[str], what: str) -> UserError:
         f"name them in the order source, target, or the text alone, as in {uri}#{'+'.join(header[:2])[:80]}, or by "
         f"number as in {uri}#{'1+2' if len(header) > 1 else '1'} if that row is text",
     )
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(is_plain(cell) or in_column_name(cell) for cell in cells if cell.strip())
 
 
 def _may_be_name(cell: str) -> bool:
@@ -138,7 +163,9 @@ def find_language(header: Sequence[str], lang: Language, codes: Sequence[str], o
         if len(found) > 1 and (found is not exact or lowered.count(lowered[found[0]]) > 1):
             names = ", ".join(header[i] for i in found)
             raise UserError(
-                f"columns {names} are all {lang.name}", "one column of each language", "name the columns after #"
+                f"columns {names} are all {lang.name}",
+                "one column of each language",
+                "name the columns after #",
             )
         if found:
             return found[0]

@@ -80,7 +80,9 @@ class Csv(_Delimited):
     def example(cls) -> SourceExample:
         """Return an example of two rows below the names of the columns."""
         rows = 'id;text\n1;"Habari za leo; karibu"\n2;Mji mkuu\n'
-        return SourceExample("{folder}/a.csv", ("Habari za leo; karibu", "Mji mkuu"), {"a.csv": rows.encode()})
+        return SourceExample(
+            "{folder}/a.csv", ("Habari za leo; karibu", "Mji mkuu"), {"a.csv": rows.encode()}
+        )
 
 
 @SOURCES.register("tsv")

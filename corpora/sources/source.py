@@ -274,7 +274,21 @@ def _relative_pattern(pattern: str) -> str:
     return str(path.relative_to(path.anchor)) if path.anchor else pattern
 
 
-_ENDINGS = (".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml", ".parquet", ".csv", ".tsv")
+_ENDINGS = (
+    ".gz",
+    ".xz",
+    ".zst",
+    ".bz2",
+    ".wet",
+    ".warc",
+    ".txt",
+    ".jsonl",
+    ".json",
+    ".xml",
+    ".parquet",
+    ".csv",
+    ".tsv",
+)
 
 
 def stem(name: str) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 
 from xling.text.document import replace_surrogates
 
-_ISO = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(?:T\d\d(?::?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?)?)?")
+_ISO = re.compile(
+    r"\d{4}(?:-\d\d(?:-\d\d(?:T\d\d(?::?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?)?)?"
+)
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d))?")
 _MIN_SECONDS, _MAX_SECONDS = 10**8, 10**10  # of the Unix time: 1973 to 2286
 
@@ -25,7 +27,11 @@ def as_text(value: Any) -> str | None:
         return replace_surrogates(value)
     if isinstance(value, list | tuple):
         lines = [as_text(item) for item in value if not isinstance(item, list | tuple)]
-        return "\n".join(line for line in lines if line) if None not in lines and len(lines) == len(value) else None
+        return (
+            "\n".join(line for line in lines if line)
+            if None not in lines and len(lines) == len(value)
+            else None
+        )
     return None
 
 
@@ -48,7 +54,11 @@ def as_date(value: Any) -> str:
     text = str(value).strip()
     try:
         if _ISO.fullmatch(text):
-            _ = datetime.datetime.fromisoformat(text) if len(text) > 7 else datetime.date(*_year_month(text), 1)
+            _ = (
+                datetime.datetime.fromisoformat(text)
+                if len(text) > 7
+                else datetime.date(*_year_month(text), 1)
+            )
             return text
         if digits := _DIGITS.fullmatch(text):
             parts = [int(part) for part in digits.groups() if part]
@@ -58,7 +68,9 @@ def as_date(value: Any) -> str:
             time = datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(microsecond=0)
             return time.isoformat().replace("+00:00", "Z") if seconds >= _MIN_SECONDS else ""
         if text[:4].isdecimal():
-            return datetime.datetime.fromisoformat(text.removesuffix(" UTC")).isoformat() + "Z" * text.endswith("UTC")
+            return datetime.datetime.fromisoformat(
+                text.removesuffix(" UTC")
+            ).isoformat() + "Z" * text.endswith("UTC")
         return parsedate_to_datetime(text).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError, TypeError, IndexError):
         return ""

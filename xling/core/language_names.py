@@ -19,10 +19,13 @@ _REGION = re.compile(r"[a-z]{2}|[0-9]{3}")
 _BRACKETS = re.compile(r"\s*[(\[].*[)\]]\s*$")
 _PART = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _PLAIN_WORDS = frozenset(
-    "article category class column content corpus data date doc document domain file gold human id index "
-    "input key label lang language line link mt name no notes num number origin original output page paragraph phrase "
-    "query reference response row score segment sent sentence sentence1 sentence2 side source split src string tag "
-    "target text text_a text_b tgt title topic translated translation unit url utterance version word".split()
+    re.findall(
+        r"\w+",
+        "article category class column content corpus data date doc document domain file gold human id index input key "
+        "label lang language line link mt name no notes num number origin original output page paragraph phrase query "
+        "reference response row score segment sent sentence side source split src string tag target text tgt title "
+        "topic translated translation unit url utterance version word",
+    )
 )
 """What columns are called beside languages. No first row of text consists of these words alone."""
 
@@ -58,7 +61,11 @@ def in_column_name(text: str) -> Language | None:
 def is_plain(text: str) -> bool:
     """Return whether a column is called by common words such as ``id`` or ``source text`` alone."""
     parts = _PART.findall(text.lower())
-    return bool(parts) and all(part in _PLAIN_WORDS or part.isdecimal() for part in parts) and not text.isdecimal()
+    return (
+        bool(parts)
+        and all(part in _PLAIN_WORDS or part.isdecimal() for part in parts)
+        and not text.isdecimal()
+    )
 
 
 @cache

@@ -12,7 +12,6 @@ from xml.parsers import expat
 from xling.core.errors import UserError
 
 _CHUNK_BYTES = 1 << 18
-MAX_TEXT_CHARS = 1 << 22
 
 
 class Event(NamedTuple):

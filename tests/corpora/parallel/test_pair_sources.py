@@ -151,12 +151,13 @@ def test_tmx_is_read_in_either_order_with_inline_codes_left_out(tmp_path, contex
     assert rows(f"tmx:{zipped(tmp_path / 'c.zip', {'x.tmx': TMX})}", context) == wanted
 
 
-@pytest.mark.parametrize("cut", [0.4, 0.7, 0.97])
-def test_a_cut_tmx_is_an_error_that_counts_what_is_whole(tmp_path, context, cut):
-    path = tmp_path / "a.tmx"
+@pytest.mark.parametrize(("cut", "num_rows", "dropped"), [(0.4, 0, 1), (0.7, 1, 1), (0.97, 2, 2)])
+def test_a_cut_tmx_keeps_its_whole_units_and_counts_the_rest(tmp_path, context, cut, num_rows, dropped):
+    path, ledger = tmp_path / "a.tmx", Ledger()
     path.write_text(TMX[: int(len(TMX) * cut)], encoding="utf-8")
-    with pytest.raises(UserError, match=r"cut off or damaged at line \d+.*\(after \d whole units\)"):
-        rows(f"tmx:{path}", context)
+    assert len(rows(f"tmx:{path}", context, ledger)) == num_rows
+    assert sum(ledger.dropped.values()) == dropped
+    assert ledger.dropped["read", "malformed"] == 1
 
 
 @pytest.mark.parametrize(

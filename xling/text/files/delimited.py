@@ -39,9 +39,9 @@ class TextRow:
     cells: tuple[str, ...] | None
 
 
-def split_row(text: str, delimiter: str) -> tuple[list[str], str]:
-    """Return the cells of a row and what is wrong with it, "" for nothing. Tabs delimit without quotes."""
-    if delimiter == "\t" or '"' not in text:
+def split_row(text: str, delimiter: str, quoted: bool = True) -> tuple[list[str], str]:
+    """Return the cells of a row and what is wrong with it, "" for nothing; not ``quoted``, a quote is a letter."""
+    if not quoted or '"' not in text:
         return text.split(delimiter), ""
     cells: list[str] = []
     position = 0
@@ -69,17 +69,18 @@ class Rows:
     Attributes:
         first: lines that were read to tell how the rows are delimited.
         delimiter: as it was found.
+        quoted: whether cells may stand in quotes.
         width: cells of a row, 0 while that is not known.
     """
 
-    def __init__(self, lines: Iterator[str], delimiter: str = "") -> None:
+    def __init__(self, lines: Iterator[str], delimiter: str = "", quoted: bool = True) -> None:
         self._lines = lines
         self.first = list(islice(lines, FIRST_LINES))
         if self.first and re.fullmatch(r"sep=.", self.first[0].strip()):  # Excel's own line
             delimiter = delimiter or self.first[0].strip()[-1]
             del self.first[0]
         self._waiting: deque[str] = deque(self.first)
-        self.delimiter = delimiter
+        self.delimiter, self.quoted = delimiter, quoted
         self.width = 0
 
     def __iter__(self) -> Iterator[TextRow]:
@@ -105,16 +106,19 @@ class Rows:
             self._waiting.append(line)
         return self._waiting[index]
 
+    def _split(self, text: str) -> tuple[list[str], str]:
+        return split_row(text, self.delimiter, self.quoted)
+
     def _is_row(self, line: str) -> bool:
-        cells, error = split_row(line, self.delimiter)
+        cells, error = self._split(line)
         return not error and len(cells) == self.width > 1
 
     def _row(self, line: str) -> TextRow:
-        cells, error = split_row(line, self.delimiter)
+        cells, error = self._split(line)
         if not error:
             return TextRow(line, tuple(cells))
         if error == _OPEN and (text := self._joined(line)) is not None:
-            return TextRow(text, tuple(split_row(text, self.delimiter)[0]))
+            return TextRow(text, tuple(self._split(text)[0]))
         return TextRow(line, None)
 
     def _joined(self, line: str) -> str | None:
@@ -130,7 +134,7 @@ class Rows:
                 num_rows += self._is_row(later)
                 continue
             text = "\n".join(parts)
-            cells, error = split_row(text, self.delimiter)
+            cells, error = self._split(text)
             if error == _OPEN:
                 continue
             # Lines inside a cell that are whole rows of the table were no part of it.
@@ -142,15 +146,22 @@ class Rows:
         return None
 
 
-def common_width(lines: Sequence[str], delimiter: str) -> tuple[int, float]:
-    """Return the commonest number of cells and its share of the lines; of equally common ones the smallest."""
-    counts: Counter[int] = Counter()
-    lines = [line for line in lines if line.strip()]
-    for line in lines:
-        cells, error = split_row(line, delimiter)
-        counts[0 if error else len(cells)] += 1
+def common_width(lines: Sequence[str], delimiter: str, quoted: bool = True) -> tuple[int, float]:
+    """Return the commonest number of cells and its share of the rows; of equally common ones the smallest."""
+    counts = Counter(len(row.cells or ()) for row in Rows(iter(lines), delimiter, quoted))
     width = min((n for n in counts if n > 1), key=lambda n: (-counts[n], n), default=1)
-    return width, counts[width] / max(1, len(lines))
+    return width, counts[width] / max(1, counts.total())
+
+
+def has_quotes(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether cells were written in quotes where needed: with doubled quotes inside, or all of them."""
+    rows = [row for row in Rows(iter(lines), delimiter) if '"' in row.text]
+    if not rows or any(row.cells is None for row in rows):
+        return False
+    is_doubled = any('""' in row.text and any('"' in cell for cell in row.cells or ()) for row in rows)
+    all_cells = sum(len(row.cells or ()) for row in rows)
+    in_quotes = sum(len(re.findall(rf'(?:^|{re.escape(delimiter)})"', row.text)) for row in rows)
+    return is_doubled or (in_quotes >= all_cells and len(rows) >= len(lines) / 2)
 
 
 def find_delimiter(lines: Sequence[str], name: str, fitting: Sequence[str] = ()) -> str:
