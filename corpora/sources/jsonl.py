@@ -65,12 +65,13 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | Non
     if not text and None in map(as_text, given):
         count_refused(name, source, "not text", ledger)
         return None
-    url, date, lang = (
+    url, date = (
         next(filter(None, (read(row[key]) for key in names if row.get(key) is not None)), "")
-        for names, read in ((_URL_FIELDS, as_name), (_DATE_FIELDS, as_date), (_LANG_FIELDS, as_name))
+        for names, read in ((_URL_FIELDS, as_name), (_DATE_FIELDS, as_date))
     )
     doc = Document(name, paragraphs(text), url, source, date)
-    if declared := declared_lang(lang):
+    lang = next((row[key] for key in _LANG_FIELDS if row.get(key)), "")  # a list names no single one
+    if isinstance(lang, str) and (declared := declared_lang(lang)):
         doc.meta["declared_lang"] = declared
     return admit(doc, ledger)
 
