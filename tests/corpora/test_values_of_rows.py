@@ -146,7 +146,9 @@ def test_times_that_python_does_not_have(tmp_path):
     docs, dropped = documents(f"parquet:{tmp_path}/a.parquet")
     assert [doc.date for doc in docs] == [""] * 9 + ["1970-01-01T00:00:00"]
     assert not dropped
-    assert {doc.date for doc in documents(f"parquet:{tmp_path}/b.parquet")[0]} == {"2024-05-01T10:00:00+00:00"}
+    assert {doc.date for doc in documents(f"parquet:{tmp_path}/b.parquet")[0]} == {
+        "2024-05-01T10:00:00+00:00"
+    }
 
 
 def test_a_damaged_row_group_costs_its_rows(tmp_path):

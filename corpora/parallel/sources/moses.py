@@ -27,6 +27,7 @@ from xling.corpora.parallel.sources import (
 from xling.corpora.parallel.sources.archive import lines, open_zip
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 
@@ -71,7 +72,7 @@ def file_rows(src: Path, tgt: Path, ledger: Ledger | None = None) -> Iterator[Ro
         UserError: the files have different numbers of lines, or cannot be read; or a line is over the limit, and
             there is no ledger to count it.
     """
-    sides = [corpus_reader.read_lines(path, keep_long=ledger is not None) for path in (src, tgt)]
+    sides = [corpus_reader.read_lines(path, MAX_CELL_BYTES, ledger is not None) for path in (src, tgt)]
     yield from align_lines(sides[0], sides[1], str(src), str(tgt), ledger or Ledger())
 
 

@@ -24,6 +24,7 @@ from xling.corpora.parallel.sources import (
 from xling.corpora.parallel.sources.safe_xml import events, open_xml
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 
 @PAIR_SOURCES.register("verses")
@@ -75,7 +76,7 @@ def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:
     if ".xml" in path.suffixes:
         _read_xml(path, verses)
     else:
-        for position, line in enumerate(corpus_reader.read_lines(path, keep_long=True)):
+        for position, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_long=True)):
             number, sign, text = line.partition("\t")
             if sign and not isinstance(line, corpus_reader.LongLine):
                 verses.setdefault(number.upper(), []).append(text)

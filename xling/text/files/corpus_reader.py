@@ -53,7 +53,7 @@ class LongLine(str):
     __slots__ = ()
 
 
-def read_lines(path: Path, max_bytes: int = MAX_CELL_BYTES, keep_long: bool = False) -> Iterator[str]:
+def read_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_long: bool = False) -> Iterator[str]:
     """Yield the lines of a text file, plain or compressed, without line ends and byte order mark.
 
     It reads gzip, bzip2, xz and zstd.
@@ -66,6 +66,16 @@ def read_lines(path: Path, max_bytes: int = MAX_CELL_BYTES, keep_long: bool = Fa
     Raises:
         UserError: the file is not UTF-8, is cut off in the middle, or is empty, or a line is over the limit.
     """
+    is_empty = True
+    for line in any_lines(path, max_bytes, keep_long):
+        is_empty = False
+        yield line
+    if is_empty:
+        raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
+
+
+def any_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_long: bool = False) -> Iterator[str]:
+    """Yield the lines of a text file that may be empty; otherwise as `read_lines`."""
     number = 0
     try:
         for line in text_lines(read_whole_chunks(path), str(path), max_bytes, keep_long):
@@ -73,8 +83,6 @@ def read_lines(path: Path, max_bytes: int = MAX_CELL_BYTES, keep_long: bool = Fa
             yield line
     except (EOFError, *DAMAGE_ERRORS) as error:
         raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
-    if number == 0:
-        raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
 
 
 def text_lines(
@@ -114,7 +122,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                     yield paragraphs
             continue
         paragraphs_so_far: list[str] = []
-        for line in read_lines(path, MAX_LINE_BYTES):
+        for line in read_lines(path):
             if line.strip():
                 paragraphs_so_far.append(line)
             if paragraphs_so_far and (not line.strip() or len(paragraphs_so_far) == MAX_DOC_LINES):
