@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import lzma
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,6 +16,16 @@ from xling.core.errors import UserError
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import CHUNK_BYTES
 
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    NotImplementedError,
+    OSError,
+    EOFError,
+)
+_DAMAGE += (ValueError, OverflowError)
 MAX_BYTES = 64 << 30
 MAX_RATIO = 300
 _GRACE_BYTES = 1 << 24  # small archives may compress very well
@@ -31,7 +44,11 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
             for member_info in archive.infolist():
                 _check_size(path, member_info)
             yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except UserError:
+        raise
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # an error of the disk; a wrong offset in the archive is an invalid argument
         raise UserError(f"{path} is not a complete zip archive: {error}", fix="get the file again") from None
 
 
@@ -73,4 +90,4 @@ def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     # zipfile stops at the declared size and checks the CRC, so a lying header cannot bring more.
     with archive.open(name) as member:
         chunks = iter(lambda: member.read(CHUNK_BYTES), b"")
-        yield from corpus_reader.text_lines(chunks, f"{archive.filename}: {name}", keep_long=True)
+        yield from corpus_reader.text_lines(chunks, f"{archive.filename}: {name}", keep_bad=True)

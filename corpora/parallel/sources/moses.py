@@ -121,7 +121,7 @@ def align_lines(
             )
             told = " but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
             raise UserError(told, "line-aligned files", "get both again from one release")
-        if isinstance(src_line, corpus_reader.LongLine) or isinstance(tgt_line, corpus_reader.LongLine):
+        if isinstance(src_line, corpus_reader.BadLine) or isinstance(tgt_line, corpus_reader.BadLine):
             drop_row(ledger, "malformed", f"{src_name}/{number}", f"{src_line} | {tgt_line}"[:1000])
         else:
             yield src_line, tgt_line, ""

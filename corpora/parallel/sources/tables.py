@@ -91,7 +91,7 @@ class _Delimited(_Table):
         cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_long=True)
+        lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)
         guess = lambda header: _guess(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
         uri = f"{cls.kind}:{path}"
         rows, positions, width = columns.open_rows(lines, uri, cls.delimiter, column_names, guess, (0, 1))
@@ -134,7 +134,7 @@ class Jsonl(_Table):
         cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_long=True)):
+        for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError):  # a number of too many digits is a ValueError

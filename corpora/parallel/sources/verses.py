@@ -76,9 +76,9 @@ def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:
     if ".xml" in path.suffixes:
         _read_xml(path, verses)
     else:
-        for position, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_long=True)):
+        for position, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
             number, sign, text = line.partition("\t")
-            if sign and not isinstance(line, corpus_reader.LongLine):
+            if sign and not isinstance(line, corpus_reader.BadLine):
                 verses.setdefault(number.upper(), []).append(text)
             elif line.strip():
                 drop_row(ledger, "malformed", f"{path}/{position}", line)

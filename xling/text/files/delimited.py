@@ -14,7 +14,7 @@ from itertools import islice
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import MAX_CELL_BYTES
-from xling.text.files.corpus_reader import LongLine
+from xling.text.files.corpus_reader import BadLine
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 FIRST_LINES = 200
@@ -88,7 +88,7 @@ class Rows:
         while (line := self._next()) is not None:
             if not line.strip(" \r"):
                 continue
-            if isinstance(line, LongLine):
+            if isinstance(line, BadLine):
                 yield TextRow(line, None)
             elif "\r" in line and '"' not in line and all(map(self._is_row, parts := line.split("\r"))):
                 self._waiting.extendleft(reversed(parts))
@@ -126,7 +126,7 @@ class Rows:
         parts, size, num_rows = [line], len(line), 0
         for index in range(_MAX_LINES):
             later = self._peek(index)
-            if later is None or isinstance(later, LongLine) or size > MAX_CELL_BYTES:
+            if later is None or isinstance(later, BadLine) or size > MAX_CELL_BYTES:
                 return None
             parts.append(later)
             size += len(later) + 1
