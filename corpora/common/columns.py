@@ -62,7 +62,8 @@ def open_rows(
     if (first_row := next(remaining, None)) is None:
         return iter(()), [0], 0
     header = first_row.cells or ()
-    positions, is_header = _positions(uri, header, wanted, guess)
+    num_wanted = len(default) or 1
+    positions, is_header = _positions(uri, header, wanted, guess, num_wanted)
     if is_header:
         rows.width = len(header)
     else:
@@ -77,7 +78,9 @@ def open_rows(
     return remaining, positions, rows.width
 
 
-def _positions(uri: str, header: Sequence[str], wanted: list[str], guess: Guess) -> tuple[list[int], bool]:
+def _positions(
+    uri: str, header: Sequence[str], wanted: list[str], guess: Guess, num_wanted: int
+) -> tuple[list[int], bool]:
     """Return the positions of the wanted columns, [] where they have no names, and whether the row is of names."""
     lowered = _lowered(header)
     if wanted and not set(wanted) & set(lowered) and all(map(str.isdecimal, wanted)):
@@ -94,7 +97,7 @@ def _positions(uri: str, header: Sequence[str], wanted: list[str], guess: Guess)
     if positions := guess(header):
         return positions, True
     if _are_names(header):
-        raise _ask(uri, header, "names columns, but not the ones that are wanted")
+        raise _ask(uri, header, "names columns, but not the ones that are wanted", num_wanted)
     return [], False
 
 
@@ -105,7 +108,7 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
         UserError: the first row may be names, or there are several columns and any may be meant.
     """
     if not default and rows.width > 1:
-        raise _ask(uri, header, f"has {rows.width} columns, and any may be the text")
+        raise _ask(uri, header, f"has {rows.width} columns, and any may be the text", 1)
     later = [split_row(line, rows.delimiter, rows.quoted)[0] for line in rows.first[1:] if line.strip()]
     num_like = sum(all(map(_may_be_name, cells)) for cells in later)
     if (
@@ -114,17 +117,17 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
         and all(map(_may_be_name, header))
         and num_like <= _MAX_NAME_SHARE * len(later)
     ):
-        raise _ask(uri, header, "may be names of columns or text")
+        raise _ask(uri, header, "may be names of columns or text", len(default) or 1)
     return list(default) or [0]
 
 
-def _ask(uri: str, header: Sequence[str], what: str) -> UserError:
-    first = ", ".join(header)[:200]
+def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int) -> UserError:
+    names, numbers = "+".join(header[:num_wanted])[:80], "+".join(map(str, range(1, num_wanted + 1)))
     return UserError(
-        f"{uri}: the first row ({first}) {what}",
+        f"{uri}: the first row ({', '.join(header)[:200]}) {what}",
         "columns with the codes or names of the languages, or named after #",
-        f"name them in the order source, target, or the text alone, as in {uri}#{'+'.join(header[:2])[:80]}, or by "
-        f"number as in {uri}#{'1+2' if len(header) > 1 else '1'} if that row is text",
+        f"name {'them, the source first' if num_wanted > 1 else 'the one with the text'}, as in {uri}#{names}, or by "
+        f"number as in {uri}#{numbers} if that row is text",
     )
 
 

@@ -34,7 +34,7 @@ class _Delimited(LocalFiles):
         Raises:
             UserError: no file matches.
         """
-        return local_shards(self.uri.partition("#")[0], self.rest.partition("#")[0])
+        return local_shards(self.uri, self.rest.partition("#")[0])
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row; the names of the columns are none.
