@@ -49,6 +49,10 @@ PAIRS = [
 ]
 
 
+SRC, TGT = ([pair[side] for pair in PAIRS] for side in (0, 1))
+XML = [text.replace("&", "&amp;") for text in SRC]
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of files.
@@ -88,77 +92,79 @@ def _json(rows: list[dict[str, str]]) -> bytes:
     return _lines([json.dumps(row, ensure_ascii=False) for row in rows])
 
 
+TABS = _lines([f"{src}\t{tgt}".replace('"', "") for src, tgt in PAIRS])
+
+
 def formats() -> dict[str, Format]:
     """Return every format by name, with a whole file of it."""
-    src, tgt = ([pair[side] for pair in PAIRS] for side in (0, 1))
-    plain = [(a.replace('"', ""), b) for a, b in PAIRS]
-    xml = [text.replace("&", "&amp;") for text in src]
-    units = [
-        f'<tu><tuv xml:lang="en"><seg>{a}</seg></tuv><tuv xml:lang="sw"><seg>{b}</seg></tuv></tu>\n'
-        for a, b in zip(xml, tgt, strict=True)
-    ]
+    return _formats_of_documents() | _formats_of_pairs() | _formats_of_labels()
+
+
+def _formats_of_documents() -> dict[str, Format]:
     pages = [
         f"<page><title>T{i}</title><ns>0</ns><id>{i}</id><revision><text>{text}</text></revision></page>\n"
-        for i, text in enumerate(xml)
+        for i, text in enumerate(XML)
     ]
     records = b"".join(
         f"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {len(text.encode())}\r\n\r\n{text}\r\n\r\n".encode()
-        for text in tgt
+        for text in TGT
     )
+    documents = _json([{"text": text, "url": "http://a", "date": "2024-05-01"} for text in TGT])
+    blocks = "\n\n".join(TGT).encode()
+    table = _csv(";", [(str(i), text) for i, text in enumerate(TGT)], ("id", "text"))
+    return {
+        "text": Format({"a": blocks}, "text:{}/a"),
+        "text.bz2": Format({"a": bz2.compress(blocks)}, "text:{}/a"),
+        "lines": Format({"a": _lines(TGT)}, "lines:{}/a"),
+        "jsonl": Format({"a": documents}, "jsonl:{}/a"),
+        "jsonl.zst": Format({"a": zstandard.compress(documents)}, "jsonl:{}/a"),
+        "csv of documents": Format({"a": table}, "csv:{}/a"),
+        "parquet of documents": Format({"a": _parquet(text=TGT, date=SRC)}, "parquet:{}/a"),
+        "wet.gz": Format({"a": gzip.compress(records)}, "wet:{}/a"),
+        "wiki": Format({"a": f"<mediawiki>\n{''.join(pages)}</mediawiki>\n".encode()}, "wiki:{}/a"),
+    }
+
+
+def _formats_of_pairs() -> dict[str, Format]:
+    units = [
+        f'<tu><tuv xml:lang="en"><seg>{a}</seg></tuv><tuv xml:lang="sw"><seg>{b}</seg></tuv></tu>\n'
+        for a, b in zip(XML, TGT, strict=True)
+    ]
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as members:
-        members.writestr("a.en", _lines(src))
-        members.writestr("a.sw", _lines(tgt))
-    documents = _json([{"text": text, "url": "http://a", "date": "2024-05-01"} for text in tgt])
-    blocks = "\n\n".join(tgt).encode()
-    tags = _lines([f"{word}\tO" if word else "" for text in tgt for word in [*text.split(), ""]])
-    both = _lines(["\t".join(pair) for pair in plain])
-    words = _lines([f"word{i} neno{i}" for i in range(NUM_ROWS)])
-    of_documents = {
-        "text": ("text:{}/a", blocks),
-        "text.bz2": ("text:{}/a", bz2.compress(blocks)),
-        "lines": ("lines:{}/a", _lines(tgt)),
-        "jsonl": ("jsonl:{}/a", documents),
-        "jsonl.zst": ("jsonl:{}/a", zstandard.compress(documents)),
-        "csv of documents": (
-            "csv:{}/a",
-            _csv(";", [(str(i), text) for i, text in enumerate(tgt)], ("id", "text")),
-        ),
-        "parquet of documents": ("parquet:{}/a", _parquet(text=tgt, date=src)),
-        "wet.gz": ("wet:{}/a", gzip.compress(records)),
-        "wiki": ("wiki:{}/a", f"<mediawiki>\n{''.join(pages)}</mediawiki>\n".encode()),
-    }
-    of_pairs = {
+        members.writestr("a.en", _lines(SRC))
+        members.writestr("a.sw", _lines(TGT))
+    tables = {
         "csv": ("csv:{}/a", _csv(",", PAIRS, ("en", "sw"))),
         "csv, semicolons": ("csv:{}/a", _csv(";", PAIRS, ("English", "Kiswahili"))),
-        "tsv": ("tsv:{}/a", both),
+        "tsv": ("tsv:{}/a", TABS),
         "jsonl of pairs": ("jsonl:{}/a", _json([{"en": a, "sw": b} for a, b in PAIRS])),
         "tmx": ("tmx:{}/a", f"<tmx><body>\n{''.join(units)}</body></tmx>\n".encode()),
     }
-    others: dict[str, Callable[[Path], object]] = {
-        "CoNLL": lambda path: list(readers.columns()((path,))),
-        "labelled TSV": lambda path: list(readers.labelled_lines((path,))),
-        "labelled table": lambda path: list(readers.table({"text_a": "en"}, "sw", quoted=True)((path,))),
-        "dictionary": read_dictionary,
-    }
-    content_of = {"CoNLL": tags, "labelled TSV": both, "labelled table": _csv("\t", PAIRS, ("en", "sw"))}
-    content_of["dictionary"] = words
     verses = {
         name: _lines([f"GEN.1.{i}\t{text}" for i, text in enumerate(texts)])
-        for name, texts in (("a", src), ("b", tgt))
-    }
-    more_pairs = {
-        "parquet": ("parquet:{}/a", {"a": _parquet(en=src, sw=tgt)}),
-        "moses": ("moses:{}/a", {"a.en": _lines(src), "a.sw": _lines(tgt)}),
-        "zip": ("moses:{}/a.zip", {"a.zip": archive.getvalue()}),
-        "tmx.gz": ("tmx:{}/a", {"a": gzip.compress("".join(units).encode())}),
-        "verses": ("verses:{}/a+{}/b", verses),
+        for name, texts in (("a", SRC), ("b", TGT))
     }
     return {
-        **{name: Format({"a": content}, uri) for name, (uri, content) in of_documents.items()},
-        **{name: Format({"a": content}, uri, "pairs", True) for name, (uri, content) in of_pairs.items()},
-        **{name: Format(contents, uri, "pairs") for name, (uri, contents) in more_pairs.items()},
-        **{name: Format({"a": content_of[name]}, read=read) for name, read in others.items()},
+        **{name: Format({"a": content}, uri, "pairs", True) for name, (uri, content) in tables.items()},
+        "parquet": Format({"a": _parquet(en=SRC, sw=TGT)}, "parquet:{}/a", "pairs"),
+        "moses": Format({"a.en": _lines(SRC), "a.sw": _lines(TGT)}, "moses:{}/a", "pairs"),
+        "zip": Format({"a.zip": archive.getvalue()}, "moses:{}/a.zip", "pairs"),
+        "tmx.gz": Format({"a": gzip.compress("".join(units).encode())}, "tmx:{}/a", "pairs"),
+        "verses": Format(verses, "verses:{}/a+{}/b", "pairs"),
+    }
+
+
+def _formats_of_labels() -> dict[str, Format]:
+    tags = _lines([f"{word}\tO" if word else "" for text in TGT for word in [*text.split(), ""]])
+    table = _csv("\t", PAIRS, ("en", "sw"))
+    words = _lines([f"word{i} neno{i}" for i in range(NUM_ROWS)])
+    read_table = readers.table({"text_a": "en"}, "sw", quoted=True)
+    return {
+        "CoNLL": Format({"a": tags}, read=lambda path: list(readers.columns()((path,)))),
+        "labelled TSV": Format({"a": TABS}, read=lambda path: list(readers.labelled_lines((path,)))),
+        "labelled table": Format({"a": table}, read=lambda path: list(read_table((path,)))),
+        "dictionary": Format({"a": words}, read=read_dictionary),
     }
 
 

@@ -160,16 +160,16 @@ def find_language(header: Sequence[str], lang: Language, codes: Sequence[str], o
     lowered = _lowered(header)
     exact = [i for code in codes for i, cell in enumerate(lowered) if cell == code.lower()]
     languages = [in_column_name(cell) for cell in header]
-    same = [i for i, found in enumerate(languages) if found == lang]
-    related = [i for i, found in enumerate(languages) if found and found.base == lang.base]
-    for found in (exact, same, related):
-        if len(found) > 1 and (found is not exact or lowered.count(lowered[found[0]]) > 1):
-            names = ", ".join(header[i] for i in found)
+    same = [i for i, language in enumerate(languages) if language == lang]
+    related = [i for i, language in enumerate(languages) if language and language.base == lang.base]
+    for places in (exact, same, related):
+        if len(places) > 1 and (places is not exact or lowered.count(lowered[places[0]]) > 1):
+            names = ", ".join(header[i] for i in places)
             raise UserError(
                 f"columns {names} are all {lang.name}",
                 "one column of each language",
                 "name the columns after #",
             )
-        if found:
-            return found[0]
+        if places:
+            return places[0]
     return next((lowered.index(name) for name in others if name in lowered), -1)

@@ -58,7 +58,7 @@ class Download:
 
 @dataclass
 class _Announced:
-    """What the server said about the length of one file over all requests.
+    """The length of one file as the server stated it over all requests.
 
     Attributes:
         first: the length that it announced first; None while it has announced none.

@@ -77,7 +77,7 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | Non
 
 
 def count_refused(name: str, source: str, reason: str, ledger: Ledger) -> None:
-    """Count a row that is no document."""
+    """Count a row that has no document."""
     doc = Document(name, "", source=source)
     ledger.count_seen(STAGE, doc)
     ledger.drop(STAGE, reason, doc)

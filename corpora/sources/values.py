@@ -61,8 +61,9 @@ def as_date(value: Any) -> str:
             )
             return text
         if digits := _DIGITS.fullmatch(text):
-            parts = [int(part) for part in digits.groups() if part]
-            return datetime.datetime(*parts).isoformat() if parts[3:] else datetime.date(*parts).isoformat()
+            form = "%Y%m%d%H%M%S" if digits[4] else "%Y%m%d"
+            time = datetime.datetime.strptime(text, form)
+            return time.isoformat() if digits[4] else time.date().isoformat()
         if re.fullmatch(r"\d{9,13}(?:\.\d+)?", text):
             seconds = float(text) if float(text) < _MAX_SECONDS else float(text) / 1000
             time = datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(microsecond=0)

@@ -138,9 +138,9 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
             "columns id and prediction",
             "predict again",
         ) from None
-    if (frame["prediction"].str.len_bytes().max() or 0) > MAX_CELL_BYTES:
+    if any(len(str(text)) > MAX_CELL_BYTES for text in frame["prediction"]):
         raise UserError(
-            f"{path} has an answer of more than {MAX_CELL_BYTES:,} bytes",
+            f"{path} has an answer of more than {MAX_CELL_BYTES:,} characters",
             "an answer to each row of the suite",
             "predict again",
         )

@@ -51,8 +51,8 @@ def in_column_name(text: str) -> Language | None:
     """Return the one language in the name of a column: also ``text_en``, ``Sentence (English)`` and ``src.sw-KE``."""
     if is_plain(text):
         return None
-    if found := named(text):
-        return found
+    if language := named(text):
+        return language
     parts = _PART.findall(text.lower())
     others = [part for part in parts if part not in _PLAIN_WORDS]
     return named("-".join(others)) if others and len(others) < len(parts) else None

@@ -117,7 +117,9 @@ def csv_text(text: str) -> str:
 
 def show_controls(text: str, keep: str = "\n\t") -> str:
     """Return text with a visible sign for each control character, such as ESC, but those in ``keep``."""
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else _sign_of(ord(found[0])), text)
+    return _CONTROLS.sub(
+        lambda control: control[0] if control[0] in keep else _sign_of(ord(control[0])), text
+    )
 
 
 def _sign_of(point: int) -> str:

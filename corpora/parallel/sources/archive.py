@@ -10,13 +10,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from xling.core.errors import UserError
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import CHUNK_BYTES
 
-_DAMAGE = (
+_DAMAGE: tuple[type[Exception], ...] = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -24,8 +25,9 @@ _DAMAGE = (
     NotImplementedError,
     OSError,
     EOFError,
+    ValueError,
+    OverflowError,
 )
-_DAMAGE += (ValueError, OverflowError)
 MAX_BYTES = 64 << 30
 MAX_RATIO = 300
 _GRACE_BYTES = 1 << 24  # small archives may compress very well
@@ -89,5 +91,5 @@ def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     """
     # zipfile stops at the declared size and checks the CRC, so a lying header cannot bring more.
     with archive.open(name) as member:
-        chunks = iter(lambda: member.read(CHUNK_BYTES), b"")
+        chunks = iter(partial(member.read, CHUNK_BYTES), b"")
         yield from corpus_reader.text_lines(chunks, f"{archive.filename}: {name}", keep_bad=True)

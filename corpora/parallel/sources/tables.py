@@ -164,15 +164,15 @@ class Parquet(_Table):
         """Yield the pairs of a file."""
 
         def pick(names: Sequence[str]) -> list[str]:
-            found = _wanted(names, column_names, context)
-            if not found and not (_TRANSLATION in names and not column_names):
+            chosen = _wanted(names, column_names, context)
+            if not chosen and not (_TRANSLATION in names and not column_names):
                 wanted = ", ".join(column_names) or f"{context.src.code} and {context.tgt.code}"
                 raise UserError(
                     f"{path} has no columns {wanted}",
                     f"columns {', '.join(names)}"[:300],
                     f"name two of them: parquet:{path}#SRC+TGT",
                 )
-            return found or [_TRANSLATION]
+            return chosen or [_TRANSLATION]
 
         try:
             for number, record in enumerate(read_rows(path, pick, MAX_CELL_BYTES)):
@@ -212,8 +212,8 @@ def _wanted(names: Sequence[str], column_names: Sequence[str], context: SourceCo
     if not column_names:
         return [names[place] for place in _guess(tuple(names), (context.src, context.tgt))]
     by_key = {name.lower(): name for name in reversed(names)}
-    found = [by_key.get(name.lower(), "") for name in column_names]
-    return found if all(found) else []
+    chosen = [by_key.get(name.lower(), "") for name in column_names]
+    return chosen if all(chosen) else []
 
 
 def from_record(record: dict[str, Any], column_names: list[str], context: SourceContext) -> Row | None:

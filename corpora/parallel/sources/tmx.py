@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -76,7 +77,7 @@ def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
             raise UserError(f"{path} holds no .tmx", "an archive with a TMX file")
         for name in names:
             with archive.open(name) as handle:
-                chunks = iter(lambda handle=handle: handle.read(CHUNK_BYTES), b"")
+                chunks = iter(partial(handle.read, CHUNK_BYTES), b"")
                 yield from _rows(chunks, f"{path}:{name}", context, ledger)
 
 

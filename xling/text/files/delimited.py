@@ -46,11 +46,11 @@ def split_row(text: str, delimiter: str, quoted: bool = True) -> tuple[list[str]
     cells: list[str] = []
     position = 0
     while True:
-        if quoted := _QUOTED.match(text, position):
-            if not quoted[2]:
+        if cell := _QUOTED.match(text, position):
+            if not cell[2]:
                 return cells, _OPEN
-            cells.append(quoted[1].replace('""', '"'))
-            position = quoted.end()
+            cells.append(cell[1].replace('""', '"'))
+            position = cell.end()
             if position < len(text) and text[position] != delimiter:
                 return cells, _BAD
         else:
@@ -180,8 +180,12 @@ def find_delimiter(lines: Sequence[str], name: str, fitting: Sequence[str] = ())
     shares = {each: common_width(lines, each) for each in fitting or DELIMITERS}
     shares = {each: (width, share) for each, (width, share) in shares.items() if width > 1}
     # A mark before a blank is mostly punctuation.
-    apart = {each: found for each, found in shares.items() if not _is_punctuation(lines, each)}
-    likely = {each: found for each, found in apart.items() if found[1] >= _MIN_SHARE} or apart or shares
+    apart = {each: width_share for each, width_share in shares.items() if not _is_punctuation(lines, each)}
+    likely = (
+        {each: (width, share) for each, (width, share) in apart.items() if share >= _MIN_SHARE}
+        or apart
+        or shares
+    )
     ranked = sorted(likely, key=lambda each: -likely[each][1])
     if len(ranked) > 1 and likely[ranked[0]][1] - likely[ranked[1]][1] < _MARGIN:
         ways = " or ".join(f"{DELIMITERS[each]} ({likely[each][0]} columns)" for each in ranked[:2])
