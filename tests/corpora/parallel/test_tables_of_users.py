@@ -6,6 +6,8 @@ import tracemalloc
 import zipfile
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -87,6 +89,26 @@ def test_cells_with_line_ends_and_quotes_are_whole(tmp_path):
     for line_end in ("\n", "\r\n"):
         found, dropped = read(tmp_path / "a.csv", written(rows, lineterminator=line_end))
         assert (found, dropped) == (rows, {})
+
+
+def test_paragraphs_that_look_like_rows_stay_in_their_cell(tmp_path):
+    rows = [(str(i), "\n".join(f"Paragraph {n}, with one comma" for n in range(5))) for i in range(NUM)]
+    assert read(tmp_path / "a.csv", written([("en", "sw"), *rows])) == (rows, {})
+
+
+CELLS = st.lists(
+    st.text(st.sampled_from('ab ",;\n\t|é家\u2028'), max_size=9).map(lambda text: f"x{text}y"),
+    min_size=2,
+    max_size=2,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from(",;\t|"), st.booleans())
+def test_what_a_program_writes_is_read(tmp_path, rows, delimiter, quote_all):
+    quoting = csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL
+    text = written([("en", "sw"), *rows], delimiter=delimiter, quoting=quoting)
+    assert read(tmp_path / "a.csv", text) == ([tuple(row) for row in rows], {})
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])

@@ -24,6 +24,7 @@ _QUOTED = re.compile(r' *"((?:[^"]++|"")*+)("?) *')
 _INSIDE = re.compile(r'(?:[^"]++|"")*+')
 _MAX_LINES = 10_000
 _MIN_SHARE, _MARGIN = 0.5, 0.1
+_MIN_ROWS_INSIDE, _ROWS_INSIDE = 5, 0.9
 
 
 @dataclass(frozen=True)
@@ -137,8 +138,12 @@ class Rows:
             cells, error = self._split(text)
             if error == _OPEN:
                 continue
-            # Lines inside a cell that are whole rows of the table were no part of it.
-            if error or num_rows >= max(2, index / 2) or (self.width and len(cells) != self.width):
+            # Lines that are whole rows of the table were no part of a cell; a paragraph may look like a row by chance.
+            if (
+                error
+                or num_rows >= max(_MIN_ROWS_INSIDE, _ROWS_INSIDE * index)
+                or (self.width and len(cells) != self.width)
+            ):
                 return None
             for _ in range(index + 1):
                 self._waiting.popleft()
