@@ -72,7 +72,8 @@ def markdown_table(table: ScoreTable) -> str:
         rows.append([f"**{name}**" if bold else name, *cells])
     title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
     body = markdown_grid(rows, [False, *(True for _ in table.columns)])
-    return escape_html_tags("\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n")
+    text = "\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n"
+    return show_controls(escape_html_tags(text))
 
 
 @FORMATS.register("csv")

@@ -78,7 +78,8 @@ def markdown_rows(table: Table, escape: Callable[[str], str] | None = None) -> l
 def to_markdown(table: Table) -> str:
     """Format a GitHub table with right-aligned numbers; no text in it opens an HTML element."""
     lines = [f"## {table.title}", "", *markdown_rows(table)]
-    return escape_html_tags("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n")
+    text = "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
+    return show_controls(escape_html_tags(text))
 
 
 def escape_markdown(text: str) -> str:

@@ -15,6 +15,7 @@ import polars as pl
 from xling.core.errors import UserError, unknown
 from xling.core.languages import Language
 from xling.core.registry import Registry
+from xling.corpora.sources.source import REASONS
 from xling.text.document import Document, Ledger
 from xling.text.pairs import make_batch
 
@@ -22,6 +23,7 @@ READ_STAGE = "read"
 READ_REASONS = {
     "malformed": "a row that is damaged, too long, or without the two texts",
     "missing_side": "a unit that lacks one of the two languages",
+    **{reason: text for reason, text in REASONS.items() if reason.endswith(" member")},
     "unpaired_member": "a file of an archive without its counterpart in the other language",
 }
 BATCH_PAIRS = 50_000
