@@ -6,6 +6,7 @@ osisID="Gen.1.1">`` around the text; or lines of ``GEN.1.1<TAB>text``. Plain or 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:
     """
     verses: dict[str, list[str]] = {}
     if ".xml" in path.suffixes:
-        _read_xml(path, verses)
+        _read_xml(path, verses, ledger)
     else:
         for position, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
             number, sign, text = line.partition("\t")
@@ -87,12 +88,15 @@ def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:
     return {number: " ".join(" ".join(parts).split()) for number, parts in verses.items()}
 
 
-def _read_xml(path: Path, verses: dict[str, list[str]]) -> None:
+def _read_xml(path: Path, verses: dict[str, list[str]], ledger: Ledger) -> None:
     number = ""
+    sizes: Counter[str] = Counter()
     with open_xml(path) as handle:
         for kind, value, attributes in events(handle, str(path)):
             if kind == "text" and number:
-                verses.setdefault(number, []).append(value)
+                sizes[number] += len(value)
+                if sizes[number] <= MAX_CELL_BYTES:
+                    verses.setdefault(number, []).append(value)
             elif kind == "start" and value == "seg" and attributes.get("type", "verse") == "verse":
                 number = attributes.get("id", "").upper().removeprefix("B.")
             elif kind == "start" and value == "verse":
@@ -103,3 +107,6 @@ def _read_xml(path: Path, verses: dict[str, list[str]]) -> None:
                 milestone = "sID" in attributes
             elif kind == "end" and (value == "seg" or (value == "verse" and not milestone)):
                 number = ""
+    for number, size in sizes.items():
+        if size > MAX_CELL_BYTES:
+            drop_row(ledger, "malformed", f"{path}/{number}", "".join(verses.pop(number))[:1000])

@@ -553,6 +553,13 @@ def test_text_that_is_no_translation_memory_is_refused(tmp_path, context):
             rows(f"tmx:{path}", context)
 
 
+def test_a_huge_tag_is_refused(tmp_path, context):
+    (tmp_path / "a.xml").write_text(f'<c><seg id="{"x" * (1 << 24)}">A</seg></c>')
+    (tmp_path / "b").write_text("G.1\tB\n")
+    with pytest.raises(UserError, match="a tag of more than"):
+        rows(f"verses:{tmp_path}/a.xml+{tmp_path}/b", context)
+
+
 def test_commented_units_are_none(tmp_path, context):
     path = tmp_path / "a.tmx"
     path.write_text(tmx("A", "B").replace("<tu>", "<!-- <tu><tuv/></tu> --><tu>", 1))

@@ -173,7 +173,9 @@ def test_words_are_no_names_of_columns():
     assert in_column_name("translation.sw-KE").code == "sw"
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "moses", "verses", "zip", "tmx", "tmx-attribute"])
+@pytest.mark.parametrize(
+    "kind", ["csv", "tsv", "jsonl", "moses", "verses", "verses-xml", "zip", "tmx", "tmx-attribute"]
+)
 def test_a_long_line_is_one_malformed_row_in_little_memory(tmp_path, kind):
     num, long = 12 * MAX_CELL_BYTES, "a" * (12 * MAX_CELL_BYTES)
     path = tmp_path / "a"
@@ -186,6 +188,12 @@ def test_a_long_line_is_one_malformed_row_in_little_memory(tmp_path, kind):
         path.write_text(f"G.1\tA\nG.2\t{long}\nG.3\tE\n")
         path.with_name("b").write_text("G.1\tB\nG.3\tF\n")
         uri = f"verses:{path}+{path.with_name('b')}"
+    elif kind == "verses-xml":
+        verses = "".join(f'<seg id="b.G.1.{i}">{text}</seg>' for i, text in enumerate(("A", long, "E")))
+        path.with_name("a.xml").write_text(f"<c>{verses}</c>")
+        path.with_name("b").write_text("G.1.0\tB\nG.1.2\tF\n")
+        uri = f"verses:{path}.xml+{path.with_name('b')}"
+        del verses
     elif kind in ("moses", "zip"):
         files = {"a.en": f"A\n{long}\nE\n", "a.sw": "B\nD\nF\n"}
         for name, text in files.items():
