@@ -215,7 +215,7 @@ def _value_at(sorted_values: list[int], num: int) -> str:
 def write(folder: Path, stats: dict[str, Any]) -> None:
     """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
     card = CardData(stats)
-    (folder / MARKDOWN_FILE).write_text(_markdown(card), encoding="utf-8")
+    (folder / MARKDOWN_FILE).write_text(tabular.show_controls(_markdown(card)), encoding="utf-8")
     text = page.html_document(f"Corpus card: {card.title}", "\n".join(_html_page(card)), narrow=True)
     (folder / HTML_FILE).write_text(text, encoding="utf-8")
 
@@ -292,7 +292,7 @@ def _html_plots(card: CardData) -> Iterable[str]:
 
 def _markdown(card: CardData) -> str:
     """Return the card as Markdown; bars of block characters stand for the charts."""
-    lines = [f"# Corpus card: {card.title}", "", card.summary(), ""]
+    lines = [f"# Corpus card: {_one_line(card.title)}", "", _one_line(card.summary()), ""]
     lines += [f"- **{number}** {name}" for number, name in card.summary_tiles()]
     lines += ["", "## Sources", "", *as_markdown(_sources(card))]
     lines += ["", "## What survived", "", _SECTION_TEXTS["funnel"], "", "```"]
@@ -306,7 +306,9 @@ def _markdown(card: CardData) -> str:
     lines += ["```", "", *as_markdown(_losses(card))]
     if card.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
-        lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(card.ledger.notes.items())]
+        lines += [
+            f"- {_one_line(_words(name))}: {count:,}" for name, count in sorted(card.ledger.notes.items())
+        ]
     if card.stats["lm_note"]:
         lines += ["", card.stats["lm_note"]]
     if card.cutoffs:
@@ -324,12 +326,13 @@ def _markdown(card: CardData) -> str:
     lines += _optional_sections(card)
     lines += ["", f"## Kept: a few {card.unit}", ""]
     for _, name, text in card.counters.samples:
-        lines += [f"`{name}`", "", *_md_quote(text), ""]
+        lines += [_code(name), "", *_md_quote(text), ""]
     lines += ["## Dropped: samples of every reason", ""]
     for loss in card.losses:
-        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_loss_text(loss, card.unit)})", ""]
+        reason = _one_line(_words(loss.reason))
+        lines += [f"### {_words(loss.stage)}: {reason} ({_loss_text(loss, card.unit)})", ""]
         for name, text in loss.samples[:2]:
-            lines += [f"`{name}`", "", *_md_quote(text), ""]
+            lines += [_code(name), "", *_md_quote(text), ""]
     lines += ["## How it was made", "", "```json", _settings(card), "```", ""]
     lines += [*as_markdown(_inputs(card)), ""]
     return "\n".join(lines)
@@ -357,7 +360,7 @@ def _optional_sections(card: CardData) -> list[str]:
 
 
 def _settings(card: CardData) -> str:
-    return json.dumps(card.stats["config"], ensure_ascii=False, indent=1)
+    return json.dumps(card.stats["config"], ensure_ascii=False, indent=1).replace("<", "\\u003c")
 
 
 def _sources(card: CardData) -> Table:
@@ -426,4 +429,14 @@ def _md_quote(text: str) -> list[str]:
 
 def _plain_text(text: str) -> str:
     """Escape text for Markdown."""
-    return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text)
+    return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text.replace("\n", " "))
+
+
+def _one_line(text: str) -> str:
+    """Return text that ends no line and opens no HTML element."""
+    return tabular.escape_html_tags(tabular.show_controls(text, keep="\t"))
+
+
+def _code(name: str) -> str:
+    """Return a name as code, which nothing in it ends."""
+    return f"`{tabular.escape_html_tags(tabular.show_controls(name, keep='')).replace('`', chr(39))}`"

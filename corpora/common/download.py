@@ -29,6 +29,11 @@ from xling.core.errors import UserError
 # Common Crawl's servers use 403 and 503 to ask a client to slow down.
 _RETRIED_STATUSES = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
 _CHUNK_BYTES = 1 << 20
+MAX_LIST_BYTES = 1 << 26
+"""Of a list of files, of corpora or of checksums; real ones have up to 12 MB."""
+_MAX_FILE_BYTES = 1 << 38  # of a file of which nobody says how long it is; CC-100's largest has 88 GB
+_MARGIN_BYTES = 1 << 20
+_MAX_GROWTH = 2  # a publisher may replace a file by a later one while it is fetched
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -41,12 +46,48 @@ class Download:
         path: target path.
         num_bytes: required length; None when unknown.
         checksum: required ``algorithm:hex`` (any algorithm of hashlib), or "".
+        max_bytes: refused beyond, whatever is announced.
     """
 
     url: str
     path: Path
     num_bytes: int | None = None
     checksum: str = ""
+    max_bytes: int = _MAX_FILE_BYTES
+
+
+@dataclass
+class _Announced:
+    """The length of one file as the server stated it over all requests.
+
+    Attributes:
+        first: the length that it announced first; None while it has announced none.
+    """
+
+    download: Download
+    first: int | None
+
+    def limit(self, total: int | None) -> int:
+        """Return how many bytes may come, of which ``total`` are announced now.
+
+        Raises:
+            UserError: more are announced than at first, or than any such file has.
+        """
+        self.first = total if self.first is None else self.first
+        limit = self.download.max_bytes
+        if self.first is not None:
+            limit = min(limit, _MAX_GROWTH * self.first + _MARGIN_BYTES)
+        if total is not None and total > limit:
+            raise self.refusal(limit, total)
+        return limit if total is None else total
+
+    def refusal(self, limit: int, num_bytes: int) -> UserError:
+        """Return the error for a file that does not end where it should."""
+        return UserError(
+            f"{self.download.url} has {num_bytes:,} bytes or more, and {self.first or 0:,} were announced",
+            f"at most {limit:,} bytes",
+            "use another mirror",
+        )
 
 
 @dataclass(frozen=True)
@@ -80,8 +121,10 @@ def check_url(url: str) -> None:
     """Refuse an address that is not of the web: ``file:`` would read this machine.
 
     Raises:
-        UserError: its scheme is neither http nor https.
+        UserError: its scheme is neither http nor https, or it has characters that no address has.
     """
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise UserError(f"address {url[:200]!r}", "ASCII, with %XX for all else", "use another mirror")
     if urllib.parse.urlsplit(url).scheme.lower() not in ("http", "https"):
         raise UserError(f"address {url!r}", "http://... or https://...", "use another mirror")
 
@@ -95,6 +138,22 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
     """
     check_url(url if isinstance(url, str) else url.full_url)
     return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
+
+
+def read_answer(url: str, timeout_s: float) -> bytes:
+    """Return what a web server answers, which is a list and never longer than `MAX_LIST_BYTES`.
+
+    Raises:
+        UserError: another scheme, or a longer answer.
+        OSError: no answer, or an error.
+    """
+    with open_url(url, timeout_s) as answer:
+        content: bytes = answer.read(MAX_LIST_BYTES + 1)
+    if len(content) > MAX_LIST_BYTES:
+        raise UserError(
+            f"{url} answers with more than {MAX_LIST_BYTES:,} bytes", "a list", "use another mirror"
+        )
+    return content
 
 
 def parse_length(content_length: str | None) -> int | None:
@@ -199,9 +258,10 @@ def _download_once(
     download: Download, handle: BinaryIO, patience: Patience, on_bytes: Callable[[int], object] | None
 ) -> None:
     failures, num_bad_checksums, last_position = 0, 0, handle.tell()
+    announced = _Announced(download, download.num_bytes)
     while True:
         try:
-            _request(download, handle, patience.timeout_s, on_bytes)
+            _request(announced, handle, patience.timeout_s, on_bytes)
             checksum_error = _wrong_checksum(download, handle)
             if not checksum_error:
                 return
@@ -242,7 +302,7 @@ def _give_up(download: Download, error: Exception, failures: int, offline: bool)
 
 
 def _request(
-    download: Download, handle: BinaryIO, timeout_s: float, on_bytes: Callable[[int], object] | None
+    announced: _Announced, handle: BinaryIO, timeout_s: float, on_bytes: Callable[[int], object] | None
 ) -> None:
     """Make one request and append the missing bytes to ``handle``.
 
@@ -250,7 +310,7 @@ def _request(
         _DownloadFailedError: the server asks to come back, or the body is not whole.
         UserError: the server says that there is no such file, or it has another length than it must have.
     """
-    num_present = handle.seek(0, os.SEEK_END)
+    download, num_present = announced.download, handle.seek(0, os.SEEK_END)
     headers = {"User-Agent": "xling", "Accept-Encoding": "identity"}
     request = urllib.request.Request(download.url, headers=headers)
     tag = _tag_path(download)
@@ -278,7 +338,7 @@ def _request(
             raise UserError(
                 f"{download.url} has {total:,} bytes", f"{download.num_bytes:,} bytes", "use another mirror"
             )
-        _receive(response, handle, on_bytes)
+        _receive(response, handle, announced, total, on_bytes)
     size = handle.tell()
     if total is not None and size != total:
         if size > total:
@@ -287,12 +347,23 @@ def _request(
 
 
 def _receive(
-    response: http.client.HTTPResponse, handle: BinaryIO, on_bytes: Callable[[int], object] | None
+    response: http.client.HTTPResponse,
+    handle: BinaryIO,
+    announced: _Announced,
+    total: int | None,
+    on_bytes: Callable[[int], object] | None,
 ) -> None:
-    while chunk := response.read1(_CHUNK_BYTES):
-        handle.write(chunk)
-        if on_bytes:
-            on_bytes(len(chunk))
+    try:
+        limit = announced.limit(total)
+        while chunk := response.read1(_CHUNK_BYTES):
+            handle.write(chunk)
+            if handle.tell() > limit + _MARGIN_BYTES:
+                raise announced.refusal(limit, handle.tell())
+            if on_bytes:
+                on_bytes(len(chunk))
+    except UserError:
+        _restart(announced.download, handle)  # what has come takes place on the disk
+        raise
 
 
 def _check_refusal(download: Download, handle: BinaryIO, error: urllib.error.HTTPError) -> None:

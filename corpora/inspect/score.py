@@ -16,6 +16,7 @@ from xling.core.output.command_result import Answer, Rows
 from xling.corpora.sources.source import SOURCES, Context, open_source
 from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.perplexity import Perplexity
+from xling.pages.tabular import show_controls
 from xling.text.document import Document, Ledger
 
 _COLUMNS = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
@@ -67,7 +68,7 @@ def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
         score = doc.meta.get("lang_score")
         perplexity = doc.meta.get("perplexity")
         yield (
-            doc.id,
+            show_controls(doc.id, keep=""),
             doc.lang,
             None if score is None else round(score, 4),
             None if perplexity is None else round(perplexity, 1),

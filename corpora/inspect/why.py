@@ -12,6 +12,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import read_json
 from xling.corpora.common.shards import corpus_shards
+from xling.pages.tabular import show_controls
 from xling.text.normalize import for_dedup
 from xling.text.pairs import SIDES, near_duplicate_key
 
@@ -117,7 +118,10 @@ def _find_answer(
     for name, rows in (("dropped", dropped), ("kept", kept_rows)):
         if len(rows) > _MAX_SHOWN:
             lines.append(f"... and more {name}; a longer piece of the text finds fewer")
-    return Answer("\n".join(lines), {"dropped": dropped[:_MAX_SHOWN], "kept": kept_rows[:_MAX_SHOWN]})
+    return Answer(
+        "\n".join(show_controls(line, keep="") for line in lines),
+        {"dropped": dropped[:_MAX_SHOWN], "kept": kept_rows[:_MAX_SHOWN]},
+    )
 
 
 def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -> list[dict[str, Any]]:

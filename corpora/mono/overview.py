@@ -23,6 +23,7 @@ from xling.corpora.mono.plan import is_current
 from xling.corpora.sources.routed import INDEX_FILE, PLAN_FILE
 from xling.corpora.stages.filters import is_ended
 from xling.pages import charts, page
+from xling.pages.tabular import show_controls
 from xling.text.document import READ, STORED, Ledger
 
 STAGE_NAME = "corpus overview"
@@ -195,7 +196,7 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
     table = data_card.as_markdown(data_card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
     markdown = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *table]
     markdown += ["", _TEXTS["lost"], "", *data_card.as_markdown(losses), ""]
-    (folder / data_card.MARKDOWN_FILE).write_text("\n".join(markdown), encoding="utf-8")
+    (folder / data_card.MARKDOWN_FILE).write_text(show_controls("\n".join(markdown)), encoding="utf-8")
 
 
 def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:

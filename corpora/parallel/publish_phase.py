@@ -258,6 +258,9 @@ def summary(out: Path) -> Answer:
         f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ_STAGE]:,} pairs ({share:.1f} %) in {out}\n"
         f"  data card: {out / data_card.HTML_FILE}"
     )
+    for note, num in sorted(stats["ledger"]["notes"].items()):
+        if note.startswith("truncated"):
+            text += f"\n  {num} {note}: what is missing behind its end is not counted; get it again"
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
 

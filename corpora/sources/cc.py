@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.common.download import Download, fetch
+from xling.corpora.common.download import MAX_LIST_BYTES, Download, fetch
 from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample, is_url, stem
 from xling.corpora.sources.wet import LICENCE, Wet, read_wet
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
 
+_PATH = re.compile(r"[A-Za-z0-9._=-]{1,255}(?:/[A-Za-z0-9._=-]{1,255}){0,9}")
+_MAX_PATHS, _MAX_PATH_BYTES = 1_000_000, 4096
 _DUMP_NAME = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 
 
@@ -60,19 +63,25 @@ class CommonCrawl(Source):
         location = self.context.resolve("cc", f"crawl-data/{self._dump}/wet.paths.gz")
         ledger = Ledger()
         local = self.context.cache / f"{self._dump}.wet.paths.gz"
-        path = fetch(Download(location, local)) if is_url(location) else Path(location)
+        path = (
+            fetch(Download(location, local, max_bytes=MAX_LIST_BYTES)) if is_url(location) else Path(location)
+        )
         if not path.is_file():
             raise UserError(
                 f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc"
             )
-        paths = [line.decode(errors="replace").strip() for line in read_lines(path, ledger) if line.strip()]
-        if strange := next((p for p in paths if p.startswith("/") or ".." in p.split("/")), ""):
+        lines = islice(read_lines(path, ledger, _MAX_PATH_BYTES), _MAX_PATHS + 1)
+        paths = [line.decode(errors="replace").strip() for line in lines if line.strip()]
+        if strange := next((p for p in paths if not _PATH.fullmatch(p) or ".." in p.split("/")), ""):
+            path.unlink(missing_ok=True) if is_url(location) else None
             raise UserError(
-                f"{location} lists {strange!r}, which leads out of the crawl",
-                "relative paths without ..",
+                f"{location} lists {strange[:80]!r}",
+                "relative paths without .., of letters of ASCII, digits and -_.=/",
                 "use another mirror",
             )
-        if ledger.notes or not paths:
+        if len(paths) > _MAX_PATHS:
+            raise UserError(f"{location} lists more than {_MAX_PATHS:,} files", fix="use another mirror")
+        if ledger.notes or ledger.dropped or not paths:
             path.unlink(missing_ok=True) if is_url(location) else None
             raise UserError(f"{location} is empty or damaged", fix="run the same command again")
         return paths

@@ -8,10 +8,12 @@ loaded; for MADLAD-400 and OSCAR the data files behind the script are read inste
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pyarrow import ArrowException
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -103,7 +105,7 @@ class HuggingFace(Source):
         """Yield one document a row."""
         index, _, count = shard.location.partition("/")
         rows = self._load().shard(num_shards=int(count), index=int(index))
-        for number, row in enumerate(rows):
+        for number, row in enumerate(undamaged(rows, self.uri)):
             if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
                 yield kept
 
@@ -129,3 +131,23 @@ class HuggingFace(Source):
                 if offline
                 else "check name, configuration and split, and log in if the data set is gated",
             ) from None
+
+
+def undamaged(rows: Iterable[dict[str, Any]], uri: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a data set.
+
+    Raises:
+        UserError: one cannot be read.
+    """
+    from datasets.exceptions import DatasetsError
+
+    number = 0
+    try:
+        for row in rows:
+            yield row
+            number += 1
+    except (DatasetsError, ArrowException, ValueError, OverflowError) as error:
+        raise UserError(
+            f"{uri}: row {number:,} is damaged: {' '.join(str(error).split())[:200]}",
+            fix="download its files and give them as parquet:GLOB or jsonl:GLOB, where a damaged cell costs its row",
+        ) from None

@@ -16,13 +16,15 @@ from xling.corpora.sources.source import (
     declared_lang,
     paragraphs,
 )
-from xling.text.document import Document, Ledger, replace_surrogates
+from xling.corpora.sources.values import as_date, as_name, as_text
+from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
 
-_TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
+TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL_FIELDS = ("url", "u", "source_url", "warc-target-uri")
 _LANG_FIELDS = ("lang", "language")
 _DATE_FIELDS = ("date", "timestamp", "ts", "date_download", "warc-date")
+FIELDS = (*TEXT_FIELDS, *_URL_FIELDS, *_LANG_FIELDS, *_DATE_FIELDS)
 
 
 @SOURCES.register("jsonl")
@@ -53,26 +55,29 @@ class Jsonl(LocalFiles):
 def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | None:
     """Return the document in a row of JSON, Parquet or a data set; None, and count a drop, if it has none."""
     if not isinstance(row, dict):
-        _count_refused(name, source, "not a JSON object", ledger)
+        count_refused(name, source, "not a JSON object", ledger)
         return None
-    text = _first_field(row, _TEXT_FIELDS)
-    if not text and not any(key in row for key in _TEXT_FIELDS):
-        _count_refused(name, source, "no text field", ledger)
+    if not any(key in row for key in TEXT_FIELDS):
+        count_refused(name, source, "no text field", ledger)
         return None
-    doc = Document(
-        name, paragraphs(text), _first_field(row, _URL_FIELDS), source, _first_field(row, _DATE_FIELDS)
+    given = [row[key] for key in TEXT_FIELDS if row.get(key) is not None]
+    text = next(filter(None, map(as_text, given)), "")
+    if not text and None in map(as_text, given):
+        count_refused(name, source, "not text", ledger)
+        return None
+    url, date = (
+        next(filter(None, (read(row[key]) for key in names if row.get(key) is not None)), "")
+        for names, read in ((_URL_FIELDS, as_name), (_DATE_FIELDS, as_date))
     )
-    if declared := declared_lang(_first_field(row, _LANG_FIELDS)):
+    doc = Document(name, paragraphs(text), url, source, date)
+    lang = next((row[key] for key in _LANG_FIELDS if row.get(key)), "")  # a list names no single one
+    if isinstance(lang, str) and (declared := declared_lang(lang)):
         doc.meta["declared_lang"] = declared
     return admit(doc, ledger)
 
 
-def _count_refused(name: str, source: str, reason: str, ledger: Ledger) -> None:
+def count_refused(name: str, source: str, reason: str, ledger: Ledger) -> None:
+    """Count a row that has no document."""
     doc = Document(name, "", source=source)
     ledger.count_seen(STAGE, doc)
     ledger.drop(STAGE, reason, doc)
-
-
-def _first_field(row: dict[str, Any], names: tuple[str, ...]) -> str:
-    value = next((row[name] for name in names if row.get(name)), "")
-    return replace_surrogates(value if isinstance(value, str) else str(value))

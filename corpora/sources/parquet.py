@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from xling.corpora.sources.jsonl import from_row
+from xling.corpora.common.parquet_rows import DAMAGE, read_rows
+from xling.corpora.sources.jsonl import FIELDS, count_refused, from_row
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
 from xling.text.document import Document, Ledger
-
-_BATCH_ROWS = 512
 
 
 @SOURCES.register("parquet")
@@ -31,14 +30,18 @@ class Parquet(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row."""
-        number = 0
         try:
-            for batch in pq.ParquetFile(self.context.local(shard)).iter_batches(_BATCH_ROWS):
-                for row in batch.to_pylist():
-                    if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
-                        yield kept
-                    number += 1
-        except (pa.ArrowInvalid, OSError) as error:
+            for number, row in enumerate(read_rows(self.context.local(shard), _fields)):
+                name = f"{shard.name}/{number}"
+                if row is None:
+                    count_refused(name, shard.source, "damaged row group", ledger)
+                elif kept := from_row(row, name, shard.source, ledger):
+                    yield kept
+        except DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            ledger.count_event("damaged Parquet file, rest not read")
+            count_refused(shard.name, shard.source, "damaged Parquet file", ledger)
+
+
+def _fields(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in FIELDS] or list(names[:1])

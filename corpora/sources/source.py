@@ -46,6 +46,10 @@ REASONS = {
     "page over 16 MiB": "too large to be a page",
     "no text field": "none of the fields that may hold the text",
     "not a JSON object": "a line that is not a JSON object",
+    "not text": "a number, an object or bytes that are not UTF-8 in the place of the text",
+    "damaged row group": "a row in a stretch of a Parquet file that cannot be read",
+    "damaged Parquet file": "a Parquet file that cannot be opened",
+    "malformed row": "a row that is damaged, or has other columns than the file",
 }
 
 
@@ -271,7 +275,21 @@ def _relative_pattern(pattern: str) -> str:
     return str(path.relative_to(path.anchor)) if path.anchor else pattern
 
 
-_ENDINGS = (".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml", ".parquet")
+_ENDINGS = (
+    ".gz",
+    ".xz",
+    ".zst",
+    ".bz2",
+    ".wet",
+    ".warc",
+    ".txt",
+    ".jsonl",
+    ".json",
+    ".xml",
+    ".parquet",
+    ".csv",
+    ".tsv",
+)
 
 
 def stem(name: str) -> str:

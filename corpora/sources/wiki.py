@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core import languages
-from xling.corpora.common.download import Download, fetch
+from xling.core.errors import UserError
+from xling.corpora.common.download import MAX_LIST_BYTES, Download, fetch
 from xling.corpora.sources.source import (
     SOURCES,
     STAGE,
@@ -69,16 +70,25 @@ class Wiki(Source):
         ]
 
     def _checksum(self, folder: str, name: str) -> str:
-        """Return the SHA-1 that the publisher states for the dump; its list gives the dates of latest files."""
+        """Return the SHA-1 that the publisher states for the dump; its list gives the dates of latest files.
+
+        Raises:
+            UserError: the list does not name the dump.
+        """
         wiki = name.partition("-")[0]
         sums = f"{wiki}-latest-sha1sums.txt"
-        path = fetch(Download(folder + sums, self.context.cache / sums))
+        path = fetch(Download(folder + sums, self.context.cache / sums, max_bytes=MAX_LIST_BYTES))
         ending = name.partition("-latest")[2]
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             digest, _, listed = line.partition("  ")
-            if listed.endswith(ending):
+            if listed.endswith(ending) and re.fullmatch("[0-9a-fA-F]{40}", digest):
                 return f"sha1:{digest}"
-        return ""
+        path.unlink(missing_ok=True)
+        raise UserError(
+            f"{folder}{sums} has no checksum of {name}",
+            f"a line SHA-1, two blanks, {name}",
+            "use another mirror, or download the dump and give it as wiki:FILE",
+        )
 
     def _in_script(self, code: str) -> str:
         """Return the language of a wiki, in the script of the corpus if it is of that language."""

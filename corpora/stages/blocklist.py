@@ -143,7 +143,7 @@ def _read_entries(paths: tuple[Path, ...]) -> frozenset[str]:
     lines: list[str] = []
     for path in map(Path, paths):
         try:
-            lines += path.read_text(encoding="utf-8").splitlines()
+            lines += path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(
                 f"blocklist {path} cannot be read: {error}", "a UTF-8 text file, one entry a line"

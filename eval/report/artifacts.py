@@ -18,6 +18,7 @@ from xling.eval.scores import score_file, statistics
 from xling.eval.scores.score_file import CONTROLS, FORMAT, Average, Score
 from xling.eval.tables import score_table
 from xling.eval.tables.columns import Column, column_of
+from xling.text.files import corpus_reader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -231,7 +232,7 @@ def _references_and_texts(artifact: Artifact, lang: str) -> tuple[list[Example],
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return list(corpus_reader.any_lines(path))
 
 
 def text_scores(artifact: Artifact, name: str) -> list[Score]:

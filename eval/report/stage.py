@@ -8,6 +8,7 @@ trained or predicted.
 from __future__ import annotations
 
 import html
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -221,12 +222,19 @@ def markdown_report(report: Report) -> str:
         texts = [f"## {section.title}", section.lead]
         texts += [f"#{tabular.to_markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
         parts += [tabular.escape_html_tags(text) for text in texts]
-        parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in section.commands.items()]
+        parts += [_commands_markdown(name, lines) for name, lines in section.commands.items()]
     signatures = [
         tabular.escape_html_tags(f"- {name}: `{text}`") for name, text in _signatures(report.scores).rows
     ]
     parts.append("## Signatures\n\n" + "\n".join(signatures))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return tabular.show_controls("\n\n".join(part for part in parts if part) + "\n")
+
+
+def _commands_markdown(name: str, lines: Sequence[str]) -> str:
+    text = "\n".join(lines)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    title = tabular.escape_html_tags(tabular.escape_markdown(name))
+    return f"### {title}\n\n{fence}sh\n{text}\n{fence}"
 
 
 def latex_report(report: Report) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,23 +13,20 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.eval.rows.suite import Example, Reader, Row, frozen
+from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
+
+MAX_JSON_BYTES = 1 << 29
+"""Of a file that is one JSON value; published ones have up to 100 MB, often in one line."""
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Yield numbered lines of a UTF-8 file, plain or gzip, without their ``\n``; only ``\n`` ends a line.
+def lines(path: Path, max_bytes: int = MAX_CELL_BYTES) -> Iterator[tuple[int, str]]:
+    r"""Yield numbered lines of a UTF-8 file, plain or compressed, without their ``\n`` and the byte order mark.
 
     Raises:
-        UserError: a line is not UTF-8.
+        UserError: a line is not UTF-8 or has more than ``max_bytes`` bytes, or the file is damaged.
     """
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        number = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}:{number}: not UTF-8 ({error.reason})", fix="convert it") from None
-    rows = text.removesuffix("\n").split("\n") if text else []
-    for number, row in enumerate(rows, 1):
-        yield number, row.removesuffix("\r")
+    return enumerate(corpus_reader.any_lines(path, max_bytes), 1)
 
 
 def cells_of(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -272,8 +268,7 @@ def ends_with(labels: Sequence[str]) -> Callable[[Path], bool]:
     """
 
     def has_answers(path: Path) -> bool:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            first = file.readline().decode("utf-8", errors="replace")
+        _, first = next(lines(path), (1, ""))
         return first.rpartition("\t")[2].strip() in labels
 
     return has_answers
@@ -361,7 +356,7 @@ _SQUAD = "SQuAD 1.1's JSON, in which every question has an answer"
 
 
 def _squad(path: Path) -> Iterator[Row]:
-    text = "\n".join(line for _, line in lines(path))
+    text = "\n".join(line for _, line in lines(path, MAX_JSON_BYTES))
     document = parse_json(path, 1, text)
     position, line_number = 0, 1
     paragraphs = [p for article in document["data"] for p in article["paragraphs"]]

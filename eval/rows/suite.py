@@ -30,6 +30,8 @@ from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
 from xling.eval.rows.wikiann import without_language_marks
+from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 
 @dataclass(frozen=True)
@@ -288,10 +290,10 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
     Raises:
         UserError: a line is not JSON in UTF-8, or a field or the label is not as the kind says.
     """
-    for number, line in enumerate(paths[0].read_bytes().split(b"\n"), 1):
+    for number, line in enumerate(corpus_reader.any_lines(paths[0], MAX_CELL_BYTES), 1):
         if line:
             try:
-                record = json.loads(line.decode("utf-8"))
+                record = json.loads(line)
                 fields = {name: frozen(value) for name, value in record["fields"].items()}
                 row = Example(record["id"], fields, frozen(record["label"]))
             except (ValueError, KeyError, TypeError, AttributeError) as error:

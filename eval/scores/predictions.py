@@ -23,6 +23,7 @@ from xling.eval.rows.suite import Example, Suite, data_digest, load, suites
 from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
 from xling.eval.scores.statistics import RowStatistics
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
@@ -137,6 +138,12 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
             "columns id and prediction",
             "predict again",
         ) from None
+    if any(len(str(text)) > MAX_CELL_BYTES for text in frame["prediction"]):
+        raise UserError(
+            f"{path} has an answer of more than {MAX_CELL_BYTES:,} characters",
+            "an answer to each row of the suite",
+            "predict again",
+        )
     if len(frame) != len(examples):
         raise UserError(
             f"{path} has {len(frame)} predictions",

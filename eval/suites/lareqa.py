@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.rows.readers import lines, parse_json
+from xling.eval.rows.readers import MAX_JSON_BYTES, lines, parse_json
 from xling.eval.rows.suite import SUITES, Example, Row, Suite
 
 LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ru", "th", "tr", "vi", "zh")
@@ -53,7 +53,7 @@ def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 
 def _paragraphs(path: Path) -> list[Mapping[str, Any]]:
-    record = parse_json(path, 1, "\n".join(line for _, line in lines(path)))
+    record = parse_json(path, 1, "\n".join(line for _, line in lines(path, MAX_JSON_BYTES)))
     try:
         paragraphs = [paragraph for article in record["data"] for paragraph in article["paragraphs"]]
         for paragraph in paragraphs:

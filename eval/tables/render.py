@@ -11,7 +11,16 @@ from dataclasses import asdict
 
 from xling.core.registry import Registry
 from xling.eval.tables.score_table import Cell, Line, ScoreTable
-from xling.pages.tabular import EMPTY_CELL, escape_html_tags, escape_latex, html_table_box, markdown_grid
+from xling.pages.tabular import (
+    EMPTY_CELL,
+    csv_text,
+    escape_html_tags,
+    escape_latex,
+    escape_markdown,
+    html_table_box,
+    markdown_grid,
+    show_controls,
+)
 
 SYNTHETIC = "SYNTHETIC data"
 
@@ -55,14 +64,16 @@ def _column_heads(table: ScoreTable) -> list[str]:
 @FORMATS.register("md")
 def markdown_table(table: ScoreTable) -> str:
     """Return a GitHub table with aligned columns; summary rows in bold."""
-    rows = [["", *_column_heads(table)]]
+    rows = [["", *map(escape_markdown, _column_heads(table))]]
     for line in table.lines:
         cells = [_cell_text(line, cell) for cell in line.cells]
         bold = line.kind == "summary"
-        rows.append([f"**{line.name}**" if bold else line.name, *cells])
+        name = escape_markdown(line.name)
+        rows.append([f"**{name}**" if bold else name, *cells])
     title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
     body = markdown_grid(rows, [False, *(True for _ in table.columns)])
-    return escape_html_tags("\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n")
+    text = "\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n"
+    return show_controls(escape_html_tags(text))
 
 
 @FORMATS.register("csv")
@@ -71,12 +82,12 @@ def comma_separated(table: ScoreTable) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heads = [part for head in _column_heads(table) for part in (head, f"{head}: sd")]
-    writer.writerow(["kind", "name", *heads, *(["data"] if table.synthetic else [])])
+    writer.writerow(["kind", "name", *map(csv_text, heads), *(["data"] if table.synthetic else [])])
     for line in table.lines:
         values = [v for c in line.cells for v in (c.value, c.spread)]
         cells = ["" if v is None else repr(round(v, 6)) for v in values]
-        writer.writerow([line.kind, line.name, *cells, *([SYNTHETIC] if table.synthetic else [])])
-    return out.getvalue()
+        writer.writerow([line.kind, csv_text(line.name), *cells, *([SYNTHETIC] if table.synthetic else [])])
+    return show_controls(out.getvalue())
 
 
 @FORMATS.register("json")

@@ -30,7 +30,7 @@ def read_sizes(path: Path) -> dict[str, float]:
     if not path.is_file():
         raise UserError(f"no corpus sizes at {path}", "lines of language, tab, size")
     sizes = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         lang, _, size = line.partition("\t")
         if not size.replace(".", "", 1).isdigit():
             raise UserError(f"{path}:{number}: {line[:40]!r}", "a language and a number with a tab between")

@@ -91,7 +91,7 @@ def test_a_repository_that_is_a_script_is_refused_in_one_line(tmp_path: Path) ->
 def test_a_damaged_parquet_file_is_noted(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     _, ledger = read(f"parquet:{tmp_path}/*")
-    assert ledger.notes == {"damaged Parquet file, rest not read": 1}
+    assert ledger.dropped == {("read", "damaged Parquet file"): 1}
 
 
 def test_toyworld_is_seeded() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 
+from xling.pages.tabular import show_controls
+
 PAGE_STYLE = """
 :root { --ink: #1b1f24; --quiet: #5b6470; --line: #d5dae0; --ground: #fff; --panel: #f4f6f8; --link: #0b5cad;
   --kept: #0072b2; --lost: #e69f00; --lost-ground: #fbe7bf; --mark: #d55e00; color-scheme: light; }
@@ -110,9 +112,10 @@ summary { cursor: pointer; font-weight: 500; }
 
 def html_document(title: str, body: str, narrow: bool = False) -> str:
     """Return a complete HTML document around ``body``, including styles; a ``narrow`` one is for reading text."""
-    return (
+    text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{PAGE_STYLE}</style></head>\n"
         f"<body{' class=narrow' if narrow else ''}>\n{body}\n</body></html>\n"
     )
+    return show_controls(text)

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 Cell = str | int | float | None
 EMPTY_CELL = "-"
+_FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|[\t\r\n]")
+_NUMBER = re.compile(r"[+-]?[\d.,]*\d(?:[eE][+-]?\d+)?\s*%?|-")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -65,19 +68,22 @@ def markdown_grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> l
 
 def markdown_rows(table: Table, escape: Callable[[str], str] | None = None) -> list[str]:
     """Return the lines of a table as a GitHub table, without title and notes; ``escape`` escapes the texts."""
-    body_rows = [[(escape or _escape_markdown)(cell) for cell in row] for row in table.cell_texts()]
+    body_rows = [[(escape or escape_markdown)(cell) for cell in row] for row in table.cell_texts()]
     return markdown_grid(
-        [[name for name, _ in table.columns], *body_rows], [bool(spec) for _, spec in table.columns]
+        [[escape_markdown(name) for name, _ in table.columns], *body_rows],
+        [bool(spec) for _, spec in table.columns],
     )
 
 
 def to_markdown(table: Table) -> str:
     """Format a GitHub table with right-aligned numbers; no text in it opens an HTML element."""
     lines = [f"## {table.title}", "", *markdown_rows(table)]
-    return escape_html_tags("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n")
+    text = "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
+    return show_controls(escape_html_tags(text))
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """Escape what would end a cell of a GitHub table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -85,10 +91,40 @@ def to_csv(table: Table) -> str:
     """Format a table as CSV: a header and one row per line, numbers with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([name for name, _ in table.columns])
+    writer.writerow([csv_text(name) for name, _ in table.columns])
     for row in table.rows:
-        writer.writerow(["" if c is None else repr(round(c, 6)) if isinstance(c, float) else c for c in row])
-    return out.getvalue()
+        writer.writerow(
+            [
+                ""
+                if c is None
+                else repr(round(c, 6))
+                if isinstance(c, float)
+                else csv_text(c)
+                if isinstance(c, str)
+                else c
+                for c in row
+            ]
+        )
+    return show_controls(out.getvalue())
+
+
+def csv_text(text: str) -> str:
+    """Return a text for a cell of CSV: an apostrophe goes before what a spreadsheet would run as a formula.
+
+    Source: OWASP, CSV injection.
+    """
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def show_controls(text: str, keep: str = "\n\t") -> str:
+    """Return text with a visible sign for each control character, such as ESC, but those in ``keep``."""
+    return _CONTROLS.sub(
+        lambda control: control[0] if control[0] in keep else _sign_of(ord(control[0])), text
+    )
+
+
+def _sign_of(point: int) -> str:
+    return chr(0x2400 + point) if point < 0x20 else "\u2421" if point == 0x7F else "\ufffd"
 
 
 def to_latex(table: Table) -> str:

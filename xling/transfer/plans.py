@@ -15,7 +15,8 @@ from xling.models import shape as shapes
 from xling.models.files import model_folder
 from xling.models.shape import ModelConfig
 from xling.text import shard_selection, word_translation
-from xling.text.files import shards
+from xling.text.files import corpus_reader, shards
+from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.training import checks, trackers
 from xling.training.plan import phases_of
 from xling.training.settings import PretrainConfig
@@ -217,7 +218,7 @@ def read_aligned(pair: str, source: Path, reference: Path) -> LinePair:
     for path in (source, reference):
         if not path.is_file():
             raise UserError(f"test {pair}: no file at {path}", fix="check the path")
-        line_lists.append(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+        line_lists.append(list(corpus_reader.read_lines(path, MAX_CELL_BYTES)))
     if len(line_lists[0]) != len(line_lists[1]):
         raise UserError(
             f"test {pair}: {len(line_lists[0])} lines in {source}, {len(line_lists[1])} in {reference}",
@@ -236,7 +237,7 @@ def read_rows(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         raise UserError(f"no file at {path}", "a text file with lines SOURCE<TAB>TARGET", "check the path")
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"), 1):
+    for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES), 1):
         source, tab, target = line.partition("\t")
         if not tab or "\t" in target or not source.strip() or not target.strip():
             raise UserError(

@@ -15,13 +15,15 @@ import polars as pl
 from xling.core.errors import UserError, unknown
 from xling.core.languages import Language
 from xling.core.registry import Registry
+from xling.corpora.sources.source import REASONS
 from xling.text.document import Document, Ledger
 from xling.text.pairs import make_batch
 
 READ_STAGE = "read"
 READ_REASONS = {
-    "malformed": "a row without the two texts",
+    "malformed": "a row that is damaged, too long, or without the two texts",
     "missing_side": "a unit that lacks one of the two languages",
+    **{reason: text for reason, text in REASONS.items() if reason.endswith(" member")},
     "unpaired_member": "a file of an archive without its counterpart in the other language",
 }
 BATCH_PAIRS = 50_000
@@ -148,8 +150,11 @@ def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource
 
 
 def drop_row(ledger: Ledger, reason: str, row_name: str, text: str) -> None:
-    """Count something that is not a pair."""
-    ledger.drop(READ_STAGE, reason, Document(row_name, text))
+    """Count something that is not a pair: a row of the file, or a whole member of an archive."""
+    doc = Document(row_name, text)
+    if reason != "unpaired_member":
+        ledger.count_seen(READ_STAGE, doc)
+    ledger.drop(READ_STAGE, reason, doc)
 
 
 def existing_path(path: str) -> Path:

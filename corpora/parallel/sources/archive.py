@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-import io
+import errno
+import lzma
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from xling.core.errors import UserError
+from xling.text.files import corpus_reader
+from xling.text.files.compressed import CHUNK_BYTES
 
+_DAMAGE: tuple[type[Exception], ...] = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    NotImplementedError,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+)
 MAX_BYTES = 64 << 30
 MAX_RATIO = 300
 _GRACE_BYTES = 1 << 24  # small archives may compress very well
@@ -31,7 +46,11 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
             for member_info in archive.infolist():
                 _check_size(path, member_info)
             yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except UserError:
+        raise
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # an error of the disk; a wrong offset in the archive is an invalid argument
         raise UserError(f"{path} is not a complete zip archive: {error}", fix="get the file again") from None
 
 
@@ -65,23 +84,12 @@ def _check_size(path: Path, member_info: zipfile.ZipInfo) -> None:
 
 
 def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
-    """The lines of a text member, without line ends and byte order mark; never more bytes than its entry declares.
+    """The lines of a text member as `corpus_reader.text_lines` yields them; never more bytes than its entry declares.
 
     Raises:
         UserError: not UTF-8.
     """
-    number = 0
-    with archive.open(name) as member:
-        try:
-            for number, raw in enumerate(_read_bounded(member), 1):
-                line = raw.decode("utf-8").rstrip("\r\n")
-                yield line.removeprefix("\ufeff") if number == 1 else line
-        except UnicodeDecodeError:
-            raise UserError(
-                f"{archive.filename}: {name} line {number} is not UTF-8", "UTF-8 text", "convert it"
-            ) from None
-
-
-def _read_bounded(member: IO[bytes]) -> Iterator[bytes]:
     # zipfile stops at the declared size and checks the CRC, so a lying header cannot bring more.
-    return iter(io.BufferedReader(member))  # type: ignore[type-var]
+    with archive.open(name) as member:
+        chunks = iter(partial(member.read, CHUNK_BYTES), b"")
+        yield from corpus_reader.text_lines(chunks, f"{archive.filename}: {name}", keep_bad=True)

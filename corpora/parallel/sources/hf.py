@@ -25,6 +25,7 @@ from xling.corpora.parallel.sources import (
     drop_row,
 )
 from xling.corpora.parallel.sources.tables import from_record
+from xling.corpora.sources.hf import undamaged
 from xling.text.document import Ledger
 
 
@@ -131,7 +132,7 @@ def _load_rows(path: str, configs: list[str], split: str, uri: str) -> Iterator[
         except (DatasetNotFoundError, ConnectionError, OSError, ValueError, RuntimeError) as error:
             failure = failure or error
         else:
-            yield from data
+            yield from undamaged(data, uri)
             return
     raise UserError(
         f"{uri}: {' '.join(str(failure).split())[:300]}",

@@ -28,6 +28,7 @@ from xling.corpora.parallel.sources import (
 from xling.corpora.parallel.sources.archive import lines, open_zip
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 
@@ -53,7 +54,7 @@ class Moses(PairReader):
             src, tgt = (existing_path(path) for path in names)
         else:
             src, tgt = (_file_of_language(rest, lang) for lang in (context.src, context.tgt))
-        return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt))]
+        return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt, ledger))]
 
     @classmethod
     def example(cls) -> PairSourceExample:
@@ -65,13 +66,15 @@ class Moses(PairReader):
         return PairSourceExample("{folder}/a", EXAMPLE_ROWS, {k: v.encode() for k, v in files.items()})
 
 
-def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
+def file_rows(src: Path, tgt: Path, ledger: Ledger | None = None) -> Iterator[Row]:
     """Yield the rows of two line-aligned files.
 
     Raises:
-        UserError: the files have different numbers of lines, or cannot be read.
+        UserError: the files have different numbers of lines, or cannot be read; or a line is over the limit, and
+            there is no ledger to count it.
     """
-    yield from align_lines(corpus_reader.read_lines(src), corpus_reader.read_lines(tgt), str(src), str(tgt))
+    sides = [corpus_reader.read_lines(path, MAX_CELL_BYTES, ledger is not None) for path in (src, tgt)]
+    yield from align_lines(sides[0], sides[1], str(src), str(tgt), ledger or Ledger())
 
 
 def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
@@ -99,13 +102,14 @@ def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
                     drop_row(ledger, "unpaired_member", f"{path}:{name}", name)
         for stem, src in sides[0].items():
             if tgt := sides[1].get(stem):
-                yield from align_lines(
-                    lines(archive, src), lines(archive, tgt), f"{path}:{src}", f"{path}:{tgt}"
-                )
+                both = lines(archive, src), lines(archive, tgt)
+                yield from align_lines(*both, f"{path}:{src}", f"{path}:{tgt}", ledger)
 
 
-def align_lines(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str) -> Iterator[Row]:
-    """Yield rows of two streams of lines.
+def align_lines(
+    src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str, ledger: Ledger
+) -> Iterator[Row]:
+    """Yield rows of two streams of lines; one with a line over the limit is dropped as malformed.
 
     Raises:
         UserError: one stream ends before the other; the message says how long both are.
@@ -118,7 +122,10 @@ def align_lines(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name:
             )
             told = " but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
             raise UserError(told, "line-aligned files", "get both again from one release")
-        yield src_line, tgt_line, ""
+        if isinstance(src_line, corpus_reader.BadLine) or isinstance(tgt_line, corpus_reader.BadLine):
+            drop_row(ledger, "malformed", f"{src_name}/{number}", f"{src_line} | {tgt_line}"[:1000])
+        else:
+            yield src_line, tgt_line, ""
 
 
 def _file_of_language(stem: str, lang: Language) -> Path:

@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError, unknown
-from xling.corpora.common.download import Download, cache_path, check_url, fetch, open_url, parse_length
+from xling.corpora.common.download import (
+    Download,
+    cache_path,
+    check_url,
+    fetch,
+    open_url,
+    parse_length,
+    read_answer,
+)
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -75,9 +83,8 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
     asked |= {"version": version or "latest"}
     url = f"{context.base_urls.get('opus', API)}?{urllib.parse.urlencode(asked)}"
     try:
-        with open_url(url, _TIMEOUT_S) as answer:
-            entries = [_check_entry(entry) for entry in json.load(answer)["corpora"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        entries = [_check_entry(entry) for entry in json.loads(read_answer(url, _TIMEOUT_S))["corpora"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"cannot list OPUS at {url}: {error}",
             fix="give local files as moses:, tmx: or tsv:, or a mirror as base_urls.opus=URL",

@@ -10,9 +10,9 @@ from typing import IO, NamedTuple, cast
 from xml.parsers import expat
 
 from xling.core.errors import UserError
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 _CHUNK_BYTES = 1 << 18
-MAX_TEXT_CHARS = 1 << 22
 
 
 class Event(NamedTuple):
@@ -27,7 +27,7 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
     """Yield the events of a document, in order.
 
     Raises:
-        UserError: it declares an entity, names one from outside, or is cut off or not well-formed.
+        UserError: it declares an entity, names one from outside, has a huge tag, or is cut off or not well-formed.
     """
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -43,9 +43,15 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
     parser.StartElementHandler = lambda tag, attrs: queue.append(Event("start", _local_name(tag), attrs))
     parser.EndElementHandler = lambda tag: queue.append(Event("end", _local_name(tag), {}))
     parser.CharacterDataHandler = lambda text: queue.append(Event("text", text, {}))
+    num_pending = 0
     try:
         while chunk := handle.read(_CHUNK_BYTES):
             parser.Parse(chunk)
+            num_pending = 0 if queue else num_pending + len(chunk)
+            if num_pending > MAX_CELL_BYTES:
+                raise UserError(
+                    f"{name} has a tag of more than {MAX_CELL_BYTES:,} bytes", "XML", "do not trust it"
+                )
             yield from queue
             queue.clear()
         parser.Parse(b"", True)

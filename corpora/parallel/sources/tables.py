@@ -1,18 +1,17 @@
 """``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC+TGT[+DOC]]``: tables with a pair a row.
 
 Columns are named after ``#``; those of tsv and csv can also be numbered from 1. Without ``#``, the columns are those
-called by the codes of the languages, ``src`` and ``tgt``, ``source`` and ``target``, or a mapping ``translation`` by
-language. A tsv or csv file without such a header has the source in column 1 and the target in column 2.
+called by the codes or names of the languages (``en-US``, ``Swahili``, ``Kiswahili``, ``text_sw``), ``src`` and ``tgt``,
+``source`` and ``target``, or a mapping ``translation`` by language. A tsv or csv file without such a header has the
+source in column 1 and the target in column 2; where that is not clear, an error asks for the names.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
+from xling.core.languages import Language
+from xling.corpora.common import columns
+from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -34,11 +36,11 @@ from xling.corpora.parallel.sources import (
 )
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 _TEXT_COLUMNS = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
 _DOC_COLUMNS = ("doc", "doc_id", "document")
-_MAX_FIELD_CHARS = 1 << 22
-_FIRST_ROWS = 100
+_TRANSLATION = "translation"
 
 
 class _Table(PairReader):
@@ -79,35 +81,41 @@ class _Table(PairReader):
         return "".join(f"{src}\t{tgt}\n" for src, tgt, _ in (("en", "sw", ""), *EXAMPLE_ROWS)).encode()
 
 
-@PAIR_SOURCES.register("tsv")
-class Tsv(_Table):
-    """Source ``tsv:``: a pair a line, fields between tabs."""
+class _Delimited(_Table):
+    """A pair a line."""
 
-    kind = "tsv"
+    delimiter: ClassVar[str]
 
     @classmethod
     def rows(
         cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        fields = (line.split("\t") for line in corpus_reader.read_lines(path))
-        yield from _split_rows(path, fields, column_names, context, ledger)
+        lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)
+        guess = lambda header: _guess(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
+        uri = f"{cls.kind}:{path}"
+        rows, positions, width = columns.open_rows(lines, uri, cls.delimiter, column_names, guess, (0, 1))
+        for number, row in enumerate(rows):
+            # A row with more cells has a tab or a comma inside a text, which would be cut there.
+            if row.cells is None or not max(positions) < len(row.cells) <= width:
+                drop_row(ledger, "malformed", f"{path}/{number}", row.text)
+                continue
+            src, tgt, *doc = (row.cells[place] for place in positions)
+            yield src, tgt, doc[0] if doc else ""
+
+
+@PAIR_SOURCES.register("tsv")
+class Tsv(_Delimited):
+    """Source ``tsv:``: cells between tabs."""
+
+    kind, delimiter = "tsv", "\t"
 
 
 @PAIR_SOURCES.register("csv")
-class Csv(_Table):
-    """Fields between commas, in quotation marks where needed."""
+class Csv(_Delimited):
+    """Cells between commas, semicolons, tabs or bars, whichever the file has, in quotation marks where needed."""
 
-    kind = "csv"
-
-    @classmethod
-    def rows(
-        cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
-    ) -> Iterator[Row]:
-        """Yield the pairs of a file."""
-        csv.field_size_limit(_MAX_FIELD_CHARS)
-        fields = csv.reader(line + "\n" for line in corpus_reader.read_lines(path))
-        yield from _split_rows(path, fields, column_names, context, ledger)
+    kind, delimiter = "csv", ""
 
     @classmethod
     def example_content(cls) -> bytes:
@@ -126,10 +134,10 @@ class Jsonl(_Table):
         cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        for number, line in enumerate(corpus_reader.read_lines(path)):
+        for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
             try:
                 record = json.loads(line)
-            except (json.JSONDecodeError, RecursionError):
+            except (ValueError, RecursionError):  # a number of too many digits is a ValueError
                 record = None
             row = from_record(record, column_names, context) if isinstance(record, dict) else None
             if row is None:
@@ -154,17 +162,25 @@ class Parquet(_Table):
         cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        number = 0
+
+        def pick(names: Sequence[str]) -> list[str]:
+            chosen = _wanted(names, column_names, context)
+            if not chosen and not (_TRANSLATION in names and not column_names):
+                wanted = ", ".join(column_names) or f"{context.src.code} and {context.tgt.code}"
+                raise UserError(
+                    f"{path} has no columns {wanted}",
+                    f"columns {', '.join(names)}"[:300],
+                    f"name two of them: parquet:{path}#SRC+TGT",
+                )
+            return chosen or [_TRANSLATION]
+
         try:
-            with pq.ParquetFile(path) as table:
-                for batch in table.iter_batches(batch_size=4096):
-                    for record in batch.to_pylist():
-                        if row := from_record(record, column_names, context):
-                            yield row
-                        else:
-                            drop_row(ledger, "malformed", f"{path}/{number}", json.dumps(record, default=str))
-                        number += 1
-        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+            for number, record in enumerate(read_rows(path, pick, MAX_CELL_BYTES)):
+                if row := from_record(record or {}, column_names, context):
+                    yield row
+                else:
+                    drop_row(ledger, "malformed", f"{path}/{number}", str(record)[:1000])
+        except DAMAGE as error:
             raise UserError(
                 f"{path} is not a complete Parquet file: {' '.join(str(error).split())[:200]}",
                 fix="get the file again",
@@ -179,75 +195,34 @@ class Parquet(_Table):
         return file.getvalue()
 
 
-def _split_rows(
-    path: Path, rows: Iterable[Sequence[str]], column_names: list[str], context: SourceContext, ledger: Ledger
-) -> Iterator[Row]:
-    try:
-        rows = iter(rows)
-        first_rows = list(islice(rows, _FIRST_ROWS))
-        if not first_rows:
-            return
-        positions, is_header = _column_positions(list(first_rows[0]), column_names, context, path)
-        # Without a header, the most frequent number of fields counts; of two equally frequent ones, the smaller.
-        counts = Counter(len(fields) for fields in first_rows if len(fields) > max(positions))
-        width = (
-            len(first_rows[0]) if is_header else min(counts, key=lambda num: (-counts[num], num), default=0)
-        )
-        for number, fields in enumerate(chain(first_rows[is_header:], rows), int(is_header)):
-            # A row with more fields has a tab or a comma inside a text, which would be cut there.
-            if not max(positions) < len(fields) <= width:
-                drop_row(ledger, "malformed", f"{path}/{number}", " | ".join(fields))
-                continue
-            src, tgt, *doc = (fields[place] for place in positions)
-            yield src, tgt, doc[0] if doc else ""
-    except csv.Error as error:
-        raise UserError(
-            f"{path} cannot be read as CSV: {error}",
-            "cells in closed quotes",
-            "close the quotes, or give a tab-separated file as tsv:",
-        ) from None
+@lru_cache(maxsize=1024)
+def _guess(header: tuple[str, ...], langs: tuple[Language, Language]) -> list[int]:
+    """Return the positions of the source, the target and perhaps the document; [] when a side is not found."""
+    sides = [
+        columns.find_language(header, lang, codes_of(lang), names)
+        for names, lang in zip(_TEXT_COLUMNS, langs, strict=True)
+    ]
+    lowered = [name.strip().lower() for name in header]
+    docs = [lowered.index(name) for name in _DOC_COLUMNS if name in lowered]
+    return [*sides, *docs[:1]] if min(sides) >= 0 and sides[0] != sides[1] else []
 
 
-def _column_positions(
-    header: list[str], column_names: list[str], context: SourceContext, path: Path
-) -> tuple[list[int], bool]:
-    """Return where the columns are, and whether the first row is a header."""
-    if column_names and all(name.isdecimal() and name not in header for name in column_names):
-        if min(map(int, column_names)) < 1:
-            raise UserError(f"{path}: column numbers {', '.join(column_names)}", "whole numbers from 1")
-        return [int(name) - 1 for name in column_names], False
-    columns = _check_columns(
-        [name.strip().lower() for name in header], [name.lower() for name in column_names], context
-    )
-    if columns:
-        lowered = [name.strip().lower() for name in header]
-        return [lowered.index(name) for name in columns], True
-    if column_names:
-        raise UserError(
-            f"{path} has no columns {', '.join(column_names)}", f"columns {', '.join(header)}"[:300]
-        )
-    return [0, 1], False
-
-
-def _check_columns(header: Sequence[str], column_names: Sequence[str], context: SourceContext) -> list[str]:
-    """Return the names of the source, target and perhaps document column; none when a side is not found."""
-    if column_names:
-        return list(column_names) if set(column_names) <= set(header) else []
-    sides = []
-    for names, lang in zip(_TEXT_COLUMNS, (context.src, context.tgt), strict=True):
-        wanted = [*(code.lower() for code in codes_of(lang)), *names]
-        sides += [next((name for name in wanted if name in header), "")]
-    return [*sides, *[name for name in _DOC_COLUMNS if name in header][:1]] if all(sides) else []
+def _wanted(names: Sequence[str], column_names: Sequence[str], context: SourceContext) -> list[str]:
+    """Return the names of the source, target and perhaps document field; none when a side is not found."""
+    if not column_names:
+        return [names[place] for place in _guess(tuple(names), (context.src, context.tgt))]
+    by_key = {name.lower(): name for name in reversed(names)}
+    chosen = [by_key.get(name.lower(), "") for name in column_names]
+    return chosen if all(chosen) else []
 
 
 def from_record(record: dict[str, Any], column_names: list[str], context: SourceContext) -> Row | None:
-    """Return the pair in a record of named fields, None where a side is missing or no text."""
-    if not column_names and isinstance(record.get("translation"), dict):
-        record = record["translation"]
-    lowered = {key.lower(): value for key, value in record.items()}
-    columns = _check_columns(list(lowered), [name.lower() for name in column_names], context)
-    values = [lowered[name] for name in columns]
-    if len(values) < 2 or not all(isinstance(value, str) for value in values[:2]):
+    """Return the pair in a record of named fields, None where a side is missing, too long or no text."""
+    if not column_names and isinstance(record.get(_TRANSLATION), dict):
+        record = record[_TRANSLATION]
+    values = [record[name] for name in _wanted(list(record), column_names, context)]
+    texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values]
+    if len(texts) < 2 or not all(isinstance(text, str) and len(text) <= MAX_CELL_BYTES for text in texts[:2]):
         return None
-    doc = str(values[2] or "") if len(values) > 2 else ""
-    return replace_surrogates(values[0]), replace_surrogates(values[1]), replace_surrogates(doc)
+    doc = str(texts[2]) if len(texts) > 2 and isinstance(texts[2], str | int) else ""
+    return replace_surrogates(texts[0]), replace_surrogates(texts[1]), replace_surrogates(doc)

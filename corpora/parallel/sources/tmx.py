@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO
 
 from xling.core.errors import UserError
+from xling.core.languages import script_of
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -19,12 +22,23 @@ from xling.corpora.parallel.sources import (
     existing_path,
 )
 from xling.corpora.parallel.sources.archive import open_zip
-from xling.corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
+from xling.corpora.parallel.sources.safe_xml import events
+from xling.corpora.parallel.sources.tmx_units import split_units
 from xling.corpora.parallel.sources.variants import check_languages, text_in_language
 from xling.text.document import Ledger
+from xling.text.files.compressed import CHUNK_BYTES, read_chunks
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
-_CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "ut"})
+_CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})
+_LINE_BREAK = re.compile(
+    r"[\n\r\t]|\\[nrt]\b|\\(?:par|line|tab|cell|row)\b|</?(?:br|p|div|li|td|th|tr|h[1-6])\b", re.IGNORECASE
+)
+_FORMAT = re.compile(
+    r"(?:</?(?:b|i|u|em|strong|span|font|a|sub|sup|small|cf)\b[^>]*>|\\[biu]0?|)", re.IGNORECASE
+)
+_BREAK = "\ufdd0"  # a code point that no text has
+_BREAKS = re.compile(f"{_BREAK}+")
+_UNSPACED = frozenset({"Hani", "Jpan", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"})
 
 
 @PAIR_SOURCES.register("tmx")
@@ -49,10 +63,10 @@ class Tmx(PairReader):
 
 
 def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-    """Yield the units that hold both languages; the others are dropped by name.
+    """Yield the units that hold both languages; the others, and those that are damaged, are dropped by name.
 
     Raises:
-        UserError: the file is cut off, not well-formed, declares entities, or has no unit in both languages.
+        UserError: the file holds no unit, or none in both languages, or declares entities.
     """
     codes, num_rows = set[str](), 0
     for row in _rows_of_files(path, context, ledger, codes):
@@ -63,8 +77,7 @@ def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
 
 def _rows_of_files(path: Path, context: SourceContext, ledger: Ledger, codes: set[str]) -> Iterator[Row]:
     if path.suffix != ".zip":
-        with open_xml(path) as handle:
-            yield from _rows(handle, str(path), context, ledger, codes)
+        yield from _rows(read_chunks(path, ledger), str(path), context, ledger, codes)
         return
     with open_zip(path) as archive:
         names = [name for name in archive.namelist() if name.endswith(".tmx")]
@@ -72,14 +85,19 @@ def _rows_of_files(path: Path, context: SourceContext, ledger: Ledger, codes: se
             raise UserError(f"{path} holds no .tmx", "an archive with a TMX file")
         for name in names:
             with archive.open(name) as handle:
-                yield from _rows(handle, f"{path}:{name}", context, ledger, codes)
+                chunks = iter(partial(handle.read, CHUNK_BYTES), b"")
+                yield from _rows(chunks, f"{path}:{name}", context, ledger, codes)
 
 
 def _rows(
-    handle: IO[bytes], name: str, context: SourceContext, ledger: Ledger, codes: set[str]
+    chunks: Iterable[bytes], name: str, context: SourceContext, ledger: Ledger, codes: set[str]
 ) -> Iterator[Row]:
-    for number, segments in enumerate(units(handle, name)):
-        codes.update(segments.keys())
+    for number, (xml, is_whole) in enumerate(split_units(chunks, name)):
+        segments = read_unit(xml) if is_whole else None
+        if segments is None:
+            drop_row(ledger, "malformed", f"{name}/{number}", xml[:1000])
+            continue
+        codes.update(segments)
         src, tgt = (text_in_language(segments, lang) for lang in (context.src, context.tgt))
         if src is None or tgt is None:
             drop_row(ledger, "missing_side", f"{name}/{number}", " | ".join(segments.values()))
@@ -87,43 +105,54 @@ def _rows(
             yield src, tgt, ""
 
 
-def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
-    """For each translation unit the text of each language, by its code in lower case; the first one counts."""
+def read_unit(xml: str) -> dict[str, str] | None:
+    """Return the text of each language of a unit, by its code in lower case; the first one counts.
+
+    None if the unit is not well-formed.
+    """
     segments: dict[str, str] = {}
-    outer_units: list[dict[str, str]] = []
-    lang, in_segment, num_codes, num_units = "", False, 0, 0
+    lang, in_segment, codes = "", False, list[str]()
     parts: list[str] = []
-    chars = 0
+    code_text: list[str] = []
     try:
-        for kind, value, attributes in events(handle, name):
+        for kind, value, attributes in events(io.BytesIO(xml.encode()), "unit"):
             if kind == "text":
-                if in_segment and not num_codes:
-                    chars += len(value)
-                    if chars > MAX_TEXT_CHARS:
-                        raise UserError(
-                            f"{name}: unit {num_units + 1:,} is longer than {MAX_TEXT_CHARS:,} characters",
-                            "translation units of sentences or paragraphs",
-                            "take the unit out, or give the text as documents to `xling corpus bitext`",
-                        )
-                    parts.append(value)
+                if in_segment:
+                    (code_text if codes else parts).append(value)
             elif kind == "start":
-                if value == "tu":
-                    outer_units.append(segments)
-                    segments = {}
-                elif value == "tuv":
+                if value == "tuv":
                     lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
                 elif value == "seg":
-                    in_segment, num_codes, chars, parts = True, 0, 0, []
-                elif value in _CODE_TAGS:
-                    num_codes += 1
-            elif value in _CODE_TAGS:
-                num_codes -= 1
+                    in_segment, codes, parts = True, [], []
+                elif value in _CODE_TAGS and in_segment:
+                    codes.append(value)
+                    code_text = code_text if codes[1:] else []
+            elif value in _CODE_TAGS and codes:
+                codes.pop()
+                if not codes:
+                    parts.append(_mark_of_code(value, "".join(code_text)))
             elif value == "seg":
                 in_segment = False
-                segments.setdefault(lang, " ".join("".join(parts).split()))
-            elif value == "tu":
-                num_units += 1
-                yield segments
-                segments = outer_units.pop()  # units inside a unit do not belong to it
-    except UserError as error:
-        raise UserError(f"{error.given} (after {num_units:,} whole units)", error.valid, error.fix) from None
+                segments.setdefault(lang, _joined(parts))
+    except (UserError, UnicodeEncodeError):
+        return None
+    return segments
+
+
+def _mark_of_code(tag: str, content: str) -> str:
+    """Return what stands for inline code while a segment is put together: it may separate words, or not."""
+    if tag == "sub" or _LINE_BREAK.search(content):
+        return _BREAK
+    return "" if tag in ("bpt", "ept") or _FORMAT.fullmatch(content.strip()) else _BREAK
+
+
+def _joined(parts: list[str]) -> str:
+    """Return the text of a segment; where a code separates two words there is a space, in scripts with spaces."""
+    text = _BREAKS.sub(_separator, "".join(parts))
+    return " ".join(text.split())
+
+
+def _separator(gap: re.Match[str]) -> str:
+    before, after = gap.string[: gap.start()][-1:], gap.string[gap.end() :][:1]
+    is_between_words = before.isalnum() and after.isalnum()
+    return " " if is_between_words and not {script_of(before), script_of(after)} <= _UNSPACED else ""

@@ -6,6 +6,7 @@ osisID="Gen.1.1">`` around the text; or lines of ``GEN.1.1<TAB>text``. Plain or 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from xling.corpora.parallel.sources import (
 from xling.corpora.parallel.sources.safe_xml import events, open_xml
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 
 @PAIR_SOURCES.register("verses")
@@ -52,7 +54,7 @@ class Verses(PairReader):
 
 def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
     """Yield the verses that both files have, in the order of the source; the others are dropped by name."""
-    src_verses, tgt_verses = read_verses(src), read_verses(tgt)
+    src_verses, tgt_verses = read_verses(src, ledger), read_verses(tgt, ledger)
     if not src_verses.keys() & tgt_verses.keys():
         raise UserError(f"{src} and {tgt} share no verse number", "two files with the same numbering")
     for number, text in src_verses.items():
@@ -65,31 +67,36 @@ def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
             drop_row(ledger, "missing_side", f"{tgt}/{number}", text)
 
 
-def read_verses(path: Path) -> dict[str, str]:
-    """Return verse number in capitals -> text; parts of one verse are joined.
+def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:
+    """Return verse number in capitals -> text; parts of one verse are joined, and lines without a number counted.
 
     Raises:
         UserError: the file is damaged or holds no verse.
     """
     verses: dict[str, list[str]] = {}
     if ".xml" in path.suffixes:
-        _read_xml(path, verses)
+        _read_xml(path, verses, ledger)
     else:
-        for line in corpus_reader.read_lines(path):
+        for position, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
             number, sign, text = line.partition("\t")
-            if sign:
+            if sign and not isinstance(line, corpus_reader.BadLine):
                 verses.setdefault(number.upper(), []).append(text)
+            elif line.strip():
+                drop_row(ledger, "malformed", f"{path}/{position}", line)
     if not verses:
         raise UserError(f"{path} holds no verse", "XML with seg or verse elements, or NUMBER<TAB>TEXT lines")
     return {number: " ".join(" ".join(parts).split()) for number, parts in verses.items()}
 
 
-def _read_xml(path: Path, verses: dict[str, list[str]]) -> None:
+def _read_xml(path: Path, verses: dict[str, list[str]], ledger: Ledger) -> None:
     number = ""
+    sizes: Counter[str] = Counter()
     with open_xml(path) as handle:
         for kind, value, attributes in events(handle, str(path)):
             if kind == "text" and number:
-                verses.setdefault(number, []).append(value)
+                sizes[number] += len(value)
+                if sizes[number] <= MAX_CELL_BYTES:
+                    verses.setdefault(number, []).append(value)
             elif kind == "start" and value == "seg" and attributes.get("type", "verse") == "verse":
                 number = attributes.get("id", "").upper().removeprefix("B.")
             elif kind == "start" and value == "verse":
@@ -100,3 +107,6 @@ def _read_xml(path: Path, verses: dict[str, list[str]]) -> None:
                 milestone = "sID" in attributes
             elif kind == "end" and (value == "seg" or (value == "verse" and not milestone)):
                 number = ""
+    for number, size in sizes.items():
+        if size > MAX_CELL_BYTES:
+            drop_row(ledger, "malformed", f"{path}/{number}", "".join(verses.pop(number))[:1000])

@@ -125,6 +125,12 @@ def test_wrong_settings_are_user_errors(overrides: list[str], message: str) -> N
     assert "\n" not in str(caught.value)
 
 
+# Nine lists of nine of the list before: 3,486,784,401 texts, in 400 bytes.
+ALIASES = (
+    "a0: &a0 [" + "x," * 9 + "]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1},' * 9}]\n" for i in range(1, 10))
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -135,6 +141,8 @@ def test_wrong_settings_are_user_errors(overrides: list[str], message: str) -> N
         ("- a\n", r"holds no settings"),
         ("", r"holds no settings"),
         ("a: [\n", r"is not YAML"),
+        ("name: &a {b: *a}\n", r"more than 100,000 values with its aliases"),
+        (ALIASES, r"more than 100,000 values with its aliases"),
         ("scales: x\n", r"scales='x'"),
         ("nam: b\n", r"recipe.yaml:1: unknown setting 'nam'"),
     ],

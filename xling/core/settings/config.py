@@ -12,6 +12,7 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -24,6 +25,9 @@ _BOOLS = {"true": True, "false": False}
 _OUTPUTS = ("out",)  # an override such as out=~ or out=-rf would create a folder that is hard to name
 _DOTTED = re.compile(r"[A-Za-z_][\w.-]*")
 _NULLS = {"", "null", "none", "~"}
+
+
+_MAX_VALUES = 100_000
 
 
 class _Loader(yaml.BaseLoader):
@@ -41,6 +45,24 @@ class _Loader(yaml.BaseLoader):
                 raise yaml.constructor.ConstructorError(None, None, wrong, key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def get_single_node(self) -> yaml.Node | None:
+        """Return the document; refuse one that its aliases make endless or huge."""
+        node = super().get_single_node()
+        if node is not None and _num_values(node, {}) > _MAX_VALUES:
+            wrong = f"it holds more than {_MAX_VALUES:,} values with its aliases (*) written out"
+            raise yaml.constructor.ConstructorError(None, None, wrong, node.start_mark)
+        return node
+
+
+def _num_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node holds with its aliases written out; a node inside itself has too many."""
+    if id(node) not in known:
+        known[id(node)] = _MAX_VALUES + 1
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        is_scalar = isinstance(node, yaml.ScalarNode)
+        known[id(node)] = 1 if is_scalar else 1 + sum(_num_values(part, known) for part in parts)
+    return known[id(node)]
 
 
 def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] = ()) -> T:

@@ -6,7 +6,7 @@ import bz2
 import lzma
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,9 +14,14 @@ import zstandard
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
+from xling.core.errors import UserError
 from xling.text.document import STORED, UNPACKED, Ledger
 
 CHUNK_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 26
+"""The longest line of running text that is read."""
+MAX_CELL_BYTES = 1 << 22
+"""The longest line or cell of sentence pairs, labels, predictions and dictionaries that is read."""
 DAMAGE_ERRORS: Any = (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError)
 _MAGIC: dict[bytes, str] = {
     b"\x1f\x8b": "gzip",
@@ -36,7 +41,9 @@ _INPUT_BYTES = (
 )  # small, since the rest of each member is copied, and crawls have one member per record
 _OUTPUT_BYTES = 1 << 18
 _TRIAL_BYTES = 1 << 16
+_SHOWN_BYTES = 400
 _MEMORY_BYTES = 1 << 28  # memory limit of a decompressor; the largest presets take about 100 MB
+_MAX_WINDOW_BYTES = 1 << 31  # of zstd --long=31, which Dolma and OSCAR are made with
 
 
 def detect_compression(head: bytes) -> str:
@@ -137,21 +144,40 @@ def read_whole_chunks(path: Path) -> Iterator[bytes]:
             raise
 
 
-def read_whole_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of ``path`` without line feeds; raises what `read_whole_chunks` raises."""
-    pending = b""
-    for chunk in read_whole_chunks(path):
-        first_line, *later_lines = chunk.split(b"\n")
-        pending += first_line
-        if later_lines:
-            yield pending
-            yield from later_lines[:-1]
-            pending = later_lines[-1]
-    if pending:
-        yield pending
+class CutLine(bytes):
+    """The first bytes of a line that is longer than the limit; the others were passed over."""
 
 
-def read_lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[bytes]:
+def read_whole_lines(path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
+    """Yield the lines of ``path`` as `split_lines` does; raises what `read_whole_chunks` raises."""
+    return split_lines(read_whole_chunks(path), max_bytes)
+
+
+def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yield lines without line feeds; of a line over ``max_bytes`` only a `CutLine`, so that memory stays bounded.
+
+    A carriage return ends a line of a file that begins without any line feed.
+    """
+    parts: list[bytes] = []
+    size, line_end = 0, b""
+    for chunk in chunks:
+        line_end = line_end or (b"\r" if b"\r" in chunk[:-1] and b"\n" not in chunk else b"\n")
+        first_line, *later_lines = chunk.split(line_end)
+        if size <= max_bytes:
+            parts.append(first_line)
+        size += len(first_line)
+        for line in later_lines:
+            yield _joined(parts, size, max_bytes)
+            parts, size = [line], len(line)
+    if size:
+        yield _joined(parts, size, max_bytes)
+
+
+def _joined(parts: list[bytes], size: int, max_bytes: int) -> bytes:
+    return b"".join(parts) if size <= max_bytes else CutLine(parts[0][:_SHOWN_BYTES])
+
+
+def read_lines(path: Path, ledger: Ledger, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
     """Yield the lines of ``path`` without line ends; lines over ``max_bytes`` or cut by damage are lost.
 
     The ledger's ``unpacked`` bytes balance, as those of `read_chunks` do.
@@ -338,19 +364,40 @@ class _ZstdFrame:
     _INPUT_STEP_BYTES = 256
 
     def __init__(self) -> None:
-        self._frame = zstandard.ZstdDecompressor(max_window_size=_MEMORY_BYTES).decompressobj()
+        self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
         self.unconsumed_tail = b""
+        self._num_made, self._window, self._checked_bytes = 0, 0, _MEMORY_BYTES
 
     def decompress(self, data: bytes, size: int) -> bytes:
-        """Decompress about ``size`` bytes from ``data``; the unused input is `unconsumed_tail`."""
+        """Decompress about ``size`` bytes from ``data``; the unused input is `unconsumed_tail`.
+
+        Raises:
+            UserError: the frame needs more memory than is free: up to 2 GiB for one made with ``zstd --long=31``.
+        """
         output: list[bytes] = []
         offset = num_made = 0
+        if data and not self._window:
+            self._window = _window_bytes(data)
         while offset < len(data) and num_made < size and not self._frame.eof:
-            output.append(self._frame.decompress(data[offset : offset + self._INPUT_STEP_BYTES]))
+            try:
+                output.append(self._frame.decompress(data[offset : offset + self._INPUT_STEP_BYTES]))
+            except zstandard.ZstdError as error:
+                if "not enough memory" in str(error):
+                    raise _memory_error() from None
+                raise
             num_made += len(output[-1])
             offset += self._INPUT_STEP_BYTES
+        self._check_memory(num_made)
         self.unconsumed_tail = data[offset:]
         return b"".join(output)
+
+    def _check_memory(self, num_made: int) -> None:
+        """Check before a window that is over the usual limit fills the memory; the system gives it page by page."""
+        self._num_made += num_made
+        if self._checked_bytes <= self._num_made < self._window:
+            self._checked_bytes += _MEMORY_BYTES
+            if free_bytes() < 2 * _MEMORY_BYTES:
+                raise _memory_error()
 
     @property
     def eof(self) -> bool:
@@ -361,6 +408,39 @@ class _ZstdFrame:
     def unused_data(self) -> bytes:
         """Return the bytes that follow the compressed frame."""
         return self._frame.unused_data + self.unconsumed_tail
+
+
+def _window_bytes(data: bytes) -> int:
+    try:
+        return zstandard.get_frame_parameters(data).window_size
+    except zstandard.ZstdError:
+        return 1
+
+
+def free_bytes() -> int:
+    """Return the memory that is free on this machine and within the limit of its container."""
+    free = [1 << 62]
+    if match := re.search(r"MemAvailable:\s+(\d+) kB", _read_text(Path("/proc/meminfo"))):
+        free.append(int(match[1]) << 10)
+    limit, used = (_read_text(Path(f"/sys/fs/cgroup/memory.{name}")).strip() for name in ("max", "current"))
+    if limit.isdecimal() and used.isdecimal():
+        free.append(int(limit) - int(used))
+    return min(free)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+def _memory_error() -> UserError:
+    return UserError(
+        "a zstd file needs more memory than is free",
+        f"up to {_MAX_WINDOW_BYTES >> 30} GiB for files of zstd --long=31",
+        "use a machine with more memory, or compress the file again with --long=27 or less",
+    )
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {

@@ -7,7 +7,14 @@ from glob import glob
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_lines
+from xling.text.files.compressed import (
+    DAMAGE_ERRORS,
+    MAX_CELL_BYTES,
+    MAX_LINE_BYTES,
+    CutLine,
+    read_whole_chunks,
+    split_lines,
+)
 
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
@@ -40,29 +47,81 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
     return all_files
 
 
-def read_lines(path: Path) -> Iterator[str]:
+_MIN_BAD_LINES = 10
+
+
+class BadLine(str):
+    """A line that is not UTF-8, or the first characters of one that is over the limit."""
+
+    __slots__ = ()
+
+
+def read_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = False) -> Iterator[str]:
     """Yield the lines of a text file, plain or compressed, without line ends and byte order mark.
 
     It reads gzip, bzip2, xz and zstd.
 
+    Args:
+        path: the file.
+        max_bytes: of a line.
+        keep_bad: yield a `BadLine` for a line over the limit or not in UTF-8, in place of an error. A file with as
+            many such lines as lines of other letters in UTF-8 is in another encoding, and still an error.
+
     Raises:
-        UserError: the file is not UTF-8, is cut off in the middle, or is empty.
+        UserError: the file is not UTF-8, is cut off in the middle, or is empty, or a line is over the limit.
     """
+    is_empty = True
+    for line in any_lines(path, max_bytes, keep_bad):
+        is_empty = False
+        yield line
+    if is_empty:
+        raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
+
+
+def any_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = False) -> Iterator[str]:
+    """Yield the lines of a text file that may be empty; otherwise as `read_lines`."""
     number = 0
     try:
-        for number, raw in enumerate(read_whole_lines(path), 1):
-            line = raw.decode("utf-8").rstrip("\r")
-            yield line.removeprefix("\ufeff") if number == 1 else line
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
-            "UTF-8 text",
-            f"convert it, for example iconv -f latin1 -t utf-8 {path.name}",
-        ) from None
+        for line in text_lines(read_whole_chunks(path), str(path), max_bytes, keep_bad):
+            number += 1
+            yield line
     except (EOFError, *DAMAGE_ERRORS) as error:
         raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
-    if number == 0:
-        raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
+
+
+def text_lines(
+    chunks: Iterable[bytes], name: str, max_bytes: int = MAX_CELL_BYTES, keep_bad: bool = False
+) -> Iterator[str]:
+    """Yield the lines of decompressed UTF-8 text as `read_lines` does, which calls it; ``name`` is for messages."""
+    num_bad = num_good = 0  # of the lines that are not ASCII alone
+    first_error: UserError | None = None
+    for number, raw in enumerate(split_lines(chunks, max_bytes), 1):
+        if isinstance(raw, CutLine):
+            if not keep_bad:
+                raise UserError(f"{name} line {number} has more than {max_bytes:,} bytes", "lines of text")
+            yield BadLine(raw.decode("utf-8", "ignore"))
+            continue
+        try:
+            line = raw.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError as error:
+            first_error = first_error or _not_utf8(name, number, error)
+            num_bad += 1
+            if not keep_bad or num_bad > max(_MIN_BAD_LINES, num_good):
+                raise first_error from None
+            yield BadLine(raw.decode("utf-8", "replace"))
+            continue
+        num_good += not raw.isascii()
+        yield line.removeprefix("\ufeff") if number == 1 else line
+    if first_error and num_bad >= num_good:
+        raise first_error
+
+
+def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
+    return UserError(
+        f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
+        "UTF-8 text",
+        f"convert it, for example iconv -f latin1 -t utf-8 {Path(name).name}",
+    )
 
 
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:

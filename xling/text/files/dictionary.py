@@ -17,6 +17,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.text.files import corpus_reader
+from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.text.words.substitution import Replacement, SwitchedSentence, keeps_entities, substitute
 from xling.text.words.word_forms import copy_capitals, dictionary_key
 
@@ -36,7 +37,7 @@ def read_dictionary(path: Path, lang: str = "") -> dict[str, tuple[str, ...]]:
         UserError: a line does not have two fields, or the file is empty or not UTF-8.
     """
     translations_of: dict[str, dict[str, None]] = {}
-    for number, line in enumerate(corpus_reader.read_lines(path), 1):
+    for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES), 1):
         fields = line.strip().split("\t") if "\t" in line else line.split()
         if not line.strip():
             continue

@@ -1,0 +1,175 @@
+"""Columns of delimited tables: found by their names, or by number, and asked for where it is not clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from xling.core.errors import UserError
+from xling.core.language_names import in_column_name, is_plain
+from xling.core.languages import Language
+from xling.text.files.delimited import (
+    DELIMITERS,
+    Rows,
+    TextRow,
+    common_width,
+    find_delimiter,
+    has_quotes,
+    split_row,
+)
+
+Guess = Callable[[Sequence[str]], list[int]]
+"""From the names of columns to the positions of those that are wanted; [] where one is not among them."""
+
+_SENTENCE_ENDS = tuple(".!?…。！？।؟።։။៕")
+_MAX_NAME_CHARS, _MAX_NAME_WORDS = 30, 3
+_MIN_ROWS, _MAX_NAME_SHARE = 10, 0.05
+
+
+def open_rows(
+    lines: Iterator[str], uri: str, delimiter: str, names: Sequence[str], guess: Guess, default: Sequence[int]
+) -> tuple[Iterator[TextRow], list[int], int]:
+    """Return the rows below the names of the columns, positions of the wanted columns, and cells of a row.
+
+    Args:
+        lines: of the file.
+        uri: what the user gave, without the columns, for messages.
+        delimiter: "" to find it.
+        names: of the wanted columns, or numbers from 1; empty to guess.
+        guess: how to guess.
+        default: positions in a file without names of columns; empty where only its one column can be meant.
+
+    Raises:
+        UserError: there are no such columns, or it is not clear which ones, whether the first row names them, or
+            what delimits them.
+    """
+    rows = Rows(lines, delimiter)
+    if not rows.first:
+        return iter(()), [0], 0
+    wanted = [name.strip().lower() for name in names]
+    if not rows.delimiter:
+        cells_of = {each: split_row(rows.first[0], each)[0] for each in DELIMITERS}
+        fits = [
+            each
+            for each, cells in cells_of.items()
+            if set(wanted) <= set(_lowered(cells)) and (wanted or guess(cells))
+        ]
+        rows.delimiter = find_delimiter(rows.first, uri, fits)
+    elif delimiter:
+        rows.quoted = has_quotes(rows.first, delimiter)
+    rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
+    remaining = iter(rows)
+    if (first_row := next(remaining, None)) is None:
+        return iter(()), [0], 0
+    header = first_row.cells or ()
+    num_wanted = len(default) or 1
+    positions, is_header = _positions(uri, header, wanted, guess, num_wanted)
+    if is_header:
+        rows.width = len(header)
+    else:
+        positions = positions or _without_names(uri, header, rows, default)
+        remaining = chain([first_row], remaining)
+    if rows.width <= max(positions):
+        raise UserError(
+            f"{uri} has {rows.width} column{'s' * (rows.width > 1)} between {DELIMITERS.get(rows.delimiter, 'marks')}",
+            f"{max(positions) + 1} or more",
+            "give csv:FILE for commas, semicolons or bars, tsv:FILE for tabs, and check the names after #",
+        )
+    return remaining, positions, rows.width
+
+
+def _positions(
+    uri: str, header: Sequence[str], wanted: list[str], guess: Guess, num_wanted: int
+) -> tuple[list[int], bool]:
+    """Return the positions of the wanted columns, [] where they have no names, and whether the row is of names."""
+    lowered = _lowered(header)
+    if wanted and not set(wanted) & set(lowered) and all(map(str.isdecimal, wanted)):
+        if min(map(int, wanted)) < 1:
+            raise UserError(f"{uri}: column numbers {', '.join(wanted)}", "whole numbers from 1")
+        positions = [int(name) - 1 for name in wanted]
+        return positions, _are_names([header[place] for place in positions if place < len(header)])
+    if wanted:
+        if missing := [name for name in wanted if lowered.count(name) != 1]:
+            raise UserError(
+                f"{uri} has no columns {', '.join(missing)}, or several", f"columns {', '.join(header)}"[:300]
+            )
+        return [lowered.index(name) for name in wanted], True
+    if positions := guess(header):
+        return positions, True
+    if _are_names(header):
+        raise _ask(uri, header, "names columns, but not the ones that are wanted", num_wanted)
+    return [], False
+
+
+def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequence[int]) -> list[int]:
+    """Return the positions of columns that have no names.
+
+    Raises:
+        UserError: the first row may be names, or there are several columns and any may be meant.
+    """
+    if not default and rows.width > 1:
+        raise _ask(uri, header, f"has {rows.width} columns, and any may be the text", 1)
+    later = [split_row(line, rows.delimiter, rows.quoted)[0] for line in rows.first[1:] if line.strip()]
+    num_like = sum(all(map(_may_be_name, cells)) for cells in later)
+    if (
+        len(later) >= _MIN_ROWS
+        and header
+        and all(map(_may_be_name, header))
+        and num_like <= _MAX_NAME_SHARE * len(later)
+    ):
+        raise _ask(uri, header, "may be names of columns or text", len(default) or 1)
+    return list(default) or [0]
+
+
+def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int) -> UserError:
+    names, numbers = "+".join(header[:num_wanted])[:80], "+".join(map(str, range(1, num_wanted + 1)))
+    return UserError(
+        f"{uri}: the first row ({', '.join(header)[:200]}) {what}",
+        "columns with the codes or names of the languages, or named after #",
+        f"name {'them, the source first' if num_wanted > 1 else 'the one with the text'}, as in {uri}#{names}, or by "
+        f"number as in {uri}#{numbers} if that row is text",
+    )
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(is_plain(cell) or in_column_name(cell) for cell in cells if cell.strip())
+
+
+def _may_be_name(cell: str) -> bool:
+    text = cell.strip()
+    return (
+        0 < len(text) <= _MAX_NAME_CHARS
+        and len(text.split()) <= _MAX_NAME_WORDS
+        and not text.endswith(_SENTENCE_ENDS)
+        and not text.isdecimal()
+    )
+
+
+def _lowered(cells: Sequence[str]) -> list[str]:
+    return [cell.strip().lower() for cell in cells]
+
+
+def find_language(header: Sequence[str], lang: Language, codes: Sequence[str], others: Sequence[str]) -> int:
+    """Return the position of the column of a language, -1 where there is none.
+
+    A code of the language counts first, then a name in which it is the one language, then the ``others``.
+
+    Raises:
+        UserError: several columns are of that language.
+    """
+    lowered = _lowered(header)
+    exact = [i for code in codes for i, cell in enumerate(lowered) if cell == code.lower()]
+    languages = [in_column_name(cell) for cell in header]
+    same = [i for i, language in enumerate(languages) if language == lang]
+    related = [i for i, language in enumerate(languages) if language and language.base == lang.base]
+    for places in (exact, same, related):
+        if len(places) > 1 and (places is not exact or lowered.count(lowered[places[0]]) > 1):
+            names = ", ".join(header[i] for i in places)
+            raise UserError(
+                f"columns {names} are all {lang.name}",
+                "one column of each language",
+                "name the columns after #",
+            )
+        if places:
+            return places[0]
+    return next((lowered.index(name) for name in others if name in lowered), -1)

@@ -1,0 +1,99 @@
+"""Sources ``csv:GLOB[#COLUMN]`` and ``tsv:GLOB[#COLUMN]``: a document in one cell of each row, plain or compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora.common import columns
+from xling.corpora.sources.jsonl import TEXT_FIELDS, count_refused
+from xling.corpora.sources.source import (
+    SOURCES,
+    LocalFiles,
+    Shard,
+    SourceExample,
+    admit,
+    decode,
+    local_shards,
+    paragraphs,
+)
+from xling.text.document import Document, Ledger
+from xling.text.files.compressed import read_lines
+
+
+class _Delimited(LocalFiles):
+    """Tables; the column is named or numbered after ``#``, called ``text`` or by the language, or the only one."""
+
+    delimiter: ClassVar[str]
+
+    def shards(self) -> list[Shard]:
+        """Return one shard per file, by name.
+
+        Raises:
+            UserError: no file matches.
+        """
+        return local_shards(self.uri, self.rest.partition("#")[0])
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document a row; the names of the columns are none.
+
+        Raises:
+            UserError: it is not clear which column holds the text.
+        """
+        raw_lines = read_lines(self.context.local(shard), ledger)
+        lines = (decode(line, ledger).removeprefix("\ufeff") for line in raw_lines)
+        column = self.rest.partition("#")[2]
+        uri = f"{self.uri.partition(':')[0]}:{shard.location}"
+        rows, (place, *_), width = columns.open_rows(
+            lines, uri, self.delimiter, [column] if column else [], self._guess, ()
+        )
+        for number, row in enumerate(rows):
+            name = f"{shard.name}/{number}"
+            if row.cells is None or not place < len(row.cells) <= width:
+                count_refused(name, shard.source, "malformed row", ledger)
+            elif doc := admit(Document(name, paragraphs(row.cells[place]), source=shard.source), ledger):
+                yield doc
+
+    def _guess(self, header: Sequence[str]) -> list[int]:
+        """Return the position of the text, by the usual names first."""
+        lowered = [name.strip().lower() for name in header]
+        if named := [lowered.index(name) for name in TEXT_FIELDS if name in lowered]:
+            return named[:1]
+        lang = languages.get(self.context.lang)
+        try:
+            place = columns.find_language(header, lang, (lang.code, lang.iso639_3), ("sentence",))
+        except UserError as error:
+            raise UserError(f"{self.uri}: {error.given}", error.valid, error.fix) from None
+        return [place] if place >= 0 else []
+
+
+@SOURCES.register("csv")
+class Csv(_Delimited):
+    """Cells between commas, semicolons, tabs or bars, whichever a file has."""
+
+    endings = (".csv",)
+    delimiter = ""
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """Return an example of two rows below the names of the columns."""
+        rows = 'id;text\n1;"Habari za leo; karibu"\n2;Mji mkuu\n'
+        return SourceExample(
+            "{folder}/a.csv", ("Habari za leo; karibu", "Mji mkuu"), {"a.csv": rows.encode()}
+        )
+
+
+@SOURCES.register("tsv")
+class Tsv(_Delimited):
+    """Cells between tabs."""
+
+    endings = (".tsv",)
+    delimiter = "\t"
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """Return an example of two rows below the names of the columns."""
+        rows = "id\ttext\n1\tHabari za leo\n2\tMji mkuu\n"
+        return SourceExample("{folder}/a.tsv", ("Habari za leo", "Mji mkuu"), {"a.tsv": rows.encode()})

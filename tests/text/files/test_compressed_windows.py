@@ -1,0 +1,48 @@
+"""zstd frames with long windows, and lines over the limit."""
+
+import random
+
+import pytest
+import zstandard
+
+from xling.core.errors import UserError
+from xling.text.document import Ledger
+from xling.text.files import compressed
+from xling.text.files.compressed import CutLine, read_lines, read_whole_lines, split_lines
+
+
+@pytest.mark.parametrize("window_log", [27, 28, 29, 30, 31])
+def test_long_windows_are_read(tmp_path, window_log):
+    lines = [f"line {i} {random.Random(i).random()}".encode() for i in range(1000)]
+    settings = zstandard.ZstdCompressionParameters.from_level(1, window_log=window_log, enable_ldm=True)
+    packer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+    path = tmp_path / "a.zst"
+    path.write_bytes(packer.compress(b"\n".join(lines)) + packer.flush())
+    assert zstandard.get_frame_parameters(path.read_bytes()).window_size == 1 << window_log
+    ledger = Ledger()
+    assert list(read_lines(path, ledger)) == lines
+    assert not ledger.notes
+    assert not ledger.unaccounted_bytes()
+    assert list(read_whole_lines(path)) == lines
+
+
+def test_a_window_that_does_not_fit_the_memory_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(compressed, "_MEMORY_BYTES", 1 << 18)
+    settings = zstandard.ZstdCompressionParameters.from_level(1, window_log=29)
+    packer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+    path = tmp_path / "a.zst"
+    path.write_bytes(packer.compress(random.Random(1).randbytes(1 << 21)) + packer.flush())
+    assert sum(map(len, compressed.read_whole_chunks(path))) == 1 << 21
+    monkeypatch.setattr(compressed, "free_bytes", lambda: 1 << 18)
+    with pytest.raises(UserError, match="more memory than is free"):
+        list(compressed.read_whole_chunks(path))
+
+
+def test_lines_over_the_limit_are_cut():
+    chunks = [b"ab\ncd", b"e" * 50, b"e\n\nf", b"g" * 9, b"g" * 30]
+    found = list(split_lines(chunks, 20))
+    assert [isinstance(line, CutLine) for line in found] == [False, True, False, True]
+    assert found[0] == b"ab"
+    assert found[1].startswith(b"cd")
+    assert list(split_lines([b"a\rb", b"c\r"], 20)) == [b"a", b"bc"]
+    assert list(split_lines([b"a\r", b"\nb"], 20)) == [b"a\r", b"b"]

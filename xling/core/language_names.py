@@ -1,0 +1,80 @@
+"""Languages by what the columns of a table are called: a code, a code with a region, an English or a native name.
+
+``autonyms.tsv`` beside this module has the native names, from the Unicode CLDR.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.languages import Language
+
+_REGION = re.compile(r"[a-z]{2}|[0-9]{3}")
+_BRACKETS = re.compile(r"\s*[(\[].*[)\]]\s*$")
+_PART = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_PLAIN_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "article category class column content corpus data date doc document domain file gold human id index input key "
+        "label lang language line link mt name no notes num number origin original output page paragraph phrase query "
+        "reference response row score segment sent sentence side source split src string tag target text tgt title "
+        "topic translated translation unit url utterance version word",
+    )
+)
+"""What columns are called beside languages. No first row of text consists of these words alone."""
+
+
+def named(text: str) -> Language | None:
+    """Return the language that the whole of ``text`` names: ``sw``, ``sw-KE``, ``Swahili`` or ``Kiswahili``."""
+    key = " ".join(text.lower().split())
+    if name := _names().get(key) or _names().get(_BRACKETS.sub("", key)):
+        return name
+    parts = key.replace("_", "-").split("-")
+    tries = [key]
+    if len(parts) > 1 and _REGION.fullmatch(parts[-1]):
+        tries.append("-".join(parts[:-1]))
+    for code in tries:
+        try:
+            return languages.get(code)
+        except UserError:
+            continue
+    return None
+
+
+def in_column_name(text: str) -> Language | None:
+    """Return the one language in the name of a column: also ``text_en``, ``Sentence (English)`` and ``src.sw-KE``."""
+    if is_plain(text):
+        return None
+    if language := named(text):
+        return language
+    parts = _PART.findall(text.lower())
+    others = [part for part in parts if part not in _PLAIN_WORDS]
+    return named("-".join(others)) if others and len(others) < len(parts) else None
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a column is called by common words such as ``id`` or ``source text`` alone."""
+    parts = _PART.findall(text.lower())
+    return (
+        bool(parts)
+        and all(part in _PLAIN_WORDS or part.isdecimal() for part in parts)
+        and not text.isdecimal()
+    )
+
+
+@cache
+def _names() -> Mapping[str, Language]:
+    """Return lower-cased name -> language; an English name goes before a native one."""
+    lines = (files("xling.core") / "autonyms.tsv").read_text(encoding="utf-8").splitlines()
+    names = {row["name"].lower(): languages.get(row["code"]) for row in csv.DictReader(lines, delimiter="\t")}
+    for lang in languages.LANGUAGES.values():
+        for name in (lang.name.lower(), _BRACKETS.sub("", lang.name.lower())):
+            if name not in names or lang.code == lang.base:
+                names[name] = lang
+    return names

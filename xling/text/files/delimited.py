@@ -1,0 +1,209 @@
+"""Rows of delimited text (CSV, TSV), each read strictly for itself, so that damage costs the row that it is in.
+
+A cell in quotes may have line ends, as RFC 4180 allows. It ends at a quote before a delimiter or a line end. A quote
+that does not close in this way, or closes only after lines that are rows of their own, makes one malformed row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from xling.core.errors import UserError
+from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.corpus_reader import BadLine
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+FIRST_LINES = 200
+"""Lines from which the delimiter and the number of columns are told."""
+_OPEN, _BAD = "a quote that is not closed", "text after a closing quote"
+_QUOTED = re.compile(r' *"((?:[^"]++|"")*+)("?) *')
+_INSIDE = re.compile(r'(?:[^"]++|"")*+')
+_MAX_LINES = 10_000
+_MIN_SHARE, _MARGIN = 0.5, 0.1
+_MIN_ROWS_INSIDE, _ROWS_INSIDE = 5, 0.9
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """A row of a file.
+
+    Attributes:
+        text: as it stands in the file.
+        cells: None where it is malformed.
+    """
+
+    text: str
+    cells: tuple[str, ...] | None
+
+
+def split_row(text: str, delimiter: str, quoted: bool = True) -> tuple[list[str], str]:
+    """Return the cells of a row and what is wrong with it, "" for nothing; not ``quoted``, a quote is a letter."""
+    if not quoted or '"' not in text:
+        return text.split(delimiter), ""
+    cells: list[str] = []
+    position = 0
+    while True:
+        if cell := _QUOTED.match(text, position):
+            if not cell[2]:
+                return cells, _OPEN
+            cells.append(cell[1].replace('""', '"'))
+            position = cell.end()
+            if position < len(text) and text[position] != delimiter:
+                return cells, _BAD
+        else:
+            end = text.find(delimiter, position)
+            end = len(text) if end < 0 else end
+            cells.append(text[position:end])
+            position = end
+        if position == len(text):
+            return cells, ""
+        position += 1
+
+
+class Rows:
+    """The rows of a file after the first lines were looked at.
+
+    Attributes:
+        first: lines that were read to tell how the rows are delimited.
+        delimiter: as it was found.
+        quoted: whether cells may stand in quotes.
+        width: cells of a row, 0 while that is not known.
+    """
+
+    def __init__(self, lines: Iterator[str], delimiter: str = "", quoted: bool = True) -> None:
+        self._lines = lines
+        self.first = list(islice(lines, FIRST_LINES))
+        if self.first and re.fullmatch(r"sep=.", self.first[0].strip()):  # Excel's own line
+            delimiter = delimiter or self.first[0].strip()[-1]
+            del self.first[0]
+        self._waiting: deque[str] = deque(self.first)
+        self.delimiter, self.quoted = delimiter, quoted
+        self.width = 0
+
+    def __iter__(self) -> Iterator[TextRow]:
+        """Yield the rows that are left, without empty lines."""
+        while (line := self._next()) is not None:
+            if not line.strip(" \r"):
+                continue
+            if isinstance(line, BadLine):
+                yield TextRow(line, None)
+            elif "\r" in line and '"' not in line and all(map(self._is_row, parts := line.split("\r"))):
+                self._waiting.extendleft(reversed(parts))
+            else:
+                yield self._row(line)
+
+    def _next(self) -> str | None:
+        return self._waiting.popleft() if self._waiting else next(self._lines, None)
+
+    def _peek(self, index: int) -> str | None:
+        while len(self._waiting) <= index:
+            line = next(self._lines, None)
+            if line is None:
+                return None
+            self._waiting.append(line)
+        return self._waiting[index]
+
+    def _split(self, text: str) -> tuple[list[str], str]:
+        return split_row(text, self.delimiter, self.quoted)
+
+    def _is_row(self, line: str) -> bool:
+        cells, error = self._split(line)
+        return not error and len(cells) == self.width > 1
+
+    def _row(self, line: str) -> TextRow:
+        cells, error = self._split(line)
+        if not error:
+            return TextRow(line, tuple(cells))
+        if error == _OPEN and (text := self._joined(line)) is not None:
+            return TextRow(text, tuple(self._split(text)[0]))
+        return TextRow(line, None)
+
+    def _joined(self, line: str) -> str | None:
+        """Return the row that begins in ``line`` and ends in a later one, which is taken; None if there is none."""
+        parts, size, num_rows = [line], len(line), 0
+        for index in range(_MAX_LINES):
+            later = self._peek(index)
+            if later is None or isinstance(later, BadLine) or size > MAX_CELL_BYTES:
+                return None
+            parts.append(later)
+            size += len(later) + 1
+            if _INSIDE.fullmatch(later):
+                num_rows += self._is_row(later)
+                continue
+            text = "\n".join(parts)
+            cells, error = self._split(text)
+            if error == _OPEN:
+                continue
+            # Lines that are whole rows of the table were no part of a cell; a paragraph may look like a row by chance.
+            if (
+                error
+                or num_rows >= max(_MIN_ROWS_INSIDE, _ROWS_INSIDE * index)
+                or (self.width and len(cells) != self.width)
+            ):
+                return None
+            for _ in range(index + 1):
+                self._waiting.popleft()
+            return text
+        return None
+
+
+def common_width(lines: Sequence[str], delimiter: str, quoted: bool = True) -> tuple[int, float]:
+    """Return the commonest number of cells and its share of the rows; of equally common ones the smallest."""
+    counts = Counter(len(row.cells or ()) for row in Rows(iter(lines), delimiter, quoted))
+    width = min((n for n in counts if n > 1), key=lambda n: (-counts[n], n), default=1)
+    return width, counts[width] / max(1, counts.total())
+
+
+def has_quotes(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether cells were written in quotes where needed: with doubled quotes inside, or all of them."""
+    rows = [row for row in Rows(iter(lines), delimiter) if '"' in row.text]
+    if not rows or any(row.cells is None for row in rows):
+        return False
+    is_doubled = any('""' in row.text and any('"' in cell for cell in row.cells or ()) for row in rows)
+    all_cells = sum(len(row.cells or ()) for row in rows)
+    in_quotes = sum(len(re.findall(rf'(?:^|{re.escape(delimiter)})"', row.text)) for row in rows)
+    return is_doubled or (in_quotes >= all_cells and len(rows) >= len(lines) / 2)
+
+
+def find_delimiter(lines: Sequence[str], name: str, fitting: Sequence[str] = ()) -> str:
+    """Return what delimits the cells of a file; a comma where nothing does.
+
+    Args:
+        lines: its first lines.
+        name: of the file, for the message.
+        fitting: delimiters under which the first line names the columns that are asked for.
+
+    Raises:
+        UserError: it can be read in two ways.
+    """
+    if len(fitting) == 1:
+        return fitting[0]
+    shares = {each: common_width(lines, each) for each in fitting or DELIMITERS}
+    shares = {each: (width, share) for each, (width, share) in shares.items() if width > 1}
+    # A mark before a blank is mostly punctuation.
+    apart = {each: width_share for each, width_share in shares.items() if not _is_punctuation(lines, each)}
+    likely = (
+        {each: (width, share) for each, (width, share) in apart.items() if share >= _MIN_SHARE}
+        or apart
+        or shares
+    )
+    ranked = sorted(likely, key=lambda each: -likely[each][1])
+    if len(ranked) > 1 and likely[ranked[0]][1] - likely[ranked[1]][1] < _MARGIN:
+        ways = " or ".join(f"{DELIMITERS[each]} ({likely[each][0]} columns)" for each in ranked[:2])
+        raise UserError(
+            f"{name} can be read with {ways} between its columns",
+            "one way to read it",
+            "put a line with the names of the columns first, for example en;sw, or name two of its columns with #",
+        )
+    return ranked[0] if ranked else ","
+
+
+def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether most marks outside of quotes stand before a blank."""
+    text = re.sub(r'"(?:[^"]++|"")*+"', '""', "\n".join(lines))
+    num, spaced = text.count(delimiter), text.count(f"{delimiter} ") - text.count(f'{delimiter} "')
+    return 2 * spaced > num
