@@ -18,12 +18,16 @@ from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch
 from xling.text.document import READ, SURROGATE, Document, Ledger
+from xling.text.long_texts import cut_text
 
 STAGE = READ
+CUT_NOTE = "documents made by cutting long texts at paragraph or sentence ends"
+MAX_DOC_CHARS = 200_000
+"""Of one document of a long text: at two characters a word it has no more words than any stage takes."""
 REASONS = {
     "empty": "no text in it",
     "wrong charset": "more than one character in twenty could not be decoded",
-    "longer than max_chars": "longer than max_chars characters",
+    "longer than max_chars": "a web page longer than max_chars characters",
     "truncated record": "the file ends inside it, or a damaged stretch begins",
     **{
         f"{what} {kind} member": f"{what} stretches of a compressed file that cannot be unpacked, in bytes"
@@ -86,7 +90,7 @@ class Context:
         base_urls: scheme -> address, or local directory, that replaces the publisher's.
         extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all visible text.
         max_docs: documents to take from a shard; 0 takes all.
-        max_chars: longer documents are dropped, so that an endless text is cut early.
+        max_chars: longer web pages are dropped, and longer texts of other sources cut.
     """
 
     lang: str
@@ -97,6 +101,11 @@ class Context:
     extract: str = "main"
     max_docs: int = 0
     max_chars: int = 1_000_000
+
+    @property
+    def one_lang(self) -> str:
+        """Return the language of the corpus, "" where there are several."""
+        return self.lang if self.lang in languages.LANGUAGES else ""
 
     def base_url(self, scheme: str) -> str:
         """Return the base URL of the files of ``scheme``, ending in a slash."""
@@ -154,6 +163,7 @@ class Source:
         licence: the terms of the texts in a few words, for the data card.
         bare: whether the scheme alone, without a colon, is a URI.
         publisher: address that ``base_urls`` may replace; "" where nothing is fetched.
+        cuts_long: whether a long document is cut into several; a long page of the web is dropped.
         endings: file names for which ``xling corpus score`` picks this source.
         reasons: what it drops and why, beside `REASONS`.
     """
@@ -161,6 +171,7 @@ class Source:
     licence: str
     bare: ClassVar[bool] = False
     publisher: ClassVar[str] = ""
+    cuts_long: ClassVar[bool] = True
     endings: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[dict[str, str]] = {}
 
@@ -323,6 +334,23 @@ def decode(data: bytes, ledger: Ledger) -> str:
     except UnicodeDecodeError:
         ledger.count_event("text with bytes that are not UTF-8")
         return data.decode("utf-8", "replace")
+
+
+def cut_long(doc: Document, max_chars: int, ledger: Ledger) -> list[Document]:
+    """Return a document that was admitted, in pieces of at most ``max_chars`` characters, which count as read."""
+    if len(doc.text) <= max_chars:
+        return [doc]
+    pieces = cut_text(doc.text, max_chars)
+    ledger.count_event(CUT_NOTE, len(pieces))
+    ledger.seen[STAGE] -= 1
+    ledger.seen_chars[STAGE] -= len(doc.text)
+    docs = [
+        replace(doc, id=f"{doc.id}.{i}", text=text, meta=dict(doc.meta), form=doc.form if i == 0 else "")
+        for i, text in enumerate(pieces)
+    ]
+    for piece in docs:
+        ledger.count_seen(STAGE, piece)
+    return docs
 
 
 def admit(doc: Document, ledger: Ledger, reason: str = "") -> Document | None:

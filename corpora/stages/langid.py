@@ -94,11 +94,13 @@ class LangId(Stage):
             return Verdict(reason, notes=notes)
         if not self.paragraphs:
             return Verdict(notes=notes)
-        title, *lines = doc.text.split("\n")
+        title, lines = doc.split_title()
         foreign = [line for line in lines if self._is_foreign(line, base)]
         if not foreign:
             return Verdict(notes=notes)
-        kept = [title, *(line for line in lines if line not in foreign)]
+        kept = [*title, *(line for line in lines if line not in foreign)]
+        if not kept:
+            return Verdict("other_language", notes=notes)
         return Verdict(None, "\n".join(kept), {"paragraphs_in_other_languages": foreign}, notes)
 
     def _reason_to_drop(self, doc: Document, body: str, base: str, score: float) -> str:

@@ -15,6 +15,7 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from xling.text.document import STORED, UNPACKED, Ledger
+from xling.text.files.encodings import utf8_chunks
 
 CHUNK_BYTES = 1 << 20
 DAMAGE_ERRORS: Any = (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError)
@@ -138,9 +139,12 @@ def read_whole_chunks(path: Path) -> Iterator[bytes]:
 
 
 def read_whole_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of ``path`` without line feeds; raises what `read_whole_chunks` raises."""
+    """Yield the lines of ``path`` without line feeds, as UTF-8 where a mark says what it is.
+
+    It raises what `read_whole_chunks` and `utf8_chunks` raise.
+    """
     pending = b""
-    for chunk in read_whole_chunks(path):
+    for chunk in utf8_chunks(read_whole_chunks(path), path, legacy=False, every_cr=False):
         first_line, *later_lines = chunk.split(b"\n")
         pending += first_line
         if later_lines:
@@ -151,13 +155,14 @@ def read_whole_lines(path: Path) -> Iterator[bytes]:
         yield pending
 
 
-def read_lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[bytes]:
-    """Yield the lines of ``path`` without line ends; lines over ``max_bytes`` or cut by damage are lost.
+def read_lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26, lang: str = "") -> Iterator[bytes]:
+    """Yield the lines of ``path`` in UTF-8 without line ends; lines over ``max_bytes`` or cut by damage are lost.
 
-    The ledger's ``unpacked`` bytes balance, as those of `read_chunks` do.
+    The ledger's ``unpacked`` bytes, in UTF-8, balance, as those of `read_chunks` do. ``lang`` helps `utf8_chunks` to
+    name the encoding of a file that it refuses.
     """
     line, num_skipped = b"", 0
-    for chunk in read_chunks(path, ledger):
+    for chunk in utf8_chunks(read_chunks(path, ledger), path, lang):
         ledger.count_bytes(UNPACKED, "in", len(chunk))
         num_pending = len(line) + num_skipped
         first_line, *later_lines = chunk.split(b"\n")

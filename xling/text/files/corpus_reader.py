@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_lines
+from xling.text.files.encodings import guess_encoding, refusal
 
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
@@ -54,10 +55,12 @@ def read_lines(path: Path) -> Iterator[str]:
             line = raw.decode("utf-8").rstrip("\r")
             yield line.removeprefix("\ufeff") if number == 1 else line
     except UnicodeDecodeError as error:
+        if encoding := guess_encoding(error.object):
+            raise refusal(path, encoding) from None
         raise UserError(
             f"{path} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
             "UTF-8 text",
-            f"convert it, for example iconv -f latin1 -t utf-8 {path.name}",
+            f"convert it with iconv; if it is damaged UTF-8: iconv -c -f UTF-8 -t UTF-8 {path.name}",
         ) from None
     except (EOFError, *DAMAGE_ERRORS) as error:
         raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
