@@ -100,14 +100,14 @@ LIMITS_OF_LINE: dict[str, float] = {
     "max_bullets": 1.0,
     "max_ellipses": 1.0,
     "min_lettered": 0.3,
-    "max_top_bigram": 1.0,
-    "max_top_trigram": 1.0,
-    "max_top_fourgram": 1.0,
+    "max_top_bigram": 9.0,
+    "max_top_trigram": 9.0,
+    "max_top_fourgram": 9.0,
     "max_repeated_runs": 0.5,
     "min_stop_words": 0.0,
     "min_ended": 0.0,
 }
-"""Of one line by itself with fewer words than ``min_words``: shares of a few words say little."""
+"""Of one line by itself that is no longer than a sentence: shares of a few words say little."""
 
 # For languages without a row.
 _MAX_MEAN_WORD_OF_FAMILIES = {

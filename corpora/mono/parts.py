@@ -21,8 +21,8 @@ from xling.corpora.card.ledgers import RejectLog
 from xling.corpora.common.download import fetch_all
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
 from xling.corpora.mono.build import Build
-from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import MAX_DOC_CHARS, SOURCES, Context, Shard, cut_long, open_source
+from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import STAGE as READ
 from xling.corpora.stages import STREAMING, Stage
 from xling.corpora.stages import near_duplicates as near

@@ -33,6 +33,7 @@ _SENTENCE_ENDS = tuple(SENTENCE_ENDS + ":;؛：；")
 _ELLIPSES = ("…", "...", "‥", "……")
 _BULLET_MARKS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
 _LOREM_IPSUM = "lorem ipsum"
+_LONG_LINE_WORDS = 100  # fewer are a sentence rather than a document without paragraphs
 
 
 def _examples() -> dict[str, str]:
@@ -131,7 +132,7 @@ class Filters(Stage):
         values_of = measure_each([doc.text for doc in docs], limits, [doc.num_title_lines for doc in docs])
         for doc, limit, values in zip(docs, limits, values_of, strict=True):
             doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
-            if doc.form == LONE and values["words"] < Limits.min_words:
+            if doc.form == LONE and values["words"] < _LONG_LINE_WORDS:
                 limit = self._limits_of_line(doc.lang)
             yield Verdict(first_failed_rule(values, limit) or None)
 
@@ -341,14 +342,22 @@ def _line_statistics(lines: list[str], short_line: int, num_title: int) -> dict[
     num_chars = sum(map(len, lines))
     body = lines[num_title:]
     body_chars = sum(map(len, body)) or 1
+    # Shares of lines say nothing about a text of one line, which is a paragraph: its last sentence may be cut off.
+    ended_chars = sum(len(line) for line in body if is_ended(line))
     return {
-        "bullets": sum(line.startswith(_BULLET_MARKS) for line in lines) / num,
-        "ellipses": sum(line.endswith(_ELLIPSES) for line in lines) / num,
+        "bullets": sum(line.startswith(_BULLET_MARKS) for line in lines) / num if num > 1 else 0.0,
+        "ellipses": sum(line.endswith(_ELLIPSES) for line in lines) / num if num > 1 else 0.0,
         "repeated_lines": (num - len(unique_lines)) / num,
         "repeated_line_chars": (num_chars - sum(map(len, unique_lines))) / num_chars,
-        "ended": sum(len(line) for line in body if is_ended(line)) / body_chars,
+        "ended": ended_chars / body_chars if num > 1 else _ended_share(lines[0]),
         "short": sum(len(line) for line in body if len(line) < short_line) / body_chars,
     }
+
+
+def _ended_share(line: str) -> float:
+    """Return the share of a line up to the end of its last whole sentence."""
+    last = max(map(line.rfind, _SENTENCE_ENDS))
+    return 1.0 if is_ended(line) else (last + 1) / len(line)
 
 
 def is_ended(line: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,11 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.langid.identify import SURE_SCORE, Identifier, Ranking, body_of, lid176, open_identifier
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
-from xling.text.document import Document
+from xling.text.document import LONE, Document
 
 UNKNOWN = ""
+_NUM_CANDIDATES = 5
+_UNSEEN_SCORE = 0.001  # of a language that is not among the candidates
 _ENGLISH = "The committee will meet again next week to discuss the new proposals for the public library."
 _SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya maktaba ya umma katika mji wetu."
 
@@ -77,11 +80,39 @@ class LangId(Stage):
         bodies = [body_of(doc.text) for doc in docs]
         new = [i for i, doc in enumerate(docs) if not (doc.lang and "lang_score" in doc.meta)]
         ranks = self._identifier.ranks([bodies[i] for i in new]) if new else []
-        ranked = dict(zip(new, ranks, strict=True))
+        ranked = dict(zip(new, ranks, strict=True)) | self._rank_again(
+            docs, dict(zip(new, ranks, strict=True))
+        )
         for i, (doc, body) in enumerate(zip(docs, bodies, strict=True)):
             if i in ranked:  # else it was identified during routing
                 _set_language(doc, ranked[i])
             yield self._verdict(doc, body)
+
+    def _rank_again(self, docs: Sequence[Document], ranked: Mapping[int, Ranking]) -> dict[int, Ranking]:
+        """Return the rankings of lines by themselves in the light of their neighbours.
+
+        A sentence is short, and models confuse short texts. By Bayes' rule a score is multiplied with the share that
+        the language has among the other lines around it in the same source, and the products are divided by their sum.
+        A wanted language has one line more than there are.
+        """
+        lone = [i for i in ranked if docs[i].form == LONE]
+        again: dict[int, Ranking] = {}
+        for source in sorted({docs[i].source for i in lone}):
+            ours = [i for i in lone if docs[i].source == source and ranked[i]]
+            shares = Counter[str](dict.fromkeys(self._wanted_bases.values(), 1.0))  # type: ignore[arg-type]
+            for i in ours:
+                shares.update(dict(ranked[i]))  # type: ignore[arg-type]
+            for i in ours:
+                own = dict(ranked[i])
+                scores = dict.fromkeys(shares, _UNSEEN_SCORE) | own
+                weighted = {
+                    code: score * max(_UNSEEN_SCORE, shares[code] - own.get(code, 0.0))
+                    for code, score in scores.items()
+                }
+                total = sum(weighted.values())
+                order = sorted(weighted, key=lambda code: (-weighted[code], code))
+                again[i] = [(code, weighted[code] / total) for code in order[:_NUM_CANDIDATES]]
+        return again
 
     def _verdict(self, doc: Document, body: str) -> Verdict:
         """Return the verdict on an identified document; its body is that of `body_of`."""
