@@ -26,8 +26,10 @@ from xling.corpora.card.ledgers import (
     merged_counters,
     merged_ledger,
 )
+from xling.corpora.card.losses import loss_note
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
+from xling.corpora.parallel.filters import PAIR_FILTERS, PairFilter
 from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, Build
@@ -258,8 +260,14 @@ def summary(out: Path) -> Answer:
         f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ_STAGE]:,} pairs ({share:.1f} %) in {out}\n"
         f"  data card: {out / data_card.HTML_FILE}"
     )
+    if note := loss_note(stats, seen[READ_STAGE], seen[CORPUS], "pairs", _filter_class):
+        text = f"{text}\n{note}"
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
+
+
+def _filter_class(name: str) -> type[PairFilter] | None:
+    return PAIR_FILTERS.get(name)
 
 
 def nothing_left(build: Build, ledger: Ledger) -> UserError:
