@@ -61,10 +61,12 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
 
 
 def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:
-    """Yield the lines of one file; those that look blank are empty."""
+    """Yield the lines of one file; those that look blank are empty, and so is one between two pages (form feed)."""
     for row in read_lines(context.local(shard), ledger, lang=context.one_lang):
-        line = decode(row, ledger)
-        yield "" if _BLANK.fullmatch(line) else line
+        for number, line in enumerate(decode(row, ledger).split("\f")):
+            if number:
+                yield ""
+            yield "" if _BLANK.fullmatch(line) else line
 
 
 def _head(lines: Iterator[str]) -> Iterator[str]:
