@@ -81,7 +81,7 @@ def _head(lines: Iterator[str]) -> Iterator[str]:
 def _blocks(lines: Iterator[str], max_chars: int, ledger: Ledger) -> Iterator[str]:
     """Yield the lines between blank ones, long blocks in pieces of at most ``max_chars`` characters."""
     block: list[str] = []
-    size = 0
+    size, is_cut = 0, False
     for line in itertools.chain(lines, [""]):
         if line:
             block.append(line)
@@ -90,10 +90,10 @@ def _blocks(lines: Iterator[str], max_chars: int, ledger: Ledger) -> Iterator[st
             pieces = cut_text("\n".join(block), max_chars)
             # Of a text that goes on the last piece is cut later, with what follows.
             rest = pieces.pop() if line and len(pieces) > 1 else ""
-            if len(pieces) > 1 or rest:
-                ledger.count_event(CUT_NOTE, len(pieces) - (not rest))
+            if is_cut or len(pieces) > 1 or rest:
+                ledger.count_event(CUT_NOTE, len(pieces))
             yield from pieces
-            block, size = [rest] if rest else [], len(rest)
+            block, size, is_cut = [rest] if rest else [], len(rest), bool(rest)
 
 
 def documents_of(texts: Iterator[str], shard: Shard, ledger: Ledger, form: str = "") -> Iterator[Document]:

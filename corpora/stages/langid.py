@@ -17,7 +17,8 @@ from xling.text.document import LONE, Document
 
 UNKNOWN = ""
 _NUM_CANDIDATES = 5
-_UNSEEN_SCORE = 0.001  # of a language that is not among the candidates
+# Score of a language that is not among the candidates of a line, and lines of one that no other line is in.
+_UNSEEN_SCORE, _UNSEEN_LINES = 0.002, 0.3
 _ENGLISH = "The committee will meet again next week to discuss the new proposals for the public library."
 _SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya maktaba ya umma katika mji wetu."
 
@@ -93,7 +94,7 @@ class LangId(Stage):
 
         A sentence is short, and models confuse short texts. By Bayes' rule a score is multiplied with the share that
         the language has among the other lines around it in the same source, and the products are divided by their sum.
-        A wanted language has one line more than there are.
+        A language has part of a line more than there are, a wanted one a line.
         """
         lone = [i for i in ranked if docs[i].form == LONE]
         again: dict[int, Ranking] = {}
@@ -106,7 +107,7 @@ class LangId(Stage):
                 own = dict(ranked[i])
                 scores = dict.fromkeys(shares, _UNSEEN_SCORE) | own
                 weighted = {
-                    code: score * max(_UNSEEN_SCORE, shares[code] - own.get(code, 0.0))
+                    code: score * (_UNSEEN_LINES + max(0.0, shares[code] - own.get(code, 0.0)))
                     for code, score in scores.items()
                 }
                 total = sum(weighted.values())

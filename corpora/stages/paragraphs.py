@@ -121,8 +121,8 @@ def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.ui
     num_chars = num_keys = 0
     for doc in docs:
         body = _body(doc)
-        lengths.append(body.count("\n") + 1 if body else 0)
-        if body:
+        lengths.append(0 if body is None else body.count("\n") + 1)
+        if body is not None:
             batch.append(body)
             num_chars += len(body)
         if num_chars >= _BATCH_CHARS:
@@ -137,10 +137,10 @@ def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.ui
     yield np.concatenate([np.zeros(0, dtype="<u8"), *parts]), np.array(lengths, dtype="<u4")
 
 
-def _body(doc: Document) -> str:
-    """Return the paragraphs that are compared, or ""."""
+def _body(doc: Document) -> str | None:
+    """Return the paragraphs that are compared; None where there are none."""
     if doc.form == LONE:
-        return ""
+        return None
     return doc.text.partition("\n")[2] if doc.num_title_lines else doc.text
 
 
@@ -274,9 +274,14 @@ class _DropParagraphs(Stage):
         """
         length, key_end, num_dropped = next(self.table, (-1, 0, 0))
         body = _body(doc)
-        if (body.count("\n") + 1 if body else 0) != length:
+        if (0 if body is None else body.count("\n") + 1) != length:
             raise self.changed_error()
-        if self.number % _CHECK_EVERY == 0 and length and self.keys[key_end - length] > COPIED_KEY:
+        if (
+            body is not None
+            and self.number % _CHECK_EVERY == 0
+            and length
+            and self.keys[key_end - length] > COPIED_KEY
+        ):
             first = keys_of(body.split("\n", 1)[0])[0]
             if first != self.keys[key_end - length]:
                 raise self.changed_error()

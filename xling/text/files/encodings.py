@@ -81,6 +81,7 @@ _MARKS_OF_PRINT = frozenset("‘’“”„‚…–—•«»‹›°§€£©
 _ALONE = frozenset("àáèéêìíòóôùúåöÀÁÈÉÊÌÍÒÓÔÙÚÅÖ")
 # A text file holds none of these; damage makes them.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f\x7f]")
+_ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
 _KINDS = {b"PK\x03\x04": "a ZIP archive, such as docx or epub", b"%PDF": "PDF", b"PAR1": "Parquet"}
 _SAMPLE_BYTES = 1 << 16
@@ -111,18 +112,17 @@ def utf8_chunks(
     for raw in chunks:
         chunk = raw
         if is_first and chunk:
-            is_first = False
             encoding = next((name for mark, name in _MARKS if chunk.startswith(mark)), "")
             if encoding:
                 decoder = codecs.getincrementaldecoder(encoding)("replace")
             else:
                 refuse_other_files(chunk, path)
-            has_lf = b"\n" in chunk
-            every_cr = every_cr or (not encoding and not has_lf)
         if decoder is not None:
             chunk = decoder.decode(chunk).encode("utf-8", "replace")
         elif legacy:
             watch.see(chunk)
+        if is_first and chunk:
+            is_first, every_cr = False, every_cr or b"\n" not in chunk
         if every_cr and (held or b"\r" in chunk):
             chunk = held + chunk
             held = b"\r" if chunk.endswith(b"\r") else b""
@@ -200,16 +200,22 @@ def unmarked_utf(head: bytes) -> str:
         return "utf-32-le"
     if min(at[:2]) > len(head) // 5 and at[3] < at[0] / 4:
         return "utf-32-be"
-    for encoding, inside, outside in (("utf-16-le", 1, 0), ("utf-16-be", 0, 1)):
-        if head[outside::2].count(b"\0") * 20 > num_nul or not head[inside::2].count(b"\0"):
-            continue
-        text = head[: len(head) // 2 * 2].decode(encoding, "replace")
-        num_odd = sum(unicodedata.category(char) in ("Cn", "Co", "Cs", "Cc") for char in text) - sum(
-            map(text.count, "\r\n\t\f")
-        )
-        if num_odd * 20 <= len(text):
-            return encoding
-    return ""
+    if num_nul * 10 < len(head) and _is_utf8(head):
+        return ""
+    is_le = head[1::2].count(b"\0") > head[::2].count(b"\0")
+    encoding = "utf-16-le" if is_le else "utf-16-be"
+    text = head[: len(head) // 2 * 2].decode(encoding, "replace")
+    num_odd = sum(unicodedata.category(char) in ("Cn", "Co", "Cs", "Cc") for char in text)
+    return encoding if (num_odd - sum(map(text.count, "\r\n\t\f"))) * 20 <= len(text) else ""
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Return whether bytes are UTF-8, but for a character that is cut off at their end."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def guess_encoding(sample: bytes, lang: str = "") -> str:
@@ -260,9 +266,9 @@ def _fits(text: str, place: int, scripts: tuple[str, ...]) -> bool:
     neighbours = [each for each in (before, after) if each.isalpha()]
     if scripts[0] != "LATIN":
         return bool(neighbours) and not any(map(str.isascii, neighbours))
-    # Few letters stand alone between signs and blanks, and few have marks where both neighbours have some.
-    is_odd = len(neighbours) == 2 and not any(map(str.isascii, neighbours))
-    return not is_odd and (bool(neighbours) or after in ("'", "’") or char in _ALONE)
+    if not neighbours:  # few letters stand alone between signs and blanks
+        return after in ("'", "’") or char in _ALONE
+    return bool(_ASCII_LETTER.search(text, max(0, place - 3), place + 4)) or len(neighbours) == 1
 
 
 def refusal(path: Path, encoding: str) -> UserError:
