@@ -18,7 +18,8 @@ from xling.text.document import LONE, Document
 UNKNOWN = ""
 _NUM_CANDIDATES = 5
 # Score of a language that is not among the candidates of a line, and lines of one that no other line is in.
-_UNSEEN_SCORE, _UNSEEN_LINES = 0.002, 0.3
+_UNSEEN_SCORE, _UNSEEN_LINES = 0.005, 0.3
+_CHARS_PER_POWER, _MAX_LINE_CHARS = 40, 120
 _ENGLISH = "The committee will meet again next week to discuss the new proposals for the public library."
 _SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya maktaba ya umma katika mji wetu."
 
@@ -94,6 +95,7 @@ class LangId(Stage):
 
         A sentence is short, and models confuse short texts. By Bayes' rule a score is multiplied with the share that
         the language has among the other lines around it in the same source, and the products are divided by their sum.
+        Scores of longer lines count more: they are raised to a power.
         A language has part of a line more than there are, a wanted one a line.
         """
         lone = [i for i in ranked if docs[i].form == LONE]
@@ -106,8 +108,9 @@ class LangId(Stage):
             for i in ours:
                 own = dict(ranked[i])
                 scores = dict.fromkeys(shares, _UNSEEN_SCORE) | own
+                power = 1 + min(_MAX_LINE_CHARS, len(docs[i].text)) / _CHARS_PER_POWER
                 weighted = {
-                    code: score * (_UNSEEN_LINES + max(0.0, shares[code] - own.get(code, 0.0)))
+                    code: score**power * (_UNSEEN_LINES + max(0.0, shares[code] - own.get(code, 0.0)))
                     for code, score in scores.items()
                 }
                 total = sum(weighted.values())
