@@ -16,6 +16,8 @@ _SETTINGS = {
     ("near_dedup", ""): "near_dedup=false",
     ("perplexity", ""): "lm.keep= or lm.max_perplexity=",
     ("read", "longer than max_chars"): "max_chars=",
+    ("read", "not a JSON object"): "give one JSON object a line (jq -c '.[]' makes lines of an array)",
+    ("read", "wrong charset"): "convert the source to UTF-8",
 }
 
 
@@ -53,4 +55,4 @@ def setting_of(stage: str, reason: str, meaning: str, cls: Any) -> str:
         if names := [each.name for each in fields(cls) if each.name in words]:
             return ", ".join(f"settings.{stage}.{name}=" for name in names)
         return f"leave {stage} out of the stages, or see settings.{stage}"
-    return "none; look at the source"
+    return "none, look at the source"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +18,7 @@ from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch
 from xling.text.document import READ, SURROGATE, Document, Ledger
+from xling.text.files.globs import matching_files
 from xling.text.long_texts import cut_text
 
 STAGE = READ
@@ -106,6 +107,19 @@ class Context:
     def one_lang(self) -> str:
         """Return the language of the corpus, "" where there are several."""
         return self.lang if self.lang in languages.LANGUAGES else ""
+
+    def check_one_lang(self, uri: str) -> None:
+        """Refuse a source that has a file for each language where the corpus is of several.
+
+        Raises:
+            UserError: it is.
+        """
+        if not self.one_lang:
+            raise UserError(
+                f"source {uri!r} is of one language, and lang={self.lang} names several",
+                "cc:DUMP, or files: wet:GLOB, warc:GLOB, text:GLOB, jsonl:GLOB, ...",
+                f"give such a source, or build each language by itself with {uri}",
+            )
 
     def base_url(self, scheme: str) -> str:
         """Return the base URL of the files of ``scheme``, ending in a slash."""
@@ -220,11 +234,14 @@ def is_bare(uri: str) -> bool:
 _URI = re.compile(r"[a-z][a-z0-9]*:")
 
 
-def joined_uris(words: Iterable[str]) -> tuple[str, ...]:
-    """Rejoin URIs that were split at commas: a part without a scheme continues the previous one."""
+def joined_uris(words: Iterable[str], schemes: Collection[str] = ()) -> tuple[str, ...]:
+    """Rejoin URIs that were split at commas: a part without a scheme continues the previous one.
+
+    ``schemes`` are also URIs by themselves.
+    """
     uris: list[str] = []
     for word in words:
-        if uris and not _URI.match(word) and not is_bare(word):
+        if uris and not _URI.match(word) and not (is_bare(word) or word in schemes):
             uris[-1] += f",{word}"
         else:
             uris.append(word)
@@ -267,18 +284,12 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
         )
     if path.is_dir():
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
-    anchor = Path(path.anchor or ".")
-    paths = [path] if path.is_file() else [p for p in anchor.glob(_relative_pattern(pattern)) if p.is_file()]
+    paths = matching_files(pattern)
     if not paths:
         raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
     if odd := next((p for p in paths if SURROGATE.search(str(p))), None):
         raise UserError(f"{uri}: file name {str(odd)!r} is not UTF-8", fix="rename the file")
-    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(paths)]
-
-
-def _relative_pattern(pattern: str) -> str:
-    path = Path(pattern)
-    return str(path.relative_to(path.anchor)) if path.anchor else pattern
+    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in paths]
 
 
 _ENDINGS = (".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml", ".parquet")

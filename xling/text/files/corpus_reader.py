@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from glob import glob
 from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_lines
 from xling.text.files.encodings import guess_encoding, refusal
+from xling.text.files.globs import matching_files
 
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
@@ -29,8 +29,7 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
                 path.glob("*.txt*")
             )
         else:
-            files = [path] if path.is_file() else [Path(p) for p in sorted(glob(pattern))]  # noqa: PTH207 - absolute globs
-            files = [each for each in files if each.is_file()]
+            files = matching_files(pattern)
         if not files and path.exists() and not path.is_dir():
             raise UserError(f"{pattern} is a device or a pipe", "a file", "write the text to a file first")
         if not files:
