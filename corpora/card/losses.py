@@ -8,8 +8,10 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from xling.corpora.stages.filters import RULES, Filters
+from xling.text.tokenised import KINDS, TOKENISED
 
 _SEPARATOR = "\t"
+_MIN_TOKENISED_SHARE = 0.01
 _SETTINGS = {
     ("langid", "other_language"): "check lang= and the source, or leave langid out of after_dedup=",
     ("paragraph_dedup", ""): "dedup=false",
@@ -41,6 +43,22 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages:
         f"  less than half was kept; most was dropped by {stage}/{reason}: {lost[key]:,} {unit}"
         f"{f' ({meaning})' if meaning else ''}; setting: {setting_of(stage, reason, meaning, stages(stage))}"
     )
+
+
+def tokenised_note(notes: Mapping[str, int], read: int, remedy: str) -> str:
+    """Return a line on text that another program has tokenised, or "" where hardly any is.
+
+    Args:
+        notes: of the ledger.
+        read: texts that were read.
+        remedy: the setting that undoes it.
+    """
+    counts = {kind: notes.get(f"{TOKENISED}{kind}", 0) for kind in KINDS}
+    total = sum(counts.values())
+    if total < max(1, _MIN_TOKENISED_SHARE * read):
+        return ""
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.items() if count)
+    return f"  {100 * total / max(1, read):.1f} % was tokenised before ({kinds}); {remedy} undoes it"
 
 
 def setting_of(stage: str, reason: str, meaning: str, cls: Any) -> str:

@@ -89,10 +89,15 @@ def _run_tidily(build: Build, phase: str, index: int) -> Answer | None:
     except UserError as error:
         is_over = isinstance(error, NothingLeftError) or (phase == "read" and len(build.plan.parts) == 1)
         if is_over and not build.cfg.keep_work:
-            shutil.rmtree(build.workspace.root, ignore_errors=True)
-            with contextlib.suppress(OSError):  # parts with other settings stay
-                build.workspace.root.parent.rmdir()
+            discard_workspace(build)
         raise
+
+
+def discard_workspace(build: Build) -> None:
+    """Delete the parts of a build; those with other settings stay."""
+    shutil.rmtree(build.workspace.root, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        build.workspace.root.parent.rmdir()
 
 
 def _run_part(build: Build, phase: str, index: int) -> Answer | None:

@@ -23,7 +23,7 @@ from xling.corpora.card.ledgers import (
     merged_counters,
     merged_ledger,
 )
-from xling.corpora.card.losses import loss_note, setting_of
+from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
 from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import STAGE_NAME
@@ -89,6 +89,7 @@ def summary(out: Path) -> Answer:
     )
     notes = stats["ledger"]["notes"]
     said = [f"  {note}: {notes[note]:,}" for note in (LIST_NOTE, CUT_NOTE) if note in notes]
+    said.append(tokenised_note(notes, seen["read"], "before_dedup=repair,detokenise,blocklist,length,lines"))
     said.append(loss_note(stats, chars["read"], chars["corpus"], "characters", _stage_class))
     text = "\n".join([text, *filter(None, said)])
     read = {"documents": seen["read"], "characters": chars["read"]}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
+from xling.text.tokenised import TOKENISED, tokenised_kind
 
 # A UTF-8 lead byte and a continuation byte, both read as Latin-1 or Windows-1252: the trace of mojibake.
 _CONTINUATION = (
@@ -71,6 +72,8 @@ class Repair(Stage):
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
         text = repair(doc.text)
         notes = {} if text == doc.text or text == tidy_space(doc.text) else {"repaired_unicode": 1}
+        if kind := tokenised_kind(text):
+            notes[f"{TOKENISED}{kind}"] = 1
         if not text:
             return Verdict("empty", notes=notes)
         if text.count("\ufffd") > self.max_replacement_ratio * len(text):

@@ -20,4 +20,6 @@ def matching_files(pattern: str) -> list[Path]:
         folder /= parts.pop(0)
     shows_hidden = bool(parts) and parts[-1].startswith(".")
     found = folder.glob("/".join(parts)) if parts else ()
-    return sorted(each for each in found if each.is_file() and (shows_hidden or not each.name.startswith(".")))
+    return sorted(
+        each for each in found if each.is_file() and (shows_hidden or not each.name.startswith("."))
+    )
