@@ -58,7 +58,9 @@ def tokenised_note(notes: Mapping[str, int], read: int, remedy: str) -> str:
     if total < max(1, _MIN_TOKENISED_SHARE * read):
         return ""
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.items() if count)
-    return f"  {100 * total / max(1, read):.1f} % was tokenised before ({kinds}); {remedy} undoes it"
+    is_undone = any(notes.get(name) for name in ("detokenised", "repaired_tokenised"))
+    said = "which was undone" if is_undone else f"{remedy} undoes it"
+    return f"  {100 * total / max(1, read):.1f} % was tokenised before ({kinds}); {said}"
 
 
 def setting_of(stage: str, reason: str, meaning: str, cls: Any) -> str:

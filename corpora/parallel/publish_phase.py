@@ -26,9 +26,9 @@ from xling.corpora.card.ledgers import (
     merged_counters,
     merged_ledger,
 )
-from xling.corpora.card.losses import loss_note
+from xling.corpora.card.losses import loss_note, tokenised_note
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
+from xling.corpora.parallel.chain import DEFAULT_FILTERS, REPAIRED, Chain, count_dropped, count_entered
 from xling.corpora.parallel.filters import PAIR_FILTERS, PairFilter
 from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
@@ -260,8 +260,12 @@ def summary(out: Path) -> Answer:
         f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ_STAGE]:,} pairs ({share:.1f} %) in {out}\n"
         f"  data card: {out / data_card.HTML_FILE}"
     )
-    if note := loss_note(stats, seen[READ_STAGE], seen[CORPUS], "pairs", _filter_class):
-        text = f"{text}\n{note}"
+    remedy = f"filters={','.join(('detokenise', *DEFAULT_FILTERS))}"
+    said = (
+        tokenised_note(stats["ledger"]["notes"], seen[READ_STAGE], remedy),
+        loss_note(stats, seen[READ_STAGE], seen[CORPUS], "pairs", _filter_class),
+    )
+    text = "\n".join([text, *filter(None, said)])
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
 

@@ -10,6 +10,7 @@ import polars as pl
 from xling.core.languages import Language
 from xling.corpora.parallel.clean.declared_language import own_scripts
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters.detokenise import count_tokenised
 from xling.corpora.parallel.filters.script import letters_of
 from xling.text import repair
 from xling.text.pairs import SIDES
@@ -64,6 +65,10 @@ class Repair(PairFilter):
                     )
                 pairs = pairs.with_columns(pl.Series(side, texts, pl.String))
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
+
+    def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:
+        """Return how many pairs were tokenised before, by kind."""
+        return count_tokenised(pairs, context)
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""
