@@ -1,4 +1,4 @@
-"""What a build says of its losses: a warning where less than half is kept, with the main reason and its setting."""
+"""Warnings about the losses of a build: a line where less than half is kept, with the main reason and its setting."""
 
 from __future__ import annotations
 

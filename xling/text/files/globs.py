@@ -8,7 +8,7 @@ from pathlib import Path
 def matching_files(pattern: str) -> list[Path]:
     """Return the files that ``pattern`` names, sorted.
 
-    Folders that exist are taken by their names, so that the ``[2024]`` of ``news [2024]/*.txt`` is no set of digits.
+    Folders that exist are taken by their names, so the ``[2024]`` of ``news [2024]/*.txt`` stands for itself.
     As in a shell, ``*`` names no hidden file.
     """
     path = Path(pattern)
@@ -19,7 +19,7 @@ def matching_files(pattern: str) -> list[Path]:
     while len(parts) > 1 and (folder / parts[0]).is_dir():
         folder /= parts.pop(0)
     shows_hidden = bool(parts) and parts[-1].startswith(".")
-    found = folder.glob("/".join(parts)) if parts else ()
+    matches = folder.glob("/".join(parts)) if parts else ()
     return sorted(
-        each for each in found if each.is_file() and (shows_hidden or not each.name.startswith("."))
+        each for each in matches if each.is_file() and (shows_hidden or not each.name.startswith("."))
     )
