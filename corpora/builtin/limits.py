@@ -92,6 +92,23 @@ class Limits:
 NUMERIC_LIMITS = [f.name for f in fields(Limits) if f.name != "stop_words"]
 _INTEGER_LIMITS = {f.name for f in fields(Limits) if isinstance(f.default, int)}
 
+LIMITS_OF_LINE: dict[str, float] = {
+    "min_words": 1,
+    "min_mean_word": 0.0,
+    "max_mean_word": 40.0,
+    "max_symbols": 2.0,
+    "max_bullets": 1.0,
+    "max_ellipses": 1.0,
+    "min_lettered": 0.3,
+    "max_top_bigram": 9.0,
+    "max_top_trigram": 9.0,
+    "max_top_fourgram": 9.0,
+    "max_repeated_runs": 0.5,
+    "min_stop_words": 0.0,
+    "min_ended": 0.0,
+}
+"""Of one line by itself that is no longer than a sentence: shares of a few words say little."""
+
 # For languages without a row.
 _MAX_MEAN_WORD_OF_FAMILIES = {
     "Dravidian": 16.0,

@@ -19,10 +19,11 @@ from typing import Any
 from xling.core import languages
 from xling.corpora.card.counters import BINS_PER_DECADE, Counters
 from xling.corpora.card.ledgers import ledger_from_json
+from xling.corpora.card.losses import tokenised_note
 from xling.corpora.stages.filters import RULES, STATISTICS
 from xling.pages import charts, page, tabular
 from xling.pages.tabular import Table
-from xling.text.document import Ledger
+from xling.text.document import READ, Ledger
 
 HTML_FILE, MARKDOWN_FILE = "card.html", "card.md"
 _CORPUS = "corpus"
@@ -204,7 +205,8 @@ class CardData:
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
         what = self.stats.get("title") or f"Text in {self.language.name}"
-        return f"{what} from {uris}.{why}"
+        note = tokenised_note(self.ledger.notes, self.ledger.seen[READ], "the stage detokenise").strip()
+        return f"{what} from {uris}.{why}{f' {note}.' if note else ''}"
 
 
 def _value_at(sorted_values: list[int], num: int) -> str:

@@ -34,6 +34,8 @@ SCHEMA = pa.schema(
 )
 REJECT_SCHEMA = pa.schema([(name, pa.string()) for name in ("id", "stage", "reason", "url", "lang", "text")])
 
+FORM = "form"
+"""Key of `Document.form` in the column ``meta``."""
 _UNIQUE_COLUMNS = ("id", "text", "url")
 _OWN_COLUMNS = ("lang_score", "perplexity", "bucket")
 _GROUP_CHARS = 1 << 23
@@ -88,6 +90,8 @@ class TableWriter:
 def to_row(doc: Document) -> dict[str, Any]:
     """Return ``doc`` as a row of `SCHEMA`."""
     meta = {key: value for key, value in doc.meta.items() if key not in _OWN_COLUMNS}
+    if doc.form:
+        meta[FORM] = doc.form
     return {
         "id": doc.id,
         "text": doc.text,
@@ -105,8 +109,9 @@ def to_row(doc: Document) -> dict[str, Any]:
 def to_document(row: dict[str, Any]) -> Document:
     """Return the document in a row of `SCHEMA`."""
     meta = json.loads(row["meta"]) if row["meta"] else {}
+    form = meta.pop(FORM, "")
     meta |= {key: row[key] for key in _OWN_COLUMNS if row[key] not in (None, "")}
-    return Document(row["id"], row["text"], row["url"], row["source"], row["date"], row["lang"], meta)
+    return Document(row["id"], row["text"], row["url"], row["source"], row["date"], row["lang"], meta, form)
 
 
 def write_documents(path: Path, docs: Iterable[Document]) -> int:

@@ -166,7 +166,7 @@ def resolve(cfg: MonoConfig) -> Build:
         langs=() if cfg.lang == ALL else tuple(cfg.lang.split(",")),
         root=out.parent,
         out=out,
-        uris=cfg.source or ("wiki:", f"cc:{cfg.dump}"),
+        uris=cfg.source or (*(() if several else ("wiki:",)), f"cc:{cfg.dump}"),
         content=content,
         workspace=workspace,
         context=context,

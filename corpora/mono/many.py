@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.commands.runner import Phase
+from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, read_json, write_json
 from xling.corpora.card.ledgers import ledger_to_json
@@ -51,7 +52,11 @@ def phases(build: Build) -> Sequence[Phase]:
 def run_part(build: Build, phase: str, index: int) -> Answer | None:
     """Run one part of one phase of any language; a part that is there already is left as it is."""
     if phase == "plan":
-        _run_plan(build)
+        try:
+            _run_plan(build)
+        except UserError:
+            one.discard_workspace(build)
+            raise
     elif phase == "route":
         if not build.workspace.part("route", index).is_dir() and not route.is_routed(build):
             route.run_route(build, index)

@@ -18,6 +18,7 @@ Every part is complete or absent, so that a killed run resumes and ends in the s
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ from xling.corpora.common.finished import finished, unchanged
 from xling.corpora.mono import parts
 from xling.corpora.mono.build import PLAN, Build, Plan, read_plan
 from xling.corpora.mono.plan import announce, is_current, make_plan, save_new_plan
-from xling.corpora.mono.publish_phase import run_publish, summary
+from xling.corpora.mono.publish_phase import NothingLeftError, run_publish, summary
 from xling.corpora.mono.settings import STAGE_NAME
 
 _STEPS = {
@@ -74,11 +75,29 @@ def run_part(build: Build, phase: str, index: int) -> Answer | None:
         A summary from ``publish``, else nothing.
     """
     return run_unless_published(
-        lambda: _run_part(build, phase, index),
+        lambda: _run_tidily(build, phase, index),
         lambda: build.workspace,
         lambda: published_plan(build),
         lambda: summary(build.out) if phase == "publish" else None,
     )
+
+
+def _run_tidily(build: Build, phase: str, index: int) -> Answer | None:
+    """Run a part; a build that cannot go on after a user's mistake leaves nothing beside its output."""
+    try:
+        return _run_part(build, phase, index)
+    except UserError as error:
+        is_over = isinstance(error, NothingLeftError) or (phase == "read" and len(build.plan.parts) == 1)
+        if is_over and not build.cfg.keep_work:
+            discard_workspace(build)
+        raise
+
+
+def discard_workspace(build: Build) -> None:
+    """Delete the parts of a build; those with other settings stay."""
+    shutil.rmtree(build.workspace.root, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        build.workspace.root.parent.rmdir()
 
 
 def _run_part(build: Build, phase: str, index: int) -> Answer | None:

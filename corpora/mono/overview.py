@@ -82,6 +82,11 @@ def summary(out: Path) -> Answer:
     lines = [
         f"{row['lang']}: {row['kept_documents']:,} of {row['found_documents']:,} documents, "
         f"{row['kept_characters']:,} of {row['found_characters']:,} characters"
+        + (
+            f", mostly dropped: {row['worst']}"
+            if row["kept_characters"] * 2 < row["found_characters"]
+            else ""
+        )
         for row in rows
     ]
     text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / data_card.HTML_FILE}"])

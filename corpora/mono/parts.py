@@ -21,8 +21,8 @@ from xling.corpora.card.ledgers import RejectLog
 from xling.corpora.common.download import fetch_all
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
 from xling.corpora.mono.build import Build
+from xling.corpora.sources.source import MAX_DOC_CHARS, SOURCES, Context, Shard, cut_long, open_source
 from xling.corpora.sources.source import REASONS as READ_REASONS
-from xling.corpora.sources.source import SOURCES, Context, Shard, open_source
 from xling.corpora.sources.source import STAGE as READ
 from xling.corpora.stages import STREAMING, Stage
 from xling.corpora.stages import near_duplicates as near
@@ -255,16 +255,18 @@ def open_log(build: Build, folder: Path) -> RejectLog:
 
 
 def documents(build: Build, index: int, log: RejectLog) -> Iterator[Document]:
-    """Yield the documents of the shards of one part, counted by source; oversized ones are dropped here."""
+    """Yield the documents of the shards of one part, counted by source; oversized ones are cut or dropped here."""
     for shard in build.plan.parts[index]:
-        limit = build.cfg.max_docs or None
-        with closing(open_source(shard.source, build.context).read(shard, log)) as docs:  # type: ignore[type-var]
-            for doc in itertools.islice(docs, limit):
-                log.counters.sources.setdefault(doc.source, SourceCounters()).add(doc)
-                if len(doc.text) > build.cfg.max_chars:
-                    log.drop(READ, "longer than max_chars", doc)
-                else:
-                    yield doc
+        limit, source = build.cfg.max_docs or None, open_source(shard.source, build.context)
+        with closing(source.read(shard, log)) as docs:  # type: ignore[type-var]
+            for whole in itertools.islice(docs, limit):
+                max_chars = min(MAX_DOC_CHARS, build.cfg.max_chars) if source.cuts_long else len(whole.text)
+                for doc in cut_long(whole, max_chars, log):
+                    log.counters.sources.setdefault(doc.source, SourceCounters()).add(doc)
+                    if len(doc.text) > build.cfg.max_chars:
+                        log.drop(READ, "longer than max_chars", doc)
+                    else:
+                        yield doc
 
 
 def input_of(context: Context, shard: Shard) -> dict[str, Any]:

@@ -200,8 +200,9 @@ def announce_default(build: Build) -> None:
         if build.cfg.size
         else ", several terabytes"
     )
+    wiki = "" if build.is_crawl else f"its Wikipedia dump from {build.context.base_url('wiki')} and "
     tell(
-        f"{build.cfg.lang}: no source= given: its Wikipedia dump from {build.context.base_url('wiki')} and {count} of "
+        f"{build.cfg.lang}: no source= given: {wiki}{count} of "
         f"{build.cfg.dump} from {build.context.base_url('cc')}{about} (size= and dump= change that)"
     )
 

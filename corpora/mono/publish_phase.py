@@ -23,10 +23,13 @@ from xling.corpora.card.ledgers import (
     merged_counters,
     merged_ledger,
 )
+from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
 from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import STAGE_NAME
-from xling.corpora.stages import near_duplicates
+from xling.corpora.sources.source import CUT_NOTE
+from xling.corpora.sources.text import LIST_NOTE
+from xling.corpora.stages import STREAMING, Stage, near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.perplexity import Perplexity
@@ -84,9 +87,18 @@ def summary(out: Path) -> Answer:
         f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents, {chars['corpus']:,} of "
         f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / data_card.HTML_FILE}"
     )
+    notes = stats["ledger"]["notes"]
+    said = [f"  {note}: {notes[note]:,}" for note in (LIST_NOTE, CUT_NOTE) if note in notes]
+    said.append(tokenised_note(notes, seen["read"], "before_dedup=repair,detokenise,blocklist,length,lines"))
+    said.append(loss_note(stats, chars["read"], chars["corpus"], "characters", _stage_class))
+    text = "\n".join([text, *filter(None, said)])
     read = {"documents": seen["read"], "characters": chars["read"]}
     kept = {"documents": seen["corpus"], "characters": chars["corpus"]}
     return Answer(text, {"lang": stats["lang"], "out": str(out), "read": read, "kept": kept})
+
+
+def _stage_class(name: str) -> type[Stage] | None:
+    return STREAMING[name] if name in STREAMING else None  # noqa: SIM401 - a registry raises
 
 
 def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
@@ -172,9 +184,14 @@ def _nothing_left(build: Build, ledger: Ledger) -> NothingLeftError:
             fix="check source=, lang= and what the notes say about unread files",
         )
     else:
+        partial = partial_reasons()
+        whole = {key: num for key, num in ledger.dropped.items() if key not in partial}
+        stage, reason = max(whole, key=lambda key: (whole[key], key))
+        meaning = meanings().get(f"{stage}\t{reason}", "")
         error = NothingLeftError(
-            f"none of {ledger.seen['read']:,} documents is left: {main_reasons(ledger, partial_reasons())}",
-            fix="check that the source is in the language, loosen settings.STAGE.KEY=..., or give more text",
+            f"none of {ledger.seen['read']:,} documents is left: {main_reasons(ledger, partial)}"
+            f"{f' ({reason}: {meaning})' if meaning else ''}",
+            fix=f"{setting_of(stage, reason, meaning, _stage_class(stage))}, or give other text",
         )
     error.ledger = ledger
     return error

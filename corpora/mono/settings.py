@@ -67,14 +67,14 @@ class MonoConfig:
             routed (``keep``), so that they can be built later without reading the input again.
         source: URIs: ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``, ``hf:NAME``,
             ``text:GLOB``, ``lines:GLOB``, ``jsonl:GLOB``, ``parquet:GLOB``, ``toyworld``. Empty means the
-            language's Wikipedia and ``size`` files of Common Crawl.
+            language's Wikipedia and ``size`` files of Common Crawl; with several languages these files alone.
         size: number of shards of Common Crawl or of a data set of the Hub, 0 for all of them.
         dump: the Common Crawl dump that an empty ``source`` means.
         cache: folder of downloads.
         base_urls: ``cc``, ``wiki`` or ``cc100`` -> a mirror's address or a local directory.
         extract: text of HTML pages: ``main`` content or ``all`` visible text.
         max_docs: documents to read from each shard, 0 for all: for a first look.
-        max_chars: longer documents are dropped, which bounds memory.
+        max_chars: longer web pages are dropped, and longer texts of other sources cut, which bounds memory.
         seed: seed of the choice of shards.
         before_dedup: streaming stages, by name, that run before paragraph deduplication.
         dedup: drop paragraphs that occur in an earlier document. Reference sources (``lm.reference``) come

@@ -26,8 +26,10 @@ from xling.corpora.card.ledgers import (
     merged_counters,
     merged_ledger,
 )
+from xling.corpora.card.losses import loss_note, tokenised_note
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
+from xling.corpora.parallel.chain import DEFAULT_FILTERS, REPAIRED, Chain, count_dropped, count_entered
+from xling.corpora.parallel.filters import PAIR_FILTERS, PairFilter
 from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, Build
@@ -261,8 +263,18 @@ def summary(out: Path) -> Answer:
     for note, num in sorted(stats["ledger"]["notes"].items()):
         if note.startswith("truncated"):
             text += f"\n  {num} {note}: what is missing behind its end is not counted; get it again"
+    remedy = f"filters={','.join(('detokenise', *DEFAULT_FILTERS))}"
+    said = (
+        tokenised_note(stats["ledger"]["notes"], seen[READ_STAGE], remedy),
+        loss_note(stats, seen[READ_STAGE], seen[CORPUS], "pairs", _filter_class),
+    )
+    text = "\n".join([text, *filter(None, said)])
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
+
+
+def _filter_class(name: str) -> type[PairFilter] | None:
+    return PAIR_FILTERS[name] if name in PAIR_FILTERS else None  # noqa: SIM401 - a registry raises
 
 
 def nothing_left(build: Build, ledger: Ledger) -> UserError:

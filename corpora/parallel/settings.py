@@ -13,7 +13,8 @@ from xling.core.output.parts import Workspace
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.language_pair import OfPair
-from xling.corpora.parallel.sources import SourceContext
+from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext
+from xling.corpora.sources.source import joined_uris
 from xling.text.encoders import SentenceVectors
 
 STAGE_NAME = "corpus parallel"
@@ -76,6 +77,7 @@ class ParallelConfig(OfPair):
             UserError: an unknown language, filter or setting, a number out of range, a missing held-out file.
         """
         super().__post_init__()
+        object.__setattr__(self, "source", joined_uris(self.source, PAIR_SOURCES))
         for name in ("size", "dev_pairs", "test_pairs", "num_samples"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")

@@ -29,6 +29,7 @@ class CommonCrawl(Source):
     """
 
     licence = LICENCE
+    cuts_long = False
     publisher = "https://data.commoncrawl.org/"
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:

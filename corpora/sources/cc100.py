@@ -26,6 +26,8 @@ class CC100(Source):
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         super().__init__(uri, rest, context)
+        if not rest:
+            context.check_one_lang(uri)
         self._name = rest or languages.code_for(context.lang, "cc100")
 
     @classmethod

@@ -73,6 +73,7 @@ class HuggingFace(Source):
         name, _, tail = rest.partition(":")
         config, _, split = tail.partition(":")
         dataset = _KNOWN_DATASETS.get(name, _KnownDataset(name))
+        context.check_one_lang(uri)
         language = languages.get(context.lang)
         placeholders = {
             "lang": language.base,

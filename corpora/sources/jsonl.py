@@ -41,7 +41,9 @@ class Jsonl(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""
-        for number, line in enumerate(read_lines(self.context.local(shard), ledger)):
+        for number, line in enumerate(
+            read_lines(self.context.local(shard), ledger, lang=self.context.one_lang)
+        ):
             if not line.strip():
                 continue
             try:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
-from xling.corpora.sources.text import documents_of_blocks
-from xling.text.document import Document, Ledger
-from xling.text.files.compressed import read_lines
+from xling.corpora.sources.text import decoded_lines, documents_of
+from xling.text.document import LONE, Document, Ledger
 
 
 @SOURCES.register("lines")
 class Lines(LocalFiles):
-    """Text with unrelated lines, such as isolated sentences."""
+    """Text with unrelated lines, such as isolated sentences: no line is too short, and none is a paragraph."""
 
     @classmethod
     def example(cls) -> SourceExample:
@@ -22,5 +21,4 @@ class Lines(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""
-        blocks = ([line] for line in read_lines(self.context.local(shard), ledger) if line.strip())
-        return documents_of_blocks(blocks, shard, ledger)
+        return documents_of(decoded_lines(self.context, shard, ledger), shard, ledger, LONE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -19,12 +19,17 @@ from xling.core.language_tags import language_of
 from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch
 from xling.text.document import READ, SURROGATE, Document, Ledger
+from xling.text.files.globs import matching_files
+from xling.text.long_texts import cut_text
 
 STAGE = READ
+CUT_NOTE = "documents made by cutting long texts at paragraph or sentence ends"
+MAX_DOC_CHARS = 200_000
+"""Of one document of a long text: at two characters a word it has no more words than any stage takes."""
 REASONS = {
     "empty": "no text in it",
     "wrong charset": "more than one character in twenty could not be decoded",
-    "longer than max_chars": "longer than max_chars characters",
+    "longer than max_chars": "a web page longer than max_chars characters",
     "truncated record": "the file ends inside it, or a damaged stretch begins",
     **{
         f"{what} {kind} member": f"{what} stretches of a compressed file that cannot be unpacked, in bytes"
@@ -91,7 +96,7 @@ class Context:
         base_urls: scheme -> address, or local directory, that replaces the publisher's.
         extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all visible text.
         max_docs: documents to take from a shard; 0 takes all.
-        max_chars: longer documents are dropped, so that an endless text is cut early.
+        max_chars: longer web pages are dropped, and longer texts of other sources cut.
     """
 
     lang: str
@@ -102,6 +107,24 @@ class Context:
     extract: str = "main"
     max_docs: int = 0
     max_chars: int = 1_000_000
+
+    @property
+    def one_lang(self) -> str:
+        """Return the language of the corpus, "" where there are several."""
+        return self.lang if self.lang in languages.LANGUAGES else ""
+
+    def check_one_lang(self, uri: str) -> None:
+        """Refuse a source that has a file for each language where the corpus is of several.
+
+        Raises:
+            UserError: it is.
+        """
+        if not self.one_lang:
+            raise UserError(
+                f"source {uri!r} is of one language, and lang={self.lang} names several",
+                "cc:DUMP, or files: wet:GLOB, warc:GLOB, text:GLOB, jsonl:GLOB, ...",
+                f"give such a source, or build each language by itself with {uri}",
+            )
 
     def base_url(self, scheme: str) -> str:
         """Return the base URL of the files of ``scheme``, ending in a slash."""
@@ -159,6 +182,7 @@ class Source:
         licence: the terms of the texts in a few words, for the data card.
         bare: whether the scheme alone, without a colon, is a URI.
         publisher: address that ``base_urls`` may replace; "" where nothing is fetched.
+        cuts_long: whether a long document is cut into several; a long page of the web is dropped.
         endings: file names for which ``xling corpus score`` picks this source.
         reasons: what it drops and why, beside `REASONS`.
     """
@@ -166,6 +190,7 @@ class Source:
     licence: str
     bare: ClassVar[bool] = False
     publisher: ClassVar[str] = ""
+    cuts_long: ClassVar[bool] = True
     endings: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[dict[str, str]] = {}
 
@@ -214,11 +239,14 @@ def is_bare(uri: str) -> bool:
 _URI = re.compile(r"[a-z][a-z0-9]*:")
 
 
-def joined_uris(words: Iterable[str]) -> tuple[str, ...]:
-    """Rejoin URIs that were split at commas: a part without a scheme continues the previous one."""
+def joined_uris(words: Iterable[str], schemes: Collection[str] = ()) -> tuple[str, ...]:
+    """Rejoin URIs that were split at commas: a part without a scheme continues the previous one.
+
+    ``schemes`` are also URIs by themselves.
+    """
     uris: list[str] = []
     for word in words:
-        if uris and not _URI.match(word) and not is_bare(word):
+        if uris and not _URI.match(word) and not (is_bare(word) or word in schemes):
             uris[-1] += f",{word}"
         else:
             uris.append(word)
@@ -261,18 +289,12 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
         )
     if path.is_dir():
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
-    anchor = Path(path.anchor or ".")
-    paths = [path] if path.is_file() else [p for p in anchor.glob(_relative_pattern(pattern)) if p.is_file()]
+    paths = matching_files(pattern)
     if not paths:
         raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
     if odd := next((p for p in paths if SURROGATE.search(str(p))), None):
         raise UserError(f"{uri}: file name {str(odd)!r} is not UTF-8", fix="rename the file")
-    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(paths)]
-
-
-def _relative_pattern(pattern: str) -> str:
-    path = Path(pattern)
-    return str(path.relative_to(path.anchor)) if path.anchor else pattern
+    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in paths]
 
 
 _ENDINGS = (
@@ -343,6 +365,23 @@ def decode(data: bytes, ledger: Ledger) -> str:
     except UnicodeDecodeError:
         ledger.count_event("text with bytes that are not UTF-8")
         return data.decode("utf-8", "replace")
+
+
+def cut_long(doc: Document, max_chars: int, ledger: Ledger) -> list[Document]:
+    """Return a document that was admitted, in pieces of at most ``max_chars`` characters, which count as read."""
+    if len(doc.text) <= max_chars:
+        return [doc]
+    pieces = cut_text(doc.text, max_chars)
+    ledger.count_event(CUT_NOTE, len(pieces))
+    ledger.seen[STAGE] -= 1
+    ledger.seen_chars[STAGE] -= len(doc.text)
+    docs = [
+        replace(doc, id=f"{doc.id}.{i}", text=text, meta=dict(doc.meta), form=doc.form if i == 0 else "")
+        for i, text in enumerate(pieces)
+    ]
+    for piece in docs:
+        ledger.count_seen(STAGE, piece)
+    return docs
 
 
 def admit(doc: Document, ledger: Ledger, reason: str = "") -> Document | None:

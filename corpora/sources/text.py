@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 
 from xling.corpora.sources.source import (
+    CUT_NOTE,
+    MAX_DOC_CHARS,
     SOURCES,
     Context,
     LocalFiles,
@@ -14,18 +18,22 @@ from xling.corpora.sources.source import (
     decode,
     paragraphs,
 )
-from xling.text.document import Document, Ledger
+from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
+from xling.text.long_texts import LIST_LINES, cut_text, is_list_of_sentences
 
-MAX_DOC_BYTES = 1 << 20
+LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
+_HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
+# A line of these alone is blank: spaces of all widths, joiners and marks that are not seen.
+_BLANK = re.compile("[\\s\u200b-\u200f\u2060\ufeff\u00ad]*")
 
 
 @SOURCES.register("text")
 class Text(LocalFiles):
     """Text in CC-100's format, plain or compressed.
 
-    A text without blank lines for a megabyte, or for ``max_chars`` bytes, is cut before the next line, so that memory
-    stays bounded and no such text is too long.
+    A text without blank lines is cut where it is long, so that memory stays bounded and no such text is too long. If
+    its lines are one sentence each, as in Common Voice, each is a document.
     """
 
     @classmethod
@@ -41,34 +49,56 @@ class Text(LocalFiles):
 
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
-    max_bytes = min(MAX_DOC_BYTES, context.max_chars)
-    return documents_of_blocks(
-        _blocks(read_lines(context.local(shard), ledger), max_bytes, ledger), shard, ledger
-    )
+    lines = decoded_lines(context, shard, ledger)
+    head = list(_head(lines))
+    num_blank = sum(not line for line in head)
+    texts = [line for line in head if line]
+    if num_blank * LIST_LINES < len(texts) and is_list_of_sentences(texts):
+        ledger.count_event(LIST_NOTE)
+        return documents_of(itertools.chain(head, lines), shard, ledger, LONE)
+    max_chars = min(MAX_DOC_CHARS, context.max_chars)
+    return documents_of(_blocks(itertools.chain(head, lines), max_chars, ledger), shard, ledger)
 
 
-def _blocks(rows: Iterator[bytes], max_bytes: int, ledger: Ledger) -> Iterator[list[bytes]]:
-    """Yield the lines between blank lines, at most ``max_bytes`` bytes at once if no single line is longer."""
-    block: list[bytes] = []
-    size = 0
-    for row in rows:
-        is_text = bool(row.strip())
-        is_full = is_text and size + len(row) > max_bytes
-        if block and (is_full or not is_text):
-            if is_full:
-                ledger.count_event("long text without a blank line, cut")
-            yield block
-            block, size = [], 0
-        if is_text:
-            block.append(row)
-            size += len(row) + 1
-    if block:
-        yield block
+def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:
+    """Yield the lines of one file; those that look blank are empty, and so is one between two pages (form feed)."""
+    for row in read_lines(context.local(shard), ledger, lang=context.one_lang):
+        for number, line in enumerate(decode(row, ledger).split("\f")):
+            if number:
+                yield ""
+            yield "" if _BLANK.fullmatch(line) else line
 
 
-def documents_of_blocks(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
-    """Yield a document for each block of lines that holds text."""
-    for number, block in enumerate(blocks):
-        text = paragraphs(decode(b"\n".join(block), ledger).removeprefix("\ufeff"))
-        if doc := admit(Document(f"{shard.name}/{number}", text, source=shard.source), ledger):
+def _head(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the first lines, without blank ones at the end."""
+    num_lines = num_bytes = 0
+    while num_lines < _HEAD_LINES and num_bytes < _HEAD_BYTES and (line := next(lines, None)) is not None:
+        yield line
+        num_lines += 1
+        num_bytes += len(line)
+
+
+def _blocks(lines: Iterator[str], max_chars: int, ledger: Ledger) -> Iterator[str]:
+    """Yield the lines between blank ones, long blocks in pieces of at most ``max_chars`` characters."""
+    block: list[str] = []
+    size, is_cut = 0, False
+    for line in itertools.chain(lines, [""]):
+        if line:
+            block.append(line)
+            size += len(line) + 1
+        if block and (not line or size > 2 * max_chars):
+            pieces = cut_text("\n".join(block), max_chars)
+            # Of a text that goes on the last piece is cut later, with what follows.
+            rest = pieces.pop() if line and len(pieces) > 1 else ""
+            if is_cut or len(pieces) > 1 or rest:
+                ledger.count_event(CUT_NOTE, len(pieces))
+            yield from pieces
+            block, size, is_cut = [rest] if rest else [], len(rest), bool(rest)
+
+
+def documents_of(texts: Iterator[str], shard: Shard, ledger: Ledger, form: str = "") -> Iterator[Document]:
+    """Yield a document for each text that is not empty."""
+    for number, text in enumerate(filter(None, texts)):
+        text = paragraphs(text.removeprefix("\ufeff"))
+        if doc := admit(Document(f"{shard.name}/{number}", text, source=shard.source, form=form), ledger):
             yield doc

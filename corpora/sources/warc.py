@@ -34,6 +34,7 @@ class Warc(LocalFiles):
     """
 
     licence = LICENCE
+    cuts_long = False
     endings = (".warc",)
     reasons = REASONS
 

@@ -59,6 +59,7 @@ class Wiki(Source):
         """Return one shard per dump file."""
         if self.rest:
             return local_shards(self.uri, self.rest)
+        self.context.check_one_lang(self.uri)
         wiki = languages.code_for(self.context.lang, "wiki").replace("-", "_") + "wiki"
         name = f"{wiki}-latest-pages-articles.xml.bz2"
         folder = self.context.resolve("wiki", f"{wiki}/latest/")

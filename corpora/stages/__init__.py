@@ -32,6 +32,7 @@ class Example:
         meta: metadata of the document.
         settings: settings of the stage; a value that names one of ``files`` is replaced by its path.
         files: name -> content of files that the settings name.
+        form: form of the document.
     """
 
     reason: str
@@ -41,6 +42,7 @@ class Example:
     meta: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    form: str = ""
 
 
 @dataclass(slots=True)

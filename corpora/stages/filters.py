@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.corpora.builtin.limits import NUMERIC_LIMITS, Limits, limits_of
+from xling.corpora.builtin.limits import LIMITS_OF_LINE, NUMERIC_LIMITS, Limits, limits_of
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
-from xling.text.document import Document
+from xling.text.document import LONE, Document
+from xling.text.long_texts import CLOSING, SENTENCE_ENDS
 from xling.text.words.units import CountedUnits, count_units, hash_powers, hash_runs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
 
-# Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
-_SENTENCE_ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
-_CLOSING = "\"'”’»›)]）］」』】〉》“‘"
+_SENTENCE_ENDS = tuple(SENTENCE_ENDS + ":;؛：；")
 _ELLIPSES = ("…", "...", "‥", "……")
 _BULLET_MARKS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
 _LOREM_IPSUM = "lorem ipsum"
+_LONG_LINE_WORDS = 100  # fewer are a sentence rather than a document without paragraphs
 
 
 def _examples() -> dict[str, str]:
@@ -129,10 +129,36 @@ class Filters(Stage):
         for lang in {doc.lang for doc in docs} - self._by_lang.keys():
             self._by_lang[lang] = self.limits_for(lang)
         limits = [self._by_lang[doc.lang] for doc in docs]
-        values_of = measure_each([doc.text for doc in docs], limits)
+        values_of = measure_each([doc.text for doc in docs], limits, [doc.num_title_lines for doc in docs])
         for doc, limit, values in zip(docs, limits, values_of, strict=True):
             doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
+            if doc.form == LONE and values["words"] < _LONG_LINE_WORDS:
+                limit = self._limits_of_line(doc.lang)
             yield Verdict(first_failed_rule(values, limit) or None)
+
+    def _limits_of_line(self, lang: str) -> Limits:
+        """Return the limits of one line by itself, too short for the shares that the rules compare.
+
+        A number that the settings give stays.
+        """
+        key = f"{lang}\t{LONE}"
+        if key not in self._by_lang:
+            limits, given = self._by_lang[lang], self._given_for(lang)
+            loose = {
+                name: number
+                for name, number in LIMITS_OF_LINE.items()
+                if name not in given and getattr(self.limits, name) == getattr(Limits(), name)
+            }
+            self._by_lang[key] = limits.with_changes(loose)
+        return self._by_lang[key]
+
+    def _given_for(self, lang: str) -> dict[str, float]:
+        """Return the changes that ``per_lang`` has for a language."""
+        changes: dict[str, float] = {}
+        for code, given in self.per_lang.items():
+            if lang and languages.get(code) == languages.get(lang):
+                changes |= given
+        return changes
 
     @cached_property
     def _by_lang(self) -> dict[str, Limits]:
@@ -143,15 +169,11 @@ class Filters(Stage):
         if not lang:
             return self.limits
         language = languages.get(lang)
-        changes: dict[str, float] = {}
         words: tuple[str, ...] | None = None
-        for code, given in self.per_lang.items():
-            if languages.get(code) == language:
-                changes |= given
         for code, listed in self.stop_words.items():
             if languages.get(code) == language:
                 words = listed
-        return limits_of(language, self.limits).with_changes(changes, words)
+        return limits_of(language, self.limits).with_changes(self._given_for(lang), words)
 
 
 # Reason, statistic, its limit, and whether it is a minimum or a maximum, in the order of checking.
@@ -217,16 +239,22 @@ def measure(text: str, limits: Limits) -> dict[str, float]:
     return measure_each([text], [limits])[0]
 
 
-def measure_each(texts: Sequence[str], limits: Sequence[Limits]) -> list[dict[str, float]]:
-    """Return `measure` of each text with its limits, computed together in less time."""
+def measure_each(
+    texts: Sequence[str], limits: Sequence[Limits], num_titles: Sequence[int] = ()
+) -> list[dict[str, float]]:
+    """Return `measure` of each text with its limits, computed together in less time.
+
+    ``num_titles`` has 1 for a text whose first line is a title, else 0; without it none has one.
+    """
+    num_titles = num_titles or [0] * len(texts)
     words = list(map(count_units, texts))
     per_word = [
         limit.units_per_word if each.unspaced_share > 0.5 else 1
         for each, limit in zip(words, limits, strict=True)
     ]
     statistics: list[dict[str, float]] = [
-        _statistics(text, each, limit, size) if len(each.hashes) else {"words": 0}
-        for text, each, limit, size in zip(texts, words, limits, per_word, strict=True)
+        _statistics(text, each, limit, size, num_title) if len(each.hashes) else {"words": 0}
+        for text, each, limit, size, num_title in zip(texts, words, limits, per_word, num_titles, strict=True)
     ]
     for size in set(per_word):
         ours = [i for i, each in enumerate(words) if per_word[i] == size and len(each.hashes)]
@@ -252,7 +280,9 @@ def _batch_indices(items: list[int], sizes: list[int]) -> Iterator[list[int]]:
 _BATCH_UNITS = 1 << 16
 
 
-def _statistics(text: str, words: CountedUnits, limits: Limits, per_word: int) -> dict[str, float]:
+def _statistics(
+    text: str, words: CountedUnits, limits: Limits, per_word: int, num_title: int
+) -> dict[str, float]:
     """Compute the statistics of the words and lines of a text that has words."""
     num = len(words.hashes)
     num_words = num / per_word
@@ -272,7 +302,7 @@ def _statistics(text: str, words: CountedUnits, limits: Limits, per_word: int) -
     if per_word == 1:
         values["mean_word"] = float(words.lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    return values | _line_statistics(text.split("\n"), short_line)
+    return values | _line_statistics(text.split("\n"), short_line, num_title)
 
 
 _STOP_BITS = 16
@@ -306,25 +336,33 @@ _MIN_OPTIONAL_CLASS = (
 )
 
 
-def _line_statistics(lines: list[str], short_line: int) -> dict[str, float]:
-    """Compute the filters' statistics of the lines of a document."""
+def _line_statistics(lines: list[str], short_line: int, num_title: int) -> dict[str, float]:
+    """Compute the filters' statistics of the lines of a document, the first ``num_title`` of which are its title."""
     num, unique_lines = len(lines), set(lines)
     num_chars = sum(map(len, lines))
-    body = lines[1:] or lines  # the first line is the title
+    body = lines[num_title:]
     body_chars = sum(map(len, body)) or 1
+    # Shares of lines say nothing about a text of one line, which is a paragraph: its last sentence may be cut off.
+    ended_chars = sum(len(line) for line in body if is_ended(line))
     return {
-        "bullets": sum(line.startswith(_BULLET_MARKS) for line in lines) / num,
-        "ellipses": sum(line.endswith(_ELLIPSES) for line in lines) / num,
+        "bullets": sum(line.startswith(_BULLET_MARKS) for line in lines) / num if num > 1 else 0.0,
+        "ellipses": sum(line.endswith(_ELLIPSES) for line in lines) / num if num > 1 else 0.0,
         "repeated_lines": (num - len(unique_lines)) / num,
         "repeated_line_chars": (num_chars - sum(map(len, unique_lines))) / num_chars,
-        "ended": sum(len(line) for line in body if is_ended(line)) / body_chars,
+        "ended": ended_chars / body_chars if num > 1 else _ended_share(lines[0]),
         "short": sum(len(line) for line in body if len(line) < short_line) / body_chars,
     }
 
 
+def _ended_share(line: str) -> float:
+    """Return the share of a line up to the end of its last whole sentence."""
+    last = max(map(line.rfind, _SENTENCE_ENDS))
+    return 1.0 if is_ended(line) else (last + 1) / len(line)
+
+
 def is_ended(line: str) -> bool:
     """Return whether a line ends a sentence, in any script."""
-    return line.rstrip(_CLOSING).endswith(_SENTENCE_ENDS)
+    return line.rstrip(CLOSING).endswith(_SENTENCE_ENDS)
 
 
 def _repetition_shares(batch: Sequence[CountedUnits], per_word: int) -> list[dict[str, float]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +23,15 @@ from xling.corpora.langid.identify import (
     open_identifier,
 )
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
-from xling.text.document import Document
+from xling.text.document import LONE, Document
 from xling.text.words.han import chinese_form, is_in_script
 
 _RULE_CHARS = 4000  # of a text that the rule for Bosnian, Croatian and Serbian reads
 UNKNOWN = ""
+_NUM_CANDIDATES = 5
+# Score of a language that is not among the candidates of a line, and lines of one that no other line is in.
+_UNSEEN_SCORE, _UNSEEN_LINES = 0.005, 0.3
+_CHARS_PER_POWER, _MAX_LINE_CHARS = 40, 120
 _ENGLISH = "The committee will meet again next week to discuss the new proposals for the public library."
 _SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya maktaba ya umma katika mji wetu."
 
@@ -92,12 +97,42 @@ class LangId(Stage):
         bodies = [body_of(doc.text) for doc in docs]
         new = [i for i, doc in enumerate(docs) if not (doc.lang and "lang_score" in doc.meta)]
         ranks = self._identifier.ranks([bodies[i] for i in new]) if new else []
-        ranked = dict(zip(new, ranks, strict=True))
+        ranked = dict(zip(new, ranks, strict=True)) | self._rank_again(
+            docs, dict(zip(new, ranks, strict=True))
+        )
         for i, (doc, body) in enumerate(zip(docs, bodies, strict=True)):
             if i in ranked:  # else it was identified during routing
                 has_rule = isinstance(self._identifier, Ensemble)
                 _set_language(doc, _refined(ranked[i], doc.text) if has_rule else ranked[i])
             yield self._verdict(doc, body)
+
+    def _rank_again(self, docs: Sequence[Document], ranked: Mapping[int, Ranking]) -> dict[int, Ranking]:
+        """Return the rankings of lines by themselves in the light of their neighbours.
+
+        A sentence is short, and models confuse short texts. By Bayes' rule a score is multiplied with the share that
+        the language has among the other lines around it in the same source, and the products are divided by their sum.
+        Scores of longer lines count more: they are raised to a power.
+        A language has part of a line more than there are, a wanted one a line.
+        """
+        lone = [i for i in ranked if docs[i].form == LONE]
+        again: dict[int, Ranking] = {}
+        for source in sorted({docs[i].source for i in lone}):
+            ours = [i for i in lone if docs[i].source == source and ranked[i]]
+            shares = Counter[str](dict.fromkeys(self._wanted_bases.values(), 1.0))  # type: ignore[arg-type]
+            for i in ours:
+                shares.update(dict(ranked[i]))  # type: ignore[arg-type]
+            for i in ours:
+                own = dict(ranked[i])
+                scores = dict.fromkeys(shares, _UNSEEN_SCORE) | own
+                power = 1 + min(_MAX_LINE_CHARS, len(docs[i].text)) / _CHARS_PER_POWER
+                weighted = {
+                    code: score**power * (_UNSEEN_LINES + max(0.0, shares[code] - own.get(code, 0.0)))
+                    for code, score in scores.items()
+                }
+                total = sum(weighted.values())
+                order = sorted(weighted, key=lambda code: (-weighted[code], code))
+                again[i] = [(code, weighted[code] / total) for code in order[:_NUM_CANDIDATES]]
+        return again
 
     def _verdict(self, doc: Document, body: str) -> Verdict:
         """Return the verdict on an identified document; its body is that of `body_of`."""
@@ -110,11 +145,13 @@ class LangId(Stage):
             return Verdict(reason, notes=notes)
         if not self.paragraphs:
             return Verdict(notes=notes)
-        title, *lines = doc.text.split("\n")
+        title, lines = doc.split_title()
         foreign = [line for line in lines if self._is_foreign(line, base)]
         if not foreign:
             return Verdict(notes=notes)
-        kept = [title, *(line for line in lines if line not in foreign)]
+        kept = [*title, *(line for line in lines if line not in foreign)]
+        if not kept:
+            return Verdict("other_language", notes=notes)
         return Verdict(None, "\n".join(kept), {"paragraphs_in_other_languages": foreign}, notes)
 
     def _reason_to_drop(self, doc: Document, body: str, base: str, score: float) -> str:

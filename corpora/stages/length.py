@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xling.corpora.stages import STREAMING, Example, Stage
-from xling.text.document import Document
+from xling.text.document import LONE, TITLED, Document
 
 
 @STREAMING.register("length")
 @dataclass(frozen=True)
 class Length(Stage):
-    """Drop documents whose body, the text after the first line, is short.
+    """Drop documents whose body, the text without its title, is short.
+
+    A title is what the source says is one: the first line of WET. Documents of one line, as ``lines:`` gives them, are
+    only judged by another number than the default.
 
     Args:
         min_chars: characters (code points) the body must have. CCNet: 300.
@@ -22,16 +25,21 @@ class Length(Stage):
 
     name: ClassVar[str] = "length"
     reasons: ClassVar[dict[str, str]] = {
-        "short": "the text after the title has fewer than min_chars characters"
+        "short": "the text, without its title, has fewer than min_chars characters"
     }
     examples = (
-        Example("", "t\n" + "x" * 300),
-        Example("", "a title\nten chars.", settings={"min_chars": 10}),
-        Example("short", "t\n" + "x" * 299),
-        Example("short", "t" * 500),
+        Example("", "t\n" + "x" * 300, form=TITLED),
+        Example("", "x" * 300),
+        Example("", "a sentence.", form=LONE),
+        Example("", "a title\nten chars.", settings={"min_chars": 10}, form=TITLED),
+        Example("short", "t\n" + "x" * 299, form=TITLED),
+        Example("short", "t" * 299),
+        Example("short", "a sentence.", settings={"min_chars": 12}, form=LONE),
     )
 
     def judge(self, doc: Document) -> str | None:
         """Return why a document is dropped: its text has fewer than ``min_chars`` characters."""
-        _, _, body = doc.text.partition("\n")
-        return "short" if len(body) < self.min_chars or "\n" not in doc.text else None
+        if doc.form == LONE and self.min_chars == Length.min_chars:
+            return None
+        num_title = doc.text.index("\n") + 1 if doc.num_title_lines else 0
+        return "short" if len(doc.text) - num_title < self.min_chars else None

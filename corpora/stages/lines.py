@@ -15,7 +15,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.corpora.builtin import boilerplate
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
-from xling.text.document import Document
+from xling.text.document import LONE, TITLED, Document
 
 _MENU = "Home\nAbout us\nNews | Archive\nContact\nLogin\nBasket (0)"
 _TEXT = (
@@ -30,7 +30,7 @@ _FOOTER = "Share\nTweet\nPrivacy policy\nTerms of use\n© 2024"
 @STREAMING.register("lines")
 @dataclass(frozen=True)
 class Lines(Stage):
-    """Keep the running text of web pages. The first line, the title, is never judged.
+    """Keep the running text of web pages. A title is never judged.
 
     Args:
         sources: beginnings of the source URIs whose documents are judged; others, for example Wikipedia, pass.
@@ -52,9 +52,14 @@ class Lines(Stage):
     partial: ClassVar[frozenset[str]] = frozenset({"boilerplate"})
     at_once: ClassVar[int] = 64
     examples = (
-        Example("", f"The old bridge\n{_TEXT}", settings={"sources": ("",)}),
+        Example("", f"The old bridge\n{_TEXT}", settings={"sources": ("",)}, form=TITLED),
         Example("", f"The old bridge\n{_MENU}\n{_FOOTER}"),
-        Example("boilerplate", f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}", settings={"sources": ("",)}),
+        Example(
+            "boilerplate",
+            f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}",
+            settings={"sources": ("",)},
+            form=TITLED,
+        ),
         Example("no_running_text", f"The old bridge\n{_MENU}\n{_FOOTER}", settings={"sources": ("",)}),
     )
 
@@ -64,7 +69,7 @@ class Lines(Stage):
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Yield the verdict on each document; those of ``sources`` are judged in one call."""
-        docs_to_cut = [doc for doc in docs if doc.source.startswith(self.sources) and "\n" in doc.text]
+        docs_to_cut = [doc for doc in docs if doc.source.startswith(self.sources) and doc.form != LONE]
         is_text, position = list[bool](), 0
         if docs_to_cut:
             scores = _load_model(self.model).scores([doc.text for doc in docs_to_cut])
@@ -73,13 +78,13 @@ class Lines(Stage):
         for doc in docs:
             if id(doc) in names:
                 first, position = position, position + doc.text.count("\n") + 1
-                yield self._keep_lines(doc, is_text[first + 1 : position])
+                yield self._keep_lines(doc, is_text[first + doc.num_title_lines : position])
             else:
                 yield Verdict()
 
     def _keep_lines(self, doc: Document, is_text: list[bool]) -> Verdict:
         """Return the verdict on a document; ``is_text`` says which of its lines after the title are running text."""
-        title, *body = doc.text.split("\n")
+        title, body = doc.split_title()
         kept_lines = list(compress(body, is_text))
         if sum(map(len, kept_lines)) < self.min_chars:
             return Verdict("no_running_text")
@@ -87,7 +92,7 @@ class Lines(Stage):
             return Verdict()
         lost = list(compress(body, map(not_, is_text)))
         notes = {"boilerplate lines": len(lost)}
-        return Verdict(None, "\n".join([title, *kept_lines]), {"boilerplate": lost}, notes)
+        return Verdict(None, "\n".join([*title, *kept_lines]), {"boilerplate": lost}, notes)
 
 
 @cache

@@ -5,9 +5,9 @@ The steps, each a function over files so that it can be an array element:
 1. `sketch_shard` (map over shards) writes the band hashes of every document, sorted by band and range of hashes.
 2. `find_pairs` (map over bands and ranges) pairs documents that share a band; memory is one range of one band.
 3. `shingle_shard` (map over shards, only with ``min_jaccard``) writes the shingles of the paired documents.
-4. `choose_dropped` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
-   shards: the result depends neither on workers nor on the order in which parts end. What does not fit into memory
-   is sorted on disk (`xling.corpora.common.disk_sort`).
+4. `choose_dropped` (barrier) joins pairs into clusters. Of each it keeps the document with the fewest U+FFFD, and of
+   those the first in the order of the shards: the result depends neither on workers nor on the order in which parts
+   end. What does not fit into memory is sorted on disk (`xling.corpora.common.disk_sort`).
 5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each
 survivor.
 
@@ -60,14 +60,16 @@ if TYPE_CHECKING:
     from jaxtyping import Int64, UInt64
 
 STAGE = "near_dedup"
-REASONS = {"near_duplicate": "an earlier document is nearly the same"}
+REASONS = {
+    "near_duplicate": "an earlier document, or one with fewer replacement characters, is nearly the same"
+}
 PARTIAL_REASONS: frozenset[str] = frozenset()
 
 _BATCH_DOCS, _RUN_DOCS = 500, 400_000
 _BATCH_SHINGLES = 8_000_000  # 64 MB
 _BLOCK_PAIRS, _FILE_BLOCK = 1 << 20, 1 << 14
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
-HASHES_FILE, POSITIONS_FILE = "hashes.u64", "positions.u32"
+HASHES_FILE, POSITIONS_FILE, FLAWED_FILE = "hashes.u64", "positions.u32", "flawed.u32"
 # Bytes of memory while pairs are looked for, for each document of a range; and for each pair while they are joined.
 BYTES_PER_HASH, _BYTES_PER_PAIR = 60, 64
 
@@ -125,7 +127,8 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
     temporary = out.with_name(out.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    numbered_docs, num_numbered, runs_written = enumerate(docs), 0, list[Path]()
+    flawed: list[tuple[int, int]] = []
+    numbered_docs, num_numbered, runs_written = _numbered(docs, flawed), 0, list[Path]()
     while chunk := _next_sketches(numbered_docs, cfg):
         bands, positions = [np.zeros((0, cfg.bands), dtype=np.uint64)], list[int]()
         num_docs = 0
@@ -138,9 +141,18 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
         runs_written.append(temporary / f"{len(runs_written)}")
         _write_run(np.concatenate(bands), np.array(positions, dtype="<u4"), runs_written[-1], num_ranges)
     _join_runs(runs_written, temporary, cfg.bands * num_ranges, num_numbered)
+    np.array(flawed, dtype="<u4").tofile(temporary / FLAWED_FILE)
     shutil.rmtree(out, ignore_errors=True)
     temporary.rename(out)
     return num_numbered
+
+
+def _numbered(docs: Iterable[Document], flawed: list[tuple[int, int]]) -> Iterator[tuple[int, Document]]:
+    """Yield the documents with their numbers; those with U+FFFD are listed in ``flawed`` with how many they have."""
+    for number, doc in enumerate(docs):
+        if num_replaced := doc.text.count("\ufffd"):
+            flawed.append((number, num_replaced))
+        yield number, doc
 
 
 def _next_sketches(numbered_docs: Iterator[tuple[int, Document]], cfg: NearDedup) -> list[tuple[int, Hashes]]:
@@ -319,7 +331,7 @@ def choose_dropped(
 ) -> int:
     """Write which documents to drop, and the cluster sizes of those that stay; return how many are dropped.
 
-    Documents connected by pairs are one cluster; its first document stays.
+    Documents connected by pairs are one cluster; of those with the fewest replacement characters the first stays.
 
     Args:
         pair_files: what `find_pairs` wrote.
@@ -338,17 +350,36 @@ def choose_dropped(
         pairs = _are_near(pairs, shingle_files, cfg.min_jaccard)
     leaves = connected_stars(pairs, folder / "stars", num)
     cluster_sizes, dropped = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
-    num_dropped = 0
+    num_dropped, flawed, kept_instead = 0, _flawed_documents(sketches), dict[int, int]()
+    flawed_firsts = np.array(sorted(flawed), dtype=np.uint64)
     for node, first in map(split_halves, leaves.blocks()):
         num_dropped += len(node)
         cluster_sizes.add(join_halves(first, node))
         dropped.add(node << HALF_BITS)
+        is_flawed = np.isin(first, flawed_firsts)
+        for other, flawed_first in zip(node[is_flawed].tolist(), first[is_flawed].tolist(), strict=True):
+            best = kept_instead.get(flawed_first, flawed_first)
+            kept_instead[flawed_first] = min(best, other, key=lambda each: (flawed.get(each, 0), each))
     for first, size in count_values(block >> HALF_BITS for block in cluster_sizes.blocks()):
-        dropped.add(join_halves(first, size + np.uint64(1)))
+        stays = np.array([kept_instead.get(each, each) for each in first.tolist()], dtype=np.uint64)
+        # Of two values of a document the greater one, its size, is read last.
+        dropped.add(join_halves(stays, size + np.uint64(1)))
+        dropped.add(first[stays != first] << HALF_BITS)
     ends = np.array(first_documents(sketches), dtype=np.uint64)
     write_slices_in_blocks(out, (_split_by_shard(block, ends) for block in dropped.blocks()), len(sketches))
     shutil.rmtree(folder, ignore_errors=True)
     return num_dropped
+
+
+def _flawed_documents(sketches: Sequence[Path]) -> dict[int, int]:
+    """Return the numbers of the documents with replacement characters, and how many each has."""
+    flawed: dict[int, int] = {}
+    for folder, first in zip(sketches, first_documents(sketches)[:-1], strict=True):
+        table = np.fromfile(folder / FLAWED_FILE, dtype="<u4").reshape(-1, 2)
+        flawed.update(
+            zip((table[:, 0].astype(np.int64) + int(first)).tolist(), table[:, 1].tolist(), strict=True)
+        )
+    return flawed
 
 
 def _split_by_shard(block: Hashes, first_numbers: Hashes) -> tuple[Hashes, NDArray[np.int64]]:

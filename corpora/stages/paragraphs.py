@@ -8,9 +8,10 @@ Three steps, each restartable and parallel over its files. Files and bytes grow 
    keys that an earlier shard has. Memory is one range.
 3. `drop_duplicates` (map over shards) reads its slices of these and drops the paragraphs.
 
-The key is CCNet's (cc_net/dedup.py): the first 8 bytes of the SHA-1 of the normalised paragraph; the first line
-is a title and is never compared. Unlike CCNet, which drops every copy, the first copy stays: in the order of the
-shards, then of the documents. Shards that are compared with each other are a scope; see `Plan.scopes`.
+The key is CCNet's (cc_net/dedup.py): the first 8 bytes of the SHA-1 of the normalised paragraph. A title is never
+compared, nor is a document of one line by itself, of which near-deduplication takes the copies. Unlike CCNet, which
+drops every copy, the first copy stays: in the order of the shards, then of the documents. Shards that are compared with
+each other are a scope; see `Plan.scopes`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from xling.core.errors import UserError
 from xling.corpora.common.slices import read_slices, write_slices
 from xling.corpora.stages import Stage, Verdict
-from xling.text.document import Document, Ledger
+from xling.text.document import LONE, Document, Ledger
 from xling.text.normalize import for_dedup_batch
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ STAGE = "paragraph_dedup"
 REASONS = {
     "duplicate_paragraphs": "these paragraphs occur in an earlier document",
     "repeated_paragraphs": "these paragraphs occur earlier in the same document",
-    "no_paragraph_left": "every paragraph after the title was a duplicate",
+    "no_paragraph_left": "every paragraph was a duplicate",
 }
 PARTIAL_REASONS = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
 
@@ -119,9 +120,9 @@ def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.ui
     batch: list[str] = []
     num_chars = num_keys = 0
     for doc in docs:
-        _, newline, body = doc.text.partition("\n")
-        lengths.append(body.count("\n") + 1 if newline else 0)
-        if newline:
+        body = _body(doc)
+        lengths.append(0 if body is None else body.count("\n") + 1)
+        if body is not None:
             batch.append(body)
             num_chars += len(body)
         if num_chars >= _BATCH_CHARS:
@@ -134,6 +135,13 @@ def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.ui
     if batch:
         parts.append(keys_of("\n".join(batch)))
     yield np.concatenate([np.zeros(0, dtype="<u8"), *parts]), np.array(lengths, dtype="<u4")
+
+
+def _body(doc: Document) -> str | None:
+    """Return the paragraphs that are compared; None where there are none."""
+    if doc.form == LONE:
+        return None
+    return doc.text.partition("\n")[2] if doc.num_title_lines else doc.text
 
 
 def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) -> tuple[int, Keys]:
@@ -265,26 +273,32 @@ class _DropParagraphs(Stage):
             UserError: the document is not the one that was hashed.
         """
         length, key_end, num_dropped = next(self.table, (-1, 0, 0))
-        if doc.text.count("\n") != length:
+        body = _body(doc)
+        if (0 if body is None else body.count("\n") + 1) != length:
             raise self.changed_error()
-        if self.number % _CHECK_EVERY == 0 and length and self.keys[key_end - length] > COPIED_KEY:
-            first = keys_of(doc.text.split("\n", 2)[1])[0]
+        if (
+            body is not None
+            and self.number % _CHECK_EVERY == 0
+            and length
+            and self.keys[key_end - length] > COPIED_KEY
+        ):
+            first = keys_of(body.split("\n", 1)[0])[0]
             if first != self.keys[key_end - length]:
                 raise self.changed_error()
         self.number += 1
-        reason = None if num_dropped < length else "no_paragraph_left"
-        if not num_dropped:
+        reason = "no_paragraph_left" if num_dropped and num_dropped == length else None
+        if not num_dropped or (reason and not doc.num_title_lines):
             return Verdict(reason)
         span = slice(key_end - length, key_end)
-        title, *body = doc.text.split("\n")
+        title, lines = doc.split_title()
         dropped_by_reason = {
-            why: list(itertools.compress(body, mask[span]))
+            why: list(itertools.compress(lines, mask[span]))
             for why, mask in zip(
                 ("duplicate_paragraphs", "repeated_paragraphs"), self.reason_masks, strict=True
             )
             if 1 in mask[span]
         }
-        text = "\n".join([title, *itertools.compress(body, self.is_kept[span])])
+        text = "\n".join([*title, *itertools.compress(lines, self.is_kept[span])])
         return Verdict(
             reason, text, dropped_by_reason, {why: len(parts) for why, parts in dropped_by_reason.items()}
         )

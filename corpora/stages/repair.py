@@ -16,6 +16,7 @@ from xling.corpora.langid.code_pages import CodePages
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.repair import code_points, decode_mojibake, has_mojibake
+from xling.text.tokenised import TOKENISED, tokenised_kind
 
 _OTHER_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
 _LINE_BREAKS = re.compile(f"\r\n|[{_OTHER_LINE_ENDS}]")
@@ -73,6 +74,8 @@ class Repair(Stage):
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
         text = repair(self._reread(doc.text))
         notes = {} if text == doc.text or text == tidy_space(doc.text) else {"repaired_unicode": 1}
+        if kind := tokenised_kind(text):
+            notes[f"{TOKENISED}{kind}"] = 1
         if not text:
             return Verdict("empty", notes=notes)
         if text.count("\ufffd") > self.max_replacement_ratio * len(text):

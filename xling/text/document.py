@@ -11,6 +11,8 @@ READ = "read"
 """Stage name of the sources in the ledger."""
 STORED, UNPACKED = "stored", "unpacked"
 """Levels at which bytes are counted: as stored in files, and decompressed."""
+TITLED, LONE = "titled", "lone"
+"""Forms of a document: its first line is a title; it is one line by itself, such as an isolated sentence."""
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -31,6 +33,7 @@ class Document:
         date: ISO 8601 date or time of capture, or "".
         lang: language code of `xling.core.languages`, "" until identified.
         meta: values computed by stages: ``lang_score``, ``perplexity``, ``bucket``, ``num_pii_email``, ...
+        form: `TITLED`, `LONE`, or "" for running text without a title; the source knows it, the text does not.
     """
 
     id: str
@@ -40,6 +43,17 @@ class Document:
     date: str = ""
     lang: str = ""
     meta: dict[str, Any] = field(default_factory=dict)
+    form: str = ""
+
+    @property
+    def num_title_lines(self) -> int:
+        """Return 1 if the first line is a title, else 0; a text of one line has none."""
+        return int(self.form == TITLED and "\n" in self.text)
+
+    def split_title(self) -> tuple[list[str], list[str]]:
+        """Return the title, if there is one, and the lines after it."""
+        lines = self.text.split("\n")
+        return lines[: self.num_title_lines], lines[self.num_title_lines :]
 
 
 @dataclass

@@ -11,6 +11,7 @@ from xling.core.languages import Language
 from xling.corpora.langid.code_pages import WrongCodePage
 from xling.corpora.parallel.clean.declared_language import own_scripts
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters.detokenise import count_tokenised
 from xling.corpora.parallel.filters.script import letters_of
 from xling.text import repair
 from xling.text.pairs import SIDES
@@ -67,6 +68,10 @@ class Repair(PairFilter):
             if self.mojibake:
                 pairs = _reread(pairs, side, lang, changes)
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
+
+    def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:
+        """Return how many pairs were tokenised before, by kind."""
+        return count_tokenised(pairs, context)
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""

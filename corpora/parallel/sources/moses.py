@@ -44,7 +44,7 @@ class Moses(PairReader):
         if rest.endswith(".zip"):
             path = existing_path(rest)
             return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context, ledger))]
-        names = rest.split("+")
+        names = _file_names(rest, context)
         if len(names) > 2 or not rest:
             raise UserError(
                 f"source {uri!r} names {len(names)} files" if rest else f"source {uri!r} names no file",
@@ -53,7 +53,7 @@ class Moses(PairReader):
         if len(names) == 2:
             src, tgt = (existing_path(path) for path in names)
         else:
-            src, tgt = (_file_of_language(rest, lang) for lang in (context.src, context.tgt))
+            src, tgt = (_file_of_language(names[0], lang) for lang in (context.src, context.tgt))
         return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt, ledger))]
 
     @classmethod
@@ -126,6 +126,20 @@ def align_lines(
             drop_row(ledger, "malformed", f"{src_name}/{number}", f"{src_line} | {tgt_line}"[:1000])
         else:
             yield src_line, tgt_line, ""
+
+
+def _file_names(rest: str, context: SourceContext) -> list[str]:
+    """Return the two files, or the stem, that the part after the scheme names; a name may have a ``+`` in it."""
+    parts = rest.split("+")
+    for place in range(1, len(parts)):
+        both = ["+".join(parts[:place]), "+".join(parts[place:])]
+        if all(Path(name).is_file() for name in both):
+            return both
+    if len(parts) > 1 and any(
+        Path(f"{rest}.{code}{ending}").is_file() for code in codes_of(context.src) for ending in _ENDINGS
+    ):
+        return [rest]
+    return parts
 
 
 def _file_of_language(stem: str, lang: Language) -> Path:

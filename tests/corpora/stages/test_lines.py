@@ -22,7 +22,7 @@ from xling.corpora.langid import ngrams
 from xling.corpora.mono import MonoConfig
 from xling.corpora.sources.wet import record_of
 from xling.corpora.stages.lines import _FOOTER, _MENU, _TEXT, Lines
-from xling.text.document import Document, Ledger
+from xling.text.document import TITLED, Document, Ledger
 
 LINE = st.text(
     st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=40
@@ -62,7 +62,8 @@ def test_menus_go_and_text_stays_in_every_script(lang: str) -> None:
 
 def test_only_the_named_sources_are_judged() -> None:
     text = f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}"
-    docs = [Document(str(i), text, source=uri) for i, uri in enumerate(("wiki:a", "wet:b", "text:c", "cc:d"))]
+    uris = ("wiki:a", "wet:b", "text:c", "cc:d")
+    docs = [Document(str(i), text, source=uri, form=TITLED) for i, uri in enumerate(uris)]
     ledger = Ledger()
     kept = {doc.source: doc.text for doc in Lines()(docs, ledger)}
     assert kept["wiki:a"] == kept["text:c"] == text

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.corpora.stages import paragraphs
-from xling.text.document import Document, Ledger
+from xling.text.document import LONE, TITLED, Document, Ledger
 from xling.text.normalize import for_dedup
 
 Shards = list[list[list[str]]]
 
 
 def documents(shard: list[list[str]], number: int) -> list[Document]:
-    return [Document(id=f"{number}/{i}", text="\n".join(lines)) for i, lines in enumerate(shard)]
+    return [Document(id=f"{number}/{i}", text="\n".join(lines), form=TITLED) for i, lines in enumerate(shard)]
 
 
 def run(shards: Shards, where: Path, num_ranges: int) -> tuple[list[list[str]], Ledger]:
@@ -46,14 +46,15 @@ def reference(shards: Shards) -> list[list[str]]:
         for lines in shard:
             seen: set[str] = set()
             kept = []
-            for line in lines[1:]:
+            title = lines[: len(lines) > 1]
+            for line in lines[len(title) :]:
                 key = for_dedup(line)
                 if key not in before and key not in seen:
                     kept.append(line)
                 seen.add(key)
             before |= seen
             if kept:
-                kept_docs.append("\n".join([lines[0], *kept]))
+                kept_docs.append("\n".join([*title, *kept]))
         kept_shards.append(kept_docs)
     return kept_shards
 
@@ -98,9 +99,32 @@ def test_reasons_and_title(tmp_path: Path) -> None:
         [["Menu", "Home", "only here", "only here"], ["Menu", "HOME"]],
         [["Home", "Menu", "another text 2024"], ["x", "another text 1999"]],
     ]
-    texts, ledger = run(shards, tmp_path, 2)
+    texts, _ = run(shards, tmp_path, 2)
     # "Menu" is a title twice, hence never compared; as a paragraph it occurs once.
     assert texts == [["Menu\nHome\nonly here"], ["Home\nMenu\nanother text 2024"]]
+
+
+def test_without_a_title_every_line_is_compared(tmp_path: Path) -> None:
+    texts = ["one\ntwo", "two", "three\none", "three", "four"]
+    docs = [Document(str(i), text) for i, text in enumerate(texts)] + [Document("5", "four", form=LONE)]
+    paragraphs.hash_shard(docs, tmp_path / "0", 1)
+    paragraphs.find_duplicates([tmp_path / "0"], 0, 1, tmp_path / "dup")
+    ledger = Ledger()
+    kept = paragraphs.drop_duplicates(docs, tmp_path / "0", 0, [tmp_path / "dup"], ledger)
+    assert [doc.text for doc in kept] == ["one\ntwo", "three", "four", "four"]
+    assert ledger.dropped == {
+        ("paragraph_dedup", "duplicate_paragraphs"): 1,
+        ("paragraph_dedup", "no_paragraph_left"): 2,
+    }
+    assert sum(ledger.dropped_chars.values()) == len("two") + len("\none") + len("three")
+
+
+def test_partial_losses_are_counted(tmp_path: Path) -> None:
+    shards = [
+        [["Menu", "Home", "only here", "only here"], ["Menu", "HOME"]],
+        [["Home", "Menu", "another text 2024"], ["x", "another text 1999"]],
+    ]
+    _, ledger = run(shards, tmp_path, 2)
     assert ledger.dropped == {
         ("paragraph_dedup", "duplicate_paragraphs"): 2,
         ("paragraph_dedup", "repeated_paragraphs"): 1,
@@ -139,7 +163,7 @@ def test_other_documents_are_refused(tmp_path: Path) -> None:
 
 def test_hashes_appear_whole_or_not_at_all(tmp_path: Path) -> None:
     def broken() -> object:
-        yield Document(id="0/0", text="t\none")
+        yield Document(id="0/0", text="t\none", form=TITLED)
         raise OSError("the source ends")
 
     with pytest.raises(OSError, match="the source ends"):

@@ -22,7 +22,7 @@ from xling.corpora.stages.filters import Filters, failed_reason, measure
 from xling.corpora.stages.length import Length
 from xling.corpora.stages.pii import Pii, mask
 from xling.corpora.stages.repair import Repair, repair
-from xling.text.document import Document, Ledger
+from xling.text.document import LONE, TITLED, Document, Ledger
 from xling.text.words.units import split_units, unspaced_share
 
 LISTS = Path(__file__).parent / "lists"
@@ -108,9 +108,17 @@ def test_repair_reasons() -> None:
 
 
 def test_length_is_that_of_the_body() -> None:
-    assert reason(Length(), "t" * 500) == "short"
-    assert reason(Length(), "t\n" + "x" * 299) == "short"
-    assert reason(Length(), "t\n" + "x" * 300) == ""
+    for text, form, expected in (
+        ("t" * 299, "", "short"),
+        ("t" * 300, "", None),
+        ("t\n" + "x" * 298, "", None),
+        ("t\n" + "x" * 299, TITLED, "short"),
+        ("t\n" + "x" * 300, TITLED, None),
+        ("t" * 300, TITLED, None),
+        ("t", LONE, None),
+    ):
+        assert Length().judge(Document("0", text, form=form)) == expected
+    assert Length(min_chars=2).judge(Document("0", "t", form=LONE)) == "short"
 
 
 # Blocklists ----------------------------------------------------------------------------------------------

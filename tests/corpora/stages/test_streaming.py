@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from xling.core.settings import config
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.corpora.stages.lines import Lines
-from xling.text.document import Document, Ledger
+from xling.text.document import TITLED, Document, Ledger
 
 NAMES = sorted(STREAMING)
 CASES = [(name, number) for name in NAMES for number in range(len(STREAMING[name].examples))]
@@ -62,7 +62,9 @@ def stage_of(name: str, number: int, folder: Path) -> Stage:
 
 
 def document(example: Example) -> Document:
-    return Document("0", example.text, example.url, lang=example.lang, meta=dict(example.meta))
+    return Document(
+        "0", example.text, example.url, lang=example.lang, meta=dict(example.meta), form=example.form
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -125,7 +127,9 @@ def test_one_document_at_a_time_is_the_same(
 
 def test_a_document_tells_how_much_was_cut_out_of_it() -> None:
     text = "Daraja la zamani litatengenezwa mwaka ujao, walisema wajumbe wa baraza la mji jana jioni.\n" * 4
-    doc = Document("0", f"Daraja\nNyumbani\nIngia\n{text}Faragha\n© 2024", source="wet:a", lang="sw")
+    doc = Document(
+        "0", f"Daraja\nNyumbani\nIngia\n{text}Faragha\n© 2024", source="wet:a", lang="sw", form=TITLED
+    )
     (kept,) = Lines()([doc], Ledger())
     assert kept.meta["num_boilerplate"] == 4
     assert "Nyumbani" not in kept.text

@@ -146,6 +146,8 @@ def scaled(data: dict[str, Any], scale: str, where: str) -> dict[str, Any]:
     scales = data.pop("scales", {})
     if not isinstance(scales, Mapping) or not all(isinstance(over, Mapping) for over in scales.values()):
         raise UserError(f"{where}: scales={scales!r}", "a mapping of names to settings")
+    if scale and not scales:
+        raise UserError(f"scale={scale}, but {where} has no scales", "no scale=", "take scale= out")
     if scale and scale not in scales:
         raise unknown("scale", scale, scales)
     return merge(data, scales[scale]) if scale else data

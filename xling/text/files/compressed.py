@@ -16,6 +16,7 @@ from isal.igzip_lib import IsalError
 
 from xling.core.errors import UserError
 from xling.text.document import STORED, UNPACKED, Ledger
+from xling.text.files.encodings import utf8_chunks
 
 CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 26
@@ -149,8 +150,11 @@ class CutLine(bytes):
 
 
 def read_whole_lines(path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Yield the lines of ``path`` as `split_lines` does; raises what `read_whole_chunks` raises."""
-    return split_lines(read_whole_chunks(path), max_bytes)
+    """Yield the lines of ``path`` as `split_lines` does, in UTF-8 where a mark says what they are in.
+
+    It raises what `read_whole_chunks` and `utf8_chunks` raise.
+    """
+    return split_lines(utf8_chunks(read_whole_chunks(path), path, legacy=False, every_cr=False), max_bytes)
 
 
 def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
@@ -177,13 +181,14 @@ def _joined(parts: list[bytes], size: int, max_bytes: int) -> bytes:
     return b"".join(parts) if size <= max_bytes else CutLine(parts[0][:_SHOWN_BYTES])
 
 
-def read_lines(path: Path, ledger: Ledger, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Yield the lines of ``path`` without line ends; lines over ``max_bytes`` or cut by damage are lost.
+def read_lines(path: Path, ledger: Ledger, max_bytes: int = MAX_LINE_BYTES, lang: str = "") -> Iterator[bytes]:
+    """Yield the lines of ``path`` in UTF-8 without line ends; lines over ``max_bytes`` or cut by damage are lost.
 
-    The ledger's ``unpacked`` bytes balance, as those of `read_chunks` do.
+    The ledger's ``unpacked`` bytes, in UTF-8, balance, as those of `read_chunks` do. ``lang`` helps `utf8_chunks` to
+    name the encoding of a file that it refuses.
     """
     line, num_skipped = b"", 0
-    for chunk in read_chunks(path, ledger):
+    for chunk in utf8_chunks(read_chunks(path, ledger), path, lang):
         ledger.count_bytes(UNPACKED, "in", len(chunk))
         num_pending = len(line) + num_skipped
         first_line, *later_lines = chunk.split(b"\n")

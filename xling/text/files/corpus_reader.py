@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from glob import glob
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -15,6 +14,8 @@ from xling.text.files.compressed import (
     read_whole_chunks,
     split_lines,
 )
+from xling.text.files.encodings import guess_encoding, refusal, utf8_chunks
+from xling.text.files.globs import matching_files
 
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
@@ -35,8 +36,7 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
                 path.glob("*.txt*")
             )
         else:
-            files = [path] if path.is_file() else [Path(p) for p in sorted(glob(pattern))]  # noqa: PTH207 - absolute globs
-            files = [each for each in files if each.is_file()]
+            files = matching_files(pattern)
         if not files and path.exists() and not path.is_dir():
             raise UserError(f"{pattern} is a device or a pipe", "a file", "write the text to a file first")
         if not files:
@@ -82,7 +82,8 @@ def any_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = Fals
     """Yield the lines of a text file that may be empty; otherwise as `read_lines`."""
     number = 0
     try:
-        for line in text_lines(read_whole_chunks(path), str(path), max_bytes, keep_bad):
+        chunks = utf8_chunks(read_whole_chunks(path), path, legacy=False, every_cr=False)
+        for line in text_lines(chunks, str(path), max_bytes, keep_bad):
             number += 1
             yield line
     except (EOFError, *DAMAGE_ERRORS) as error:
@@ -117,10 +118,12 @@ def text_lines(
 
 
 def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
+    if encoding := guess_encoding(error.object):
+        return refusal(Path(name), encoding)
     return UserError(
         f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
         "UTF-8 text",
-        f"convert it, for example iconv -f latin1 -t utf-8 {Path(name).name}",
+        f"convert it with iconv; if it is damaged UTF-8: iconv -c -f UTF-8 -t UTF-8 {Path(name).name}",
     )
 
 

@@ -1,0 +1,224 @@
+"""Plain text as people have it: any encoding and line end, no blank lines, lists of sentences, one-line documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import sentences
+from tests.corpora.reading import read
+from xling.core.commands.runner import run_local
+from xling.core.errors import UserError
+from xling.core.settings import config
+from xling.corpora.common.shards import read_corpus
+from xling.corpora.mono import MonoConfig
+from xling.corpora.sources.source import CUT_NOTE
+from xling.corpora.sources.text import LIST_NOTE
+from xling.corpora.stages import near_duplicates as near
+from xling.text.document import LONE, Document, Ledger
+from xling.text.files.corpus_reader import read_lines
+from xling.text.files.encodings import guess_encoding
+from xling.text.long_texts import cut_text, is_list_of_sentences
+
+SAMPLES = {
+    "fr": "L'été dernier, la bibliothèque de notre ville a été rénovée à grands frais.",
+    "de": "Die Straße führt über die Brücke zum Fluß, wo früher große Schiffe lagen.",
+    "pl": "Książka leży na półce, a żółw śpi pod łóżkiem w ciepłym pokoju.",
+    "tr": "Çocuklar öğleden sonra parkta oynadılar ve şarkı söylediler, güneş ılıktı.",
+    "lv": "Bērni pēcpusdienā spēlējās parkā, un māte viņiem lasīja garu stāstu.",
+    "ru": "Дети играли в парке после обеда, а мать читала им длинную сказку.",
+    "el": "Τα παιδιά έπαιζαν στο πάρκο το απόγευμα και η μητέρα διάβαζε.",
+    "ar": "لعب الأطفال في الحديقة بعد الظهر وقرأت لهم الأم قصة طويلة.",
+    "zh": "这座城市的图书馆经过长时间的修缮之后重新开放，许多市民前来参观。",
+    "zh_Hant": "這座城市的圖書館經過長時間的修繕之後重新開放，許多市民前來參觀。",
+    "ja": "この町の図書館は長い工事のあとで新しくなり、多くの人が訪れました。",
+    "ko": "이 도시의 도서관은 오랜 공사 끝에 다시 문을 열었고 많은 시민이 찾았다.",
+}
+LEGACY = [
+    ("fr", "cp1252"), ("fr", "mac_roman"), ("de", "latin-1"), ("pl", "cp1250"), ("tr", "cp1254"), ("lv", "cp1257"),
+    ("ru", "cp1251"), ("ru", "koi8_u"), ("ru", "cp866"), ("el", "cp1253"), ("ar", "cp1256"), ("zh", "gb18030"),
+    ("zh_Hant", "big5hkscs"), ("ja", "cp932"), ("ja", "euc_jp"), ("ko", "cp949"),
+]  # fmt: skip
+ENGLISH = sentences("en")
+
+
+def mono(out: Path, source: str, lang: str = "en", **changes: Any) -> str:
+    data = {"lang": lang, "out": str(out), "source": source} | changes
+    return str(run_local("corpus mono", config.from_dict(MonoConfig, data), 1))
+
+
+@pytest.mark.parametrize(("lang", "codec"), LEGACY)
+@pytest.mark.parametrize("scheme", ["text", "lines", "jsonl"])
+def test_a_file_in_a_legacy_encoding_is_refused_with_its_name(
+    lang: str, codec: str, scheme: str, tmp_path: Path
+) -> None:
+    rows = [f"{SAMPLES[lang]} {i}" for i in range(9)]
+    if scheme == "jsonl":
+        rows = [json.dumps({"text": row}, ensure_ascii=False) for row in rows]
+    (tmp_path / "a.txt").write_bytes("\n\n".join(rows).encode(codec))
+    found = guess_encoding("\n\n".join(rows).encode(codec), lang)
+    assert found == codec.replace("latin-1", "cp1252")
+    with pytest.raises(
+        UserError, match=r"a\.txt is not UTF-8; it is probably .*iconv -f \S+ -t UTF-8 .*a\.txt"
+    ):
+        read(f"{scheme}:{tmp_path}/a.txt", lang)
+
+
+def test_a_rare_letter_of_windows_1252_is_enough(tmp_path: Path) -> None:
+    text = "\n\n".join(ENGLISH * 2)
+    (tmp_path / "a.txt").write_bytes((text + "\n\nThe café is closed – until May.").encode("cp1252"))
+    with pytest.raises(UserError, match=r"Windows-1252 .*iconv -f CP1252"):
+        read(f"text:{tmp_path}/a.txt", "en")
+    # Damage in UTF-8 is no other encoding: the file is read.
+    (tmp_path / "b.txt").write_bytes(("Ünde " * 200).encode() + b"\xff\xfe abc")
+    (doc,), ledger = read(f"text:{tmp_path}/b.txt", "en")
+    assert doc.text.count("\ufffd") == 2
+    assert ledger.notes["text with bytes that are not UTF-8"] == 1
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-8"])
+@pytest.mark.parametrize("lang", ["fr", "zh", "ar"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_utf_16_and_32_are_read_with_a_mark_and_refused_without(
+    lang: str, codec: str, end: str, tmp_path: Path
+) -> None:
+    texts = [f"{SAMPLES[lang]}\n{SAMPLES[lang]} {i}" for i in range(4)]
+    raw = "\n\n".join(texts).replace("\n", end)
+    (tmp_path / "a.txt").write_bytes(("\ufeff" + raw).encode(codec))
+    assert [doc.text for doc in read(f"text:{tmp_path}/a.txt", lang)[0]] == texts
+    assert len(read(f"lines:{tmp_path}/a.txt", lang)[0]) == 8
+    assert list(read_lines(tmp_path / "a.txt")) == "\n\n".join(texts).split("\n")
+    if codec != "utf-8":
+        (tmp_path / "b.txt").write_bytes(raw.encode(codec))
+        name = codec.replace("-le", " little-endian").replace("-be", " big-endian").upper()[:6]
+        for reader in (
+            lambda: read(f"text:{tmp_path}/b.txt", lang),
+            lambda: list(read_lines(tmp_path / "b.txt")),
+        ):
+            with pytest.raises(UserError, match=rf"{name}.* without a byte order mark.*iconv -f {name}"):
+                reader()
+
+
+@pytest.mark.parametrize("border", ["", " \u00a0\t\u3000", "\ufeff", "\u200b", "\x0c", "\u2003"])
+def test_a_line_that_looks_blank_ends_a_document(border: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(f"a\nb\n{border}\nc\n{border}\n{border}\nd", encoding="utf-8")
+    assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c", "d"]
+
+
+def test_a_form_feed_ends_a_document(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\nb\x0cc\nd\n\x0ce", encoding="utf-8")
+    assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c\nd", "e"]
+
+
+@pytest.mark.parametrize(
+    ("head", "what"), [(b"PK\x03\x04", "ZIP"), (b"%PDF-1.7", "PDF"), (b"PAR1", "Parquet")]
+)
+def test_other_files_are_named(head: bytes, what: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(head + bytes(range(256)) * 4)
+    with pytest.raises(UserError, match=f"is .*{what}.*, not text"):
+        read(f"text:{tmp_path}/a.txt")
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(st.sampled_from("ab. \n。!”"), min_size=1, max_size=300), max_chars=st.integers(5, 60))
+def test_cut_pieces_are_short_and_hold_everything(text: str, max_chars: int) -> None:
+    text = "\n".join(filter(None, map(str.strip, text.split("\n")))) or "a"
+    pieces = cut_text(text, max_chars)
+    assert all(0 < len(piece) <= max_chars for piece in pieces)
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+
+
+def test_a_long_line_is_cut_at_sentence_ends() -> None:
+    line = " ".join(ENGLISH)
+    pieces = cut_text(line, 1000)
+    assert " ".join(pieces) == line
+    assert all(piece.endswith(".") for piece in pieces)
+    assert cut_text("。".join("柏林是德国的首都" for _ in range(9)), 20)[0].endswith("。")
+
+
+@pytest.mark.parametrize("lang", ["en", "ar", "th"])
+def test_lists_of_sentences_are_told_from_paragraphs(lang: str) -> None:
+    rows = sentences(lang)
+    assert is_list_of_sentences(rows)
+    assert not is_list_of_sentences(rows[:20])  # too few to tell
+    glue = " "
+    paragraphs = [glue.join(rows[i : i + 4]) for i in range(0, 400, 4)]
+    assert is_list_of_sentences(paragraphs) == (lang == "th")  # Thai marks no ends
+    wrapped = [" ".join(rows)[i : i + 70].strip().lower() for i in range(0, 7000, 70)]
+    assert lang != "en" or not is_list_of_sentences(wrapped)
+
+
+def test_isolated_sentences_are_documents_and_the_output_says_so(tmp_path: Path) -> None:
+    rows = [row for row in ENGLISH[:200] if row]
+    (tmp_path / "a.txt").write_text("\n".join(rows), encoding="utf-8")
+    said = mono(tmp_path / "out", f"text:{tmp_path}/a.txt", near_dedup="false")
+    assert f"{len(rows)} of {len(rows)} documents" in said
+    assert f"{LIST_NOTE}: 1" in said
+    docs = list(read_corpus(tmp_path / "out"))
+    assert [doc.text for doc in docs] == rows
+    assert {doc.form for doc in docs} == {LONE}
+    # A limit that is given counts for lines, too; and a build that loses most says why.
+    strict = {"settings": {"length": {"min_chars": str(max(map(len, rows)))}}}
+    said = mono(tmp_path / "strict", f"lines:{tmp_path}/a.txt", near_dedup="false", **strict)
+    assert "less than half was kept; most was dropped by length/short" in said
+    assert "setting: settings.length.min_chars=" in said
+
+
+def test_a_line_of_another_language_goes_and_short_ones_stay(tmp_path: Path) -> None:
+    foreign = [
+        "Wajumbe wa baraza la mji walikutana jana jioni kujadili daraja la zamani.",
+        "Ich weiß es nicht.",
+    ]
+    rows = [*ENGLISH[:98], "Nun ja.", *foreign]
+    (tmp_path / "a.txt").write_text("\n".join(rows), encoding="utf-8")
+    mono(tmp_path / "out", f"lines:{tmp_path}/a.txt", near_dedup="false")
+    assert [doc.text for doc in read_corpus(tmp_path / "out")] == rows[:99]
+
+
+def test_documents_without_a_line_break_are_kept(tmp_path: Path) -> None:
+    texts = [" ".join(ENGLISH[i : i + 12]) for i in range(0, 120, 12)]
+    texts[0] = texts[0][:-9]  # a last sentence that is cut off
+    texts[1] = "- " + texts[1]
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8"
+    )
+    said = mono(tmp_path / "out", f"jsonl:{tmp_path}/a.jsonl", near_dedup="false")
+    assert "10 of 10 documents" in said
+    # Once more they are duplicates, and this is what the error says.
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "x"}) + "\n", encoding="utf-8")
+    with pytest.raises(
+        UserError, match=r"length/short 1 \(short: .*fewer than min_chars.*settings.length.min_chars="
+    ):
+        mono(tmp_path / "b", f"jsonl:{tmp_path}/b.jsonl")
+
+
+def test_a_long_row_is_cut_and_not_lost(tmp_path: Path) -> None:
+    text = "\n".join(" ".join(ENGLISH[i : i + 5]) for i in range(0, 500, 5))
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}), encoding="utf-8")
+    said = mono(
+        tmp_path / "out", f"jsonl:{tmp_path}/a.jsonl", max_chars="5000", near_dedup="false", after_dedup=[]
+    )
+    docs = list(read_corpus(tmp_path / "out"))
+    assert "\n".join(doc.text for doc in docs) == text
+    assert max(len(doc.text) for doc in docs) <= 5000
+    assert [doc.id for doc in docs] == [f"a/0.{i}" for i in range(len(docs))]
+    assert f"{CUT_NOTE}: {len(docs)}" in said
+
+
+def test_of_near_duplicates_the_one_with_fewest_replacement_characters_stays(tmp_path: Path) -> None:
+    good = " ".join(ENGLISH[:20])
+    texts = ["x\ufffd" + good, "\ufffd\ufffd" + good, "another text", good, good]
+    docs = [Document(str(i), text) for i, text in enumerate(texts)]
+    cfg = near.NearDedup()
+    near.sketch_shard(docs, tmp_path / "0", cfg)
+    near.find_pairs([tmp_path / "0"], range(cfg.bands), tmp_path / "pairs")
+    assert near.choose_dropped([tmp_path / "pairs"], [tmp_path / "0"], tmp_path / "out", cfg) == 3
+    ledger = Ledger()
+    kept = list(near.drop_near_duplicates(docs, 0, tmp_path / "out", ledger))
+    assert [doc.id for doc in kept] == ["2", "3"]
+    assert kept[1].meta["cluster_size"] == 4

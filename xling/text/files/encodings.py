@@ -1,0 +1,286 @@
+"""Encodings of text files: UTF-8, UTF-16 and UTF-32 with a mark are read; others are named and refused.
+
+A file in a legacy encoding is refused even where few of its bytes are not UTF-8: read as UTF-8 it would lose every
+letter with an accent. A UTF-8 file with damage is read, and its bad bytes are counted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from xling.core import languages
+from xling.core.errors import UserError
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_SINGLE_CR = re.compile(rb"\r(?!\n)")
+# Python's codec -> its name here, and iconv's.
+_NAMES = {
+    "cp1252": ("Windows-1252 (Latin-1)", "CP1252"),
+    "cp1250": ("Windows-1250", "CP1250"),
+    "cp1254": ("Windows-1254", "CP1254"),
+    "cp1257": ("Windows-1257", "CP1257"),
+    "cp1258": ("Windows-1258", "CP1258"),
+    "mac_roman": ("Mac OS Roman", "MACINTOSH"),
+    "cp1251": ("Windows-1251", "CP1251"),
+    "koi8_u": ("KOI8", "KOI8-U"),
+    "cp866": ("DOS code page 866", "CP866"),
+    "cp1253": ("Windows-1253", "CP1253"),
+    "cp1255": ("Windows-1255", "CP1255"),
+    "cp1256": ("Windows-1256", "CP1256"),
+    "cp874": ("Windows-874 (TIS-620)", "CP874"),
+    "gb18030": ("GBK or GB 18030", "GB18030"),
+    "big5hkscs": ("Big5", "BIG5-HKSCS"),
+    "cp932": ("Shift JIS", "CP932"),
+    "euc_jp": ("EUC-JP", "EUC-JP"),
+    "cp949": ("EUC-KR", "CP949"),
+    "utf-16-le": ("UTF-16 little-endian without a byte order mark", "UTF-16LE"),
+    "utf-16-be": ("UTF-16 big-endian without a byte order mark", "UTF-16BE"),
+    "utf-32-le": ("UTF-32 little-endian without a byte order mark", "UTF-32LE"),
+    "utf-32-be": ("UTF-32 big-endian without a byte order mark", "UTF-32BE"),
+}
+_OF_SCRIPTS = {
+    "Latn": ("cp1252", "mac_roman"),
+    "Cyrl": ("cp1251", "koi8_u", "cp866"),
+    "Grek": ("cp1253",),
+    "Hebr": ("cp1255",),
+    "Arab": ("cp1256",),
+    "Thai": ("cp874",),
+    "Hans": ("gb18030",),
+    "Hant": ("big5hkscs",),
+    "Jpan": ("cp932", "euc_jp"),
+    "Kore": ("cp949",),
+}
+_OF_LANGS = {
+    "cp1250": frozenset(["bs", "cs", "hr", "hsb", "hu", "pl", "ro", "sk", "sl", "sq", "sr_Latn"]),
+    "cp1254": frozenset(["az", "tr"]),
+    "cp1257": frozenset(["et", "lt", "lv"]),
+    "cp1258": frozenset({"vi"}),
+}
+_SCRIPT_NAMES = {
+    "Latn": ("LATIN",),
+    "Cyrl": ("CYRILLIC",),
+    "Grek": ("GREEK",),
+    "Hebr": ("HEBREW",),
+    "Arab": ("ARABIC",),
+    "Thai": ("THAI",),
+    "Hans": ("CJK",),
+    "Hant": ("CJK",),
+    "Jpan": ("HIRAGANA", "KATAKANA", "CJK"),
+    "Kore": ("HANGUL", "CJK"),
+}
+_MARKS_OF_PRINT = frozenset("‘’“”„‚…–—•«»‹›°§€£©®™·¡¿ªº½¼¾²³´¨¸¯±×÷\u00a0、。，！？：；（）「」『』《》・")
+_ALONE = frozenset("àáèéêìíòóôùúåöÀÁÈÉÊÌÍÒÓÔÙÚÅÖ")
+# A text file holds none of these; damage makes them.
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f\x7f]")
+_ASCII_LETTER = re.compile("[A-Za-z]")
+_UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
+_KINDS = {b"PK\x03\x04": "a ZIP archive, such as docx or epub", b"%PDF": "PDF", b"PAR1": "Parquet"}
+_SAMPLE_BYTES = 1 << 16
+_MIN_BAD_BYTES = 20
+_BAD_BYTES_PER = 1_000_000
+_MIN_SCORE, _MARGIN, _SCRIPT_MARGIN = 0.8, 0.01, 0.15
+_MIN_NUL_SHARE = 0.005
+
+
+def utf8_chunks(
+    chunks: Iterable[bytes], path: Path, lang: str = "", legacy: bool = True, every_cr: bool = True
+) -> Iterator[bytes]:
+    r"""Yield the bytes of a text file as UTF-8 with ``\n`` or ``\r\n`` at line ends; `bytes` subclasses stay.
+
+    Args:
+        chunks: the unpacked bytes of the file.
+        path: the file, for errors.
+        lang: its language, which tells encodings of one script apart; "" if it is not known.
+        legacy: whether a file in a legacy encoding is refused here; else the caller decodes strictly.
+        every_cr: whether each single ``\r`` ends a line; else only in a file without ``\n``.
+
+    Raises:
+        UserError: the file is in another encoding, or no text.
+    """
+    decoder: codecs.IncrementalDecoder | None = None
+    watch = _Watch(path, lang)
+    is_first, held = True, b""
+    for raw in chunks:
+        chunk = raw
+        if is_first and chunk:
+            encoding = next((name for mark, name in _MARKS if chunk.startswith(mark)), "")
+            if encoding:
+                decoder = codecs.getincrementaldecoder(encoding)("replace")
+            else:
+                refuse_other_files(chunk, path)
+        if decoder is not None:
+            chunk = decoder.decode(chunk).encode("utf-8", "replace")
+        elif legacy:
+            watch.see(chunk)
+        if is_first and chunk:
+            is_first, every_cr = False, every_cr or b"\n" not in chunk
+        if every_cr and (held or b"\r" in chunk):
+            chunk = held + chunk
+            held = b"\r" if chunk.endswith(b"\r") else b""
+            chunk = _SINGLE_CR.sub(b"\n", chunk[: len(chunk) - len(held)])
+        yield chunk if type(raw) is bytes else type(raw)(chunk)
+    if held:
+        yield b"\n"
+    if decoder is None and legacy:
+        watch.judge(at_end=True)
+
+
+class _Watch:
+    """Counts of the bytes of a file that are UTF-8 and of those that are not."""
+
+    def __init__(self, path: Path, lang: str) -> None:
+        self._path, self._lang = path, lang
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._num_good = self._num_bad = self._num_bytes = 0
+        self._sample, self._has_control = b"", False
+
+    def see(self, chunk: bytes) -> None:
+        """Count one chunk; its sample is around the first byte that is not UTF-8."""
+        self._num_bytes += len(chunk)
+        text = self._decoder.decode(chunk)
+        if chunk.isascii() and text.isascii():
+            return
+        num_bad = max(0, text.count("\ufffd") - chunk.count(b"\xef\xbf\xbd"))
+        self._num_good += len(text.encode("utf-8")) - len(text) - 2 * text.count("\ufffd")
+        if not num_bad:
+            return
+        self._num_bad += num_bad
+        self._has_control = self._has_control or bool(_CONTROL.search(chunk))
+        if len(self._sample) < _SAMPLE_BYTES:
+            first = next((i for i, byte in enumerate(chunk) if byte >= 0x80), 0)
+            start = max(0, chunk.rfind(b"\n", 0, first) + 1) if len(chunk) - first < _SAMPLE_BYTES else first
+            self._sample += chunk[start : start + _SAMPLE_BYTES]
+        if self._num_bad >= _MIN_BAD_BYTES:
+            self.judge(at_end=False)
+
+    def judge(self, at_end: bool) -> None:
+        """Refuse a file of which more is not UTF-8 than is, if it reads well in another encoding.
+
+        Raises:
+            UserError: it does.
+        """
+        is_few = not at_end or self._num_bad * _BAD_BYTES_PER < self._num_bytes
+        if not self._num_bad or self._num_bad <= self._num_good or self._has_control:
+            return
+        if is_few and self._num_bad < _MIN_BAD_BYTES:
+            return
+        if encoding := guess_encoding(self._sample, self._lang):
+            raise refusal(self._path, encoding)
+
+
+def refuse_other_files(head: bytes, path: Path) -> None:
+    """Refuse a file that begins as no text does, or as UTF-16 or UTF-32 without a mark.
+
+    Raises:
+        UserError: it does; the message names the encoding and the command that converts it.
+    """
+    kind = next((name for magic, name in _KINDS.items() if head.startswith(magic)), "")
+    if kind:
+        raise UserError(f"{path} is {kind}, not text", "a text file in UTF-8", "save it as text")
+    if encoding := unmarked_utf(head[:_SAMPLE_BYTES]):
+        raise refusal(path, encoding)
+
+
+def unmarked_utf(head: bytes) -> str:
+    """Return the name of UTF-16 or UTF-32 if the NUL bytes lie as in one of them, else ""."""
+    num_nul = head.count(b"\0")
+    if len(head) < 8 or num_nul < max(2, _MIN_NUL_SHARE * len(head)):
+        return ""
+    at = [head[place::4].count(b"\0") for place in range(4)]
+    if min(at[2:]) > len(head) // 5 and at[0] < at[3] / 4:
+        return "utf-32-le"
+    if min(at[:2]) > len(head) // 5 and at[3] < at[0] / 4:
+        return "utf-32-be"
+    if num_nul * 10 < len(head) and _is_utf8(head):
+        return ""
+    is_le = head[1::2].count(b"\0") > head[::2].count(b"\0")
+    encoding = "utf-16-le" if is_le else "utf-16-be"
+    text = head[: len(head) // 2 * 2].decode(encoding, "replace")
+    num_odd = sum(unicodedata.category(char) in ("Cn", "Co", "Cs", "Cc") for char in text)
+    return encoding if (num_odd - sum(map(text.count, "\r\n\t\f"))) * 20 <= len(text) else ""
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Return whether bytes are UTF-8, but for a character that is cut off at their end."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def guess_encoding(sample: bytes, lang: str = "") -> str:
+    """Return the Python codec of a legacy encoding in which a sample reads well, or "".
+
+    Args:
+        sample: bytes that are not UTF-8.
+        lang: the language of the text, "" if it is not known.
+    """
+    if encoding := unmarked_utf(sample):
+        return encoding
+    language = languages.get(lang) if lang else None
+    special = [name for name, langs in _OF_LANGS.items() if language and language.code in langs]
+    script = language.script if language else ""
+    scripts = [script] if script in _OF_SCRIPTS else []
+    scripts += [name for name in _OF_SCRIPTS if name not in scripts]
+    best, best_score = "", _MIN_SCORE
+    for name in scripts:
+        codecs_of_script = (*(special if name == script else ()), *_OF_SCRIPTS[name])
+        scores = [_score(sample, codec, name) - _MARGIN * i for i, codec in enumerate(codecs_of_script)]
+        if max(scores) > best_score:
+            # What is usual for the language wins unless another script is clearly better.
+            best_score = max(scores) + (_SCRIPT_MARGIN if name == script else 0)
+            best = codecs_of_script[scores.index(max(scores))]
+    return best
+
+
+def _score(sample: bytes, codec: str, script: str) -> float:
+    """Return the share of the other than ASCII characters that fit their script and their neighbours."""
+    text = sample.decode(codec, "replace")
+    places = [i for i, char in enumerate(text) if char >= "\x80"]
+    if not places:
+        return 0.0
+    return sum(_fits(text, i, _SCRIPT_NAMES[script]) for i in places) / len(places)
+
+
+def _fits(text: str, place: int, scripts: tuple[str, ...]) -> bool:
+    char = text[place]
+    if char in _MARKS_OF_PRINT:
+        return True
+    if not unicodedata.name(char, "").startswith(scripts):
+        return False
+    before, after = text[place - 1 : place], text[place + 1 : place + 2]
+    if char.isupper() and (before.islower() or (after.islower() and before.isalpha())):
+        return False
+    if "CJK" in scripts:
+        return True
+    neighbours = [each for each in (before, after) if each.isalpha()]
+    if scripts[0] != "LATIN":
+        return bool(neighbours) and not any(map(str.isascii, neighbours))
+    if not neighbours:  # few letters stand alone between signs and blanks
+        return after in ("'", "’") or char in _ALONE
+    return bool(_ASCII_LETTER.search(text, max(0, place - 3), place + 4)) or len(neighbours) == 1
+
+
+def refusal(path: Path, encoding: str) -> UserError:
+    """Return the error for a file in ``encoding``, with the command that converts it."""
+    name, iconv = _NAMES[encoding]
+    unpack = _UNPACK.get(path.suffix, "")
+    stem = path.name.removesuffix(path.suffix) if unpack else path.name
+    new = f"utf8-{stem}"
+    command = f"iconv -f {iconv} -t UTF-8"
+    command = f"{unpack} {path} | {command}" if unpack else f"{command} {path}"
+    return UserError(
+        f"{path} is not UTF-8; it is probably {name}",
+        "UTF-8, or UTF-16 and UTF-32 with a byte order mark",
+        f"convert it: {command} > {new} (if it is damaged UTF-8: iconv -c -f UTF-8 -t UTF-8)",
+    )

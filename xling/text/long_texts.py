@@ -1,0 +1,100 @@
+"""Long texts: pieces of a bounded size, cut where a reader would pause, and lists of sentences told from paragraphs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+SENTENCE_ENDS = ".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏"
+"""Of the world's scripts: Unicode's property Sentence_Terminal, and the ellipsis."""
+CLOSING = "\"'”’»›)]）］」』】〉》“‘"
+"""Marks that may follow the end of a sentence."""
+LIST_LINES = 50
+"""Lines from which a text without blank lines may be a list of sentences."""
+
+_WIDE = "。！？．｡"  # no blank follows them
+_END = re.compile(f"[{re.escape(SENTENCE_ENDS)}]+[{re.escape(CLOSING)}]*(?:\\s+|(?<=[{_WIDE}])|$)")
+# An end inside a line: after a word of three letters, so that few abbreviations count, and no small letter follows.
+_END_INSIDE = re.compile(
+    f"(?:[^\\s.]{{3}}[.!?…؟۔।॥։።።။៕]+[{re.escape(CLOSING)}]*\\s+|[{_WIDE}]+[{re.escape(CLOSING)}]*)(?P<next>\\S)"
+)
+_MAX_SHARE_OF_PARAGRAPHS = 0.2
+_MAX_SHARE_CONTINUED = 0.3
+_MAX_LONG_LINE = 600
+_FULL_LINE = 0.8
+_MAX_SHARE_LONG = 0.02
+
+
+def cut_text(text: str, max_chars: int) -> list[str]:
+    """Return ``text`` in pieces of about one size, at most ``max_chars`` characters each.
+
+    It is cut at line ends. A line that is too long is cut at the end of a sentence, else at a blank, else anywhere. The
+    line end or the blank at a cut belongs to no piece.
+    """
+    if len(text) <= max_chars:
+        return [text]
+    lines = [piece for line in text.split("\n") for piece in _cut_line(line, max_chars)]
+    pieces: list[str] = []
+    block: list[str] = []
+    size, num_left = 0, sum(map(len, lines)) + len(lines) - 1
+    target = -(-num_left // -(-num_left // max_chars))
+    for line in lines:
+        if block and (size + len(line) > max_chars or size + len(line) // 2 > target):
+            pieces.append("\n".join(block))
+            num_left -= size
+            target = -(-num_left // -(-num_left // max_chars))
+            block, size = [], 0
+        block.append(line)
+        size += len(line) + 1
+    return [*pieces, "\n".join(block)]
+
+
+def _cut_line(line: str, max_chars: int) -> Iterator[str]:
+    """Yield a line in pieces of at most ``max_chars`` characters, the last of which may be short."""
+    start = 0
+    while len(line) - start > max_chars:
+        window = line[start : start + max_chars]
+        end = max((match.end() for match in _END.finditer(window) if match.end() < len(window)), default=0)
+        if end < max_chars // 2:
+            end = max(window.rfind(" ") + 1, end)
+        end = end or max_chars
+        if piece := window[:end].strip():
+            yield piece
+        start += end
+    if piece := line[start:].strip():
+        yield piece
+
+
+def is_list_of_sentences(lines: Sequence[str]) -> bool:
+    """Return whether each of many lines is one sentence, and not a paragraph or a part of a wrapped one.
+
+    Args:
+        lines: without blank ones, the first of a text.
+    """
+    if len(lines) < LIST_LINES:
+        return False
+    num_paragraphs = sum(map(_has_several_sentences, lines))
+    num_long = sum(len(line) > _MAX_LONG_LINE for line in lines)
+    return (
+        num_paragraphs <= _MAX_SHARE_OF_PARAGRAPHS * len(lines)
+        and num_long <= _MAX_SHARE_LONG * len(lines)
+        and not _is_wrapped(lines)
+    )
+
+
+def _is_wrapped(lines: Sequence[str]) -> bool:
+    """Return whether sentences go on in the next line, in small letters, where a line is full."""
+    continued = sorted(
+        len(line)
+        for line, following in itertools.pairwise(lines)
+        if following[0].islower() and not line.rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
+    )
+    if len(continued) <= _MAX_SHARE_CONTINUED * len(lines):
+        return False
+    width = sorted(map(len, lines))[int(0.95 * len(lines))]
+    return continued[len(continued) // 2] > _FULL_LINE * width
+
+
+def _has_several_sentences(line: str) -> bool:
+    return any(not match["next"].islower() for match in _END_INSIDE.finditer(line))
