@@ -36,6 +36,8 @@ def word_vectors(folder: Path, words: Sequence[str]) -> Float32[np.ndarray, "wor
     try:
         version = json.loads((folder / FILES[0]).read_text(encoding="utf-8")).get("features", 1)
         table = load_file(folder / FILES[1])["table"]
+        if not np.isfinite(table).all():
+            raise ValueError("its table has values that are not finite (NaN or infinite)")
     except (OSError, ValueError, KeyError, AttributeError, SafetensorError) as error:
         raise UserError(
             f"encoder={folder}: {type(error).__name__} {error}",

@@ -76,9 +76,11 @@ def read_pickle(path: Path) -> dict[str, Any]:
     check_file(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
+    except OSError:
+        raise
+    except Exception:  # what torch says advises to load the file with its code
         raise UserError(
-            f"{path} is damaged or holds more than tensors, and was not read: {str(error).splitlines()[0]}",
+            f"{path} is damaged or holds more than tensors, and was not read",
             "a file of tensors and plain values",
             "ask its authors for safetensors",
         ) from None

@@ -76,6 +76,8 @@ def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
             )
         cfg = from_dict(StaticConfig, settings)
         tensors = load_file(path)
+        if not torch.isfinite(tensors["table"].float()).all():
+            raise ValueError("its table has values that are not finite (NaN or infinite)")
         share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
         if random_init:
             return random_encoder(cfg, share)

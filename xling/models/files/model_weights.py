@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -102,22 +102,51 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
     """Read a published model file of one of ``kinds``, with weights in float32; no code in it is executed.
 
     Raises:
-        UserError: the file does not exist, is damaged or of another program, or the vocabulary beside it does
-            not match.
+        UserError: the file does not exist, is damaged or of another program, the vocabulary beside it does
+            not match, or a weight is not finite.
     """
     check_file(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
+    except OSError:
+        raise
+    except Exception:
+        # What torch says advises to load the file with its code.
         raise UserError(
-            f"{path} was not written by xling: {str(error).splitlines()[0]}",
+            f"{path} is damaged, or holds code or objects besides tensors and plain values",
             " or ".join(KINDS.get(kind, kind) for kind in kinds),
+            "copy it again from where it was made, or make it again; nothing in it was run",
         ) from None
     check_kind(state, path, kinds)
     check_vocabulary(state["vocab_digest"], path.parent, path)
     for name, (values, scales) in state.get(INT8, {}).items():
         state["weights"][name] = values * scales
+    check_finite(state["weights"], path)
     return state
+
+
+def check_finite(weights: Mapping[str, Shaped[Tensor, " ..."]], path: Path) -> None:
+    """Refuse weights with a NaN or an infinity: every score of such a model would be a number without meaning.
+
+    Args:
+        weights: tensors by name, of any type; those of whole numbers pass.
+        path: the file or folder that they were read from, for the message.
+
+    Raises:
+        UserError: naming the first such tensor, and how many of its values are not finite.
+    """
+    for name, tensor in weights.items():
+        if not tensor.is_floating_point() or not tensor.numel():
+            continue
+        values = tensor if tensor.element_size() > 1 else tensor.float()  # torch compares no float8
+        ends = torch.stack(torch.aminmax(values))  # NaN in any value makes both of them NaN
+        if not torch.isfinite(ends).all():
+            num_bad = int((~torch.isfinite(values)).sum())
+            raise UserError(
+                f"{path}: {num_bad:,} of {tensor.numel():,} weights in {name!r} are not finite (NaN or infinite)",
+                "finite weights",
+                "copy the model again, or train it again: a training with these weights has failed",
+            )
 
 
 def load_model(
