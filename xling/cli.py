@@ -21,6 +21,7 @@ Every stage takes these words too:
 - ``slurm.nodes=2`` and the like say what it asks of the cluster.
 - ``sweep.seed=1,2`` runs the stage once per value.
 - ``overwrite=true`` lets it replace a finished output that was made with other settings or inputs.
+- ``verify=never|once|always`` says how often files are compared with their digests; see `xling.core.output.digests`.
 
 A stage is imported only when it is called, so a login node never loads torch.
 """
@@ -47,7 +48,7 @@ from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import OTHER_WORDS
 from xling.core.errors import UserError, nearest, unknown
-from xling.core.output import manifest
+from xling.core.output import digests, manifest
 from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
 from xling.core.settings import config, schema
 
@@ -56,6 +57,7 @@ _NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
+VERIFYING = "verify="
 HELP = ("-h", "--help")
 VERSION = "--version"
 
@@ -151,15 +153,27 @@ def _path_of(error: OSError) -> str:
 
 @contextlib.contextmanager
 def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
-    """Put ``overwrite=true`` and ``why-rerun`` into the environment, which workers inherit; yield the other words."""
+    """Put ``overwrite=true``, ``verify=`` and ``why-rerun`` into the environment, which workers inherit.
+
+    Yields:
+        The other words.
+
+    Raises:
+        UserError: ``verify=`` is given another value than those of `xling.core.output.digests.MODES`.
+    """
     words = [word for word in arguments if word not in OVERWRITING]
+    is_overwriting = len(words) < len(arguments)
+    verifying = [word.removeprefix(VERIFYING) for word in words if word.startswith(VERIFYING)]
+    words = [word for word in words if not word.startswith(VERIFYING)]
     asked = {
-        manifest.OVERWRITE_VARIABLE: len(words) < len(arguments),
-        manifest.ONLY_WHY_VARIABLE: words[:1] == ["why-rerun"],
+        manifest.OVERWRITE_VARIABLE: "true" if is_overwriting else "",
+        manifest.ONLY_WHY_VARIABLE: "true" if words[:1] == ["why-rerun"] else "",
+        digests.VERIFY_VARIABLE: verifying[-1] or "''" if verifying else "",
     }
     before = {name: os.environ.get(name) for name in asked}
-    os.environ.update({name: "true" for name, is_asked in asked.items() if is_asked})
+    os.environ.update({name: value for name, value in asked.items() if value})
     try:
+        digests.mode()
         yield words[1:] if asked[manifest.ONLY_WHY_VARIABLE] else words
     finally:
         for name, value in before.items():
