@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xling.core.errors import UserError
 from xling.core.output import digests, manifest
 from xling.core.output.manifest import FILE_NAME, Manifest
+from xling.core.progress import Progress
 from xling.eval.metrics import METRICS
 from xling.eval.rows.suite import Example
 from xling.eval.scores import score_file, statistics
@@ -82,7 +83,12 @@ def open_runs(paths_of_runs: Sequence[str | Path]) -> list[Run]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
-    return [open_run(path, name) for path, name in zip(paths, names, strict=True)]
+    runs = []
+    with Progress("report: read", len(paths), "runs") as progress:
+        for path, name in zip(paths, names, strict=True):
+            runs.append(open_run(path, name))
+            progress.update()
+    return runs
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
