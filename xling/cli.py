@@ -34,7 +34,9 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -54,6 +56,12 @@ from xling.core.settings import config, schema
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
+# What libraries that have no OSError say of a write that failed: torch, safetensors, polars, numpy.
+_FULL_DISK = re.compile(
+    r"no space left on device|disk quota exceeded|os error (28|122)\b|PytorchStreamWriter failed writing"
+    r"|inline_container.*unexpected pos|^\d+ requested and \d+ written",
+    re.IGNORECASE,
+)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
@@ -92,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
-    except (OSError, MemoryError, RuntimeError) as error:
+    except Exception as error:
         if os.environ.get("XLING_TRACEBACK") or not _of_machine(error):
             raise
         if sys.stdout is sys.__stdout__:
@@ -108,9 +116,13 @@ def _discard_output() -> None:
 
 
 def _of_machine(error: Exception) -> bool:
-    """Return whether an error comes from disk, memory or the stack; torch has no exception for missing CPU memory."""
-    is_other = isinstance(error, RuntimeError) and not isinstance(error, RecursionError)
-    return not is_other or bool(_NO_MEMORY.search(str(error)))
+    """Return whether an error comes from disk, memory or the stack.
+
+    Torch has no exception for missing CPU memory, and it, safetensors, polars and numpy none for a full disk.
+    """
+    if isinstance(error, (OSError, MemoryError, RecursionError)) or _FULL_DISK.search(str(error)):
+        return True
+    return isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error)))
 
 
 def machine_error(error: Exception, out: str = "") -> UserError:
@@ -125,13 +137,16 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         return UserError(
             "a file is nested too deeply", fix=f"check the JSON files that the command reads; {fix}"
         )
+    if _FULL_DISK.search(str(error)) and getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
+        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
     file = error.filename or _path_of(error)
     place = "".join(f"{each}: " for each in (out and f"out={out}", file) if each)
+    disk = _disk_of(Path(file or out or tempfile.gettempdir()))
     remedies = {
-        errno.ENOSPC: "free space on that disk or choose another out=",
-        errno.EDQUOT: "free space in your quota or choose another out=",
+        errno.ENOSPC: f"free space on that disk ({disk}) or choose another out=",
+        errno.EDQUOT: f"free space in your quota ({disk}) or choose another out=",
         errno.EFBIG: "raise the limit of file sizes (ulimit -f) or choose another file system",
         errno.EROFS: "choose an out= that can be written",
         errno.EACCES: "choose a path that you may read and write",
@@ -142,6 +157,16 @@ def machine_error(error: Exception, out: str = "") -> UserError:
     return UserError(
         f"{place}{error.strerror or error}", fix=f"{remedies.get(error.errno or 0, 'check the path')}; {fix}"
     )
+
+
+def _disk_of(path: Path) -> str:
+    """Name the file system that a path lies on, with its size and what is free on it now."""
+    with contextlib.suppress(OSError):
+        place = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+        device, usage = place.stat().st_dev, shutil.disk_usage(place)
+        mounted = [folder for folder in (place, *place.parents) if folder.stat().st_dev == device][-1]
+        return f"mounted at {mounted}, {usage.total / 1e9:,.1f} GB, {usage.free / 1e6:,.1f} MB free now"
+    return f"of {path}"
 
 
 def _path_of(error: OSError) -> str:
