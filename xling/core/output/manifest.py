@@ -171,8 +171,7 @@ def _changed(path: Path, actual: str, recorded: str, stage: str) -> UserError:
     return UserError(
         f"{path} was changed or damaged after {stage!r} wrote it: SHA-256 {actual[:16]}...",
         f"{recorded[:16]}... as recorded in {folder / FILE_NAME}",
-        f"copy it again, or run {stage!r} again; if the change is meant, delete {folder / FILE_NAME}: then the folder "
-        "counts as files of yours",
+        f"copy it again, or run {stage!r} again; if the change is meant, copy it to a folder without {FILE_NAME}",
     )
 
 
