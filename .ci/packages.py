@@ -95,12 +95,12 @@ def vulnerabilities(
         for file in sorted(archive.namelist()):
             entry = json.loads(archive.read(file)) if file.endswith(".json") else {}
             identifiers = ", ".join([str(entry.get("id")), *entry.get("aliases", [])])
-            found: dict[tuple[str, str], None] = {}
+            hit: dict[tuple[str, str], None] = {}
             for affected in [] if entry.get("withdrawn") else entry.get("affected", []):
                 package = affected.get("package", {})
                 name = canonical(package.get("name", "")) if package.get("ecosystem") == "PyPI" else ""
-                found |= {(name, v): None for v in versions.get(name, []) if is_affected(v, affected)}
-            yield from ((name, version, identifiers) for name, version in found)
+                hit |= {(name, v): None for v in versions.get(name, []) if is_affected(v, affected)}
+            yield from ((name, version, identifiers) for name, version in hit)
 
 
 def is_affected(version: str, affected: Mapping[str, Any]) -> bool:
@@ -137,14 +137,14 @@ def main(words: list[str]) -> int:
         return 2
     packages = locked(lock)
     try:
-        found = list(vulnerabilities(Path(words[1]), packages))
+        faults = list(vulnerabilities(Path(words[1]), packages))
     except (OSError, zipfile.BadZipFile, ValueError) as error:
         print(f"DB={words[1]}: {error}; valid: a zip of osv.dev, see .ci/packages.py", file=sys.stderr)
         return 2
-    for name, version, identifiers in found:
+    for name, version, identifiers in faults:
         print(f"{name} {version}: {identifiers}")
-    print(f"{len(found)} known vulnerabilities in {len(packages)} packages", file=sys.stderr)
-    return 1 if found else 0
+    print(f"{len(faults)} known vulnerabilities in {len(packages)} packages", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

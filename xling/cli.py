@@ -65,7 +65,7 @@ _FULL_DISK = re.compile(
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
-VERIFYING = "verify="
+VERIFYING = "verify"
 HELP = ("-h", "--help")
 VERSION = "--version"
 
@@ -188,12 +188,11 @@ def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
     """
     words = [word for word in arguments if word not in OVERWRITING]
     is_overwriting = len(words) < len(arguments)
-    verifying = [word.removeprefix(VERIFYING) for word in words if word.startswith(VERIFYING)]
-    words = [word for word in words if not word.startswith(VERIFYING)]
+    words, verifying = _split_verify(words)
     asked = {
         manifest.OVERWRITE_VARIABLE: "true" if is_overwriting else "",
         manifest.ONLY_WHY_VARIABLE: "true" if words[:1] == ["why-rerun"] else "",
-        digests.VERIFY_VARIABLE: verifying[-1] or "''" if verifying else "",
+        digests.VERIFY_VARIABLE: verifying,
     }
     before = {name: os.environ.get(name) for name in asked}
     os.environ.update({name: value for name, value in asked.items() if value})
@@ -206,6 +205,25 @@ def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _split_verify(words: list[str]) -> tuple[list[str], str]:
+    """Return the other words, and the value of ``verify=V``, ``--verify=V`` or ``--verify V``; "" if it is not given.
+
+    Raises:
+        UserError: it is given twice.
+    """
+    rest, values = [], []
+    remaining = iter(words)
+    for word in remaining:
+        key, sign, value = word.removeprefix("--").partition("=")
+        if key == VERIFYING and (sign or word != key):
+            values.append((value if sign else next(remaining, "")) or "nothing")
+        else:
+            rest.append(word)
+    if len(values) > 1:
+        raise UserError(f"verify={' and verify='.join(values)}", "each key once", "leave one of them out")
+    return rest, "".join(values)
 
 
 def dispatch(arguments: list[str]) -> Any:

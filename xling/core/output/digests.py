@@ -57,12 +57,12 @@ def of_file(path: Path) -> str:
         OSError: the file cannot be read.
     """
     facts = identity(path)
-    if found := _in_process.get(facts):
-        return found
+    if known := _in_process.get(facts):
+        return known
     bucket, key = _place(facts)
-    if mode() != ALWAYS and (found := _read_bucket(bucket).get(key)):
-        _in_process[facts] = found
-        return found
+    if mode() != ALWAYS and (remembered := _read_bucket(bucket).get(key)):
+        _in_process[facts] = remembered
+        return remembered
     started_at = time.time_ns()
     digest = _hash(path)
     if identity(path) == facts and not _may_change_unseen(facts, started_at):
