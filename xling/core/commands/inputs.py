@@ -53,9 +53,9 @@ def check_inputs_exist(path_settings: str, cfg: Any) -> None:
             input_paths.append(Path(path))
     if getattr(cfg, "out", None):
         check_output_place(Path(cfg.out), input_paths)
-    for path in (*input_paths, *_paths_in(cfg)):
-        if os.path.exists(path):  # noqa: PTH110 - also false for a text that cannot be a path
-            manifest.check_as_published(path)
+    for place in (*input_paths, *_paths_in(cfg)):
+        if os.path.exists(place):  # noqa: PTH110 - also false for a text that cannot be a path
+            manifest.check_as_published(place)
 
 
 def _paths_in(settings: Any) -> Iterator[Path]:
