@@ -11,6 +11,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,15 @@ def check_inputs_exist(path_settings: str, cfg: Any) -> None:
 
 
 def _paths_in(settings: Any) -> Iterator[Path]:
-    """Yield what settings can name by a path, at any depth, without ``out``: a `Path`, or a part of a text with a /."""
+    """Yield what settings can name by a path, at any depth, without ``out``: a `Path`, or a part of a text with a /.
+
+    A glob names the files that match it.
+    """
     if isinstance(settings, Path):
         yield settings
     elif isinstance(settings, str):
-        yield from map(Path, {settings, *re.split("[,:=]", settings)} if "/" in settings else ())
+        for text in {settings, *re.split("[,:=]", settings)} if "/" in settings else ():
+            yield from map(Path, glob(text) if has_magic(text) else [text])  # noqa: PTH207 - absolute globs
     elif dataclasses.is_dataclass(settings):
         values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
         yield from _paths_in({name: value for name, value in values.items() if name != "out"})
