@@ -13,7 +13,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
-SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS DATA OUT CLUSTER N PATHS ARGS PYTHON TORCH TORCH_INDEX WHEELS
+SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS DATA OUT CLUSTER N PATHS ARGS DB PYTHON TORCH TORCH_INDEX WHEELS
 
 # A setting counts only when it stands on the command line: LANG in the environment is the locale.
 is_given = $(filter command,$(firstword $(origin $1)))
@@ -55,7 +55,7 @@ WORKERS := --numprocesses auto --dist loadgroup
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .PHONY: help install install-dev wheelhouse lock check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
-    pretrain finetune eval report audit clean given-lang given-pair
+    pretrain finetune eval report audit sbom clean given-lang given-pair
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name text; do
@@ -180,10 +180,14 @@ lock: install-dev  ## resolve pyproject.toml anew into requirements.lock and req
 	resolve --python-version 3.11 $(patsubst %,--extra %,$(USER_EXTRAS)) --constraint requirements-dev.lock --output-file requirements.lock
 
 AUDIT := build/audit
-audit:  ## look for known vulnerabilities in what requirements.lock names; asks a public database
-	@[[ -x $(AUDIT)/bin/pip-audit ]] || { python3 -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet \
+audit:  ## look for known vulnerabilities in what requirements.lock names; asks a public database, or a saved one (DB=all.zip)
+	@if [[ -n $$XLING_ARG_DB ]]; then exec python3 .ci/packages.py audit "$$XLING_ARG_DB"; fi
+	[[ -x $(AUDIT)/bin/pip-audit ]] || { python3 -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet \
 	    --disable-pip-version-check pip-audit==2.9.0; }
 	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $$XLING_ARG_ARGS
+
+sbom:  ## write build/sbom.json: the packages of requirements.lock with their hashes, as CycloneDX
+	@mkdir -p build && python3 .ci/packages.py sbom >build/sbom.json
 
 check: install-dev  ## lint, formatting, types, the direction of imports, plain words, spelling, sizes of files and the Dockerfile
 	$(BIN)/ruff check .

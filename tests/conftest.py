@@ -230,6 +230,12 @@ def model(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPath
     return out
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep digests and imported models out of the user's own cache."""
+    os.environ.setdefault("XLING_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from xling.core import languages
 from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
+from xling.core.output import manifest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,7 +138,7 @@ def load(checkpoint: Path | str) -> Model:
             Hugging Face, which is converted once into ``~/.cache/xling``.
 
     Raises:
-        UserError: there is no checkpoint, or its type is not supported.
+        UserError: there is no checkpoint, its type is not supported, or it was changed since it was published.
     """
     if str(checkpoint).startswith(inputs.HUB_PREFIX):
         return Model(Path(runner.load(inputs.HUB_IMPORTER)(str(checkpoint))))
@@ -147,4 +148,5 @@ def load(checkpoint: Path | str) -> Model:
             f"checkpoint {path}: there is no such folder",
             fix="check the path, or train a model: xling pretrain",
         )
+    manifest.check_as_published(path)
     return Model(path)

@@ -21,6 +21,7 @@ Every stage takes these words too:
 - ``slurm.nodes=2`` and the like say what it asks of the cluster.
 - ``sweep.seed=1,2`` runs the stage once per value.
 - ``overwrite=true`` lets it replace a finished output that was made with other settings or inputs.
+- ``verify=never|once|always`` says how often files are compared with their digests; see `xling.core.output.digests`.
 
 A stage is imported only when it is called, so a login node never loads torch.
 """
@@ -33,7 +34,9 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -47,15 +50,22 @@ from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import OTHER_WORDS
 from xling.core.errors import UserError, nearest, unknown
-from xling.core.output import manifest
+from xling.core.output import digests, manifest
 from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
 from xling.core.settings import config, schema
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
+# What libraries that have no OSError say of a write that failed: torch, safetensors, polars, numpy.
+_FULL_DISK = re.compile(
+    r"no space left on device|disk quota exceeded|os error (28|122)\b|PytorchStreamWriter failed writing"
+    r"|inline_container.*unexpected pos|^\d+ requested and \d+ written",
+    re.IGNORECASE,
+)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
+VERIFYING = "verify"
 HELP = ("-h", "--help")
 VERSION = "--version"
 
@@ -90,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
-    except (OSError, MemoryError, RuntimeError) as error:
+    except Exception as error:
         if os.environ.get("XLING_TRACEBACK") or not _of_machine(error):
             raise
         if sys.stdout is sys.__stdout__:
@@ -106,9 +116,13 @@ def _discard_output() -> None:
 
 
 def _of_machine(error: Exception) -> bool:
-    """Return whether an error comes from disk, memory or the stack; torch has no exception for missing CPU memory."""
-    is_other = isinstance(error, RuntimeError) and not isinstance(error, RecursionError)
-    return not is_other or bool(_NO_MEMORY.search(str(error)))
+    """Return whether an error comes from disk, memory or the stack.
+
+    Torch has no exception for missing CPU memory, and it, safetensors, polars and numpy none for a full disk.
+    """
+    if isinstance(error, (OSError, MemoryError, RecursionError)) or _FULL_DISK.search(str(error)):
+        return True
+    return isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error)))
 
 
 def machine_error(error: Exception, out: str = "") -> UserError:
@@ -123,13 +137,16 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         return UserError(
             "a file is nested too deeply", fix=f"check the JSON files that the command reads; {fix}"
         )
+    if _FULL_DISK.search(str(error)) and getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
+        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
     file = error.filename or _path_of(error)
     place = "".join(f"{each}: " for each in (out and f"out={out}", file) if each)
+    disk = _disk_of(Path(file or out or tempfile.gettempdir()))
     remedies = {
-        errno.ENOSPC: "free space on that disk or choose another out=",
-        errno.EDQUOT: "free space in your quota or choose another out=",
+        errno.ENOSPC: f"free space on that disk ({disk}) or choose another out=",
+        errno.EDQUOT: f"free space in your quota ({disk}) or choose another out=",
         errno.EFBIG: "raise the limit of file sizes (ulimit -f) or choose another file system",
         errno.EROFS: "choose an out= that can be written",
         errno.EACCES: "choose a path that you may read and write",
@@ -142,6 +159,16 @@ def machine_error(error: Exception, out: str = "") -> UserError:
     )
 
 
+def _disk_of(path: Path) -> str:
+    """Name the file system that a path lies on, with its size and what is free on it now."""
+    with contextlib.suppress(OSError):
+        place = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+        device, usage = place.stat().st_dev, shutil.disk_usage(place)
+        mounted = [folder for folder in (place, *place.parents) if folder.stat().st_dev == device][-1]
+        return f"mounted at {mounted}, {usage.total / 1e9:,.1f} GB, {usage.free / 1e6:,.1f} MB free now"
+    return f"of {path}"
+
+
 def _path_of(error: OSError) -> str:
     """Return the path that was read or written when the system refused; a failed read names no file."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -151,15 +178,26 @@ def _path_of(error: OSError) -> str:
 
 @contextlib.contextmanager
 def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
-    """Put ``overwrite=true`` and ``why-rerun`` into the environment, which workers inherit; yield the other words."""
+    """Put ``overwrite=true``, ``verify=`` and ``why-rerun`` into the environment, which workers inherit.
+
+    Yields:
+        The other words.
+
+    Raises:
+        UserError: ``verify=`` is given another value than those of `xling.core.output.digests.MODES`.
+    """
     words = [word for word in arguments if word not in OVERWRITING]
+    is_overwriting = len(words) < len(arguments)
+    words, verifying = _split_verify(words)
     asked = {
-        manifest.OVERWRITE_VARIABLE: len(words) < len(arguments),
-        manifest.ONLY_WHY_VARIABLE: words[:1] == ["why-rerun"],
+        manifest.OVERWRITE_VARIABLE: "true" if is_overwriting else "",
+        manifest.ONLY_WHY_VARIABLE: "true" if words[:1] == ["why-rerun"] else "",
+        digests.VERIFY_VARIABLE: verifying,
     }
     before = {name: os.environ.get(name) for name in asked}
-    os.environ.update({name: "true" for name, is_asked in asked.items() if is_asked})
+    os.environ.update({name: value for name, value in asked.items() if value})
     try:
+        digests.mode()
         yield words[1:] if asked[manifest.ONLY_WHY_VARIABLE] else words
     finally:
         for name, value in before.items():
@@ -167,6 +205,25 @@ def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _split_verify(words: list[str]) -> tuple[list[str], str]:
+    """Return the other words, and the value of ``verify=V``, ``--verify=V`` or ``--verify V``; "" if it is not given.
+
+    Raises:
+        UserError: it is given twice.
+    """
+    rest, values = [], []
+    remaining = iter(words)
+    for word in remaining:
+        key, sign, value = word.removeprefix("--").partition("=")
+        if key == VERIFYING and (sign or word != key):
+            values.append((value if sign else next(remaining, "")) or "nothing")
+        else:
+            rest.append(word)
+    if len(values) > 1:
+        raise UserError(f"verify={' and verify='.join(values)}", "each key once", "leave one of them out")
+    return rest, "".join(values)
 
 
 def dispatch(arguments: list[str]) -> Any:

@@ -139,20 +139,14 @@ class MineConfig(OfPair):
         return [*self.texts, *(self.vector_files or [Path(self.checkpoint)])]
 
     def workspace(self) -> Workspace:
-        """Return the intermediate parts, keyed by the settings and by sizes and times of the input files.
+        """Return the intermediate parts, keyed by the settings and by the digests of the inputs.
 
         Raises:
             UserError: an input is missing.
         """
-        stamps: list[list[str | int]] = []
-        for path in self.inputs:
-            if path.is_dir():
-                stamps.append([manifest.digest(path)])
-            elif path.is_file():
-                stamps.append([str(path), path.stat().st_size, path.stat().st_mtime_ns])
-            else:
-                raise UserError(f"no file or directory at {path}", fix="check the path")
-        return Workspace.for_output(self.directory, [self.content(), stamps])
+        return Workspace.for_output(
+            self.directory, [self.content(), [[manifest.digest(path)] for path in self.inputs]]
+        )
 
     def is_published(self) -> bool:
         """Return whether these settings and files have been mined already."""

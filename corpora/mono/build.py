@@ -61,8 +61,7 @@ class Plan:
         sources: one mapping a URI: ``uri``, ``licence``, ``num_shards``, ``num_bytes``.
         parts: the shards of each part, in order.
         scopes: which parts are compared with each other.
-        stamps: local file -> modification time in ns, to see fast that the input has not changed.
-        digests: local file -> SHA-256, to see that it has; empty in plans of version 0.2.
+        digests: local file -> SHA-256, to see whether the input has changed; empty in plans of version 0.2.
         num_near: ranges of MinHash values, so that one range of a band of all documents fits into memory.
         near_at_once: whether one part of the phase ``near`` takes all bands, as for little text.
     """
@@ -70,7 +69,6 @@ class Plan:
     sources: list[dict[str, Any]]
     parts: list[list[Shard]]
     scopes: list[Scope]
-    stamps: dict[str, int]
     num_near: int = 1
     digests: dict[str, str] = field(default_factory=dict)
     near_at_once: bool = False
@@ -156,7 +154,7 @@ def resolve(cfg: MonoConfig) -> Build:
         extract=cfg.extract,
         max_chars=cfg.max_chars,
     )
-    plan = Plan([], [], [], {})
+    plan = Plan([], [], [])
     # There is none yet, or another process has just published the output and deletes the workspace.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         plan = read_plan(workspace.root / PLAN)
@@ -181,6 +179,7 @@ def read_plan(path: Path) -> Plan:
     data = read_json(path)
     parts = [[Shard(**shard) for shard in part] for part in data.pop("parts")]
     scopes = [Scope(**scope) for scope in data.pop("scopes")]
+    data.pop("stamps", None)  # in plans before 1.0
     return Plan(parts=parts, scopes=scopes, **data)
 
 

@@ -14,13 +14,14 @@ from typing import Any, BinaryIO, cast
 import polars as pl
 import zstandard
 
-from xling.core.output.manifest import sha256
+from xling.core.errors import UserError
+from xling.core.output import digests
 from xling.core.output.parts import read_json, write_json
 from xling.corpora.card.counters import SourceCounters
 from xling.corpora.card.ledgers import RejectLog
 from xling.corpora.common.download import fetch_all
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
-from xling.corpora.mono.build import Build
+from xling.corpora.mono.build import Build, Plan
 from xling.corpora.sources.source import MAX_DOC_CHARS, SOURCES, Context, Shard, cut_long, open_source
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import STAGE as READ
@@ -84,6 +85,7 @@ def reading(build: Build, phase: str, index: int) -> Iterator[tuple[Path, Reject
     with build.workspace.write_part(phase, index) as part_folder, open_log(build, part_folder) as log:
         write_json(part_folder / INPUTS, {shard.name: input_of(context, shard) for shard in shards})
         yield part_folder, log, chain(build.before_dedup, documents(build, index, log), log)
+        _check_unchanged(build.plan, shards)
 
 
 def _are_stored(build: Build, index: int) -> bool:
@@ -269,6 +271,18 @@ def documents(build: Build, index: int, log: RejectLog) -> Iterator[Document]:
                         yield doc
 
 
+def _check_unchanged(plan: Plan, shards: Iterable[Shard]) -> None:
+    """Raise UserError where a file is not the one that was planned: the corpus would not be what its plan says."""
+    for shard in shards:
+        planned = plan.digests.get(shard.location)
+        if planned and not shard.remote and digests.of_file(Path(shard.location)) != planned:
+            raise UserError(
+                f"{shard.location} was changed while the corpus was made from it",
+                "files that stay as they are until the command has ended",
+                "run the same command again: it begins again with the new content",
+            )
+
+
 def input_of(context: Context, shard: Shard) -> dict[str, Any]:
     """Return the origin of a shard, and the size and digest of its file if it has one."""
     if shard.checksum and not shard.remote:  # known already
@@ -281,7 +295,7 @@ def input_of(context: Context, shard: Shard) -> dict[str, Any]:
         }
     path = context.download(shard).path if shard.remote else Path(shard.location)
     facts: dict[str, Any] = {"location": shard.location, "source": shard.source}
-    return facts | ({"bytes": path.stat().st_size, "sha256": sha256(path)} if path.is_file() else {})
+    return facts | ({"bytes": path.stat().st_size, "sha256": digests.of_file(path)} if path.is_file() else {})
 
 
 def chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:

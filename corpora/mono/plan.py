@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -63,27 +62,15 @@ def make_plan(build: Build) -> Plan:
         sources=sources,
         parts=parts,
         scopes=scopes,
-        stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _is_local(s)},
         num_near=_num_near(shards, build),
         near_at_once=len(parts) == 1,
-        digests={s.location: _digest(Path(s.location)) for s in shards if _is_local(s)},
+        digests={s.location: manifest.check_file(Path(s.location)) for s in shards if _is_local(s)},
     )
 
 
 def _num_near(shards: list[Shard], build: Build) -> int:
     num_docs = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
     return max(1, math.ceil(num_docs * BYTES_PER_HASH / (build.cfg.memory_mb * _MB / 2)))
-
-
-def _digest(path: Path) -> str:
-    facts = path.stat()
-    return _digest_of(path, facts.st_mtime_ns, facts.st_size)
-
-
-@lru_cache(maxsize=1 << 16)
-def _digest_of(path: Path, stamp: int, size: int) -> str:
-    """Return the digest of a file: every language is made from the same routed files."""
-    return manifest.sha256(path)
 
 
 def _is_repeated(shard: Shard, earlier: set[Path]) -> bool:
@@ -147,16 +134,13 @@ def routed_plan(plan: Plan, build: Build, text: float) -> Plan:
     size = max(1, int(text / _EXPANSION / len(plan.parts)))
     shards = [Shard(f"routed-{i:05d}", "", build.uris[0], size) for i in range(len(plan.parts))]
     parts, scopes = _into_parts([shards], build)
-    return Plan([], parts, scopes, {}, _num_near(shards, build), near_at_once=len(parts) == 1)
+    return Plan([], parts, scopes, _num_near(shards, build), near_at_once=len(parts) == 1)
 
 
 def is_current(plan: Plan, build: Build) -> bool:
     """Return whether the local files hold what they held at planning; remote ones are not checked."""
-    for location, stamp in plan.stamps.items():
-        path = Path(location)
-        if not path.is_file():
-            return False
-        if path.stat().st_mtime_ns != stamp and manifest.sha256(path) != plan.digests.get(location):
+    for location, digest in plan.digests.items():
+        if not Path(location).is_file() or manifest.check_file(Path(location)) != digest:
             return False
     planned_locations = {s.location for part in plan.parts for s in part}
     for uri in build.uris:

@@ -53,7 +53,7 @@ def inputs_of(build: Build, index: int) -> dict[str, str]:
     """Path -> SHA-256 of the files that part ``index`` reads now, sorted by path; downloads are fetched."""
     sources = open_sources([build.uris[index]], build.context)
     paths = {str(path) for source in sources for path in source.inputs}
-    return {path: manifest.sha256(Path(path)) for path in sorted(paths)}
+    return {path: manifest.check_file(Path(path)) for path in sorted(paths)}
 
 
 def run_read(build: Build, index: int) -> None:

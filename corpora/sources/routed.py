@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
+from xling.core.output.digests import identity
 from xling.core.output.parts import read_json
 from xling.corpora.common.shards import SCHEMA, to_document, to_row
 from xling.corpora.sources.source import SOURCES, STAGE, Context, Shard, Source, SourceExample
@@ -61,7 +62,7 @@ class Routed(Source):
     def _read_json(self, name: str) -> dict[str, Any]:
         """Return the values in a file of the folder, which is read again only if it has changed."""
         path = self._folder / name
-        return _cached_json(path, path.stat().st_mtime_ns)
+        return _cached_json(path, identity(path))
 
     def origins(self) -> list[dict[str, Any]]:
         """Return the sources that were read, as recorded in a build's plan."""
@@ -99,7 +100,7 @@ class Routed(Source):
         """Yield the documents of the language in one part, as they were identified."""
         groups = self._index()[Path(shard.location).stem]["groups"]
         path = Path(shard.location)
-        with pq.ParquetFile(path, metadata=_cached_footer(path, path.stat().st_mtime_ns)) as file:
+        with pq.ParquetFile(path, metadata=_cached_footer(path, identity(path))) as file:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups):
                 for row in batch.to_pylist():
                     doc = to_document(row)
@@ -109,13 +110,13 @@ class Routed(Source):
 
 
 @lru_cache(maxsize=4)
-def _cached_json(path: Path, stamp: int) -> dict[str, Any]:
+def _cached_json(path: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
     """Return the values in a file. Every part of every language reads it, so it is cached."""
     values: dict[str, Any] = read_json(path)
     return values
 
 
 @lru_cache(maxsize=32)
-def _cached_footer(path: Path, stamp: int) -> pq.FileMetaData:
+def _cached_footer(path: Path, stamp: tuple[int, ...]) -> pq.FileMetaData:
     """Return the metadata of a routed file. Every language reads the same file, so it is cached."""
     return pq.read_metadata(path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from xling.core.errors import UserError
+from xling.core.output.digests import identity
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.files import corpus_reader
@@ -115,13 +116,13 @@ class TestIndex:
         return ""
 
 
-StampedPath: TypeAlias = tuple[Path, int]
-"""A file and when it was changed last: what is remembered of it is forgotten when it changes."""
+StampedPath: TypeAlias = tuple[Path, tuple[int, ...]]
+"""A file and its `identity`: what is remembered of it is forgotten when it changes."""
 
 
 def with_time_stamps(files: Iterable[Path]) -> tuple[StampedPath, ...]:
-    """Return the files with their modification times in ns, 0 for a missing one."""
-    return tuple((Path(f), Path(f).stat().st_mtime_ns if Path(f).exists() else 0) for f in files)
+    """Return the files with their identities, none for a missing one."""
+    return tuple((Path(f), identity(Path(f)) if Path(f).exists() else ()) for f in files)
 
 
 @lru_cache(maxsize=2)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import digests, manifest
 from xling.core.output.manifest import FILE_NAME, Manifest
+from xling.core.progress import Progress
 from xling.eval.metrics import METRICS
 from xling.eval.rows.suite import Example
 from xling.eval.scores import score_file, statistics
@@ -83,7 +84,12 @@ def open_runs(paths_of_runs: Sequence[str | Path]) -> list[Run]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
-    return [open_run(path, name) for path, name in zip(paths, names, strict=True)]
+    runs = []
+    with Progress("report: read", len(paths), "runs") as progress:
+        for path, name in zip(paths, names, strict=True):
+            runs.append(open_run(path, name))
+            progress.update()
+    return runs
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
@@ -101,7 +107,8 @@ def open_run(path: Path, name: str) -> Run:
     """Return the run at a path: a folder with published directories, one such directory, or a file of scores.
 
     Raises:
-        UserError: there is nothing, or nothing that a stage has made, or two files hold different values of one score.
+        UserError: there is nothing, or nothing that a stage has made; two files hold different values of one score; or
+            scores or answers were changed after they were written.
     """
     if path.is_file():
         scores = score_file.read_scores(path)
@@ -118,6 +125,8 @@ def open_run(path: Path, name: str) -> Run:
         raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
     artifact, missing_inputs = inputs_first(own_folders)
     own_artifacts = [item for item in artifact if item.path in own_folders]
+    for item in own_artifacts:
+        check_answers_unchanged(item)
     score_files = [*loose_score_files, *(m.path / "scores.json" for m in own_artifacts if m.stage == "eval")]
     scores = score_file.merge(score_files)
     averages = tuple(average for file in score_files for average in score_file.read_averages(file))
@@ -129,6 +138,28 @@ def open_run(path: Path, name: str) -> Run:
         label(m.path, path): read_log(m.path / LOG_FILE) for m in artifact if (m.path / LOG_FILE).is_file()
     }
     return Run(name, path, tuple(artifact), tuple(missing_inputs), tuple(scores), logs_by_name, averages)
+
+
+def check_answers_unchanged(artifact: Artifact) -> None:
+    """Refuse a table beside answers that are not those it was made from.
+
+    Raises:
+        UserError: a file of predictions was changed after the table was made.
+    """
+    if artifact.stage != "eval" or digests.mode() == digests.NEVER:
+        return
+    for name, recorded in artifact.manifest.inputs.items():
+        *_, inside = name.rpartition("/predictions/")
+        beside = (
+            artifact.path.parent / "predictions" / inside
+        )  # where the run was moved, its answers are there
+        path = beside if beside.is_file() else Path(name)
+        if path.suffix == ".parquet" and path.is_file() and digests.of_file(path) != recorded:
+            raise UserError(
+                f"{path} was changed after the tables in {artifact.path} were made from it",
+                f"the answers with SHA-256 {recorded[:16]}...",
+                f"restore the file, or make the tables again: xling eval rescore {artifact.path.parent}",
+            )
 
 
 def _is_hidden(path: Path) -> bool:
@@ -185,6 +216,7 @@ def published_folder_of(path: Path) -> Path | None:
 
 def read_log(path: Path) -> list[Event]:
     """Read the events of a training; an incomplete last line is dropped."""
+    manifest.check_as_published(path)
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
 

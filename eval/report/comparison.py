@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.progress import Progress
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array, Metric
 from xling.eval.report import artifacts
@@ -185,14 +186,18 @@ def test_systems(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
     averages: list[Test] = []
     language_tests: list[Test] = []
     notes: list[str] = []
+    pairs: list[tuple[System, System]] = []
     for suite in dict.fromkeys(system.suite for system in systems):
         systems_of_suite = [s for s in systems if s.suite == suite]
         models = [s for s in systems_of_suite if not s.control]
         if len(models) == 1:
             models = [*(s for s in systems_of_suite if s.name == "random"), *models]
-        for system in models[1:]:
+        pairs += [(models[0], system) for system in models[1:]]
+    with Progress("report: compare", len(pairs), "systems") as progress:
+        for baseline, system in pairs:
+            progress.update()
             try:
-                results = _compare_pair(models[0], system)
+                results = _compare_pair(baseline, system)
             except ValueError as error:
                 notes.append(str(error))
                 continue

@@ -20,6 +20,8 @@ from xling.pages import figure
 from xling.pages.tabular import Cell, Table
 
 MAX_ROWS_OPEN = 60
+MAX_RUNS_DRAWN = 12
+"""Runs that have pictures of their own: one takes a quarter of a second, and nobody looks at hundreds."""
 """Rows of a table that HTML shows unfolded, and languages that have a picture by language."""
 TRAIN, VALID = "train", "valid"
 
@@ -173,14 +175,18 @@ def training(runs: Sequence[Run]) -> Section:
     """Return the training curves by objective and language, and the last values in a table."""
     section = Section(
         "Training",
-        "Losses in nats a prediction: of training since the point before, of validation on held-out text.",
+        "Losses in nats a prediction: of training since the point before, of validation on held-out text."
+        + _drawn(runs),
     )
     rows: list[tuple[Cell, ...]] = []
-    for run in runs:
+    for number, run in enumerate(runs):
         for name, events in run.logs.items():
             title = f"{run.name}: {name}" if len(runs) > 1 else name
             section.figures += [
-                picture for split in (TRAIN, VALID) for picture in _loss_charts(title, events, split)
+                picture
+                for split in (TRAIN, VALID)
+                if number < MAX_RUNS_DRAWN
+                for picture in _loss_charts(title, events, split)
             ]
             rows += [(run.name, name, *row) for row in _last_values(events)]
     if len(runs) > 1:
@@ -192,6 +198,13 @@ def training(runs: Sequence[Run]) -> Section:
     if rows:
         section.details.append(Table("training", "Losses at the end", columns, tuple(rows)))
     return section
+
+
+def _drawn(runs: Sequence[Run]) -> str:
+    """Say that only the first runs have pictures, where that is so."""
+    if len(runs) <= MAX_RUNS_DRAWN:
+        return ""
+    return f" The first {MAX_RUNS_DRAWN} of {len(runs)} runs have pictures of their own; the tables have all."
 
 
 def _loss_charts(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
@@ -298,10 +311,11 @@ def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
 
 def corpus(runs: Sequence[Run]) -> Section:
     """Return the section on text by language: read and kept by cleaning, available and drawn by sampling."""
-    section = Section("Corpus", "What there is by language, and what sampling makes of it.")
+    lead = "What there is by language, and what sampling makes of it." + _drawn(runs)
+    section = Section("Corpus", lead)
     cleaning_rows: dict[tuple[Cell, ...], None] = {}
     sampling_rows: list[tuple[Cell, ...]] = []
-    for run in runs:
+    for number, run in enumerate(runs):
         for artifact in run.artifacts:
             if row := _cleaning_row(artifact):
                 cleaning_rows[row] = None
@@ -309,9 +323,10 @@ def corpus(runs: Sequence[Run]) -> Section:
                 before = {name: float(there) for name, (there, _) in amounts.items()}
                 after = {name: float(drawn) for name, (_, drawn) in amounts.items()}
                 title = f"{run.name}: {sampling_name}" if len(runs) > 1 else sampling_name
-                section.figures.append(
-                    figure.share_bars(before, after, f"{title}, share of {unit} by language")
-                )
+                if number < MAX_RUNS_DRAWN:
+                    section.figures.append(
+                        figure.share_bars(before, after, f"{title}, share of {unit} by language")
+                    )
                 sampling_rows += _sampling_rows(run.name, sampling_name, unit, before, after)
     if cleaning_rows:
         columns = (

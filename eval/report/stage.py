@@ -131,7 +131,9 @@ def _inputs(run: Run) -> list[Path]:
     """Return the inputs of a run's report, with text under a separate name so that nothing counts twice."""
     if run.folder.is_file():
         return [run.folder]
-    return [item.path for item in run.artifacts] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG_FILE}"))
+    # A manifest stands for what lies beside it: a report reads neither the weights nor the text of its ancestors.
+    manifests = [item.path / manifest.FILE_NAME for item in run.artifacts]
+    return manifests + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG_FILE}"))
 
 
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:

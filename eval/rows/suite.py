@@ -15,14 +15,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.output.manifest import sha256
+from xling.core.output.manifest import check_file
 from xling.core.registry import Registry
 from xling.eval.kinds.base import KINDS, Kind, is_texts
 from xling.eval.kinds.base import Example as Example
@@ -452,11 +451,5 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
 
 
 def _file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, read again only when its time or size has changed."""
-    stat = path.stat()
-    return _digest_at(path, stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache(maxsize=4096)
-def _digest_at(path: Path, mtime_ns: int, num_bytes: int) -> str:
-    return sha256(path)
+    """Return the SHA-256 of a file of rows, and refuse one that was changed in a finished output."""
+    return check_file(path)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.core.errors import UserError
-from xling.core.output.manifest import sha256
+from xling.core.output import digests
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.metrics.base import Array
 from xling.eval.rows.suite import Example, Suite, data_digest, load, suites
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
 
 FORMAT = "xling-predictions 1"
+ANSWERS = "answers"
+"""Key of the digest of the answers in the metadata of a file."""
 AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 
@@ -89,9 +91,32 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
         schema={"id": pl.String, "prediction": pl.String},
     )
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    frame.write_parquet(temporary, metadata={"format": FORMAT, "origin": json.dumps(asdict(origin))})
+    facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
+    frame.write_parquet(temporary, metadata=facts)
     temporary.replace(path)
     return path
+
+
+def answers_digest(frame: pl.DataFrame) -> str:
+    """Return the SHA-256 of the ids and answers of a file of predictions, in the order of the ids."""
+    ordered = frame.select("id", "prediction").sort("id")
+    text = "\n".join(f"{len(each)} {each}" for column in ordered.get_columns() for each in column)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_answers_digest(path: Path, frame: pl.DataFrame) -> None:
+    """Refuse answers that are not those that were predicted; files from before digests were kept pass.
+
+    Raises:
+        UserError: naming the file.
+    """
+    recorded = pl.read_parquet_metadata(path).get(ANSWERS)
+    if recorded and recorded != answers_digest(frame):
+        raise UserError(
+            f"{path}: the answers were changed after they were predicted",
+            f"the answers with SHA-256 {recorded[:16]}...",
+            "restore the file, or delete it and predict again with the settings of the run",
+        )
 
 
 def read_origin(path: Path) -> Origin:
@@ -168,6 +193,7 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
         answers = []
     if len(answers) != len(texts):
         raise _json_error(path, examples, texts)
+    check_answers_digest(path, frame)
     return answers
 
 
@@ -310,7 +336,7 @@ def _cached_stats(
     path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
 ) -> Array:
     """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
-    parts = "\n".join([sha256(path), digest, metric.signature(lang)])
+    parts = "\n".join([digests.of_file(path), digest, metric.signature(lang)])
     cached = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
     return cached_array(cached, lambda: evaluate(metric, rows, answers, lang)[1])
 

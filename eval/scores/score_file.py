@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output.manifest import write_atomic
+from xling.core.output.manifest import check_as_published, write_atomic
 
 FORMAT = "xling-scores 1"
 AVERAGE = "average"
@@ -119,10 +119,11 @@ def read_scores(path: Path) -> list[Score]:
     """Return the scores in a file.
 
     Raises:
-        UserError: no such file, not this format, a key missing or unknown.
+        UserError: no such file, not this format, a key missing or unknown; or it was changed since it was published.
     """
     if not path.is_file():
         raise UserError(f"no scores at {path}", fix="give the scores.json of an evaluation run")
+    check_as_published(path)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

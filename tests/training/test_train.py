@@ -174,7 +174,10 @@ def test_random_init_has_the_shape_but_not_the_weights(model: Path) -> None:
     ("content", "message"),
     [
         (None, r"no checkpoint at .*; fix: run `xling pretrain` first"),
-        (b"no archive at all", r"model.pt is damaged, or holds code or objects besides tensors and plain values"),
+        (
+            b"no archive at all",
+            r"model.pt is damaged, or holds code or objects besides tensors and plain values",
+        ),
         ({"format": "another"}, r"model.pt was not written by xling"),
         ([1], r"model.pt was not written by xling"),
     ],

@@ -16,7 +16,7 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -142,6 +142,7 @@ def spellings(code: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((code, *(f"{name}{suffix}" for name in _aliases(language)))))
 
 
+@lru_cache(maxsize=1 << 14)
 def is_same(code: str, other_code: str) -> bool:
     """Return whether two codes mean the same language in the same script, ignoring the treebank."""
     if code == other_code:

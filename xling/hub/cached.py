@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
 from pathlib import Path
 
-from xling.core.output import manifest
+from xling.core.output import digests, manifest
 from xling.core.output.command_result import tell
 from xling.hub.settings import ImportConfig
 from xling.hub.source import locate_model, run_hf
 
-HF_PREFIX, CACHE_VARIABLE = "hf:", "XLING_CACHE"
+HF_PREFIX = "hf:"
+IMPORTER = 2
+"""Version of what an import writes: with a new one every model is imported again."""
 
 
 def cached_checkpoint(name: str) -> Path:
     """Return the checkpoint made from ``hf:NAME_OR_FOLDER``, importing it if necessary.
 
-    It is stored in the folder that XLING_CACHE names, else in ~/.cache/xling, under the digest of its source.
+    It is stored in the folder that XLING_CACHE names, else in ~/.cache/xling, under the digest of its source: of all
+    files in the folder as they are now.
 
     Raises:
         UserError: as `xling.hub.source.find_and_check`.
     """
     folder = locate_model(Path(name.removeprefix(HF_PREFIX)), allow_pickle=False)
-    cache_folder = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "xling")
-    out = cache_folder / "hf" / manifest.content_digest(folder)[:32]
-    if not (out / manifest.FILE_NAME).is_file():
+    key = hashlib.sha256(f"{IMPORTER} {manifest.content_digest(folder)}".encode()).hexdigest()[:32]
+    out = digests.cache_folder() / "hf" / key
+    if not manifest.is_as_published(out):
         tell(f"xling: {name} is imported into {out}")
         run_hf(ImportConfig(folder, out))
     return out

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from xling.core.errors import UserError
+from xling.core.output.digests import identity
 from xling.text.words.units import hash_powers, hash_runs, hash_units
 
 if TYPE_CHECKING:
@@ -364,11 +365,11 @@ def read(path_or_folder: str | Path) -> Leaks:
         raise UserError(
             f"no index of test rows at {path_or_folder}", fix="xling eval leaks data=FOLDER out=DIR makes one"
         )
-    return _read(path, path.stat().st_mtime_ns)
+    return _read(path, identity(path))
 
 
 @lru_cache(maxsize=1)
-def _read(path: Path, modified_ns: int) -> Leaks:
+def _read(path: Path, stamp: tuple[int, ...]) -> Leaks:
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
         if header["format"] != FORMAT:

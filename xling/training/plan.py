@@ -19,6 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
+from xling.core.commands.inputs import MODEL_FILES
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
@@ -211,7 +212,8 @@ def resolve(cfg: PretrainConfig) -> Plan:
     settings = config.to_dict(cfg)
     finished = None if cfg.dry_run else manifest.up_to_date(out, STAGE, cfg, inputs)
     for path in published if finished is None else ():
-        manifest.verify(path)
+        if not any((path / name).is_file() for name in MODEL_FILES):  # a model may be a folder of the user's own
+            manifest.verify(path)
     return Plan(
         cfg=cfg,
         data=Path(cfg.data),

@@ -39,6 +39,9 @@ def test_a_checkpoint_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no checkpoint at"):
         inputs.check_inputs_exist("checkpoint", config)
     path.write_bytes(pickle.dumps({}))  # older files of torch: what is in them is checked by torch
+    with pytest.raises(UserError, match=r"model\.pt has 5 bytes"):
+        inputs.check_inputs_exist("checkpoint", config)
+    path.with_name("manifest.json").unlink()
     inputs.check_inputs_exist("checkpoint", config)
 
 

@@ -263,3 +263,19 @@ def test_gate_refuses_other_rows_and_files(world: Path, tmp_path: Path) -> None:
     path = saved(world, tmp_path / "run", 12)
     with pytest.raises(UserError, match="is not a baseline"):
         compare.gate(GateConfig(tmp_path / "run", path, data=world))
+
+
+def test_changed_answers_are_refused_and_another_order_is_not(world: Path, tmp_path: Path) -> None:
+    path = saved(world, tmp_path / "p", 12)
+    facts = {k: v for k, v in pl.read_parquet_metadata(path).items() if k != "ARROW:schema"}
+    frame = pl.read_parquet(path)
+    frame.reverse().write_parquet(path, metadata=facts)
+    assert predictions.score_file(path, world)[0].value == 100
+    answers = frame["prediction"].to_list()
+    answers[3], answers[4] = answers[4], answers[3]
+    frame.with_columns(pl.Series("prediction", answers)).write_parquet(path, metadata=facts)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet: the answers were changed after they were"):
+        predictions.score_file(path, world)
+    facts.pop("answers")  # as files were written before
+    frame.write_parquet(path, metadata=facts)
+    assert predictions.score_file(path, world)[0].value == 100

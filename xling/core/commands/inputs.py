@@ -10,7 +10,8 @@ import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,9 @@ def check_inputs_exist(path_settings: str, cfg: Any) -> None:
         cfg: the settings.
 
     Raises:
-        UserError: a path does not exist or has a damaged manifest. A checkpoint is damaged, or a model of the hub that
-            was not imported. The output lies in the place of an input, or inside of a finished output.
+        UserError: a path does not exist, or is a finished output that was changed since. A checkpoint is damaged, or a
+            model of the hub that was not imported. The output lies in the place of an input, or inside of a finished
+            output.
     """
     input_paths: list[Path] = []
     for field in path_settings.split():
@@ -49,11 +51,30 @@ def check_inputs_exist(path_settings: str, cfg: Any) -> None:
             if field in ("checkpoint", "checkpoints"):
                 check_not_hub_model(Path(path))
                 check_model(Path(path))
-            if (Path(path) / manifest.FILE_NAME).is_file():
-                manifest.read(Path(path))
             input_paths.append(Path(path))
     if getattr(cfg, "out", None):
         check_output_place(Path(cfg.out), input_paths)
+    for place in (*input_paths, *_paths_in(cfg)):
+        if os.path.exists(place):  # noqa: PTH110 - also false for a text that cannot be a path
+            manifest.check_as_published(place)
+
+
+def _paths_in(settings: Any) -> Iterator[Path]:
+    """Yield what settings can name by a path, at any depth, without ``out``: a `Path`, or a part of a text with a /.
+
+    A glob names the files that match it.
+    """
+    if isinstance(settings, Path):
+        yield settings
+    elif isinstance(settings, str):
+        for text in {settings, *re.split("[,:=]", settings)} if "/" in settings else ():
+            yield from map(Path, glob(text) if has_magic(text) else [text])  # noqa: PTH207 - absolute globs
+    elif dataclasses.is_dataclass(settings):
+        values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+        yield from _paths_in({name: value for name, value in values.items() if name != "out"})
+    elif isinstance(settings, (Mapping, list, tuple)):
+        for value in settings.values() if isinstance(settings, Mapping) else settings:
+            yield from _paths_in(value)
 
 
 def check_not_hub_model(folder: Path) -> None:

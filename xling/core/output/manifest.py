@@ -14,19 +14,26 @@ import re
 import resource
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output import atomic_swap, source_version
+from xling.core.output import atomic_swap, digests, source_version
 from xling.core.output.command_result import tell
 from xling.core.output.rerun import differences
 from xling.core.settings.config import to_dict
 
 FILE_NAME = atomic_swap.MANIFEST
+EXPORTS = ("export hf", "export onnx", "export fairseq")
+"""Stages whose folders other programs may change: such a folder is known by what it holds."""
+MAX_LEVELS_UP = 4
+"""Levels of folders above a file at which the finished output that it belongs to is looked for."""
+LONG_CHECK = 2_000_000_000
+"""Bytes to check at once from which a line says so."""
 _TEMPORARY_NAME = re.compile(r"\..+\.\d+\.tmp")
 OVERWRITE_VARIABLE, ONLY_WHY_VARIABLE = (
     "XLING_OVERWRITE",
@@ -79,18 +86,10 @@ def digest(path: Path) -> str:
     """Return a SHA-256 that identifies a file, a published directory, or a plain directory of files.
 
     Raises:
-        UserError: ``path`` does not exist, or is the directory of an unfinished stage.
+        UserError: ``path`` does not exist, or is the directory of an unfinished stage; or a finished output that it
+            is, or lies in, is no longer as it was published.
     """
-    if path.is_file():
-        return sha256(path)
-    if (path / FILE_NAME).is_file():
-        return read(path).digest()
-    if not path.is_dir():
-        raise UserError(
-            f"no file or directory at {path}", fix="check the path, or run the stage that makes it"
-        )
-    parts = [f"{p.relative_to(path)}:{sha256(p)}" for p in sorted(path.rglob("*")) if p.is_file()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return _digest_of(path, Manifest.digest)
 
 
 def content_digest(path: Path) -> str:
@@ -99,7 +98,81 @@ def content_digest(path: Path) -> str:
     Raises:
         UserError: as `digest`.
     """
-    return read(path).content_digest() if (path / FILE_NAME).is_file() else digest(path)
+    return _digest_of(path, Manifest.content_digest)
+
+
+def _digest_of(path: Path, identify: Callable[[Manifest], str]) -> str:
+    if path.is_file():
+        return check_file(path)
+    if (path / FILE_NAME).is_file():
+        published = read(path)
+        if published.stage not in EXPORTS:
+            return identify(verify(path))
+        if _is_as_exported(path, published):
+            return identify(published)
+        _print_note(f"{path} was changed since {published.stage!r} wrote it: what it holds now counts")
+    elif not path.is_dir():
+        raise UserError(
+            f"no file or directory at {path}", fix="check the path, or run the stage that makes it"
+        )
+    files = [p for p in sorted(path.rglob("*")) if p.is_file() and p != path / FILE_NAME]
+    parts = [f"{p.relative_to(path)}:{digests.of_file(p)}" for p in files]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _is_as_exported(folder: Path, published: Manifest) -> bool:
+    """Return whether a folder holds what was exported, and nothing else that a program could read with it."""
+    present = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    present.pop(FILE_NAME)
+    return present.keys() == published.files.keys() and all(
+        digests.of_file(path) == published.files[name]["sha256"] for name, path in present.items()
+    )
+
+
+def check_file(path: Path) -> str:
+    """Return the SHA-256 of a file, after comparing it with the one recorded by the finished output that it lies in.
+
+    Raises:
+        UserError: the file was changed or damaged since it was published.
+    """
+    check_as_published(path)
+    return digests.of_file(path)
+
+
+def check_as_published(path: Path) -> None:
+    """Compare a finished output, or a file in one, with the recorded digests, as ``verify=`` says; others pass.
+
+    Raises:
+        UserError: it was changed or damaged since it was published.
+    """
+    if (path / FILE_NAME).is_file():
+        if stage_of(path) not in EXPORTS:
+            verify(path)
+        return
+    if not path.is_file() or digests.mode() == digests.NEVER:
+        return
+    real = path.resolve()
+    folder = next((f for f in list(real.parents)[:MAX_LEVELS_UP] if (f / FILE_NAME).is_file()), None)
+    published = folder and _read_once(folder, *digests.identity(folder / FILE_NAME))
+    if folder and published and published.stage not in EXPORTS:
+        recorded = published.files.get(real.relative_to(folder).as_posix(), {}).get("sha256")
+        if recorded and digests.of_file(path) != recorded:
+            raise _changed(path, digests.of_file(path), recorded, published.stage)
+
+
+@lru_cache(maxsize=64)
+def _read_once(folder: Path, *identity: int) -> Manifest | None:
+    """Return the manifest of a folder, parsed once for all of its files; None if it is not one of ours."""
+    return read(folder) if stage_of(folder) else None
+
+
+def _changed(path: Path, actual: str, recorded: str, stage: str) -> UserError:
+    folder = next(f for f in path.resolve().parents if (f / FILE_NAME).is_file())
+    return UserError(
+        f"{path} was changed or damaged after {stage!r} wrote it: SHA-256 {actual[:16]}...",
+        f"{recorded[:16]}... as recorded in {folder / FILE_NAME}",
+        f"copy it again, or run {stage!r} again; if the change is meant, copy it to a folder without {FILE_NAME}",
+    )
 
 
 def digest_paths_in(settings: Any) -> dict[str, str]:
@@ -151,10 +224,12 @@ def stage_of(directory: Path) -> str:
 
 
 def verify(directory: Path) -> Manifest:
-    """Read the manifest after checking that every file it lists exists with the recorded size.
+    """Read the manifest after checking that every file it lists exists and is as recorded.
+
+    Sizes are always compared, digests as ``verify=`` says: see `xling.core.output.digests`.
 
     Raises:
-        UserError: a file is missing or has another size than recorded.
+        UserError: a file is missing, or has another size or digest than recorded.
     """
     manifest = read(directory)
     for name, recorded in manifest.files.items():
@@ -169,6 +244,14 @@ def verify(directory: Path) -> Manifest:
                 f"{recorded['bytes']} as recorded",
                 f"run {manifest.stage!r} again",
             )
+    if digests.mode() == digests.NEVER:
+        return manifest
+    num_unknown = digests.num_bytes_unknown([directory / name for name in manifest.files])
+    if num_unknown > LONG_CHECK:
+        _print_note(f"{directory}: {num_unknown / 1e9:.1f} GB are checked once (verify=never leaves it out)")
+    for name, recorded in manifest.files.items():
+        if (actual := digests.of_file(directory / name)) != recorded["sha256"]:
+            raise _changed(directory / name, actual, recorded["sha256"], manifest.stage)
     return manifest
 
 
@@ -332,7 +415,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     files = {
-        str(p.relative_to(temporary)): {"bytes": p.stat().st_size, "sha256": sha256(p)}
+        str(p.relative_to(temporary)): {"bytes": p.stat().st_size, "sha256": digests.of_file(p)}
         for p in sorted(temporary.rglob("*"))
         if p.is_file()
     }
@@ -348,18 +431,15 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     )
     text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
     (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
-    if kept_path := atomic_swap.swap(temporary, out, keep_old=not may_overwrite() and _is_damaged(out)):
+    is_damaged = (out / FILE_NAME).is_file() and not is_as_published(out)
+    if kept_path := atomic_swap.swap(temporary, out, keep_old=not may_overwrite() and is_damaged):
         _print_note(f"the damaged output is kept as {kept_path}; delete it when it is not needed")
 
 
-def _is_damaged(out: Path) -> bool:
-    """Return whether a published output is no longer as it was published."""
-    if not (out / FILE_NAME).is_file():
-        return False
-    try:
-        verify(out)
-    except UserError:
-        return True
+def is_as_published(out: Path) -> bool:
+    """Return whether ``out`` is a finished output whose files are as they were published."""
+    with contextlib.suppress(UserError):
+        return bool(stage_of(out)) and bool(verify(out))
     return False
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.output.manifest import check_as_published
 from xling.text.files.compressed import (
     DAMAGE_ERRORS,
     MAX_CELL_BYTES,
@@ -26,7 +27,7 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
 
     Raises:
         UserError: a path or glob matches nothing, a directory holds no Parquet or text file, or a path is a
-            device or a pipe, which cannot be read twice.
+            device or a pipe, which cannot be read twice; or a file of a finished output was changed since.
     """
     all_files: list[Path] = []
     for pattern in paths:
@@ -44,6 +45,8 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
                 f"nothing to read at {pattern!r}", "a file, a glob or a corpus directory", "check the path"
             )
         all_files += files
+    for path in all_files:
+        check_as_published(path)
     return all_files
 
 

@@ -1,0 +1,151 @@
+"""The packages of ``requirements.lock``: a list of them as CycloneDX, and known vulnerabilities from a saved database.
+
+    python3 .ci/packages.py sbom >build/sbom.json
+    python3 .ci/packages.py audit all.zip
+
+The database is a dump of osv.dev for PyPI, https://osv-vulnerabilities.storage.googleapis.com/PyPI/all.zip, fetched
+where there is a network and carried to where there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import tomllib
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+try:
+    from packaging.version import InvalidVersion, Version
+except ImportError:  # pip has a copy
+    from pip._vendor.packaging.version import InvalidVersion, Version  # type: ignore[assignment]
+
+ROOT = Path(__file__).resolve().parents[1]
+_PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]+)")
+
+
+def canonical(name: str) -> str:
+    """Return the name of a package as indexes write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked(text: str) -> dict[tuple[str, str], list[str]]:
+    """Return (name, version) -> SHA-256 of each of its files, from the text of a lock."""
+    packages: dict[tuple[str, str], list[str]] = {}
+    hashes: list[str] = []
+    for line in text.splitlines():
+        if match := _PINNED.match(line):
+            hashes = packages.setdefault((canonical(match[1]), match[2]), [])
+        if not line.lstrip().startswith("#"):
+            hashes += _HASH.findall(line)
+    return packages
+
+
+def sbom(lock: str, project: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a CycloneDX document of the packages in a lock; equal locks give equal documents."""
+    serial = uuid.UUID(bytes=hashlib.sha256(lock.encode()).digest()[:16], version=4)
+    components = [
+        {
+            "type": "library",
+            "bom-ref": f"pkg:pypi/{name}@{version}",
+            "name": name,
+            "version": version,
+            "purl": f"pkg:pypi/{name}@{version}",
+            "externalReferences": [
+                {
+                    "type": "distribution",
+                    "url": f"https://pypi.org/project/{name}/{version}/#files",
+                    "hashes": [{"alg": "SHA-256", "content": digest} for digest in hashes],
+                }
+            ],
+        }
+        for (name, version), hashes in sorted(locked(lock).items())
+    ]
+    subject = {"type": "application", "bom-ref": project["name"], "name": project["name"]}
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "serialNumber": f"urn:uuid:{serial}",
+        "version": 1,
+        "metadata": {"component": subject},
+        "components": components,
+        "dependencies": [{"ref": project["name"], "dependsOn": [each["bom-ref"] for each in components]}],
+    }
+
+
+def vulnerabilities(
+    database: Path, packages: Mapping[tuple[str, str], list[str]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield name, version and identifiers of each known vulnerability of the packages.
+
+    Args:
+        database: zip of entries as the OSV schema 1.x describes them.
+        packages: (name, version), as `locked` returns them.
+    """
+    versions: dict[str, list[str]] = {}
+    for name, version in packages:
+        versions.setdefault(name, []).append(version)
+    with zipfile.ZipFile(database) as archive:
+        for file in sorted(archive.namelist()):
+            entry = json.loads(archive.read(file)) if file.endswith(".json") else {}
+            identifiers = ", ".join([str(entry.get("id")), *entry.get("aliases", [])])
+            hit: dict[tuple[str, str], None] = {}
+            for affected in [] if entry.get("withdrawn") else entry.get("affected", []):
+                package = affected.get("package", {})
+                name = canonical(package.get("name", "")) if package.get("ecosystem") == "PyPI" else ""
+                hit |= {(name, v): None for v in versions.get(name, []) if is_affected(v, affected)}
+            yield from ((name, version, identifiers) for name, version in hit)
+
+
+def is_affected(version: str, affected: Mapping[str, Any]) -> bool:
+    """Return whether a version is listed, or lies in a range: introduced, and neither fixed nor behind the last."""
+    if version in affected.get("versions", []):
+        return True
+    ours = Version(version)
+    for span in affected.get("ranges", []):
+        inside = False
+        for event in span.get("events", []) if span.get("type") == "ECOSYSTEM" else []:
+            kind, text = next(iter(event.items()))
+            try:
+                theirs = Version(text)
+            except InvalidVersion:
+                continue
+            if kind == "introduced" and ours >= theirs:
+                inside = True
+            elif (kind == "fixed" and ours >= theirs) or (kind == "last_affected" and ours > theirs):
+                inside = False
+        if inside:
+            return True
+    return False
+
+
+def main(words: list[str]) -> int:
+    """Write the list, or print what is known; return 1 where something is, 2 for a wrong call."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    if words == ["sbom"]:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        print(json.dumps(sbom(lock, project), indent=1))
+        return 0
+    if len(words) != 2 or words[0] != "audit":
+        print(__doc__, file=sys.stderr)
+        return 2
+    packages = locked(lock)
+    try:
+        faults = list(vulnerabilities(Path(words[1]), packages))
+    except (OSError, zipfile.BadZipFile, ValueError) as error:
+        print(f"DB={words[1]}: {error}; valid: a zip of osv.dev, see .ci/packages.py", file=sys.stderr)
+        return 2
+    for name, version, identifiers in faults:
+        print(f"{name} {version}: {identifiers}")
+    print(f"{len(faults)} known vulnerabilities in {len(packages)} packages", file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""Every number that SECURITY.md states is the limit in the code, and the reader holds it."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import lzma
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.conftest import ROOT
+from tests.corpora.reading import TEXTS, read
+from tests.corpora.test_sources import page, record, wet
+from xling.core.errors import UserError
+from xling.core.output import digests
+from xling.corpora.parallel.sources import archive
+from xling.corpora.sources import records, text, warc, webpage, wiki
+from xling.hub import source
+from xling.models.files import model_folder
+from xling.text.document import Ledger
+from xling.text.files import compressed
+
+GIVEN_UP = "tests/corpora/test_sources.py::test_a_page_that_hides_its_depth_is_given_up"
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1, "times": 1, "levels": 1, "lines": 1}
+_ROW = re.compile(r"^\| [^|]+ \| ([\d,.]+) (\w+)[^|]* \| `(xling[\w.]+)` \|", re.MULTILINE)
+
+
+def stated() -> dict[str, float]:
+    """Constant -> the number of its row."""
+    table = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    return {name: float(number.replace(",", "")) * UNITS[unit] for number, unit, name in _ROW.findall(table)}
+
+
+def header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = wet(*TEXTS)
+    parts[2] = record(TEXTS[1].encode(), More="x" * 5000)
+    (tmp_path / "a.wet").write_bytes(b"".join(parts))
+    assert len(read(f"wet:{tmp_path}/*")[0]) == 4
+    monkeypatch.setattr(records, "_MAX_HEADER_BYTES", 1000)
+    assert [doc.text for doc in read(f"wet:{tmp_path}/*")[0]] == [TEXTS[0], *TEXTS[2:]]
+
+
+def body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.wet").write_bytes(b"".join(wet("a" * 900, *TEXTS)))
+    monkeypatch.setattr(records, "_MAX_BODY_BYTES", 500)
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS
+    assert any("record over 64 MiB" in str(key) for key in ledger.num_bytes)
+
+
+def html_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.warc").write_bytes(
+        page("<p>Habari za leo, dunia nzima.</p>" * 99) + page("<p>Habari.</p>")
+    )
+    monkeypatch.setattr(warc, "_MAX_PAGE_BYTES", 500)
+    docs, ledger = read(f"warc:{tmp_path}/*")
+    assert len(docs) == 1 and ledger.dropped == {("read", "page over 16 MiB"): 1}
+
+
+def depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for levels, reason in ((900, ""), (1100, webpage.TOO_DEEP)):
+        html = "<body>" + "<div>" * levels + "text" + "</div>" * levels
+        assert webpage.text_of(html, main=False)[1] == reason
+
+
+def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = [
+        f"<page><title>T{i}</title><ns>0</ns><id>{i}</id><revision><text>{words}</text></revision></page>"
+        for i, words in enumerate(("neno " * 900_000, "neno moja tu"))
+    ]
+    (tmp_path / "a.xml").write_text("<mediawiki>" + "\n".join(pages) + "</mediawiki>")
+    assert len(read(f"wiki:{tmp_path}/a.xml")[0]) == 2
+    monkeypatch.setattr(wiki, "_MAX_PAGE_BYTES", 1000)
+    assert [doc.text.strip() for doc in read(f"wiki:{tmp_path}/a.xml")[0]] == ["neno moja tu"]
+
+
+def block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("neno moja tu\n" * 100)
+    monkeypatch.setattr(text, "MAX_DOC_BYTES", 130)
+    docs, _ = read(f"text:{tmp_path}/a.txt")
+    assert len(docs) > 1 and max(len(doc.text) for doc in docs) <= 130
+
+
+def member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr("a", b"x" * 2000)
+    with archive.open_zip(tmp_path / "a.zip"):
+        pass
+    monkeypatch.setattr(archive, "MAX_BYTES", 1999)
+    with pytest.raises(UserError, match="expands from"), archive.open_zip(tmp_path / "a.zip"):
+        pass
+
+
+def ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("a", b"x" * (17 << 20))
+    with pytest.raises(UserError, match="at most 300 times"), archive.open_zip(tmp_path / "a.zip"):
+        pass
+
+
+def hub_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"a": "x" * 99}))
+    assert source.read_json(tmp_path / "config.json")
+    monkeypatch.setattr(source, "MAX_JSON_BYTES", 50)
+    with pytest.raises(UserError, match="at most 50"):
+        source.read_json(tmp_path / "config.json")
+
+
+def model_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save({"format": "x", "more": ["text"] * 99}, tmp_path / "model.pt")
+    assert model_folder.facts(tmp_path / "model.pt")
+    monkeypatch.setattr(model_folder, "LARGEST", 50)
+    assert model_folder.facts(tmp_path / "model.pt") == {}
+
+
+def decompressor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"x" * (64 << 20)))  # a bomb of 64 kB
+    sizes = [len(chunk) for chunk in compressed.read_chunks(tmp_path / "a.gz", Ledger())]
+    assert sum(sizes) == 64 << 20 and max(sizes) <= 1 << 21
+    (tmp_path / "a.xz").write_bytes(lzma.compress(b"text" * 9, preset=6))  # it asks for 9 MB
+    assert b"".join(compressed.read_chunks(tmp_path / "a.xz", Ledger())) == b"text" * 9
+    monkeypatch.setattr(compressed, "_MEMORY_BYTES", 1 << 20)
+    assert b"".join(compressed.read_chunks(tmp_path / "a.xz", Ledger())) == b""
+
+
+def memory_of_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "MAX_LINES", 4)
+    place = tmp_path / "digests" / "00"
+    monkeypatch.setattr(digests, "_buckets", {})
+    for number in range(99):
+        digests._remember(place, str(number).encode(), "0" * 64)
+        assert len(place.read_bytes().splitlines()) <= 4
+
+
+HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
+    "xling.corpora.sources.records._MAX_HEADER_BYTES": header,
+    "xling.corpora.sources.records._MAX_BODY_BYTES": body,
+    "xling.corpora.sources.warc._MAX_PAGE_BYTES": html_page,
+    "xling.corpora.sources.webpage._MAX_DEPTH": depth,
+    "xling.corpora.sources.webpage.MAX_SECONDS": GIVEN_UP,
+    "xling.corpora.sources.webpage._MAX_MEMORY": GIVEN_UP,
+    "xling.corpora.sources.wiki._MAX_PAGE_BYTES": article,
+    "xling.corpora.sources.text.MAX_DOC_BYTES": block,
+    "xling.corpora.parallel.sources.archive.MAX_BYTES": member,
+    "xling.corpora.parallel.sources.archive.MAX_RATIO": ratio,
+    "xling.text.files.compressed._MEMORY_BYTES": decompressor,
+    "xling.hub.source.MAX_JSON_BYTES": hub_json,
+    "xling.models.files.model_folder.LARGEST": model_contents,
+    "xling.core.output.digests.MAX_LINES": memory_of_digests,
+}
+
+
+def test_every_stated_number_is_that_of_the_code_and_has_a_test() -> None:
+    numbers = stated()
+    assert numbers.keys() == HELD.keys()
+    for name, number in numbers.items():
+        module, _, constant = name.rpartition(".")
+        assert getattr(importlib.import_module(module), constant) == number, name
+    for path, _, function in [test.partition("::") for test in HELD.values() if isinstance(test, str)]:
+        assert f"def {function}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name, held in HELD.items() if callable(held)])
+def test_the_reader_holds_the_limit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = HELD[name]
+    assert callable(held)
+    held(tmp_path, monkeypatch)
