@@ -20,6 +20,7 @@ class Span(Kind):
     answer = "a text"
     metrics: ClassVar[tuple[str, ...]] = ("squad_f1", "squad_em")
     task = "span"
+    own_columns: ClassVar[tuple[str, ...]] = ("context", "question")
 
     def is_label(self, row: Example) -> bool:
         """At least one text with a whole number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,26 @@ _NAMES = {
     "src": "[A-Za-z_]+",
     "tgt": "[A-Za-z_]+",
 }
+
+
+class LineOfWords(int):
+    """Line number of the first word of a row that has a line for each of its words; ``of_words`` has them all."""
+
+    of_words: tuple[int, ...]
+
+    def __new__(cls, of_words: Iterable[int]) -> LineOfWords:  # noqa: D102
+        numbers = tuple(of_words)
+        line = super().__new__(cls, numbers[0])
+        line.of_words = numbers
+        return line
+
+
+def line_of_label(line: int, row: Example, label: str) -> int:
+    """Return the line of the word that has a label, or that of the row."""
+    for number, tag in zip(getattr(line, "of_words", ()), row.label, strict=False):
+        if label in (tag, tag[2:]):
+            return int(number)
+    return int(line)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from xling.eval.kinds.base import Example as Example
 from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
+from xling.eval.rows.layout import line_of_label
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,9 @@ class Suite:
         is_parallel: a row has the same id in every language, of which it is a translation.
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
         has_answers: whether a file has the answers of its rows; some benchmarks publish their test rows without.
+        reading: what rows depend on beside their files, part of their digest.
+        remedy: what to do about missing rows, if it is not to put a file at one of the patterns.
+        scores_dev: dev rows are scored where there are no test rows.
     """
 
     name: str
@@ -124,6 +128,9 @@ class Suite:
     test_sets: tuple[str, ...] = ()
     is_parallel: bool = False
     has_answers: Callable[[Path], bool] | None = None
+    reading: str = ""
+    remedy: str = ""
+    scores_dev: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
@@ -214,13 +221,31 @@ class Suite:
         return all(p.is_file() and self._is_answered(p, data) for p in self.paths(lang, split, data))
 
     def _is_answered(self, path: Path, data: Path) -> bool:
-        return self.has_answers is None or data / ROWS in path.parents or self.has_answers(path)
+        return self.has_answers is None or self.is_own_format(path, data) or self.has_answers(path)
+
+    def is_own_format(self, path: Path, data: Path) -> bool:
+        """Return whether a file has rows in our own JSON format."""
+        return data / ROWS in path.parents
 
 
 ROWS = "rows"
 """Folder for rows in one format for every suite: ``rows/<suite>/<lang>.<split>.jsonl`` with id, fields, label."""
 
-SUITES: Registry[Suite] = Registry("suite", "xling.eval.suites", "suite")
+OWN_SUITES: dict[str, Suite] = {}
+"""Suites of own files by name, which `xling.eval.rows.own` makes; they are found, but not listed."""
+
+
+class _Suites(Registry[Suite]):
+    """The published suites, and those of own files."""
+
+    def __getitem__(self, name: str) -> Suite:
+        return OWN_SUITES[name] if name in OWN_SUITES else super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in OWN_SUITES or super().__contains__(name)
+
+
+SUITES: Registry[Suite] = _Suites("suite", "xling.eval.suites", "suite")
 
 
 def suites() -> Registry[Suite]:
@@ -259,6 +284,11 @@ def data_folder(data: str | Path | None = None) -> Path:
     return Path(folder)
 
 
+def data_of(data: str | Path | None, names: Iterable[str]) -> Path:
+    """Return `data_folder`, or the current folder where all suites are of own files and none is given."""
+    return Path.cwd() if not data and all(name in OWN_SUITES for name in names) else data_folder(data)
+
+
 def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     """Return the rows of one language and split from the data folder, checked.
 
@@ -270,7 +300,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
         if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
-    is_own_format = data / ROWS in paths[0].parents
+    is_own_format = suite.is_own_format(paths[0], data)
     rows_read = check_rows(suite, read_rows(paths, suite.shape) if is_own_format else suite.read(paths, data))
     kept = (r for r in rows_read if is_own_format or suite.keep is None or suite.keep(r, split))
     rows = [r for r in kept if is_own_format or suite.of_language is None or suite.of_language(r, lang)]
@@ -344,13 +374,16 @@ def check_rows(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
         for label in suite.shape.closed_labels(suite, example) if allowed else ():
             if label not in allowed:
                 error = unknown("label", label, suite.labels)
-                raise UserError(f"{path}:{line}: {error.given}", error.valid, error.fix)
+                raise UserError(
+                    f"{path}:{line_of_label(line, example, label)}: {error.given}", error.valid, error.fix
+                )
         yield example
 
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
     parts = [_file_digest(path) for path in suite.paths(lang, split, data)]
+    parts += [suite.reading] if suite.reading else []
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
@@ -399,7 +432,7 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
         if suite.has(lang, test_set, data):
             return test_set
         raise _missing(suite, lang, test_set, data, suite.paths(lang, test_set, data)[0])
-    for split in (*scorable_splits(suite), "dev"):
+    for split in (*scorable_splits(suite), *(["dev"] if suite.scores_dev else [])):
         if split in suite.all_splits and suite.has(lang, split, data):
             return split
     split = "test" if "test" in suite.splits else suite.splits[-1]
@@ -418,9 +451,12 @@ def check_test_set(suite: Suite, test_set: str) -> None:
 
 
 def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:
-    if split not in (known := suite.all_splits):
+    if split not in (known := suite.all_splits) and not suite.remedy:
         return unknown(f"split of {suite.name}", split, known)
     available = languages_at(suite, split, data)
+    if suite.remedy:
+        here = f"those in {' '.join(available)}" if available else ""
+        return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}", here, suite.remedy)
     fix = f"put the file there, or choose among: {' '.join(available)}" if available else "put the file there"
     if suite.train_from and split == "train":
         fix += f"; {suite.name} has no training rows of its own, it trains on {suite.train_from}"

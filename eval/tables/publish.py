@@ -19,7 +19,7 @@ from xling.eval.leaks.exposure import read_exposure
 from xling.eval.leaks.row_index import TestSet
 from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import PROTOCOLS
-from xling.eval.rows.suite import Example, data_digest, data_folder, suites
+from xling.eval.rows.suite import Example, data_digest, data_of, suites
 from xling.eval.scores import predictions, score_file, statistics
 from xling.eval.scores.predictions import Origin
 from xling.eval.scores.score_file import UNEXPOSED_SUFFIX, Average, Score
@@ -273,7 +273,8 @@ def rescore(cfg: RescoreConfig) -> Answer:
     check_workers(cfg.num_workers)
     files = predictions.files(cfg.run / "predictions")
     suite_names = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
-    out, data = cfg.run / "tables", data_folder(cfg.data)
+    out = cfg.run / "tables"
+    data = data_of(cfg.data, suite_names)
     made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
     if (out / manifest.FILE_NAME).is_file():
         made_by = manifest.read(out).counts.get("made_by", made_by)
