@@ -126,6 +126,10 @@ class Kind:
         """Return fields and label of the row ``number`` of an own file, whose label may be missing (None)."""
         return {name: cell for name, cell in cells.items() if name in self.fields}, cells.get("label")
 
+    def cells_of_answer(self, answer: Any) -> dict[str, Any]:
+        """Return an answer as the values that are written beside the texts of an own file."""
+        return {"label": answer}
+
     def is_label(self, row: Example) -> bool:
         """Return whether a row's label has the right shape."""
         return isinstance(row.label, str)

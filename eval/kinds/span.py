@@ -22,6 +22,10 @@ class Span(Kind):
     task = "span"
     own_columns: ClassVar[tuple[str, ...]] = ("context", "question")
 
+    def cells_of_answer(self, answer: Any) -> dict[str, Any]:
+        """Return the text of the answer."""
+        return {"answer": answer}
+
     def is_label(self, row: Example) -> bool:
         """At least one text with a whole number."""
         pairs = isinstance(row.label, tuple) and all(isinstance(p, tuple) and len(p) == 2 for p in row.label)

@@ -25,6 +25,10 @@ class Tag(Kind):
         """Return the words and their tags."""
         return {"tokens": cells["token"]}, cells.get("tag")
 
+    def cells_of_answer(self, answer: Any) -> dict[str, Any]:
+        """Return the tags."""
+        return {"tags": list(answer)}
+
     def is_label(self, row: Example) -> bool:
         """Return whether the label has as many tags as there are words."""
         return is_texts(row.label) and len(row.label) == len(row.fields["tokens"])

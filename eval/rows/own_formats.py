@@ -29,6 +29,7 @@ from xling.eval.rows.own_columns import (
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
 
+_WORD_FILES = (".conll", ".conllu", ".bio", ".iob")
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
 
 
@@ -60,7 +61,7 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
             "one JSON object a line",
             f"convert it: jq -c '.[]' {path} > rows.jsonl",
         )
-    elif reading.has_words and (reading.is_labelled or not _is_running_text(numbered)):
+    elif reading.has_words and (reading.is_labelled or not _is_running_text(path, numbered)):
         table = _tagged(path, numbered, reading)
     else:
         table = delimited_rows(path, numbered, reading, langs)
@@ -154,10 +155,13 @@ def _json_cell(path: Path, number: int, key: str, value: Any, column: str) -> An
 # Words and tags in columns.
 
 
-def _is_running_text(numbered: Sequence[tuple[int, str]]) -> bool:
-    """Return whether lines are texts of several words and not columns."""
+def _is_running_text(path: Path, numbered: Sequence[tuple[int, str]]) -> bool:
+    """Return whether a file without tags has a text a line, and no word a line."""
     filled = [line for _, line in numbered if line.strip()]
-    return not any("\t" in line for line in filled) and len({len(_cells(line, False)) for line in filled}) > 1
+    if path.suffix in _WORD_FILES or any("\t" in line or line.startswith("-DOCSTART-") for line in filled):
+        return False
+    widths = {len(_cells(line, False)) for line in filled}
+    return len(widths) > 1 or (len(filled) == len(numbered) and widths != {1})
 
 
 def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -> OwnTable:

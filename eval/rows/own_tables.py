@@ -34,7 +34,8 @@ def delimited_rows(
         return _fasttext(path, filled)
     if not reading.is_labelled and len(reading.wanted) == 1 and not _is_table(path, filled, reading):
         texts = [OwnRow((number,), {reading.wanted[0]: line}) for number, line in filled]
-        return OwnTable(texts, f"a {reading.wanted[0]} a line")
+        how = " (words are split at blanks and punctuation)" if reading.has_words else ""
+        return OwnTable(texts, f"a text a line{how}")
     cells, how = _parse(path, numbered)
     width = Counter(len(row) for _, row in cells).most_common(1)[0][0]
     for number, row in cells:

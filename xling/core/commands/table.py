@@ -252,6 +252,15 @@ COMMANDS: tuple[Stage, ...] = (
         extra="eval",
     ),
     Stage(
+        "predict",
+        config="xling.eval.run.predict:PredictConfig",
+        run="xling.eval.run.predict:run",
+        check="xling.eval.run.predict:check",
+        positional="checkpoint file",
+        reads="checkpoint file",
+        help="label the texts of a file with a model of xling finetune; JSON lines",
+    ),
+    Stage(
         "eval list",
         config="xling.eval.rows.listing:ListConfig",
         run="xling.eval.rows.listing:run_list",
