@@ -186,7 +186,7 @@ def _defined(
         languages=tuple(dict.fromkeys(scored)),
         extra=tuple(dict.fromkeys(lang for lang, _ in tables if lang not in scored)),
         splits=tuple(split for split in ("train", "dev", "test") if langs[split]),
-        reader=_Reader(kind, reading, scheme),
+        reader=_Reader(kind, reading, scheme, {paths: _sides(lang) for (lang, _), paths in files}),
         patterns=tuple(dict.fromkeys(str(path) for path in of_paths)),
         licence="that of your files",
         citation="your own files",
@@ -212,10 +212,14 @@ def _tables(paths: Sequence[Path], reading: Reading, lang: str) -> dict[Path, Ow
         raise UserError(
             f"{', '.join(map(str, paths))}: {len(paths)} files of {lang}", "one table, or two files"
         )
-    sides = tuple(lang.split("-")) if "-" in lang else ()
     if reading.has_sides:
-        return {paths[0]: own_formats.read_table(paths, reading, sides)}
+        return {paths[0]: own_formats.read_table(paths, reading, _sides(lang))}
     return {path: own_formats.read_table([path], reading) for path in paths}
+
+
+def _sides(lang: str) -> tuple[str, ...]:
+    """Return the two languages of a pair, else none."""
+    return tuple(lang.split("-")) if "-" in lang else ()
 
 
 @dataclass(frozen=True)
@@ -225,12 +229,13 @@ class _Reader:
     kind: str
     reading: Reading
     scheme: str
+    sides: Mapping[tuple[Path, ...], tuple[str, ...]]
 
     def __call__(self, paths: tuple[Path, ...]) -> Iterator[Row]:
         parts = [paths] if self.reading.has_sides else [(path,) for path in paths]
         number = 0
         for part in parts:
-            for row in own_formats.read_table(part, self.reading).rows:
+            for row in own_formats.read_table(part, self.reading, self.sides.get(paths, ())).rows:
                 line = LineOfWords(row.lines) if len(row.lines) > 1 else row.lines[0]
                 yield part[0], line, example_of(row, self.kind, self.scheme, number)
                 number += 1

@@ -70,7 +70,7 @@ class OwnFiles:
     def completed(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return settings with an empty suite where own files stand for it."""
         suite = next((f.name for f in fields(cls) if f.name in ("suites", "suite")), "")
-        has_files = any(data.get(kind) for kind in KIND_OF)
+        has_files = any(data.get(name) for name in _FILES)
         return {**data, suite: ""} if suite and has_files and suite not in data else data
 
 

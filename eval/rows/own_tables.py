@@ -83,9 +83,7 @@ def _parse(path: Path, numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[
     for delimiter in _DELIMITERS:
         if not any(delimiter in line for _, line in filled):
             continue
-        for quoted in (
-            (True, False) if _has_quotes(filled, delimiter) else (False,) if delimiter == "\t" else (True,)
-        ):
+        for quoted in (True,) if delimiter != "\t" else (True, False) if _has_quotes(filled) else (False,):
             how = _DELIMITERS[delimiter] + (" with quotes" if quoted and delimiter == "\t" else "")
             try:
                 cells = list(_quoted(path, numbered, delimiter)) if quoted else _plain(filled, delimiter)
@@ -124,13 +122,13 @@ def _quoted(
         raise UserError(f"{path}:{start}: {error}", "cells in quotes that are closed", "correct it") from None
 
 
-def _has_quotes(filled: Sequence[tuple[int, str]], delimiter: str) -> bool:
-    """Return whether every cell that begins with a quote is one in quotes, and there is one."""
-    begun = [cell for _, line in filled for cell in line.split(delimiter) if cell.startswith('"')]
+def _has_quotes(filled: Sequence[tuple[int, str]]) -> bool:
+    """Return whether every cell between tabs that begins with a quote is one in quotes, and there is one."""
+    begun = [cell for _, line in filled for cell in line.split("\t") if cell.startswith('"')]
     closed = [
         len(cell) > 1 and cell.endswith('"') and '"' not in cell[1:-1].replace('""', "") for cell in begun
     ]
-    return bool(begun) and (delimiter != "\t" or all(closed))
+    return bool(begun) and all(closed)
 
 
 def _places(

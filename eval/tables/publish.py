@@ -27,6 +27,7 @@ from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
 from xling.eval.tables.columns import Column, column_of
 from xling.eval.tables.groups import GROUPS, group_notes
+from xling.eval.tables.nothing_learned import notes_on_nothing_learned
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
 from xling.eval.tables.score_table import ScoreTable
 from xling.eval.tables.sizes import read_sizes
@@ -241,6 +242,12 @@ def table_of(
     )
     groups = [GROUPS[name] for name in suite_names if name in GROUPS]
     notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]
+    tuned = [
+        name
+        for name in {score.suite for score in scores}
+        if suites()[name].shape.is_tuned and suites()[name].task
+    ]
+    notes += notes_on_nothing_learned(scores, tuned)
     return replace(table, notes=(*table.notes, *notes))
 
 
