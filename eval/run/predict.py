@@ -1,7 +1,7 @@
 """Labels for texts without any: ``xling predict MODEL FILE``, and `predict` of a model in Python.
 
 The model is one of ``xling finetune``. Its task says which columns a file needs: a text for classes, two for pairs,
-words or running text for tags, passage and question for spans. Labels are those of the training rows, as they were written.
+words or running text for tags, passage and question for spans. Labels are those of the training rows, as written.
 """
 
 from __future__ import annotations

@@ -246,6 +246,7 @@ COMMANDS: tuple[Stage, ...] = (
         "eval",
         config="xling.eval.run.settings:EvalConfig",
         run="xling.eval.run.evaluation:run",
+        available="xling.eval.run.available:available",
         positional="suites",
         reads="checkpoint translator",
         help="score a checkpoint on a suite in every language, with controls beside it",
