@@ -337,8 +337,8 @@ def write_definition(folder: Path, suite: OwnSuite) -> None:
     write_atomic(folder / DEFINITION, yaml.safe_dump(definition, allow_unicode=True, sort_keys=False))
 
 
-_OF_RUNS: dict[str, str] = {}
-"""Name of a suite -> the definition in a run that it was last registered from."""
+_OF_RUNS: dict[str, OwnSuite] = {}
+"""Definition in a run -> its suite."""
 
 
 def register_suite_of(run: Path) -> None:
@@ -348,12 +348,12 @@ def register_suite_of(run: Path) -> None:
         return
     values = read_yaml(path)
     definition = f"{path.absolute()} {json.dumps(values, sort_keys=True)}"
-    if _OF_RUNS.get(values.get("name", "")) == definition:
-        return
-    setting = next(name for name in KIND_OF if name in values)
-    own = beside_yaml(OwnFiles(**{setting: (str(path),)}))
-    files = resolved(own, setting, "en", "test")
-    stats = tuple((each, each.stat().st_mtime_ns) for paths in files.values() for each in paths)
-    suite, _ = _defined(json.dumps(to_dict(own), sort_keys=True), setting, tuple(files.items()), stats, ())
+    if definition not in _OF_RUNS:
+        setting = next(name for name in KIND_OF if name in values)
+        own = beside_yaml(OwnFiles(**{setting: (str(path),)}))
+        files = resolved(own, setting, "en", "test")
+        stats = tuple((each, each.stat().st_mtime_ns) for paths in files.values() for each in paths)
+        settings = json.dumps(to_dict(own), sort_keys=True)
+        _OF_RUNS[definition], _ = _defined(settings, setting, tuple(files.items()), stats, ())
+    suite = _OF_RUNS[definition]
     OWN_SUITES[suite.name] = suite
-    _OF_RUNS[suite.name] = definition
