@@ -47,6 +47,21 @@ def line_of_label(line: int, row: Example, label: str) -> int:
     return int(line)
 
 
+def own_remedy(setting: str, path: Path, lang: str, split: str) -> str:
+    """Return how rows of one's own are scored that lie at the place of a published file.
+
+    Args:
+        setting: the one that names own files of this kind, or "".
+        path: of the file.
+        lang: its language.
+        split: of its rows.
+    """
+    if not setting:
+        return f"move it away and write its rows as rows/SUITE/{lang}.{split}.jsonl, see docs/eval.md"
+    role = split if split in ("train", "dev") else "test"
+    return f"name it in place of the suite: {setting}={path} {role}.{lang}={path}, see docs/guides/own_test_set.md"
+
+
 @dataclass(frozen=True)
 class Layout:
     """A naming scheme of the files of a suite.

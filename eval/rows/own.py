@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -37,7 +37,7 @@ from xling.eval.rows.own_files import (
     resolved,
     settings_given,
 )
-from xling.eval.rows.suite import OWN_SUITES, Suite, suites
+from xling.eval.rows.suite import OWN_SUITES, Suite, data_folder, suites
 from xling.eval.rows.tag_schemes import iob2_of, scheme_of
 
 DEFINITION = "own.yaml"
@@ -104,6 +104,11 @@ def with_own_suite(
         (changed["source"],) = langs
         tell(f"source={changed['source']}: the language of the training rows")
     return replace(cfg, **changed)
+
+
+def data_of(data: str | Path | None, names: Iterable[str]) -> Path:
+    """Return `data_folder`, or the current folder where all suites are of own files and none is given."""
+    return Path.cwd() if not data and all(name in OWN_SUITES for name in names) else data_folder(data)
 
 
 def labels_of_model(folder: Path) -> tuple[str, ...]:

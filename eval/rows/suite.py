@@ -29,7 +29,7 @@ from xling.eval.kinds.base import Example as Example
 from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
-from xling.eval.rows.layout import line_of_label
+from xling.eval.rows.layout import line_of_label, own_remedy
 
 
 @dataclass(frozen=True)
@@ -181,9 +181,15 @@ class Suite:
             layout_paths = layout.files(self._read_languages(lang), split, data)
             if all(p.is_file() for p in layout_paths):
                 return layout_paths
-        rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
         expected = self._own_layout.files(self._read_languages(lang), split, data)
+        rows = self._rows_file(lang, split, data)
         return (rows,) if rows.is_file() else recorded if complete else expected
+
+    def _rows_file(self, lang: str, split: str, data: Path) -> Path:
+        """Return the file in our own format, named by any code of the language."""
+        codes = (lang,) if self.pairs else languages.spellings(lang)
+        names = [data / ROWS / self.name / f"{code}.{split}.jsonl" for code in codes]
+        return next((path for path in names if path.is_file()), names[0])
 
     def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
         """Yield the rows of files, read by the reader of the layout that they are in."""
@@ -217,7 +223,7 @@ class Suite:
     def has(self, lang: str, split: str, data: Path) -> bool:
         """Return whether the files of a language and split are in the data folder, with their answers."""
         if self.of_language and lang not in (*self.languages, *self.extra):
-            return (data / ROWS / self.name / f"{lang}.{split}.jsonl").is_file()
+            return self._rows_file(lang, split, data).is_file()
         return all(p.is_file() and self._is_answered(p, data) for p in self.paths(lang, split, data))
 
     def _is_answered(self, path: Path, data: Path) -> bool:
@@ -284,11 +290,6 @@ def data_folder(data: str | Path | None = None) -> Path:
     return Path(folder)
 
 
-def data_of(data: str | Path | None, names: Iterable[str]) -> Path:
-    """Return `data_folder`, or the current folder where all suites are of own files and none is given."""
-    return Path.cwd() if not data and all(name in OWN_SUITES for name in names) else data_folder(data)
-
-
 def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     """Return the rows of one language and split from the data folder, checked.
 
@@ -299,7 +300,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     for path in paths:
         if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
-    _check_digests(suite, lang, split, data, paths)
+    check_digests(suite, lang, split, data, paths)
     is_own_format = suite.is_own_format(paths[0], data)
     rows_read = check_rows(suite, read_rows(paths, suite.shape) if is_own_format else suite.read(paths, data))
     kept = (r for r in rows_read if is_own_format or suite.keep is None or suite.keep(r, split))
@@ -400,10 +401,11 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
 def _found_languages(suite: Suite, split: str, data: Path) -> set[str]:
     """Return languages whose files match a layout; a recorded file belongs to its language under any name."""
     language_of = {file.path: file.lang for file in suite.files}
-    langs = {
+    codes = [
         path.name.removesuffix(f".{split}.jsonl")
         for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl")
-    }
+    ]
+    langs = set(codes if suite.pairs else map(languages.canonical, codes))
     first_pattern = suite.patterns[0]
     own_layouts = [suite._own_layout] if "{lang}" in first_pattern or "{src}" not in first_pattern else []
     for layout in (*own_layouts, *suite.official):
@@ -469,7 +471,8 @@ def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> Use
     return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: {problem}", fix=fix)
 
 
-def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
+def check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
+    """Refuse a file at a recorded place that is not the recorded one (UserError)."""
     for known, path in zip(suite.recorded(lang, split), paths, strict=False):
         if data / known.path != path:
             continue
@@ -478,7 +481,7 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
             raise UserError(
                 f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
                 f"{known.sha256[:16]}...",
-                "restore the file, or save yours under another language code",
+                f"restore the file; to score your own, {own_remedy(suite.shape.own_setting, path, lang, split)}",
             )
 
 

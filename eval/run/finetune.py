@@ -12,10 +12,10 @@ from typing import Literal
 from xling.core.commands import inputs as inputs_
 from xling.core.output import manifest
 from xling.eval.metrics import METRICS
-from xling.eval.rows.own import with_own_suite
+from xling.eval.rows.own import data_of, with_own_suite
 from xling.eval.rows.own_files import OwnFiles
 from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
-from xling.eval.rows.suite import Suite, data_of, suites
+from xling.eval.rows.suite import Suite, suites
 from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
 from xling.training import trackers

@@ -9,6 +9,7 @@ from pathlib import Path
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.metrics import METRICS
+from xling.eval.rows.own import data_of
 from xling.eval.rows.protocols import (
     PROTOCOLS,
     SELECT,
@@ -20,7 +21,6 @@ from xling.eval.rows.suite import (
     Suite,
     check_test_set,
     data_digest,
-    data_of,
     languages_at,
     scorable_splits,
     scored_split,

@@ -19,8 +19,8 @@ from xling.core.errors import UserError
 from xling.core.output.manifest import sha256
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.metrics.base import Array
-from xling.eval.rows.own import register_suite_of
-from xling.eval.rows.suite import Example, Suite, data_digest, data_folder, data_of, load, suites
+from xling.eval.rows.own import data_of, register_suite_of
+from xling.eval.rows.suite import Example, Suite, data_digest, data_folder, load, suites
 from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
 from xling.eval.scores.statistics import RowStatistics

@@ -18,8 +18,9 @@ from xling.core.settings.config import to_dict
 from xling.eval.leaks.exposure import read_exposure
 from xling.eval.leaks.row_index import TestSet
 from xling.eval.metrics import METRICS
+from xling.eval.rows.own import data_of
 from xling.eval.rows.protocols import PROTOCOLS
-from xling.eval.rows.suite import Example, data_digest, data_of, suites
+from xling.eval.rows.suite import Example, data_digest, suites
 from xling.eval.scores import predictions, score_file, statistics
 from xling.eval.scores.predictions import Origin
 from xling.eval.scores.score_file import UNEXPOSED_SUFFIX, Average, Score

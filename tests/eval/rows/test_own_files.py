@@ -14,8 +14,9 @@ from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.eval.kinds.base import Example
 from xling.eval.rows import own
+from xling.eval.rows.listing import ListConfig, listing, run_list
 from xling.eval.rows.own_files import KIND_OF, OwnFiles
-from xling.eval.rows.suite import load
+from xling.eval.rows.suite import SUITES, load
 from xling.eval.rows.tag_schemes import iob2_of
 
 SENTENCE = [("Amina", "B-PER"), ("Mwangi", "I-PER"), ("arrived", "O"), ("Monday", "B-DATE")]
@@ -192,11 +193,13 @@ def test_two_texts_are_a_table_or_two_files(tmp_path: Path) -> None:
         written(tmp_path, "flores.test.sw", "moja\nmbili\n"),
         written(tmp_path, "flores.test.en", "one\ntwo\n"),
     ]
+    pairs = [{"en": "one", "swh": "moja"}, {"en": "two", "swh": "mbili"}]
+    translations = "".join(json.dumps({"translation": pair}) + "\n" for pair in pairs)
     tables = [
         sides,
         [written(tmp_path, "a.sw-en.tsv", "en\tsw\none\tmoja\ntwo\tmbili\n")],
         [written(tmp_path, "b_test.sw-en.tsv", "moja\tone\nmbili\ttwo\n")],
-        [written(tmp_path, "c.sw-en.jsonl", '{"translation": {"en": "one", "swh": "moja"}}\n{"translation": {"en": "two", "swh": "mbili"}}\n')],
+        [written(tmp_path, "c.sw-en.jsonl", translations)],
     ]  # fmt: skip
     for files in tables:
         suite = suite_of("retrieval", *files)
@@ -286,3 +289,29 @@ def test_what_was_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "not in the training rows, so never answered: X" in said
     assert "labels that differ by case alone: X, x" in said
     assert "1 of 2 test rows in sw stand in the training rows, too" in said
+
+
+def test_the_list_shows_what_an_evaluation_can_read(tmp_path: Path) -> None:
+    rows = tmp_path / "rows/panx"
+    rows.mkdir(parents=True)
+    row = {"id": "1", "fields": {"tokens": ["a"]}, "label": ["O"]}
+    (rows / "swh.test.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "ner/panx").mkdir(parents=True)
+    (tmp_path / "ner/panx/yo.dev.tsv").write_text("a\tO\n")
+    answer = run_list(ListConfig(which="mine", data=tmp_path))
+    assert [fact["suite"] for fact in answer.data] == ["panx"]
+    assert answer.data[0]["at_hand"]["test"] == ["sw"]
+    assert "another file than the recorded one: dev: yo" in answer
+    assert load(SUITES["panx"], "sw", "test", tmp_path) == [Example("1", {"tokens": ("a",)}, ("O",))]
+    with pytest.raises(UserError, match=r"tags=\S+yo.dev.tsv dev.yo=\S+yo.dev.tsv"):
+        load(SUITES["panx"], "yo", "dev", tmp_path)
+    assert run_list(ListConfig(which="mine", data=tmp_path / "ner")).startswith("no suite has rows")
+    with pytest.raises(UserError, match="data"):
+        run_list(ListConfig(which="mine", data=tmp_path / "nowhere"))
+
+
+def test_the_list_shows_names_of_files_as_they_are(tmp_path: Path) -> None:
+    assert "for example: conll/eng.train  conll/eng.testa  conll/eng.testb" in listing()
+    (tmp_path / "conll").mkdir()
+    (tmp_path / "conll/eng.testb").write_text("Amina I-PER\n")
+    assert "present: train: none; dev: none; test: en\n" in listing(tmp_path, ["conll"])

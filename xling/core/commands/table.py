@@ -265,6 +265,7 @@ COMMANDS: tuple[Stage, ...] = (
         "eval list",
         config="xling.eval.rows.listing:ListConfig",
         run="xling.eval.rows.listing:run_list",
+        positional="which",
         help="print every suite: languages, metric, licence, and which data are present",
     ),
     Stage(
