@@ -116,12 +116,12 @@ def labels_of_model(folder: Path) -> tuple[str, ...]:
     path = folder / manifest.FILE_NAME
     if str(folder) == "." or not path.is_file():
         return ()
-    made = manifest.read(folder)
-    if made.stage != "finetune":
+    manifest_of_model = manifest.read(folder)
+    if manifest_of_model.stage != "finetune":
         return ()
-    if "labels" in made.counts:
-        return tuple(made.counts["labels"])
-    name = made.settings.get("suite", "")
+    if "labels" in manifest_of_model.counts:
+        return tuple(manifest_of_model.counts["labels"])
+    name = manifest_of_model.settings.get("suite", "")
     return suites()[name].labels if name in suites() else ()
 
 

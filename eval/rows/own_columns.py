@@ -78,12 +78,12 @@ def columns_by_name(
     numbers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the name of each wanted column: as given, as usually named, or the only one that is left."""
-    found: dict[str, str] = {}
+    name_of: dict[str, str] = {}
     for column, name in reading.columns.items():
         matches = [each for each in names if each == name] or [e for e in names if e.lower() == name.lower()]
         if column in (numbers or {}):
             column_number(path, column, name, len(names))
-            found[column] = name
+            name_of[column] = name
         elif not matches:
             raise UserError(
                 f"{path}:1: columns.{column}={name}: no such column",
@@ -91,18 +91,18 @@ def columns_by_name(
                 "correct the name; all own files have the same names of columns",
             )
         else:
-            found[column] = matches[0]
-    missing = [c for c in reading.wanted if c not in found]
-    free = [name for name in names if name not in found.values()]
-    found |= guessed_columns(free, missing, langs)
-    missing = [c for c in missing if c not in found]
-    free = [name for name in free if name not in found.values()]
-    if missing and len(free) == len(missing) and len(found) + len(missing) == len(names):
-        found |= dict(zip(missing, free, strict=True))
+            name_of[column] = matches[0]
+    missing = [c for c in reading.wanted if c not in name_of]
+    free = [name for name in names if name not in name_of.values()]
+    name_of |= guessed_columns(free, missing, langs)
+    missing = [c for c in missing if c not in name_of]
+    free = [name for name in free if name not in name_of.values()]
+    if missing and len(free) == len(missing) and len(name_of) + len(missing) == len(names):
+        name_of |= dict(zip(missing, free, strict=True))
         missing = []
     if missing:
         raise no_column(path, missing[0], names)
-    return {c: found[c] for c in reading.wanted}
+    return {c: name_of[c] for c in reading.wanted}
 
 
 def guessed_columns(names: Sequence[str], columns: Sequence[str], langs: Sequence[str]) -> dict[str, str]:
@@ -110,13 +110,13 @@ def guessed_columns(names: Sequence[str], columns: Sequence[str], langs: Sequenc
     sides = [[name for name in names if name and languages.canonical(name) == lang] for lang in langs]
     if len(sides) == 2 and all(len(side) == 1 for side in sides):
         return {"text_a": sides[0][0], "text_b": sides[1][0]}
-    found: dict[str, str] = {}
+    name_of: dict[str, str] = {}
     by_lower = {name.lower(): name for name in names}
     for column in columns:
         usual = (by_lower[each] for each in _NAMES[column].split() if each in by_lower)
-        if name := next((each for each in usual if each not in found.values()), ""):
-            found[column] = name
-    return found
+        if name := next((each for each in usual if each not in name_of.values()), ""):
+            name_of[column] = name
+    return name_of
 
 
 def column_number(path: Path, column: str, number: str, width: int) -> int:

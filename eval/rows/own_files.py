@@ -124,28 +124,30 @@ def resolved(
 ) -> dict[tuple[str, str], tuple[Path, ...]]:
     """Return the files by language and split: as the settings say, else as their names say."""
     has_sides = reading_of(own, KIND_OF[kind_setting]).has_sides
-    found: dict[tuple[str, str], list[Path]] = {}
+    files_of_rows: dict[tuple[str, str], list[Path]] = {}
     placed: set[Path] = set()
     for each in ("train", "dev", "test"):
         for code, patterns in _by_language(getattr(own, each)).items():
             for path in _expanded(patterns, each):
                 lang = "-".join(map(languages.canonical, code.split("-"))) if code else ""
-                found.setdefault((lang or _language_of(path, has_sides, source), each), []).append(path)
+                files_of_rows.setdefault((lang or _language_of(path, has_sides, source), each), []).append(
+                    path
+                )
                 placed.add(path.resolve())
     for path in _expanded(getattr(own, kind_setting), kind_setting):
         if path.resolve() not in placed:
             key = _language_of(path, has_sides, source), _split_of(path, split)
-            found.setdefault(key, []).append(path)
+            files_of_rows.setdefault(key, []).append(path)
     if has_sides:
-        found = _joined_sides(found)
-    return {key: tuple(dict.fromkeys(paths)) for key, paths in found.items()}
+        files_of_rows = _joined_sides(files_of_rows)
+    return {key: tuple(dict.fromkeys(paths)) for key, paths in files_of_rows.items()}
 
 
-def _joined_sides(found: Mapping[tuple[str, str], list[Path]]) -> dict[tuple[str, str], list[Path]]:
+def _joined_sides(files_of_rows: Mapping[tuple[str, str], list[Path]]) -> dict[tuple[str, str], list[Path]]:
     """Return the files by pair of languages: those with one text a line belong together, two by two."""
     joined: dict[tuple[str, str], list[Path]] = {}
     sides: dict[str, list[tuple[str, Path]]] = {}
-    for (lang, split), paths in found.items():
+    for (lang, split), paths in files_of_rows.items():
         for path in paths:
             if "-" in lang:
                 joined.setdefault((lang, split), []).append(path)

@@ -138,10 +138,8 @@ def columns(
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
-        tokens: list[str] = []
-        tags: list[str] = []
-        numbers: list[int] = []
-        sentence, number = 0, 0
+        tokens, tags, numbers = [], [], []  # type: ignore[var-annotated]
+        sentence = 0
 
         def sentence_row() -> Row:
             fields = {"tokens": tuple(tokens)}

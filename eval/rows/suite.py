@@ -241,7 +241,7 @@ OWN_SUITES: dict[str, Suite] = {}
 """Suites of own files by name, which `xling.eval.rows.own` makes; they are found, but not listed."""
 
 
-class _Suites(Registry[Suite]):
+class SuiteRegistry(Registry[Suite]):
     """The published suites, and those of own files."""
 
     def __getitem__(self, name: str) -> Suite:
@@ -251,7 +251,7 @@ class _Suites(Registry[Suite]):
         return name in OWN_SUITES or super().__contains__(name)
 
 
-SUITES: Registry[Suite] = _Suites("suite", "xling.eval.suites", "suite")
+SUITES: Registry[Suite] = SuiteRegistry("suite", "xling.eval.suites", "suite")
 
 
 def suites() -> Registry[Suite]:

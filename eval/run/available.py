@@ -1,4 +1,4 @@
-"""What of an evaluation's data is there, for pipelines that leave out what is missing."""
+"""The suites of an evaluation that have rows, for pipelines that leave out what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of a pipeline need: checked before the first one runs, and shown by ``xling run NAME --dry-run``."""
+"""Inputs of the steps of a pipeline: checked before the first one runs, and shown by ``xling run NAME --dry-run``."""
 
 from __future__ import annotations
 
@@ -120,7 +120,9 @@ def outline(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
     facts, lines, missing = [], [], missing_inputs(pipeline, configs)
     for number, (name, cfg) in enumerate(configs.items(), 1):
         stage = pipeline.steps[name].stage
-        made = {each: other for other, c in configs.items() if (each := str(getattr(c, "out", None) or ""))}
+        step_of_output = {
+            each: other for other, c in configs.items() if (each := str(getattr(c, "out", None) or ""))
+        }
         inputs = [f"{setting}={path}" for setting, path in inputs_of(stage, cfg)]
         reads = [f"{each} (missing)" if each in missing else each for each in inputs]
         resources = load(_SITE)("").resources(stage)
@@ -145,7 +147,7 @@ def outline(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
             f"    cost: {own_minutes}at most {resources.timeout_min} minutes, {resources.cpus_per_task} cores and "
             f"{resources.mem_gb:g} GiB"
         )
-        after = [step for step in made.values() if step in pipeline.steps[name].after]
+        after = [step for step in step_of_output.values() if step in pipeline.steps[name].after]
         lines += [f"    needs: {', '.join([*after, *reads])}"] if after or reads else []
         lines += (
             [f"    writes: {fact['out']}{' (is there)' if fact['is_there'] else ''}"] if fact["out"] else []
