@@ -121,7 +121,7 @@ def labels_of_model(folder: Path) -> tuple[str, ...]:
         return ()
     if "labels" in manifest_of_model.counts:
         return tuple(manifest_of_model.counts["labels"])
-    name = manifest_of_model.settings.get("suite", "")
+    name = manifest_of_model.config.get("suite", "")
     return suites()[name].labels if name in suites() else ()
 
 
@@ -355,7 +355,7 @@ def register_suite_of(run: Path) -> None:
     definition = f"{path.absolute()} {json.dumps(values, sort_keys=True)}"
     if definition not in _OF_RUNS:
         setting = next(name for name in KIND_OF if name in values)
-        own = beside_yaml(OwnFiles(**{setting: (str(path),)}))
+        own = beside_yaml(from_dict(OwnFiles, {setting: [str(path)]}))
         files = resolved(own, setting, "en", "test")
         stats = tuple((each, each.stat().st_mtime_ns) for paths in files.values() for each in paths)
         settings = json.dumps(to_dict(own), sort_keys=True)

@@ -89,17 +89,16 @@ def beside_yaml(own: OwnFiles) -> OwnFiles:
             if twice := [name for name in settings_given(own) if name in values and name != kind]:
                 raise UserError(f"{twice[0]}= is in {path} too", "one place", "leave one of the two out")
             beside = from_dict(OwnFiles, {**values, kind: values.get(kind, ())}, str(path))
-            own = replace(own, **{kind: ()})
+            changes: dict[str, Any] = {kind: ()}
             for name in settings_given(beside):
                 value = getattr(beside, name)
-                own = replace(own, **{name: _below(path.parent, value) if name in _FILES else value})
+                changes[name] = _below(path.parent, value) if name in _FILES else value
+            own = replace(own, **changes)
             if not any(getattr(own, each) for each in KIND_OF):
-                parts = [
-                    value
-                    for name in ("train", "dev", "test")
-                    for value in _by_language(getattr(own, name)).values()
-                ]
-                own = replace(own, **{kind: tuple(file for files in parts for file in files)})
+                by_lang = [_by_language(getattr(own, name)) for name in ("train", "dev", "test")]
+                placed = tuple(file for each in by_lang for files in each.values() for file in files)
+                changes = {kind: placed}
+                own = replace(own, **changes)
     return own
 
 

@@ -210,8 +210,8 @@ def _sentences(
         if not line.strip() or line.startswith("-DOCSTART-"):
             passed["-DOCSTART- lines"] += bool(line.strip())
             if words:
-                cells = {c: tuple(cells[i] for _, cells in words) for c, i in place.items()}
-                rows.append(OwnRow(tuple(n for n, _ in words), cells))
+                columns = {c: tuple(word[i] for _, word in words) for c, i in place.items()}
+                rows.append(OwnRow(tuple(n for n, _ in words), columns))
             words = []
             continue
         cells = _cells(line, by_tabs)

@@ -152,7 +152,7 @@ def outline(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
         lines += (
             [f"    writes: {fact['out']}{' (is there)' if fact['is_there'] else ''}"] if fact["out"] else []
         )
-    total = sum(fact["at_most"]["minutes"] * fact["at_most"]["cpus"] for fact in facts) / 60  # type: ignore[index, operator]
+    total = sum(fact["at_most"]["minutes"] * fact["at_most"]["cpus"] for fact in facts) / 60  # type: ignore[index]
     lines.append(
         f"{len(facts)} steps, {pipeline.steps_at_once} at a time; at most {total:.0f} core-hours; nothing was run"
     )
