@@ -67,7 +67,7 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
         table = delimited_rows(path, numbered, reading, langs)
     for row in table.rows:
         for column, cell in row.cells.items():
-            if not cell:
+            if not cell or not all(each.strip() for each in ([cell] if isinstance(cell, str) else cell)):
                 raise UserError(
                     f"{path}:{row.lines[0]}: {column} is empty",
                     "a row with all of its cells",
@@ -171,7 +171,7 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
     content = [(n, line) for n, line in numbered if line.strip() and not line.startswith("-DOCSTART-")]
     is_conllu = path.suffix == ".conllu" or any(line.startswith("# sent_id") for _, line in content)
     word_lines = [line for _, line in content if not line.startswith("#")]
-    by_tabs = is_conllu or all("\t" in line for line in word_lines)
+    by_tabs = is_conllu or 2 * sum("\t" in line for line in word_lines) > len(word_lines)
     common = Counter(len(_cells(line, by_tabs)) for line in word_lines).most_common(1)
     width = common[0][0] if common else 0
     default = {"token": "2", "tag": "4"} if is_conllu else {"token": "1", "tag": str(width)}

@@ -9,8 +9,9 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.eval.rows.own_columns import OwnRow
 
-_SPAN = re.compile("([BIESLUMW])[-_](.+)")
+_SPAN = re.compile("([BIESLUMWbieslumw])[-_](.+)")
 _BEGINS, _ENDS = "BSUW", "ESLUW"
+_OUTSIDE = frozenset("Oo")
 
 
 def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
@@ -19,16 +20,20 @@ def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
     Raises:
         UserError: some tags have a prefix and others have none.
     """
-    tags = {tag for rows in places.values() for row in rows for tag in row.cells["tag"] if tag != "O"}
-    prefixes = {match[1] for tag in tags if (match := _SPAN.fullmatch(tag))}
+    tags = {
+        tag for rows in places.values() for row in rows for tag in row.cells["tag"] if tag not in _OUTSIDE
+    }
+    prefixes = {match[1].upper() for tag in tags if (match := _SPAN.fullmatch(tag))}
     is_prefixed = {tag: bool(_SPAN.fullmatch(tag)) for tag in tags}
     if not prefixes & set("BISU") or not (prefixes & set("BI") or all(is_prefixed.values())):
-        has_outside = any("O" in row.cells["tag"] for rows in places.values() for row in rows)
+        has_outside = any(
+            not _OUTSIDE.isdisjoint(row.cells["tag"]) for rows in places.values() for row in rows
+        )
         return "IO" if has_outside and tags else "plain"
     for path, rows in places.items():
         for row in rows:
             for number, tag in enumerate(row.cells["tag"]):
-                if tag != "O" and not is_prefixed[tag]:
+                if tag not in _OUTSIDE and not is_prefixed[tag]:
                     line = row.lines[min(number, len(row.lines) - 1)]
                     raise UserError(
                         f"{path}:{line}: tag {tag!r}",
@@ -49,8 +54,8 @@ def iob2_of(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
     converted, open_type = [], ""
     for tag in tags:
         match = None if scheme == "IO" else _SPAN.fullmatch(tag)
-        prefix, name = (match[1], match[2]) if match else ("I", tag)
-        if tag == "O":
+        prefix, name = (match[1].upper(), match[2]) if match else ("I", tag)
+        if tag in _OUTSIDE:
             converted.append("O")
             open_type = ""
             continue

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from xling.core.commands import inputs as inputs_
+from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of, with_own_suite
@@ -103,6 +104,12 @@ def check(cfg: FinetuneConfig) -> None:
     """
     cfg = with_own_suite(cfg, "suite", "train")
     data, suite = data_of(cfg.data, [cfg.suite]), suites()[cfg.suite]
+    if not (suite.task and suite.shape.is_tuned):
+        raise UserError(
+            f"nothing is fine-tuned on the rows of {suite.name}",
+            "tags=, classes= or pairs=, or a suite of such rows",
+            "translation is learned by xling finetune mt",
+        )
     trackers.check(cfg.log)
     train_suite = training_suite(suite)
     for path in cfg.fit.switch.values():

@@ -49,6 +49,7 @@ CONLL = {
     "IOB1": "Amina I-PER\nMwangi I-PER\narrived O\nMonday I-DATE",
     "BIOES": "Amina B-PER\nMwangi E-PER\narrived O\nMonday S-DATE",
     "BILOU": "Amina B-PER\nMwangi L-PER\narrived O\nMonday U-DATE",
+    "small letters": "Amina b-PER\nMwangi i-PER\narrived o\nMonday b-DATE",
     "IO": "Amina PER\nMwangi PER\narrived O\nMonday DATE",
 }
 
@@ -89,6 +90,7 @@ def test_parts_of_speech_are_no_spans(tmp_path: Path) -> None:
         ("Amina B-PER\nMonday\n", ":2: 1 columns"),
         ("Amina B-PER\n\nNew York B-LOC\n", ":3: 3 columns"),
         ("Amina\tB-PER\n\tO\n", ":2: token is empty"),
+        ("New York\tB-LOC\nis\tO\nMonday O\n", ":3: 1 columns"),
         ("Amina B-PER\nMonday DATE\n", ":2: tag 'DATE'"),
         ("Amina\nMonday\n", ":1: 1 columns"),
         ("", "has no rows"),
@@ -147,6 +149,7 @@ def test_classes_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
         ("x.tsv", "a\tb\nc\tb\n", {"columns": {"tag": "2"}}, "columns.tag"),
         ("x.txt", "a line\nanother\n", {}, "no delimiter"),
         ("x.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', {}, ":2: no 'label'"),
+        ("x.jsonl", '{"text": " ", "label": "x"}\n', {}, ":1: text is empty"),
         ("x.jsonl", '{"text": "a", "label": null}\n', {}, ":1: label is None"),
         ("x.jsonl", '{"text": "a", "label": "x"}\n{"text": \n', {}, ":2: not JSON"),
         ("x.json", '[{"text": "a", "label": "x"}]\n', {}, "jq"),
