@@ -102,7 +102,7 @@ def with_own_suite(
                 f"source={source}", ", ".join(sorted(langs)), "name the language of the training rows"
             )
         (changed["source"],) = langs
-        tell(f"source={changed['source']}: the language of the training rows")
+        _tell_once(f"source={changed['source']}: the language of the training rows")
     return replace(cfg, **changed)
 
 
@@ -146,14 +146,18 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
     suite, told = _defined(
         json.dumps(to_dict(own), sort_keys=True), kinds[0], tuple(files.items()), tuple(stats), known_labels
     )
-    if told not in _TOLD:
-        _TOLD.add(told)
-        tell(told)
+    _tell_once(told)
     return suite
 
 
 _TOLD: set[str] = set()
 """What has been printed: a command defines its suite when it checks its settings and again when it runs."""
+
+
+def _tell_once(text: str) -> None:
+    if text not in _TOLD:
+        _TOLD.add(text)
+        tell(text)
 
 
 @lru_cache(maxsize=64)
