@@ -169,6 +169,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "hang_slack_s": 35,
         "hang_start_s": 600,
     },
+    "predict": {"cpus_per_task": 4, "mem_gb": 16.0, "timeout_min": 120},
     "eval": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 240},
 }
 

@@ -89,7 +89,7 @@ class Model:
 
     def evaluate(
         self,
-        suites: str | Sequence[str],
+        suites: str | Sequence[str] = (),
         data: Path | str | None = None,
         out: Path | str | None = None,
         **settings: Any,
@@ -97,7 +97,8 @@ class Model:
         """Score the model on evaluation suites, next to its controls.
 
         Args:
-            suites: name of a suite or of a group of suites, or several names.
+            suites: name of a suite or of a group of suites, or several names. Own labelled files stand in their place:
+                ``tags=``, ``classes=`` and so on, with ``train=`` and ``test={"sw": ...}``.
             data: folder of the suites' files; the default is the folder that XLING_DATA names.
             out: folder for predictions, scores and tables. Without it they are deleted afterwards.
             settings: further settings of ``xling eval``, for example ``langs=("en", "sw")`` or ``fit={"epochs": 3}``.
@@ -111,12 +112,54 @@ class Model:
         names = (suites,) if isinstance(suites, str) else tuple(suites)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(out) if out is not None else Path(scratch) / "eval"
-            given = {"suites": names, "out": folder, "data": data, "checkpoint": self.path, **settings}
+            given = {
+                "suites": names,
+                "out": folder,
+                "data": data,
+                "checkpoint": self.path,
+                **_plain(settings),
+            }
             call.stage("eval", given)
             scores: list[Score] = runner.load("xling.eval.scores.score_file:read_scores")(
                 folder / "tables" / "scores.json"
             )
         return scores
+
+    def finetune(self, out: Path | str, **settings: Any) -> Model:
+        """Fine-tune the model on a suite or on own labelled files, and return the result.
+
+        Args:
+            out: folder to publish.
+            settings: those of ``xling finetune``, for example ``tags="en.train.conll"`` or ``suite="xnli"``.
+
+        Raises:
+            UserError: an unknown setting, or rows that are missing.
+        """
+        call.stage("finetune", {"checkpoint": self.path, "out": Path(out), **_plain(settings)})
+        return Model(Path(out))
+
+    def predict(self, texts: Sequence[Any], lang: str = "en") -> list[Any]:
+        """Label texts with a fine-tuned model.
+
+        Args:
+            texts: texts; for pairs and spans tuples of two texts; for tags texts or lists of words.
+            lang: language of the texts.
+
+        Returns:
+            For each text its class or answer; for tags a list of (word, tag).
+
+        Raises:
+            UserError: the model is not fine-tuned, an unknown language, or an empty text.
+        """
+        if isinstance(texts, str):
+            raise UserError("texts is one string", "a list of texts", "predict([text])")
+        labeller = self._labeller
+        answers = labeller.answers([labeller.cells_of(text) for text in texts], lang)
+        return [_answer_of(answer) for answer in answers]
+
+    @cached_property
+    def _labeller(self) -> Any:
+        return runner.load("xling.eval.run.predict:Labeller")(self.path)
 
     @cached_property
     def _encoder(self) -> Any:
@@ -128,6 +171,23 @@ class Model:
     def _translator(self) -> Any:
         search = runner.load("xling.models.generate.settings:Search")()
         return runner.load("xling.transfer.translation.translate:Translator")(self.path, search)
+
+
+def _plain(value: Any) -> Any:
+    """Return settings with paths as texts."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _answer_of(answer: dict[str, Any]) -> Any:
+    """Return the part of an answer that the caller does not know."""
+    if "tags" in answer:
+        tagged = list(zip(answer["tokens"], answer["tags"], strict=True))
+        return (answer["intent"], tagged) if "intent" in answer else tagged
+    return answer["answer"] if "answer" in answer else answer["label"]
 
 
 def load(checkpoint: Path | str) -> Model:

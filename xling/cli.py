@@ -5,7 +5,9 @@ Usage::
     xling STAGE [RECIPE.yaml] [key=value ...]     run one stage
     xling run PIPELINE.yaml [key=value ...]       run a pipeline of stages
     xling quickstart [key=value ...]              run recipes/quickstart.yaml
+    xling run PIPELINE.yaml --dry-run             print its steps, what each needs and may cost; run nothing
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
+    xling config run PIPELINE.yaml [...]          the same for every step of a pipeline
     xling why-rerun STAGE [RECIPE.yaml] [...]     say whether the stage would run, and what differs; run nothing
     xling recipes                                 list the recipes, each with the command that runs it
     xling schema [STAGE] > xling.schema.json      the settings of recipes as a JSON Schema, for editors
@@ -64,6 +66,7 @@ _FULL_DISK = re.compile(
 )
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
+DRY_RUN = "--dry-run"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
 VERIFYING = "verify"
 HELP = ("-h", "--help")
@@ -254,8 +257,13 @@ def dispatch(arguments: list[str]) -> Any:
         )
     # With --json nothing but the answer reaches standard output.
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
+        goal = "run"
+        if word == "config" and rest[:1] in (["run"], ["quickstart"]):
+            goal, word, rest = "config", rest[0], rest[1:]
+        elif DRY_RUN in rest and word in ("run", "quickstart"):
+            goal, rest = "outline", [each for each in rest if each != DRY_RUN]
         if word == "quickstart":
-            return run_pipeline(recipes()["quickstart"], rest, as_json)
+            return run_pipeline(recipes()["quickstart"], rest, as_json, goal)
         if word == "run":
             if not rest or rest[0] in HELP:
                 return manual.list_pipelines()
@@ -263,7 +271,7 @@ def dispatch(arguments: list[str]) -> Any:
             if not set(HELP).isdisjoint(rest):
                 said = manual.opening_comment(path)
                 return Answer(said, {"recipe": str(path), "help": said})
-            return run_pipeline(path, rest[1:], as_json)
+            return run_pipeline(path, rest[1:], as_json, goal)
         return run_stage(arguments, as_json)
 
 
@@ -422,9 +430,17 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
     return load("xling.slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings)
 
 
-def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
-    """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings."""
+def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: str = "run") -> Any:
+    """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings.
+
+    Args:
+        path: the file.
+        words: variables and settings.
+        as_json: the answer is for a program.
+        goal: ``run``; ``outline`` and ``config`` say what would run.
+    """
     from xling.core.commands import pipeline
+    from xling.core.commands.needs import missing_inputs, outline, with_what_is_there
     from xling.core.commands.parallel_steps import run_steps
 
     launch, overrides = split_launch(words)
@@ -437,10 +453,24 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     config.refuse_repeated(overrides)
     swept = load("xling.slurm.sweep:expand")(overrides, pipeline.read_sweep(path))
     plans = [pipeline.read(path, each) for each in swept]
-    if launch["cluster"] != "local":
+    if launch["cluster"] != "local" and goal == "run":
         return load("xling.slurm.launch:submit_pipeline")(plans, launch["cluster"], slurm_settings(launch))
     refuse_slurm_settings(launch)
     plan, configs = pipeline.merge_pipelines(plans)
+    if goal == "config":
+        settings = {
+            name: {
+                "stage": plan.steps[name].stage,
+                "after": plan.steps[name].after,
+                "config": config.to_dict(cfg),
+            }
+            for name, cfg in configs.items()
+        }
+        return Answer(json.dumps(settings, indent=1, ensure_ascii=False), settings)
+    if goal == "run" or not missing_inputs(plan, configs):
+        plan, configs = with_what_is_there(plan, configs)
+    if goal == "outline":
+        return outline(plan, configs)
     for step in plan.steps.values():
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}

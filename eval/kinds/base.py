@@ -97,6 +97,8 @@ class Kind:
         with_intervals: section of a report that shows the interval of every score, or "".
         texts: fields to translate if labels survive translation.
         analysed_as: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
+        own_setting: setting that names own files of such rows, or "".
+        own_columns: columns that own files need, see `xling.eval.rows.own_formats`.
     """
 
     name: ClassVar[str]
@@ -115,8 +117,18 @@ class Kind:
     with_intervals: ClassVar[str] = ""
     texts: ClassVar[tuple[str, ...]] = ()
     analysed_as: ClassVar[Analysed] = ""
+    own_setting: ClassVar[str] = ""
+    own_columns: ClassVar[tuple[str, ...]] = ()
 
     # Rows.
+
+    def row_of_cells(self, cells: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Any]:
+        """Return fields and label of the row ``number`` of an own file, whose label may be missing (None)."""
+        return {name: cell for name, cell in cells.items() if name in self.fields}, cells.get("label")
+
+    def cells_of_answer(self, answer: Any) -> dict[str, Any]:
+        """Return an answer as the values that are written beside the texts of an own file."""
+        return {"label": answer}
 
     def is_label(self, row: Example) -> bool:
         """Return whether a row's label has the right shape."""

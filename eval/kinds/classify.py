@@ -22,6 +22,8 @@ class Classify(Kind):
     closed = True
     analysed_as: ClassVar[Analysed] = "classes"
     texts: ClassVar[tuple[str, ...]] = ("text",)
+    own_setting = "classes"
+    own_columns: ClassVar[tuple[str, ...]] = ("text", "label")
 
     def label_mismatch(self, row: Example) -> tuple[str, str] | None:
         """Return what is wrong with the probabilities that a teacher gave, and what would be right."""

@@ -19,6 +19,11 @@ class IntentSlots(Tag):
     metrics: ClassVar[tuple[str, ...]] = ("slot_f1", "intent_accuracy", "fully_correct")
     task = "intent_slots"
     may_be_rare = True
+    own_setting = ""
+
+    def cells_of_answer(self, answer: Any) -> dict[str, Any]:
+        """Return the intent and the tags."""
+        return {"intent": answer[0], "tags": list(answer[1])}
 
     def is_label(self, row: Example) -> bool:
         """Return whether the label is an intent and as many tags as words."""

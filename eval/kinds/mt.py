@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from xling.eval.kinds.base import KINDS
 from xling.eval.kinds.generation import Generation
@@ -17,6 +18,12 @@ class Translation(Generation):
     task = "mt"
     is_tuned = False
     pairs_languages = True
+    own_setting = "mt"
+    own_columns: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+
+    def row_of_cells(self, cells: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Any]:
+        """Return the source and its reference."""
+        return {"text": cells["text_a"]}, cells.get("text_b")
 
 
 KINDS.add(Translation.name, Translation())

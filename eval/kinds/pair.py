@@ -18,6 +18,8 @@ class Pair(Classify):
     task = "pair"
     analysed_as = ""
     texts: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+    own_setting = "pairs"
+    own_columns: ClassVar[tuple[str, ...]] = ("text_a", "text_b", "label")
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return the n-grams of the second text, each marked as shared with the first or new."""

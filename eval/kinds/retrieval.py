@@ -23,6 +23,12 @@ class Retrieval(Kind):
     with_intervals = "retrieval"
     analysed_as = "pairs"
     compares_words = True
+    own_setting = "retrieval"
+    own_columns: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+
+    def row_of_cells(self, cells: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Any]:
+        """Return the two texts; the right answer is the row itself."""
+        return dict(cells), number
 
     def is_label(self, row: Example) -> bool:
         """Return whether the value is a whole number."""

@@ -20,6 +20,11 @@ class Span(Kind):
     answer = "a text"
     metrics: ClassVar[tuple[str, ...]] = ("squad_f1", "squad_em")
     task = "span"
+    own_columns: ClassVar[tuple[str, ...]] = ("context", "question")
+
+    def cells_of_answer(self, answer: Any) -> dict[str, Any]:
+        """Return the text of the answer."""
+        return {"answer": answer}
 
     def is_label(self, row: Example) -> bool:
         """At least one text with a whole number."""

@@ -18,6 +18,16 @@ class Tag(Kind):
     metrics: ClassVar[tuple[str, ...]] = ("span_f1",)
     task = "tag"
     closed = True
+    own_setting = "tags"
+    own_columns: ClassVar[tuple[str, ...]] = ("token", "tag")
+
+    def row_of_cells(self, cells: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Any]:
+        """Return the words and their tags."""
+        return {"tokens": cells["token"]}, cells.get("tag")
+
+    def cells_of_answer(self, answer: Any) -> dict[str, Any]:
+        """Return the tags."""
+        return {"tags": list(answer)}
 
     def is_label(self, row: Example) -> bool:
         """Return whether the label has as many tags as there are words."""

@@ -17,7 +17,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import write_atomic
 from xling.eval.leaks.row_index import TestSet, entries, tests_in
-from xling.eval.rows.suite import data_folder, load, suites
+from xling.eval.rows.suite import load, suites
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import Score
 from xling.pages import tabular
@@ -68,7 +68,7 @@ class Exposure:
 
 def run(cfg: ContaminationConfig) -> Answer:
     """Return the exposed rows by suite, language and side, and the scores with and without them."""
-    data = data_folder(cfg.data)
+    data = predictions.data_for(cfg.data, cfg.run)
     files = predictions.files(cfg.run)
     origins = [predictions.read_origin(path) for path in files]
     tests = sorted({(o.suite, o.lang, o.split) for o in origins})

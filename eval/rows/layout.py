@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,41 @@ _NAMES = {
     "src": "[A-Za-z_]+",
     "tgt": "[A-Za-z_]+",
 }
+
+
+class LineOfWords(int):
+    """Line number of the first word of a row that has a line for each of its words; ``of_words`` has them all."""
+
+    of_words: tuple[int, ...]
+
+    def __new__(cls, of_words: Iterable[int]) -> LineOfWords:  # noqa: D102
+        numbers = tuple(of_words)
+        line = super().__new__(cls, numbers[0])
+        line.of_words = numbers
+        return line
+
+
+def line_of_label(line: int, row: Example, label: str) -> int:
+    """Return the line of the word that has a label, or that of the row."""
+    for number, tag in zip(getattr(line, "of_words", ()), row.label, strict=False):
+        if label in (tag, tag[2:]):
+            return int(number)
+    return int(line)
+
+
+def own_remedy(setting: str, path: Path, lang: str, split: str) -> str:
+    """Return how rows of one's own are scored that lie at the place of a published file.
+
+    Args:
+        setting: the one that names own files of this kind, or "".
+        path: of the file.
+        lang: its language.
+        split: of its rows.
+    """
+    if not setting:
+        return f"move it away and write its rows as rows/SUITE/{lang}.{split}.jsonl, see docs/eval.md"
+    role = split if split in ("train", "dev") else "test"
+    return f"name it in place of the suite: {setting}={path} {role}.{lang}={path}, see docs/guides/own_test_set.md"
 
 
 @dataclass(frozen=True)

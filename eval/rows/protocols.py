@@ -202,7 +202,7 @@ def source_rows(
     """
     train = load(train_suite, lang, split, data)
     has_dev = split == "train" and "dev" in train_suite.splits and train_suite.has(lang, "dev", data)
-    if has_dev and scored_split(train_suite, lang, data) != "dev":
+    if has_dev and (not train_suite.scores_dev or scored_split(train_suite, lang, data) != "dev"):
         return train, load(train_suite, lang, "dev", data)
     return hold_out(train)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
+from xling.eval.rows.layout import LineOfWords
 from xling.eval.rows.suite import Example, Reader, Row, frozen
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
@@ -133,16 +134,20 @@ def columns(
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
-        tokens: list[str] = []
-        tags: list[str] = []
-        start, sentence, number = 1, 0, 0
+        tokens, tags, numbers = [], [], []  # type: ignore[var-annotated]
+        sentence = 0
+
+        def sentence_row() -> Row:
+            fields = {"tokens": tuple(tokens)}
+            return path, LineOfWords(numbers), Example(str(sentence), fields, converted(tags))
+
         for number, line in lines(path):
             is_end = not line or line.isspace() or (short_ends and len(line.strip()) < 2)
             if is_end or line.startswith("-DOCSTART-"):
                 if tokens:
-                    yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, converted(tags))
+                    yield sentence_row()
                     sentence += 1
-                tokens, tags, start = [], [], number + 1
+                tokens, tags, numbers = [], [], []
                 continue
             cells = line.split(separator)
             if len(cells) < min_columns:
@@ -152,8 +157,9 @@ def columns(
                 raise UserError(f"{path}:{number}: {line[:40]!r} has {len(cells)} columns", wanted)
             tokens.append(cells[token])
             tags.append(cells[tag])
+            numbers.append(number)
         if tokens:
-            yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, converted(tags))
+            yield sentence_row()
 
     return read
 

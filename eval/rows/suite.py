@@ -28,6 +28,7 @@ from xling.eval.kinds.base import Example as Example
 from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
+from xling.eval.rows.layout import line_of_label, own_remedy
 from xling.eval.rows.wikiann import without_language_marks
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
@@ -97,6 +98,9 @@ class Suite:
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
         has_answers: whether a file has the answers of its rows; some benchmarks publish their test rows without.
         placeholder: what stands in place of a text that is missing; tables say how many rows have it.
+        reading: what rows depend on beside their files, part of their digest.
+        remedy: what to do about missing rows, if it is not to put a file at one of the patterns.
+        scores_dev: dev rows are scored where there are no test rows.
     """
 
     name: str
@@ -128,6 +132,9 @@ class Suite:
     is_parallel: bool = False
     has_answers: Callable[[Path], bool] | None = None
     placeholder: str = ""
+    reading: str = ""
+    remedy: str = ""
+    scores_dev: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
@@ -178,9 +185,15 @@ class Suite:
             layout_paths = layout.files(self._read_languages(lang), split, data)
             if all(p.is_file() for p in layout_paths):
                 return layout_paths
-        rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
         expected = self._own_layout.files(self._read_languages(lang), split, data)
+        rows = self._rows_file(lang, split, data)
         return (rows,) if rows.is_file() else recorded if complete else expected
+
+    def _rows_file(self, lang: str, split: str, data: Path) -> Path:
+        """Return the file in our own format, named by any code of the language."""
+        codes = (lang,) if self.pairs else languages.spellings(lang)
+        names = [data / ROWS / self.name / f"{code}.{split}.jsonl" for code in codes]
+        return next((path for path in names if path.is_file()), names[0])
 
     def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
         """Yield the rows of files, read by the reader of the layout that they are in."""
@@ -214,17 +227,35 @@ class Suite:
     def has(self, lang: str, split: str, data: Path) -> bool:
         """Return whether the files of a language and split are in the data folder, with their answers."""
         if self.of_language and lang not in (*self.languages, *self.extra):
-            return (data / ROWS / self.name / f"{lang}.{split}.jsonl").is_file()
+            return self._rows_file(lang, split, data).is_file()
         return all(p.is_file() and self._is_answered(p, data) for p in self.paths(lang, split, data))
 
     def _is_answered(self, path: Path, data: Path) -> bool:
-        return self.has_answers is None or data / ROWS in path.parents or self.has_answers(path)
+        return self.has_answers is None or self.is_own_format(path, data) or self.has_answers(path)
+
+    def is_own_format(self, path: Path, data: Path) -> bool:
+        """Return whether a file has rows in our own JSON format."""
+        return data / ROWS in path.parents
 
 
 ROWS = "rows"
 """Folder for rows in one format for every suite: ``rows/<suite>/<lang>.<split>.jsonl`` with id, fields, label."""
 
-SUITES: Registry[Suite] = Registry("suite", "xling.eval.suites", "suite")
+OWN_SUITES: dict[str, Suite] = {}
+"""Suites of own files by name, which `xling.eval.rows.own` makes; they are found, but not listed."""
+
+
+class SuiteRegistry(Registry[Suite]):
+    """The published suites, and those of own files."""
+
+    def __getitem__(self, name: str) -> Suite:
+        return OWN_SUITES[name] if name in OWN_SUITES else super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in OWN_SUITES or super().__contains__(name)
+
+
+SUITES: Registry[Suite] = SuiteRegistry("suite", "xling.eval.suites", "suite")
 
 
 def suites() -> Registry[Suite]:
@@ -273,8 +304,8 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     for path in paths:
         if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
-    _check_digests(suite, lang, split, data, paths)
-    is_own_format = data / ROWS in paths[0].parents
+    check_digests(suite, lang, split, data, paths)
+    is_own_format = suite.is_own_format(paths[0], data)
     rows_read = check_rows(suite, read_rows(paths, suite.shape) if is_own_format else suite.read(paths, data))
     kept = (r for r in rows_read if is_own_format or suite.keep is None or suite.keep(r, split))
     rows = [r for r in kept if is_own_format or suite.of_language is None or suite.of_language(r, lang)]
@@ -348,13 +379,16 @@ def check_rows(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
         for label in suite.shape.closed_labels(suite, example) if allowed else ():
             if label not in allowed:
                 error = unknown("label", label, suite.labels)
-                raise UserError(f"{path}:{line}: {error.given}", error.valid, error.fix)
+                raise UserError(
+                    f"{path}:{line_of_label(line, example, label)}: {error.given}", error.valid, error.fix
+                )
         yield example
 
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
     parts = [_file_digest(path) for path in suite.paths(lang, split, data)]
+    parts += [suite.reading] if suite.reading else []
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
@@ -371,10 +405,11 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
 def _found_languages(suite: Suite, split: str, data: Path) -> set[str]:
     """Return languages whose files match a layout; a recorded file belongs to its language under any name."""
     language_of = {file.path: file.lang for file in suite.files}
-    langs = {
+    codes = [
         path.name.removesuffix(f".{split}.jsonl")
         for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl")
-    }
+    ]
+    langs = set(codes if suite.pairs else map(languages.canonical, codes))
     first_pattern = suite.patterns[0]
     own_layouts = [suite._own_layout] if "{lang}" in first_pattern or "{src}" not in first_pattern else []
     for layout in (*own_layouts, *suite.official):
@@ -403,7 +438,7 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
         if suite.has(lang, test_set, data):
             return test_set
         raise _missing(suite, lang, test_set, data, suite.paths(lang, test_set, data)[0])
-    for split in (*scorable_splits(suite), "dev"):
+    for split in (*scorable_splits(suite), *(["dev"] if suite.scores_dev else [])):
         if split in suite.all_splits and suite.has(lang, split, data):
             return split
     split = "test" if "test" in suite.splits else suite.splits[-1]
@@ -422,9 +457,12 @@ def check_test_set(suite: Suite, test_set: str) -> None:
 
 
 def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:
-    if split not in (known := suite.all_splits):
+    if split not in (known := suite.all_splits) and not suite.remedy:
         return unknown(f"split of {suite.name}", split, known)
     available = languages_at(suite, split, data)
+    if suite.remedy:
+        here = f"those in {' '.join(available)}" if available else ""
+        return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}", here, suite.remedy)
     fix = f"put the file there, or choose among: {' '.join(available)}" if available else "put the file there"
     if suite.train_from and split == "train":
         fix += f"; {suite.name} has no training rows of its own, it trains on {suite.train_from}"
@@ -437,7 +475,8 @@ def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> Use
     return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: {problem}", fix=fix)
 
 
-def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
+def check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
+    """Refuse a file at a recorded place that is not the recorded one (UserError)."""
     for known, path in zip(suite.recorded(lang, split), paths, strict=False):
         if data / known.path != path:
             continue
@@ -446,7 +485,7 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
             raise UserError(
                 f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
                 f"{known.sha256[:16]}...",
-                "restore the file, or save yours under another language code",
+                f"restore the file; to score your own, {own_remedy(suite.shape.own_setting, path, lang, split)}",
             )
 
 

@@ -9,14 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
-from xling.eval.rows.protocols import RowsConfig, TrainingRows, Translator, scored_rows, select, training_rows
-from xling.eval.rows.suite import Example, load
+from xling.eval.rows.own import OwnSuite, labels_of_model, with_own_suite, write_definition
+from xling.eval.rows.protocols import (
+    RowsConfig,
+    TrainingRows,
+    Translator,
+    scored_rows,
+    select,
+    training_rows,
+    training_suite,
+)
+from xling.eval.rows.suite import OWN_SUITES, Example, load
 from xling.eval.run import untuned
 from xling.eval.run.jobs import Job, planned_jobs
 from xling.eval.run.plan import EvalPlan, build_systems, check_checkpoint, expand, plan_evaluation
@@ -29,6 +39,7 @@ from xling.eval.tables.publish import publish_tables
 
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
+    cfg = with_own_files(cfg)
     expand(cfg.suites)  # an unknown suite is told before a missing checkpoint
     check_checkpoint(cfg)
     plan = plan_evaluation(cfg)  # before the systems import torch
@@ -39,8 +50,18 @@ def evaluate_systems(
     cfg: EvalConfig, systems: Sequence[Backend], translate: Translator | None = None
 ) -> Answer:
     """Evaluate other systems than those that ``cfg`` names, and translate with another model; see `run`."""
-    plan = plan_evaluation(cfg)
+    plan = plan_evaluation(with_own_files(cfg))
     return predict_and_publish(replace(plan, translate=translate or plan.translate), systems)
+
+
+def with_own_files(cfg: EvalConfig) -> EvalConfig:
+    """Return the settings with the suite of their own files, if they name any, and keep its definition in ``out``."""
+    models = [Path(item.rpartition("=")[2]) for item in cfg.checkpoints] or [cfg.checkpoint or Path()]
+    cfg = with_own_suite(cfg, "suites", "test", labels_of_model(models[0]))
+    for name in cfg.suites:
+        if isinstance(suite := OWN_SUITES.get(name), OwnSuite):
+            write_definition(cfg.out, suite)
+    return cfg
 
 
 def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
@@ -52,6 +73,7 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
     settings = plan.settings
     manifest.remove_temporary_files(settings.out)
     jobs = list(planned_jobs(plan, systems))
+    _check_rows(plan, jobs)
     for job in jobs:
         if not job.suite.task:
             untuned.predict(plan, job)
@@ -70,6 +92,26 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
         made_by,
         settings.num_workers,
     )
+
+
+def _check_rows(plan: EvalPlan, jobs: Sequence[Job]) -> None:
+    """Read every row that a job needs, so that a wrong label or column is told before the first training.
+
+    Raises:
+        UserError: naming file and line.
+    """
+    read: set[tuple[str, str, str]] = set()
+    for job in jobs:
+        wanted = [(job.suite, origin.lang, origin.split) for origin in job.missing]
+        if job.missing and job.suite.task and job.suite.shape.is_tuned and not job.is_ready:
+            train_suite = training_suite(job.suite)
+            splits = [split for split in ("train", "dev") if split in train_suite.splits]
+            source = plan.settings.source
+            wanted += [(train_suite, source, s) for s in splits if train_suite.has(source, s, plan.data)]
+        for suite, lang, split in wanted:
+            if (suite.name, lang, split) not in read:
+                read.add((suite.name, lang, split))
+                load(suite, lang, split, plan.data)
 
 
 def _generate(plan: EvalPlan, job: Job) -> None:

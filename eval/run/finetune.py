@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from xling.core.commands import inputs as inputs_
+from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.metrics import METRICS
+from xling.eval.rows.own import data_of, with_own_suite
+from xling.eval.rows.own_files import OwnFiles
 from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
-from xling.eval.rows.suite import Suite, data_folder, suites
+from xling.eval.rows.suite import Suite, suites
 from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
 from xling.training import trackers
@@ -22,11 +25,11 @@ STAGE = "finetune"
 
 
 @dataclass(frozen=True)
-class FinetuneConfig:
+class FinetuneConfig(OwnFiles):
     """Settings of ``xling finetune``.
 
     Attributes:
-        suite: suite that gives training rows, kind and labels.
+        suite: suite that gives training rows, kind and labels; or own files: ``tags``, ``classes`` or ``pairs``.
         checkpoint: directory of ``xling pretrain``.
         out: directory to publish: ``task.pt`` and the vocabulary.
         data: folder of the suites' files; default: what XLING_DATA names.
@@ -54,7 +57,8 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
-    data, suite = data_folder(cfg.data), suites()[cfg.suite]
+    cfg = with_own_suite(cfg, "suite", "train")
+    data, suite = data_of(cfg.data, [cfg.suite]), suites()[cfg.suite]
     check(cfg)
     # Imported after the checks: importing torch takes seconds.
     from xling.models.files import model_weights
@@ -86,6 +90,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         tune.save_tuned(chosen, publication.path, cfg.checkpoint, model_weights.load_model(cfg.checkpoint)[1])
         (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         publication.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
+        publication.counts |= {"labels": list(suite.labels)}
     saves.delete_all()
     return manifest.read(cfg.out)
 
@@ -97,7 +102,14 @@ def check(cfg: FinetuneConfig) -> None:
         UserError: the suite is unknown, rows are missing, there is no model to start from, or the output is finished
             and was made with other settings.
     """
-    data, suite = data_folder(cfg.data), suites()[cfg.suite]
+    cfg = with_own_suite(cfg, "suite", "train")
+    data, suite = data_of(cfg.data, [cfg.suite]), suites()[cfg.suite]
+    if not (suite.task and suite.shape.is_tuned):
+        raise UserError(
+            f"nothing is fine-tuned on the rows of {suite.name}",
+            "tags=, classes= or pairs=, or a suite of such rows",
+            "translation is learned by xling finetune mt",
+        )
     trackers.check(cfg.log)
     train_suite = training_suite(suite)
     for path in cfg.fit.switch.values():

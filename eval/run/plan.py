@@ -9,6 +9,7 @@ from pathlib import Path
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.metrics import METRICS
+from xling.eval.rows.own import data_of
 from xling.eval.rows.protocols import (
     PROTOCOLS,
     SELECT,
@@ -20,7 +21,6 @@ from xling.eval.rows.suite import (
     Suite,
     check_test_set,
     data_digest,
-    data_folder,
     languages_at,
     scorable_splits,
     scored_split,
@@ -75,7 +75,7 @@ def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
     Raises:
         UserError: a name, language, split or setting is wrong, or rows are missing.
     """
-    data = data_folder(cfg.data)
+    data = data_of(cfg.data, cfg.suites)
     check_workers(cfg.num_workers)
     if any(seed < 0 for seed in cfg.seeds):
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
@@ -133,13 +133,16 @@ def _targets(cfg: EvalConfig, suite: Suite, data: Path) -> Iterator[Target]:
     langs = [*(cfg.langs if suite.pairs else map(languages.canonical, cfg.langs))]
     if not langs:
         splits = (
-            [cfg.test_set] if cfg.test_set else [*scorable_splits(suite), *([] if trains_on_dev else ["dev"])]
+            [cfg.test_set]
+            if cfg.test_set
+            else [*scorable_splits(suite), *(["dev"] if suite.scores_dev and not trains_on_dev else [])]
         )
         known = [split for split in splits if split in suite.all_splits]
         langs = [lang for split in known for lang in languages_at(suite, split, data)]
     if not langs:
         raise UserError(
-            f"no rows of {suite.name} below {data}", fix=f"put them at {'  '.join(suite.patterns)}"
+            f"no rows of {suite.name} below {data}",
+            fix=suite.remedy or f"put them at {'  '.join(suite.patterns)}",
         )
     for lang in dict.fromkeys(langs):
         split = scored_split(suite, lang, data, cfg.test_set)

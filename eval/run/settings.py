@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Literal
 
 from xling.eval.kinds.nearest_neighbours import Distance
+from xling.eval.rows.own_files import OwnFiles
 from xling.eval.systems import FitConfig, SearchConfig
 from xling.eval.tables.publish import TableConfig
 
 
 @dataclass(frozen=True)
-class EvalConfig:
+class EvalConfig(OwnFiles):
     """Settings of ``xling eval``.
 
     Args:
-        suites: names of suites.
+        suites: names of suites; or own files: ``tags``, ``classes``, ``pairs``, ``retrieval`` or ``mt``.
         out: folder of the run.
         data: folder of the suites' files; default: what XLING_DATA names.
         systems: names in `xling.eval.systems.BACKENDS`; the controls appear beside the others in every table.

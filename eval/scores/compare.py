@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array
-from xling.eval.rows.suite import data_folder, suites
+from xling.eval.rows.suite import suites
 from xling.eval.scores import predictions, statistics
 from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.statistics import Comparison, PairedStatistics
@@ -121,7 +121,7 @@ def diff(cfg: DiffConfig) -> Answer:
             "two: the older and the newer",
             "xling eval diff OLDER NEWER",
         )
-    data = data_folder(cfg.data)
+    data = predictions.data_for(cfg.data, *cfg.runs)
     lines, answer_data = [], []
     for file_diff in differences(*cfg.runs, data):
         answer_data.append(asdict(file_diff))
@@ -183,7 +183,7 @@ def gate(cfg: GateConfig) -> Answer:
         RegressionError: a suite got significantly worse.
         UserError: the baseline is missing, or has other rows than the run.
     """
-    data = data_folder(cfg.data)
+    data = predictions.data_for(cfg.data, cfg.run)
     if cfg.baseline.is_dir():
         raise UserError(
             f"baseline={cfg.baseline} is a folder",

@@ -19,7 +19,8 @@ from xling.core.errors import UserError
 from xling.core.output import digests
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.metrics.base import Array
-from xling.eval.rows.suite import Example, Suite, data_digest, load, suites
+from xling.eval.rows.own import data_of, register_suite_of
+from xling.eval.rows.suite import Example, Suite, data_digest, data_folder, load, suites
 from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
 from xling.eval.scores.statistics import RowStatistics
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 FORMAT = "xling-predictions 1"
 ANSWERS = "answers"
 """Key of the digest of the answers in the metadata of a file."""
+NUM_FOLDERS = 4
+"""Folders between a file of predictions and its run: predictions, suite, system and how."""
 AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 
@@ -136,11 +139,14 @@ def read_origin(path: Path) -> Origin:
     if metadata.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
-        return Origin(**json.loads(metadata["origin"]))
+        origin = Origin(**json.loads(metadata["origin"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: its origin cannot be read: {type(error).__name__} {error}", fix="predict again"
         ) from None
+    if len(path.parents) > NUM_FOLDERS:
+        register_suite_of(path.parents[NUM_FOLDERS])
+    return origin
 
 
 def is_up_to_date(folder: Path, origin: Origin) -> bool:
@@ -395,6 +401,13 @@ def _score(scored: ScoredPredictions, data: Path) -> Score:
         high=high,
         synthetic=suite.synthetic,
     )
+
+
+def data_for(data: Path | None, *runs: Path) -> Path:
+    """Return the folder of the suites for the predictions of runs; those of own files alone need none."""
+    if data or os.environ.get("XLING_DATA"):
+        return data_folder(data)
+    return data_of(data, {read_origin(path).suite for run in runs for path in files(run)})
 
 
 def files(folder: Path) -> list[Path]:

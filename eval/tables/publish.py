@@ -18,8 +18,9 @@ from xling.core.settings.config import to_dict
 from xling.eval.leaks.exposure import read_exposure
 from xling.eval.leaks.row_index import TestSet
 from xling.eval.metrics import METRICS
+from xling.eval.rows.own import data_of
 from xling.eval.rows.protocols import PROTOCOLS
-from xling.eval.rows.suite import Example, data_digest, data_folder, suites
+from xling.eval.rows.suite import Example, data_digest, suites
 from xling.eval.scores import predictions, score_file, statistics
 from xling.eval.scores.predictions import Origin
 from xling.eval.scores.score_file import UNEXPOSED_SUFFIX, Average, Score
@@ -27,6 +28,7 @@ from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
 from xling.eval.tables.columns import Column, column_of
 from xling.eval.tables.groups import GROUPS, group_notes
+from xling.eval.tables.nothing_learned import notes_on_nothing_learned
 from xling.eval.tables.placeholders import notes_on_placeholders
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
 from xling.eval.tables.score_table import ScoreTable
@@ -243,6 +245,12 @@ def table_of(
     )
     groups = [GROUPS[name] for name in suite_names if name in GROUPS]
     notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]
+    tuned = [
+        name
+        for name in {score.suite for score in scores}
+        if suites()[name].shape.is_tuned and suites()[name].task
+    ]
+    notes += notes_on_nothing_learned(scores, tuned)
     return replace(table, notes=(*table.notes, *notes))
 
 
@@ -275,7 +283,8 @@ def rescore(cfg: RescoreConfig) -> Answer:
     check_workers(cfg.num_workers)
     files = predictions.files(cfg.run / "predictions")
     suite_names = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
-    out, data = cfg.run / "tables", data_folder(cfg.data)
+    out = cfg.run / "tables"
+    data = data_of(cfg.data, suite_names)
     made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
     if (out / manifest.FILE_NAME).is_file():
         made_by = manifest.read(out).counts.get("made_by", made_by)

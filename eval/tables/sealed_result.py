@@ -68,7 +68,7 @@ def seal(cfg: SealConfig) -> Answer:
     """
     if cfg.out.exists() and not manifest.may_overwrite():
         raise UserError(f"{cfg.out} exists", fix="another out=, or --overwrite")
-    data = data_folder(cfg.data)
+    data = predictions.data_for(cfg.data, cfg.run)
     files = predictions.files(cfg.run / "predictions")
     tables = cfg.run / "tables"
     made_by = (

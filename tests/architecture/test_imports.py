@@ -121,7 +121,7 @@ def plugin_words() -> set[str]:
     found = set()
     for path in (p for room in ("xling", "corpora", "eval", "slurm") for p in (ROOT / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Registry":
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Registry"):
                 words = [*node.args[2:], *(word.value for word in node.keywords if word.arg == "plugin")]
                 found |= {ast.literal_eval(word) for word in words}
     return found

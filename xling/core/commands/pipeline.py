@@ -50,12 +50,14 @@ class Step:
         config: settings of the stage; scalars are text.
         after: names of the steps that must have ended.
         recipe: a recipe file; ``config`` overrides its settings.
+        optional: what the data folder lacks is left out, and the step if nothing is left.
     """
 
     stage: str
     config: dict[str, Any] = field(default_factory=dict)
     after: tuple[str, ...] = ()
     recipe: str = ""
+    optional: bool = False
 
 
 @dataclass(frozen=True)

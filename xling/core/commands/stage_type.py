@@ -35,6 +35,8 @@ class Stage:
             stage itself is imported.
         plan: ``module:function`` with ``plan(cfg) -> Any``; as ``check``, and ``run`` is given what it returns in place
             of the settings.
+        available: ``module:function`` with ``available(cfg) -> (settings or None, problems)``, for pipelines: the
+            settings without what the data folder lacks.
         help: one line for ``xling --help``.
         extra: extras of this distribution whose packages every run needs, separated by spaces.
     """
@@ -48,6 +50,7 @@ class Stage:
     reads: str = ""
     check: str = ""
     plan: str = ""
+    available: str = ""
     help: str = ""
     extra: str = ""
 

@@ -82,3 +82,12 @@ class Rows:
             yield separator + as_json(dict(zip(self.columns, row, strict=True)))
             separator = ","
         yield "]" if separator == "," else "[]"
+
+
+class JsonLines(Rows):
+    """Rows that are printed as one JSON object a line."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield one JSON object for each row."""
+        for row in self.rows:
+            yield as_json(dict(zip(self.columns, row, strict=True)))

@@ -95,6 +95,10 @@ def refuse_repeated(overrides: Iterable[str]) -> None:
         if key in values:
             raise UserError(f"{key}={values[key]} and {key}={text}", "each key once", "leave one of them out")
         values[key] = text
+    for key, text in values.items():
+        inside = next((each for each in values if each.startswith(f"{key}.")), "")
+        if inside and not text.startswith("{"):
+            raise UserError(f"{key}={text} and {inside}={values[inside]}", "one of them", "leave one of them out")
 
 
 def located(
@@ -231,7 +235,8 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
         words = [word for a in args if get_origin(a) is typing.Literal for word in get_args(a)]
         if value in words:
             return value
-        return _convert(next(a for a in args if a is not type(None)), value, key, where)
+        fitting = [a for a in args if (get_origin(a) in (dict, Mapping)) == isinstance(value, Mapping)]
+        return _convert(next(a for a in (*fitting, *args) if a is not type(None)), value, key, where)
     if origin is typing.Literal:
         match = [a for a in args if str(a) == str(value)]
         if not match:
@@ -289,6 +294,8 @@ def _hints(cls: type) -> dict[str, Any]:
 def _build(cls: type, data: Any, key: str, where: str) -> Any:
     if not isinstance(data, Mapping):
         raise _wrong_type(cls, data, key, where)
+    if hasattr(cls, "completed"):  # a setting that others stand for
+        data = cls.completed(data)
     hints = _hints(cls)
     names = [f.name for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")]
     for name in data:

@@ -101,7 +101,7 @@ def _own(cls: Any, prefix: str) -> Iterator[Key]:
             None if required else default,
             required,
             tuple(map(str, get_args(kind))) if get_origin(kind) is typing.Literal else (),
-            is_open=get_origin(kind) in (dict, Mapping),
+            is_open=any(get_origin(each) in (dict, Mapping) for each in (kind, *get_args(hints[item.name]))),
             **_range_facts(item.metadata.get(RANGE)),
         )
 

@@ -1,0 +1,264 @@
+"""Settings that name own labelled files in place of a suite, and which rows each of the files holds."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from xling.core import languages
+from xling.core.errors import UserError, unknown
+from xling.core.settings.config import from_dict, read_yaml
+from xling.eval.kinds.base import KINDS
+from xling.eval.rows.own_columns import TAG, Reading
+from xling.eval.rows.readers import lines
+
+KIND_OF = {shape.own_setting: shape.name for shape in KINDS.values() if shape.own_setting}
+"""Setting that names the files -> kind of their rows."""
+SPLITS = {
+    **dict.fromkeys(("train", "training", "trn"), "train"),
+    **dict.fromkeys(("dev", "valid", "validation", "val", "development", "testa"), "dev"),
+    **dict.fromkeys(("test", "testing", "testb", "devtest"), "test"),
+}
+"""Word in a file's name -> the split of its rows."""
+GUIDE = "docs/guides/own_test_set.md"
+_FORMATS = ("tsv", "tab", "csv", "txt", "json", "jsonl", "ndjson", "conll", "conllu", "bio", "iob", "gz")
+Files = tuple[str, ...] | dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnFiles:
+    """Settings that name own labelled files in place of a suite.
+
+    Attributes:
+        tags: own files with a tag for each word, as columns or JSON lines: files, globs, a folder, or one YAML file
+            with these settings. Names such as ``sw.test.conll`` say language and split.
+        classes: own files with a class for each text: TSV, CSV or JSON lines.
+        pairs: own files with a class for each pair of texts.
+        retrieval: own files with texts and their translations: a table, or two line-aligned files.
+        mt: own files to translate, with references, as for ``retrieval``.
+        train: own files to train on; ``train.sw=FILES`` names their language, which is ``source`` otherwise.
+        dev: own files to choose the epoch on, as ``train``.
+        test: own files to score: ``test.sw=FILES``.
+        columns: columns of own files, as ``columns.label=topic`` or ``columns.tag=4`` (numbers from 1): token, tag,
+            text, label, text_a, text_b.
+        header: whether the first line of a table names its columns; auto finds out.
+        scheme: how the tags of own files mark spans: ``BIO`` (IOB1 and IOB2), ``BIOES``, ``IO``, ``plain`` for tags
+            that are no spans, such as parts of speech; auto finds out.
+        labels: closed list of the labels of own files; default: those that are in them.
+        name: name of the own suite in tables; default: ``my_tags`` and the like.
+    """
+
+    tags: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    retrieval: tuple[str, ...] = ()
+    mt: tuple[str, ...] = ()
+    train: Files = ()
+    dev: Files = ()
+    test: Files = ()
+    columns: dict[str, str] = field(default_factory=dict)
+    header: Literal["auto", "true", "false"] = "auto"
+    scheme: Literal["auto", "BIO", "BIOES", "IO", "plain"] = "auto"
+    labels: tuple[str, ...] = ()
+    name: str = ""
+
+    @classmethod
+    def completed(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return settings with an empty suite where own files stand for it."""
+        suite = next((f.name for f in fields(cls) if f.name in ("suites", "suite")), "")
+        has_files = any(data.get(name) for name in _FILES)
+        return {**data, suite: ""} if suite and has_files and suite not in data else data
+
+
+def settings_given(cfg: OwnFiles) -> list[str]:
+    """Return the names of the settings of own files that are not at their defaults."""
+    return [f.name for f in fields(OwnFiles) if getattr(cfg, f.name) != getattr(OwnFiles(), f.name)]
+
+
+def beside_yaml(own: OwnFiles) -> OwnFiles:
+    """Return the settings in the YAML file that stands in place of files; its paths start at its folder."""
+    for kind in KIND_OF:
+        files = getattr(own, kind)
+        if len(files) == 1 and files[0].endswith((".yaml", ".yml")):
+            path = Path(files[0])
+            values = read_yaml(path)
+            if twice := [name for name in settings_given(own) if name in values and name != kind]:
+                raise UserError(f"{twice[0]}= is in {path} too", "one place", "leave one of the two out")
+            beside = from_dict(OwnFiles, {**values, kind: values.get(kind, ())}, str(path))
+            changes: dict[str, Any] = {kind: ()}
+            for name in settings_given(beside):
+                value = getattr(beside, name)
+                changes[name] = _below(path.parent, value) if name in _FILES else value
+            own = replace(own, **changes)
+            if not any(getattr(own, each) for each in KIND_OF):
+                by_lang = [_by_language(getattr(own, name)) for name in ("train", "dev", "test")]
+                placed = tuple(file for each in by_lang for files in each.values() for file in files)
+                changes = {kind: placed}
+                own = replace(own, **changes)
+    return own
+
+
+_FILES = (*KIND_OF, "train", "dev", "test")
+
+
+def _below(folder: Path, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _below(folder, files) for name, files in value.items()}
+    return tuple(str(folder / file) for file in value)
+
+
+def _by_language(files: Files) -> dict[str, tuple[str, ...]]:
+    return dict(files) if isinstance(files, Mapping) else {"": files} if files else {}
+
+
+# Which rows a file holds.
+
+
+def resolved(
+    own: OwnFiles, kind_setting: str, source: str, split: str
+) -> dict[tuple[str, str], tuple[Path, ...]]:
+    """Return the files by language and split: as the settings say, else as their names say."""
+    has_sides = reading_of(own, KIND_OF[kind_setting]).has_sides
+    files_of_rows: dict[tuple[str, str], list[Path]] = {}
+    placed: set[Path] = set()
+    for each in ("train", "dev", "test"):
+        for code, patterns in _by_language(getattr(own, each)).items():
+            for path in _expanded(patterns, each):
+                lang = "-".join(map(languages.canonical, code.split("-"))) if code else ""
+                files_of_rows.setdefault((lang or _language_of(path, has_sides, source), each), []).append(
+                    path
+                )
+                placed.add(path.resolve())
+    for path in _expanded(getattr(own, kind_setting), kind_setting):
+        if path.resolve() not in placed:
+            key = _language_of(path, has_sides, source), _split_of(path, split)
+            files_of_rows.setdefault(key, []).append(path)
+    if has_sides:
+        files_of_rows = _joined_sides(files_of_rows)
+    return {key: tuple(dict.fromkeys(paths)) for key, paths in files_of_rows.items()}
+
+
+def _joined_sides(files_of_rows: Mapping[tuple[str, str], list[Path]]) -> dict[tuple[str, str], list[Path]]:
+    """Return the files by pair of languages: those with one text a line belong together, two by two."""
+    joined: dict[tuple[str, str], list[Path]] = {}
+    sides: dict[str, list[tuple[str, Path]]] = {}
+    for (lang, split), paths in files_of_rows.items():
+        for path in paths:
+            if "-" in lang:
+                joined.setdefault((lang, split), []).append(path)
+            elif _is_two_columns(path):
+                raise UserError(
+                    f"{path}: the languages of its two columns",
+                    "a pair",
+                    "test.sw-en=FILE, or sw-en in the name",
+                )
+            else:
+                sides.setdefault(split, []).append((lang, path))
+    for split, of_split in sides.items():
+        if len(of_split) != 2 or of_split[0][0] == of_split[1][0]:
+            names = ", ".join(f"{path} ({lang})" for lang, path in of_split)
+            raise UserError(
+                f"{names}: texts of one language",
+                "two files, one in each language",
+                "test.sw-en=FILE,FILE names them",
+            )
+        (source, source_path), (target, target_path) = of_split
+        joined.setdefault((f"{source}-{target}", split), []).extend((source_path, target_path))
+    return joined
+
+
+def _is_two_columns(path: Path) -> bool:
+    first = next((line for _, line in lines(path)), "")
+    return path.suffix in (".tsv", ".csv") or "\t" in first or first.lstrip("\ufeff").startswith("{")
+
+
+def _expanded(patterns: Sequence[str], setting: str) -> Iterator[Path]:
+    """Yield the files of paths, globs and folders.
+
+    Raises:
+        UserError: there is none.
+    """
+    for pattern in patterns:
+        path = Path(pattern)
+        if path.is_file():
+            yield path
+            continue
+        inside = sorted(path.iterdir()) if path.is_dir() else map(Path, sorted(glob.glob(pattern)))  # noqa: PTH207 - also absolute patterns
+        matches = [each for each in inside if each.is_file() and not each.name.startswith(".")]
+        matches = [each for each in matches if each.suffix not in (".yaml", ".yml", ".md")]
+        if not matches:
+            raise UserError(f"{setting}={pattern}: there is no such file", fix="check the path")
+        yield from matches
+
+
+def _words_of(path: Path) -> list[list[str]]:
+    """Return the parts of a name between dots, each as its words: ``sw_test.tsv`` gives ``[[sw, test]]``."""
+    parts = [part for part in path.name.split(".") if part and part.lower() not in _FORMATS]
+    return [[part] if is_language(part) else re.split("[-_]", part) for part in parts]
+
+
+def _split_of(path: Path, default: str) -> str:
+    """Return the split that a name tells, else the default."""
+    words = [SPLITS[word.lower()] for words in _words_of(path) for word in words if word.lower() in SPLITS]
+    return words[-1] if words else default
+
+
+def _language_of(path: Path, has_sides: bool, source: str) -> str:
+    """Return the language or the pair that a name tells, else the source.
+
+    A code counts as a part between dots, at its end, or beside a word for a split: ``my_topics.tsv`` is not in Burmese.
+
+    Raises:
+        UserError: the name has several.
+    """
+    parts = _words_of(path)
+    langs: list[str] = []
+    for words in parts:
+        is_told = len(words) == 1 or all(is_language(word) for word in words)
+        for number, word in enumerate(words):
+            beside = words[max(0, number - 1) : number + 2]
+            is_last = number == len(words) - 1
+            if is_language(word) and (is_told or is_last or any(each.lower() in SPLITS for each in beside)):
+                langs.append(languages.canonical(word))
+    if has_sides and len(langs) == 3 and langs[2] in langs[:2]:
+        return langs[2]
+    if has_sides and len(langs) == 2:
+        return "-".join(langs)
+    if len(set(langs)) > 1:
+        raise UserError(
+            f"{path}: {' or '.join(dict.fromkeys(langs))}?",
+            "one language in the name",
+            "test.LANG=FILE, train.LANG=FILE",
+        )
+    return langs[0] if langs else source
+
+
+def is_language(word: str) -> bool:
+    """Return whether a word of a file's name is the code of a language."""
+    if word.lower() in SPLITS or not word.replace("_", "").replace("-", "").isalpha():
+        return False
+    try:
+        languages.get(word)
+    except UserError:
+        return False
+    return True
+
+
+def reading_of(own: OwnFiles, kind: str) -> Reading:
+    """Return how the files of the settings are read.
+
+    Raises:
+        UserError: a column that rows of this kind do not have.
+    """
+    wanted = KINDS[kind].own_columns
+    for column in own.columns:
+        if column not in wanted:
+            error = unknown("column", column, wanted)
+            raise UserError(f"columns.{column}: {error.given}", error.valid, error.fix)
+    if own.scheme != "auto" and TAG not in wanted:
+        raise UserError(f"scheme={own.scheme}", "tags=FILES beside it", "leave out scheme=")
+    return Reading(wanted, own.columns, {"auto": None, "true": True, "false": False}[own.header])

@@ -1,0 +1,237 @@
+"""Readers of files that users bring: columns of words and tags, tables, JSON lines, line-aligned texts.
+
+A file is recognised by its content: JSON lines by ``{``, tags by blank lines between sentences, a table by the
+delimiter that gives every line the same number of cells. What was recognised is returned in words, so that it can be
+printed. What cannot be told apart is an error that names file and line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xling.core.errors import UserError
+from xling.eval.rows.own_columns import (
+    LABEL,
+    TAG,
+    OwnRow,
+    OwnTable,
+    Reading,
+    column_number,
+    columns_by_name,
+    named_columns,
+    unread_columns,
+)
+from xling.eval.rows.own_tables import delimited_rows
+from xling.eval.rows.readers import lines, parse_json
+
+_WORD_FILES = (".conll", ".conllu", ".bio", ".iob")
+_BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
+
+
+def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = ()) -> OwnTable:
+    """Read a file, or two line-aligned ones.
+
+    Args:
+        paths: one file, or the two sides of pairs of texts.
+        reading: what is looked for.
+        langs: the languages of the two sides, which may be the names of columns.
+
+    Raises:
+        UserError: naming file and line.
+    """
+    if len(paths) == 2:
+        return _aligned(paths)
+    path = paths[0]
+    numbered = [
+        (number, line.removeprefix("\ufeff") if number == 1 else line) for number, line in lines(path)
+    ]
+    filled = [(number, line) for number, line in numbered if line.strip()]
+    if not filled:
+        raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
+    if filled[0][1].lstrip().startswith("{"):
+        table = _json_rows(path, filled, reading, langs)
+    elif filled[0][1].lstrip().startswith("[") and path.suffix == ".json":
+        raise UserError(
+            f"{path} is one JSON list",
+            "one JSON object a line",
+            f"convert it: jq -c '.[]' {path} > rows.jsonl",
+        )
+    elif reading.has_words and (reading.is_labelled or not _is_running_text(path, numbered)):
+        table = _tagged(path, numbered, reading)
+    else:
+        table = delimited_rows(path, numbered, reading, langs)
+    for row in table.rows:
+        for column, cell in row.cells.items():
+            if not cell or not all(each.strip() for each in ([cell] if isinstance(cell, str) else cell)):
+                raise UserError(
+                    f"{path}:{row.lines[0]}: {column} is empty",
+                    "a row with all of its cells",
+                    "fill or delete it",
+                )
+    return table
+
+
+def _aligned(paths: Sequence[Path]) -> OwnTable:
+    sides = [[line.removeprefix("\ufeff") for _, line in lines(path)] for path in paths]
+    if len(sides[0]) != len(sides[1]):
+        shorter = min(map(len, sides))
+        raise UserError(
+            f"{paths[1]}:{shorter + 1}: {len(sides[1])} lines, and {paths[0]} has {len(sides[0])}",
+            "line-aligned files: line i of one is the translation of line i of the other",
+        )
+    rows = []
+    for number, (text_a, text_b) in enumerate(zip(*sides, strict=True), 1):
+        for path, text in zip(paths, (text_a, text_b), strict=True):
+            if not text.strip():
+                raise UserError(
+                    f"{path}:{number}: an empty line", "a text on every line", "delete it on both sides"
+                )
+        rows.append(OwnRow((number,), {"text_a": text_a, "text_b": text_b}))
+    if not rows:
+        raise UserError(f"{paths[0]} has no rows", fix="give files with a text a line")
+    return OwnTable(rows, f"line-aligned with {paths[1].name}")
+
+
+# JSON lines.
+
+
+def _json_rows(
+    path: Path, filled: Sequence[tuple[int, str]], reading: Reading, langs: Sequence[str]
+) -> OwnTable:
+    rows: list[OwnRow] = []
+    keys: dict[str, str] = {}
+    for number, line in filled:
+        record = parse_json(path, number, line)
+        record = _flat(record)
+        if not isinstance(record, dict):
+            raise UserError(f"{path}:{number}: not a JSON object", '{"text": ..., "label": ...} on each line')
+        keys = keys or columns_by_name(path, list(map(str, record)), reading, langs)
+        cells = {}
+        for column, key in keys.items():
+            if key not in record:
+                raise UserError(
+                    f"{path}:{number}: no {key!r}",
+                    f"the fields of the first line; this one has {', '.join(record)}",
+                )
+            cells[column] = _json_cell(path, number, key, record[key], column)
+        if TAG in cells and len(cells["token"]) != len(cells["tag"]):
+            raise UserError(
+                f"{path}:{number}: {len(cells['token'])} words and {len(cells['tag'])} tags",
+                "a tag for every word",
+            )
+        rows.append(OwnRow((number,), cells))
+    unread = [key for key in map(str, _flat(parse_json(path, *filled[0]))) if key not in keys.values()]
+    return OwnTable(rows, f"JSON lines, {named_columns(keys)}{unread_columns(unread)}")
+
+
+def _flat(record: Any) -> Any:
+    """Return a record with the fields of a nested ``translation`` or ``fields`` beside its own."""
+    for name in ("translation", "fields"):
+        if isinstance(record, dict) and isinstance(record.get(name), dict):
+            record = {**{key: value for key, value in record.items() if key != name}, **record[name]}
+    return record
+
+
+def _json_cell(path: Path, number: int, key: str, value: Any, column: str) -> Any:
+    """Return a text, or a tuple of texts for words and tags; numbers become their digits."""
+    if column in ("token", "tag"):
+        if not isinstance(value, list):
+            raise UserError(
+                f"{path}:{number}: {key} is {value!r}"[:100], "a list, with an item for every word"
+            )
+        return tuple(_json_cell(path, number, key, item, "") for item in value)
+    if isinstance(value, str):
+        return value.strip() if column == LABEL else value
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    raise UserError(f"{path}:{number}: {key} is {value!r}"[:100], "a text or a number")
+
+
+# Words and tags in columns.
+
+
+def _is_running_text(path: Path, numbered: Sequence[tuple[int, str]]) -> bool:
+    """Return whether a file without tags has a text a line, and no word a line."""
+    filled = [line for _, line in numbered if line.strip()]
+    if path.suffix in _WORD_FILES or any("\t" in line or line.startswith("-DOCSTART-") for line in filled):
+        return False
+    widths = {len(_cells(line, False)) for line in filled}
+    return len(widths) > 1 or (len(filled) == len(numbered) and widths != {1})
+
+
+def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -> OwnTable:
+    """Read a word a line with blank lines between sentences."""
+    if reading.header:
+        raise UserError("header=true", "header= for tables", "leave it out: columns of words have no header")
+    content = [(n, line) for n, line in numbered if line.strip() and not line.startswith("-DOCSTART-")]
+    is_conllu = path.suffix == ".conllu" or any(line.startswith("# sent_id") for _, line in content)
+    word_lines = [line for _, line in content if not line.startswith("#")]
+    by_tabs = is_conllu or 2 * sum("\t" in line for line in word_lines) > len(word_lines)
+    common = Counter(len(_cells(line, by_tabs)) for line in word_lines).most_common(1)
+    width = common[0][0] if common else 0
+    default = {"token": "2", "tag": "4"} if is_conllu else {"token": "1", "tag": str(width)}
+    place = {
+        column: column_number(path, column, {**default, **reading.columns}[column], width)
+        for column in reading.wanted
+    }
+    if reading.is_labelled and (width < 2 or place["token"] == place["tag"]):
+        raise UserError(
+            f"{path}:{content[0][0] if content else 1}: {width} columns"
+            + (" of white space" if not by_tabs else ""),
+            "a word and its tag on each line, a blank line after each sentence",
+        )
+    rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu)
+    facts = [
+        f"{width} columns by {'tabs' if by_tabs else 'blanks'}",
+        *(f"{c} is {i + 1}" for c, i in place.items()),
+    ]
+    facts += [f"{count} {what} passed over" for what, count in passed.items()]
+    return OwnTable(rows, ", ".join(facts))
+
+
+def _sentences(
+    path: Path,
+    numbered: Sequence[tuple[int, str]],
+    width: int,
+    by_tabs: bool,
+    place: Mapping[str, int],
+    is_conllu: bool,
+) -> tuple[list[OwnRow], Counter[str]]:
+    """Return the sentences, and the number of lines that are no words, by what they are."""
+    rows: list[OwnRow] = []
+    words: list[tuple[int, list[str]]] = []
+    passed: Counter[str] = Counter()
+    for number, line in [*numbered, (0, "")]:
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            passed["-DOCSTART- lines"] += bool(line.strip())
+            if words:
+                columns = {c: tuple(word[i] for _, word in words) for c, i in place.items()}
+                rows.append(OwnRow(tuple(n for n, _ in words), columns))
+            words = []
+            continue
+        cells = _cells(line, by_tabs)
+        if not words and line.startswith("#") and (len(cells) != width or "=" in line):
+            passed["comments"] += 1
+            continue
+        if len(cells) != width:
+            raise UserError(
+                f"{path}:{number}: {len(cells)} columns: {line[:40]!r}",
+                f"{width}, as on most lines",
+                "correct the line",
+            )
+        if is_conllu and not cells[0].isdigit():
+            passed["ranges and empty nodes"] += 1
+            continue
+        if empty := [c for c, i in place.items() if not cells[i].strip()]:
+            raise UserError(f"{path}:{number}: {' and '.join(empty)} is empty", "a word and its tag")
+        words.append((number, [cell.strip(" ") for cell in cells]))
+    return rows, +passed
+
+
+def _cells(line: str, by_tabs: bool) -> list[str]:
+    return line.split("\t") if by_tabs else _BLANKS.split(line.strip(" \t"))

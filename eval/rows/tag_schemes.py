@@ -1,0 +1,64 @@
+"""Schemes of tags that mark spans: which one a file has, and its conversion to IOB2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.eval.rows.own_columns import OwnRow
+
+_SPAN = re.compile("([BIESLUMWbieslumw])[-_](.+)")
+_BEGINS, _ENDS = "BSUW", "ESLUW"
+_OUTSIDE = frozenset("Oo")
+
+
+def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
+    """Return how the tags of files mark spans: ``plain`` without spans, ``IO``, ``BIO`` or ``BIOES``.
+
+    Raises:
+        UserError: some tags have a prefix and others have none.
+    """
+    tags = {
+        tag for rows in places.values() for row in rows for tag in row.cells["tag"] if tag not in _OUTSIDE
+    }
+    prefixes = {match[1].upper() for tag in tags if (match := _SPAN.fullmatch(tag))}
+    is_prefixed = {tag: bool(_SPAN.fullmatch(tag)) for tag in tags}
+    if not prefixes & set("BISU") or not (prefixes & set("BI") or all(is_prefixed.values())):
+        has_outside = any(
+            not _OUTSIDE.isdisjoint(row.cells["tag"]) for rows in places.values() for row in rows
+        )
+        return "IO" if has_outside and tags else "plain"
+    for path, rows in places.items():
+        for row in rows:
+            for number, tag in enumerate(row.cells["tag"]):
+                if tag not in _OUTSIDE and not is_prefixed[tag]:
+                    line = row.lines[min(number, len(row.lines) - 1)]
+                    raise UserError(
+                        f"{path}:{line}: tag {tag!r}",
+                        "O, or B- and I- before a type as on other lines",
+                        "correct it",
+                    )
+    return "BIO" if prefixes <= {"B", "I"} else "BIOES"
+
+
+def iob2_of(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
+    """Convert tags of a scheme to IOB2; plain tags stay.
+
+    A span begins at its mark, and where the type changes or the span before has ended: IOB1, IOB2 and broken tags are
+    read as conlleval reads them.
+    """
+    if scheme == "plain":
+        return tuple(tags)
+    converted, open_type = [], ""
+    for tag in tags:
+        match = None if scheme == "IO" else _SPAN.fullmatch(tag)
+        prefix, name = (match[1].upper(), match[2]) if match else ("I", tag)
+        if tag in _OUTSIDE:
+            converted.append("O")
+            open_type = ""
+            continue
+        converted.append(f"{'B' if prefix in _BEGINS or name != open_type else 'I'}-{name}")
+        open_type = "" if prefix in _ENDS else name
+    return tuple(converted)

@@ -1,0 +1,60 @@
+"""The suites of an evaluation that have rows, for pipelines that leave out what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.eval.rows.own_files import settings_given
+from xling.eval.rows.protocols import rows_of_others, training_suite
+from xling.eval.rows.suite import Suite, data_folder, languages_at, scorable_splits, suites
+from xling.eval.run.plan import expand
+from xling.eval.run.settings import EvalConfig
+
+
+def available(cfg: EvalConfig) -> tuple[EvalConfig | None, list[str]]:
+    """Return the settings without the suites that have no rows, None if none is left, and what is missing.
+
+    Raises:
+        UserError: an unknown suite, or no data folder.
+    """
+    if settings_given(cfg):
+        return cfg, []
+    data = data_folder(cfg.data)
+    names = expand(cfg.suites)
+    problems = {name: problem for name in names if (problem := _problem(suites()[name], cfg, data))}
+    kept = tuple(name for name in names if name not in problems)
+    others, other_problems = [], []
+    for name in cfg.train_with if kept else ():
+        try:
+            rows_of_others(suites()[kept[0]], name, cfg.source, data)
+            others.append(name)
+        except UserError as error:
+            other_problems.append(str(error))
+    notes = [*problems.values(), *other_problems]
+    if not notes:
+        return cfg, []
+    return (replace(cfg, suites=kept, train_with=tuple(others)) if kept else None), notes
+
+
+def _problem(suite: Suite, cfg: EvalConfig, data: Path) -> str:
+    """Return what an evaluation of a suite lacks, or ""."""
+    splits = [split for split in dict.fromkeys((*scorable_splits(suite), "dev")) if split in suite.all_splits]
+    langs = {lang for split in splits for lang in languages_at(suite, split, data)}
+    wanted = set(cfg.langs if suite.pairs else map(languages.canonical, cfg.langs)) or langs
+    if not langs & wanted:
+        return f"no rows of {suite.name} below {data}; they belong at {'  '.join(suite.patterns)}"
+    needs_training = suite.task and suite.shape.is_tuned and set(cfg.systems) - {"dictionary"}
+    train_suite = training_suite(suite)
+    if (
+        needs_training
+        and cfg.protocol == "zero_shot"
+        and not train_suite.has(cfg.source, cfg.train_split, data)
+    ):
+        return (
+            f"no {cfg.train_split} rows of {train_suite.name} in {cfg.source} below {data}, on which "
+            f"{suite.name} trains; they belong at {'  '.join(train_suite.patterns)}"
+        )
+    return ""

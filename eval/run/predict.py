@@ -1,0 +1,191 @@
+"""Labels for texts without any: ``xling predict MODEL FILE``, and `predict` of a model in Python.
+
+The model is one of ``xling finetune``. Its task says which columns a file needs: a text for classes, two for pairs,
+words or running text for tags, passage and question for spans. Labels are those of the training rows, as written.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
+from xling.core.output.manifest import write_atomic
+from xling.core.progress import Progress
+from xling.eval.kinds.base import KINDS, Example, Kind
+from xling.eval.rows import own_formats
+from xling.eval.rows.own_columns import LABEL, TAG, Reading
+
+ROWS_AT_ONCE = 512
+TASK_FILE = "task.pt"
+
+
+@dataclass(frozen=True)
+class PredictConfig:
+    """Settings of ``xling predict``.
+
+    Attributes:
+        checkpoint: model of ``xling finetune``.
+        file: texts: a text a line, a table, JSON lines, or a word a line for tags.
+        lang: language of the texts.
+        out: file of JSON lines to write; default: standard output.
+        columns: columns of the file, as ``columns.text=tweet`` or ``columns.text=2``.
+        header: whether the first line of a table names its columns; auto finds out.
+    """
+
+    checkpoint: Path
+    file: Path
+    lang: str = "en"
+    out: Path | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    header: Literal["auto", "true", "false"] = "auto"
+
+
+def check(cfg: PredictConfig) -> None:
+    """Check that the model is fine-tuned and the language known, without torch.
+
+    Raises:
+        UserError: it is not.
+    """
+    languages.get(cfg.lang)
+    check_is_tuned(cfg.checkpoint)
+
+
+def check_is_tuned(checkpoint: Path) -> None:
+    """Raise UserError for a model that ``xling finetune`` has not made."""
+    if not (checkpoint / TASK_FILE).is_file():
+        raise UserError(
+            f"{checkpoint} is not fine-tuned and has no labels to give",
+            "a model of xling finetune",
+            f"xling finetune classes=FILES checkpoint={checkpoint} out=DIR",
+        )
+
+
+def run(cfg: PredictConfig) -> Answer | Rows:
+    """Label every row of the file; print or write one JSON object a row.
+
+    Raises:
+        UserError: a column is missing or a row damaged; the model is not fine-tuned.
+    """
+    check(cfg)
+    labeller = Labeller(cfg.checkpoint)
+    unknown_columns = [column for column in cfg.columns if column not in labeller.columns]
+    if unknown_columns:
+        raise UserError(f"columns.{unknown_columns[0]}", ", ".join(f"columns.{c}" for c in labeller.columns))
+    header = {"auto": None, "true": True, "false": False}[cfg.header]
+    table = own_formats.read_table([cfg.file], Reading(labeller.columns, cfg.columns, header))
+    tell(f"{cfg.file}: {len(table.rows)} rows; {table.facts}")
+    answers = labeller.answers([row.cells for row in table.rows], cfg.lang)
+    records = [{"line": row.lines[0], **answer} for row, answer in zip(table.rows, answers, strict=True)]
+    if cfg.out is None:
+        return JsonLines(tuple(records[0]), [tuple(record.values()) for record in records])
+    cfg.out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(cfg.out, "".join(f"{as_json(record)}\n" for record in records))
+    return Answer(f"{len(records)} rows: {cfg.out}", {"rows": len(records), "file": str(cfg.out)})
+
+
+class Labeller:
+    """A fine-tuned model that labels texts.
+
+    Args:
+        checkpoint: folder of ``xling finetune``.
+
+    Raises:
+        UserError: it is not fine-tuned, or its task labels no texts.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        check_is_tuned(checkpoint)
+        from xling.transfer.tune import load_tuned  # imports torch
+
+        self._tuned = load_tuned(checkpoint)
+        task = self._tuned.model.task.name
+        fitting = [kind for kind in KINDS.values() if kind.task == task and kind.own_columns]
+        if not fitting:
+            raise UserError(f"{checkpoint} is fine-tuned for {task}", "classes, pairs, tags or spans")
+        self._kind: Kind = fitting[0]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a row needs."""
+        return tuple(column for column in self._kind.own_columns if column not in (LABEL, TAG))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that the model chooses from."""
+        return tuple(self._tuned.model.labels)
+
+    def answers(self, rows: Sequence[Mapping[str, Any]], lang: str) -> list[dict[str, Any]]:
+        """Return the texts of each row with its answer.
+
+        Args:
+            rows: the cells of each row by column; a text in place of words is split at blanks and punctuation.
+            lang: language of the texts.
+        """
+        code = languages.get(lang).code
+        examples = [
+            Example(str(i), self._kind.row_of_cells(_with_words(row), i)[0], None)
+            for i, row in enumerate(rows)
+        ]
+        return [
+            {**example.fields, **self._kind.cells_of_answer(answer)}
+            for example, answer in zip(examples, self._predicted(examples, code), strict=True)
+        ]
+
+    def _predicted(self, examples: Sequence[Example], lang: str) -> Iterator[Any]:
+        with Progress("predict", len(examples), "rows") as progress:
+            for start in range(0, len(examples), ROWS_AT_ONCE):
+                part = examples[start : start + ROWS_AT_ONCE]
+                yield from self._tuned.predict(part, lang=lang)
+                progress.update(len(part))
+
+    def cells_of(self, item: Any) -> dict[str, Any]:
+        """Return the cells of a row given in Python: a text, a mapping, or as many values as there are columns.
+
+        Raises:
+            UserError: it is none of these.
+        """
+        if isinstance(item, Mapping):
+            values = dict(item)
+        elif len(self.columns) == 1:
+            values = {self.columns[0]: item}
+        else:
+            values = dict(zip(self.columns, item, strict=False)) if not isinstance(item, str) else {}
+        texts = [values.get(column) for column in self.columns]
+        if not all(
+            text and (isinstance(text, str) or column == "token")
+            for column, text in zip(self.columns, texts, strict=True)
+        ):
+            raise UserError(f"{item!r}"[:80], f"texts of {', '.join(self.columns)}", "none of them empty")
+        return {column: values[column] for column in self.columns}
+
+
+def _with_words(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return cells whose text in place of words is split into words."""
+    words = cells.get("token")
+    if words is None:
+        return dict(cells)
+    return {**cells, "token": tuple(words_of(words)) if isinstance(words, str) else tuple(words)}
+
+
+def words_of(text: str) -> list[str]:
+    """Split a text at blanks, and punctuation off both ends of a word.
+
+    Example:
+        >>> words_of("Amina (Nairobi) said: no.")
+        ['Amina', '(', 'Nairobi', ')', 'said', ':', 'no', '.']
+    """
+    words: list[str] = []
+    for part in text.split():
+        start, end = 0, len(part)
+        while start < end and unicodedata.category(part[start])[0] == "P":
+            start += 1
+        while end > start and unicodedata.category(part[end - 1])[0] == "P":
+            end -= 1
+        words += [*part[:start], *([part[start:end]] if start < end else []), *part[end:]]
+    return words

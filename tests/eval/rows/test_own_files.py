@@ -1,0 +1,320 @@
+"""Own labelled files as a suite: what their content and their names say, and the rows that are read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from xling.core.errors import UserError
+from xling.core.settings.config import from_dict
+from xling.eval.kinds.base import Example
+from xling.eval.rows import own
+from xling.eval.rows.listing import ListConfig, listing, run_list
+from xling.eval.rows.own_files import KIND_OF, OwnFiles
+from xling.eval.rows.suite import SUITES, load
+from xling.eval.rows.tag_schemes import iob2_of
+
+SENTENCE = [("Amina", "B-PER"), ("Mwangi", "I-PER"), ("arrived", "O"), ("Monday", "B-DATE")]
+TAGS = ("B-PER", "I-PER", "O", "B-DATE")
+
+
+def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> str:
+    (folder / name).write_bytes(text.encode(encoding))
+    return str(folder / name)
+
+
+def suite_of(setting: str, *files: str, **settings: Any) -> own.OwnSuite:
+    return own.define(from_dict(OwnFiles, {setting: list(files), **settings}), "en", "test")
+
+
+def rows_of(suite: own.OwnSuite, lang: str = "en", split: str = "test") -> list[Example]:
+    return load(suite, lang, split, Path())
+
+
+CONLL = {
+    "two columns, blanks": "\n".join(f"{w} {t}" for w, t in SENTENCE),
+    "two columns, tabs, a byte-order mark": "\ufeff" + "\n".join(f"{w}\t{t}" for w, t in SENTENCE),
+    "four columns with documents": "-DOCSTART- -X- O O\n\n"
+    + "\n".join(f"{w} NN I-NP {t}" for w, t in SENTENCE),
+    "a mark before the document": "\ufeff-DOCSTART- O\n\n" + "\n".join(f"{w} {t}" for w, t in SENTENCE),
+    "ten columns": "\n".join("\t".join([w, *"12345678", t]) for w, t in SENTENCE),
+    "comments, Windows ends": "# id 1\r\n" + "\r\n".join(f"{w} _ _ {t}" for w, t in SENTENCE) + "\r\n \r\n",
+    "several blanks": "\n".join(f"{w}   {t} " for w, t in SENTENCE),
+    "JSON lines": json.dumps({"words": [w for w, _ in SENTENCE], "ner_tags": [t for _, t in SENTENCE]}),
+    "IOB1": "Amina I-PER\nMwangi I-PER\narrived O\nMonday I-DATE",
+    "BIOES": "Amina B-PER\nMwangi E-PER\narrived O\nMonday S-DATE",
+    "BILOU": "Amina B-PER\nMwangi L-PER\narrived O\nMonday U-DATE",
+    "small letters": "Amina b-PER\nMwangi i-PER\narrived o\nMonday b-DATE",
+    "IO": "Amina PER\nMwangi PER\narrived O\nMonday DATE",
+}
+
+
+@pytest.mark.parametrize("text", CONLL.values(), ids=CONLL.keys())
+def test_tags_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
+    suite = suite_of("tags", written(tmp_path, "sw.test.conll", text + "\n"))
+    assert rows_of(suite, "sw") == [Example("0", {"tokens": tuple(w for w, _ in SENTENCE)}, TAGS)]
+    assert (suite.labels, suite.scheme) == (("DATE", "PER"), "IOB2")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "wanted"),
+    [
+        ("BIO", "I-A I-A B-A I-B O I-B", "B-A I-A B-A B-B O B-B"),
+        ("BIOES", "S-A S-A B-A E-A E-A I-A", "B-A B-A B-A I-A B-A B-A"),
+        ("BIOES", "B_A M_A E_A W_B O", "B-A I-A I-A B-B O"),
+        ("IO", "A A O A B", "B-A I-A O B-A B-B"),
+        ("plain", "NOUN B-X O", "NOUN B-X O"),
+    ],
+)
+def test_a_span_begins_at_its_mark_and_where_the_one_before_has_ended(
+    scheme: str, tags: str, wanted: str
+) -> None:
+    assert iob2_of(tags.split(), scheme) == tuple(wanted.split())
+
+
+def test_parts_of_speech_are_no_spans(tmp_path: Path) -> None:
+    suite = suite_of("tags", written(tmp_path, "x.conllu", "# sent_id = a\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n"
+                     "1\tde\t_\tADP\t_\t_\t_\t_\t_\t_\n2\tle\t_\tDET\t_\t_\t_\t_\t_\t_\n"))  # fmt: skip
+    assert rows_of(suite) == [Example("0", {"tokens": ("de", "le")}, ("ADP", "DET"))]
+    assert (suite.labels, suite.scheme, suite.metrics) == (("ADP", "DET"), "", ("tag_accuracy", "tag_f1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("Amina B-PER\nMonday\n", ":2: 1 columns"),
+        ("Amina B-PER\n\nNew York B-LOC\n", ":3: 3 columns"),
+        ("Amina\tB-PER\n\tO\n", ":2: token is empty"),
+        ("New York\tB-LOC\nis\tO\nMonday O\n", ":3: 1 columns"),
+        ("Amina B-PER\nMonday DATE\n", ":2: tag 'DATE'"),
+        ("Amina\nMonday\n", ":1: 1 columns"),
+        ("", "has no rows"),
+    ],
+)
+def test_a_damaged_line_of_words_is_named(tmp_path: Path, text: str, place: str) -> None:
+    with pytest.raises(UserError) as error:
+        suite_of("tags", written(tmp_path, "test.conll", text))
+    assert place in str(error.value)
+
+
+def test_a_no_break_space_is_part_of_a_word(tmp_path: Path) -> None:
+    suite = suite_of("tags", written(tmp_path, "fr.test.bio", "10\u00a0000 B-NUM\neuros O\n"))
+    assert rows_of(suite, "fr")[0].fields["tokens"] == ("10\u00a0000", "euros")
+
+
+TABLES = {
+    "TSV without a header": "good day, sir\tpos\nbad\tneg\nfine\tpos\n",
+    "TSV, label first": "pos\tgood day, sir\nneg\tbad\npos\tfine\n",
+    "TSV with a header and a mark": "\ufefflabel\ttext\npos\tgood day, sir\nneg\tbad\npos\tfine\n",
+    "CSV with quotes": 'id,Tweet,Topic\n1,"good day, sir",pos\n2,bad,neg\n3,fine,pos\n',
+    "semicolons": "text;sentiment\ngood day, sir;pos\nbad;neg\nfine;pos\n",
+    "bars": "good day, sir|pos\nbad|neg\nfine|pos\n",
+    "JSON lines": '{"id": 7, "sentence": "good day, sir", "category": "pos"}\n\n'
+    '{"id": 8, "sentence": "bad", "category": "neg"}\n{"id": 9, "sentence": "fine", "category": "pos"}\n',
+    "our own rows": "".join(
+        json.dumps({"id": str(i), "fields": {"text": t}, "label": c}) + "\n"
+        for i, (t, c) in enumerate([("good day, sir", "pos"), ("bad", "neg"), ("fine", "pos")])
+    ),
+    "fastText": "__label__pos good day, sir\n__label__neg bad\n__label__pos fine\n",
+}
+
+
+@pytest.mark.parametrize("text", TABLES.values(), ids=TABLES.keys())
+def test_classes_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
+    suite = suite_of("classes", written(tmp_path, "test.txt", text))
+    assert [(row.fields["text"], row.label) for row in rows_of(suite)] == [
+        ("good day, sir", "pos"),
+        ("bad", "neg"),
+        ("fine", "pos"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "settings", "place"),
+    [
+        ("x.tsv", "a\tpos\nb\tneg\tmore\nc\tpos\n", {}, ":2: 3 columns"),
+        ("x.csv", "text,label\na,pos\nb, c,neg\nd,pos\n", {}, ":3: 3 columns"),
+        ("x.csv", 'text,label\n"a,pos\nb,neg\n', {}, ":2: "),
+        ("x.tsv", "text\tlabel\n\tpos\n", {}, ":2: text is empty"),
+        ("x.tsv", "a\tpos\nb\tneg\n", {}, "may both be the label"),
+        ("x.tsv", "one\ttopic_name\na b\tpos\nc d\tpos\n", {}, "header=true or header=false"),
+        ("x.tsv", "text\tlabel\n", {}, "no rows below its header"),
+        ("x.tsv", "text\tclass\na\tb\n", {"columns": {"label": "topic"}}, "columns.label=topic"),
+        ("x.tsv", "a\tb\nc\tb\n", {"columns": {"label": "3"}}, "1 to 2"),
+        ("x.tsv", "a\tb\nc\tb\n", {"columns": {"tag": "2"}}, "columns.tag"),
+        ("x.txt", "a line\nanother\n", {}, "no delimiter"),
+        ("x.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', {}, ":2: no 'label'"),
+        ("x.jsonl", '{"text": " ", "label": "x"}\n', {}, ":1: text is empty"),
+        ("x.jsonl", '{"text": "a", "label": null}\n', {}, ":1: label is None"),
+        ("x.jsonl", '{"text": "a", "label": "x"}\n{"text": \n', {}, ":2: not JSON"),
+        ("x.json", '[{"text": "a", "label": "x"}]\n', {}, "jq"),
+        ("x.tsv", "a\tpos\nb\tnge\nc\tpos\nd\tneg\n", {"labels": ["pos", "neg"]}, ":2: unknown label 'nge'"),
+    ],
+)
+def test_what_cannot_be_read_names_file_and_line(
+    tmp_path: Path, name: str, text: str, settings: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        suite_of("classes", written(tmp_path, name, text), **settings)
+    assert place in str(error.value)
+    assert str(tmp_path / name) in str(error.value) or "columns.tag" in place
+
+
+def test_numbers_are_labels_as_they_are_written(tmp_path: Path) -> None:
+    suite = suite_of("classes", written(tmp_path, "t.tsv", "a\t01\nb\t1\nc\t01\n"))
+    assert suite.labels == ("01", "1")
+    suite = suite_of(
+        "classes", written(tmp_path, "t.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": true}\n')
+    )
+    assert suite.labels == ("1", "true")
+
+
+def test_a_cell_in_quotes_may_have_several_lines(tmp_path: Path) -> None:
+    suite = suite_of(
+        "classes", written(tmp_path, "t.csv", 'text,label\n"a\n\nb",x\nc,x\n,y\n'.replace(",y", "d,y"))
+    )
+    assert [row.fields["text"] for row in rows_of(suite)] == ["a\n\nb", "c", "d"]
+
+
+def test_header_and_columns_may_be_given(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.tsv", "one\tname\tx\na b\tpos\ty\nc d\tpos\tz\n")
+    columns = {"text": "1", "label": "2"}
+    assert len(rows_of(suite_of("classes", path, columns=columns, header="true"))) == 2
+    assert len(rows_of(suite_of("classes", path, columns=columns, header="false"))) == 3
+    assert [
+        r.fields["text"] for r in rows_of(suite_of("classes", path, columns={"text": "x", "label": "name"}))
+    ] == ["y", "z"]
+
+
+def test_two_texts_are_a_table_or_two_files(tmp_path: Path) -> None:
+    sides = [
+        written(tmp_path, "flores.test.sw", "moja\nmbili\n"),
+        written(tmp_path, "flores.test.en", "one\ntwo\n"),
+    ]
+    pairs = [{"en": "one", "swh": "moja"}, {"en": "two", "swh": "mbili"}]
+    translations = "".join(json.dumps({"translation": pair}) + "\n" for pair in pairs)
+    tables = [
+        sides,
+        [written(tmp_path, "a.sw-en.tsv", "en\tsw\none\tmoja\ntwo\tmbili\n")],
+        [written(tmp_path, "b_test.sw-en.tsv", "moja\tone\nmbili\ttwo\n")],
+        [written(tmp_path, "c.sw-en.jsonl", translations)],
+    ]  # fmt: skip
+    for files in tables:
+        suite = suite_of("retrieval", *files)
+        rows = [({"text_a": "moja", "text_b": "one"}, 0), ({"text_a": "mbili", "text_b": "two"}, 1)]
+        assert [(row.fields, row.label) for row in rows_of(suite, "sw-en")] == rows
+        suite = suite_of("mt", *files)
+        assert [(row.fields["text"], row.label) for row in rows_of(suite, "sw-en")] == [
+            ("moja", "one"),
+            ("mbili", "two"),
+        ]
+    with pytest.raises(UserError, match=r"flores.test.en:2: 1 lines"):
+        suite_of("mt", sides[0], written(tmp_path, "flores.test.en", "one\n"))
+
+
+def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> None:
+    text = "a\tx\nb\ty\nc\tx\n"
+    names = [
+        "sw.train.tsv",
+        "topics_test_hau.tsv",
+        "my_topics.tsv",
+        "news_sw.tsv",
+        "valid-eng_Latn.tsv",
+        "other.tsv",
+    ]
+    files = [written(tmp_path, name, text) for name in names]
+    suite = suite_of("classes", *files, test={"xh": [files[5]]})
+    assert {key: [path.name for path in paths] for key, paths in suite.own.items()} == {
+        ("xh", "test"): ["other.tsv"],
+        ("sw", "train"): ["sw.train.tsv"],
+        ("ha", "test"): ["topics_test_hau.tsv"],
+        ("en", "test"): ["my_topics.tsv"],
+        ("sw", "test"): ["news_sw.tsv"],
+        ("en", "dev"): ["valid-eng_Latn.tsv"],
+    }
+    with pytest.raises(UserError, match="one language in the name"):
+        suite_of("classes", written(tmp_path, "sw.de.tsv", text))
+
+
+def test_two_files_of_one_split_are_joined(tmp_path: Path) -> None:
+    files = [written(tmp_path, f"part{i}.sw.tsv", f"a{i}\tx\nb{i}\ty\nc{i}\tx\n") for i in (1, 2)]
+    assert [(row.id, row.fields["text"]) for row in rows_of(suite_of("classes", *files), "sw")][3:] == [
+        ("3", "a2"), ("4", "b2"), ("5", "c2")
+    ]  # fmt: skip
+
+
+def test_a_yaml_file_beside_the_files_says_the_same(tmp_path: Path) -> None:
+    written(tmp_path, "a.txt", "x;one\ny;two\nx;three\n")
+    written(tmp_path, "b.txt", "x;four\ny;five\nx;six\n")
+    settings = {"train": "a.txt", "test": {"sw": "b.txt"}, "columns": {"label": "1"}, "name": "topics"}
+    path = written(tmp_path, "topics.yaml", yaml.safe_dump(settings))
+    cfg = from_dict(Settings, {"classes": path})
+    assert own.with_own_suite(cfg, "suite", "test").suite == "topics"
+    suite = own.OWN_SUITES.pop("topics")
+    assert sorted(suite.own) == [("en", "train"), ("sw", "test")]  # type: ignore[attr-defined]
+    assert [row.label for row in load(suite, "sw", "test", Path())] == ["x", "y", "x"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(OwnFiles):
+    """A command with a suite."""
+
+    suite: str = ""
+    source: str = "en"
+
+
+def test_every_kind_with_a_setting_is_read(tmp_path: Path) -> None:
+    assert sorted(KIND_OF) == ["classes", "mt", "pairs", "retrieval", "tags"]
+    with pytest.raises(UserError, match="one of classes=FILES"):
+        own.define(from_dict(OwnFiles, {"train": "x"}), "en", "test")
+    with pytest.raises(UserError, match="is a published suite"):
+        suite_of("classes", written(tmp_path, "t.tsv", "a\tx\nb\ty\nc\tx\n"), name="xnli")
+
+
+def test_the_digest_of_rows_depends_on_how_they_are_read(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.tsv", "a\tx\tu\nb\ty\tu\nc\tx\tv\n")
+    digests = {suite_of("classes", path, columns={"text": "1", "label": label}).reading for label in "23"}
+    assert len(digests) == 2
+
+
+def test_what_was_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = written(tmp_path, "train.tsv", "a\tx\nb\ty\nc\tx\n")
+    suite_of("classes", written(tmp_path, "sw.test.csv", "id,text,label\n1,a,X\n2,z,y\n"), train=train)
+    said = capsys.readouterr().err
+    assert "test rows in sw (Swahili): 2 rows; a table by commas with a header" in said
+    assert "label is column 3 'label'; not read: id" in said
+    assert "3 labels: X (1), x (2), y (2)" in said
+    assert "not in the training rows, so never answered: X" in said
+    assert "labels that differ by case alone: X, x" in said
+    assert "1 of 2 test rows in sw stand in the training rows, too" in said
+
+
+def test_the_list_shows_what_an_evaluation_can_read(tmp_path: Path) -> None:
+    rows = tmp_path / "rows/panx"
+    rows.mkdir(parents=True)
+    row = {"id": "1", "fields": {"tokens": ["a"]}, "label": ["O"]}
+    (rows / "swh.test.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "ner/panx").mkdir(parents=True)
+    (tmp_path / "ner/panx/yo.dev.tsv").write_text("a\tO\n")
+    answer = run_list(ListConfig(which="mine", data=tmp_path))
+    assert [fact["suite"] for fact in answer.data] == ["panx"]
+    assert answer.data[0]["at_hand"]["test"] == ["sw"]
+    assert "another file than the recorded one: dev: yo" in answer
+    assert load(SUITES["panx"], "sw", "test", tmp_path) == [Example("1", {"tokens": ("a",)}, ("O",))]
+    with pytest.raises(UserError, match=r"tags=\S+yo.dev.tsv dev.yo=\S+yo.dev.tsv"):
+        load(SUITES["panx"], "yo", "dev", tmp_path)
+    assert run_list(ListConfig(which="mine", data=tmp_path / "ner")).startswith("no suite has rows")
+    with pytest.raises(UserError, match="data"):
+        run_list(ListConfig(which="mine", data=tmp_path / "nowhere"))
+
+
+def test_the_list_shows_names_of_files_as_they_are(tmp_path: Path) -> None:
+    assert "for example: conll/eng.train  conll/eng.testa  conll/eng.testb" in listing()
+    (tmp_path / "conll").mkdir()
+    (tmp_path / "conll/eng.testb").write_text("Amina I-PER\n")
+    assert "present: train: none; dev: none; test: en\n" in listing(tmp_path, ["conll"])

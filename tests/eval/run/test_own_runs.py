@@ -1,0 +1,171 @@
+"""Own labelled files from the command line to a table, a fine-tuned model and its answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import xling
+from xling import cli
+from xling.core.errors import UserError
+from xling.eval.rows.suite import OWN_SUITES
+from xling.eval.run.predict import words_of
+
+WORDS = ["goal match team ball", "vote law party court"]
+FIT = ["fit.epochs=1", "fit.batch_rows=8", "fit.max_length=32"]
+
+
+@pytest.fixture
+def topics(tmp_path: Path) -> list[str]:
+    """Words of a command that names topics in English and Swahili, with numbers as labels."""
+    train = "".join(f"{WORDS[i % 2]} {i}\t{i % 2 + 1}\n" for i in range(20))
+    (tmp_path / "train.tsv").write_text(train)
+    test = "".join(f"{i};{WORDS[i % 2]};{i % 2 + 1}\n" for i in range(10))
+    (tmp_path / "test_sw.csv").write_text("id;tweet;topic\n" + test, encoding="utf-8-sig")
+    return [f"classes={tmp_path / 'test_sw.csv'}", f"train={tmp_path / 'train.tsv'}"]
+
+
+def scores(folder: Path) -> dict[tuple[str, str], float]:
+    rows = json.loads((folder / "tables/scores.json").read_text())["scores"]
+    return {(row["system"], row["lang"]): row["value"] for row in rows}
+
+
+def test_own_files_have_controls_intervals_and_every_later_command(
+    tmp_path: Path, topics: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XLING_DATA", raising=False)
+    run = tmp_path / "run"
+    assert cli.main(["eval", *topics, "systems=majority,ngram", f"out={run}"]) == 0
+    assert scores(run) == {("majority", "sw"): 50.0, ("ngram", "sw"): 100.0}
+    assert "my_classes (accuracy)" in capsys.readouterr().out
+    OWN_SUITES.clear()
+    for command in (
+        ["eval", "rescore", str(run)],
+        ["eval", "diff", str(run), str(run)],
+        ["eval", "gate", str(run), f"baseline={tmp_path / 'base'}", "write=true", "system=ngram"],
+        ["report", str(run), f"out={tmp_path / 'report'}"],
+    ):
+        assert cli.main(command) == 0, capsys.readouterr().err
+    assert "vote law party court" in (tmp_path / "report/report.md").read_text() + capsys.readouterr().out
+
+
+def test_another_reading_of_the_same_file_is_predicted_again(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        rows = [f"{'ab'[i % 2]} text {i}\t{i % 2}\t{i % 3 // 2}\n" for i in range(12)]
+        (tmp_path / f"{split}.tsv").write_text("text\tone\ttwo\n" + "".join(rows))
+    values = []
+    for label in ("one", "two"):
+        words = [f"classes={tmp_path / 'test.tsv'}", f"train={tmp_path / 'train.tsv'}", f"columns.label={label}"]
+        assert cli.main(["eval", *words, "systems=majority", f"out={tmp_path / 'run'}"]) == 0
+        values.append(scores(tmp_path / "run")["majority", "en"])
+    assert values == [50.0, pytest.approx(100 * 8 / 12)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["xnli"], "a suite or own files"),
+        (["tags=x.conll"], "one of classes=FILES"),
+        (["train.de=y.tsv"], "one of them"),
+        (["columns.tag=2"], "unknown column"),
+        (["scheme=BIO"], "tags=FILES beside it"),
+        (["test.sw=nowhere.tsv"], "no such file"),
+    ],
+)
+def test_settings_that_do_not_go_together(
+    tmp_path: Path, topics: list[str], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["eval", *words, *topics, "systems=majority", f"out={tmp_path / 'run'}"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_label_is_told_before_any_training(
+    tmp_path: Path, topics: list[str], model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*topics, "labels=1,3", f"checkpoint={model}", f"out={tmp_path / 'run'}"]
+    assert cli.main(["eval", *words]) == 2
+    assert "train.tsv:2: unknown label '2'" in capsys.readouterr().err
+
+
+def test_published_suites_read_all_target_files_before_training(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, tag in (("en.train", "PER"), ("en.test", "PER"), ("de.test", "DATE")):
+        path = tmp_path / f"ner/{name}.tsv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"Amina\tB-PER\ngoes\tO\n\nIt\tO\nis\tO\nMonday\tB-{tag}\n")
+    words = ["toy_ner", f"data={tmp_path}", f"checkpoint={model}", f"out={tmp_path / 'run'}", *FIT]
+    assert cli.main(["eval", *words]) == 2
+    said = capsys.readouterr().err
+    assert "de.test.tsv:6: unknown label 'DATE'" in said
+    assert "updates" not in said
+
+
+def test_a_model_of_own_files_is_scored_and_labels_texts(
+    tmp_path: Path, topics: list[str], model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tuned = tmp_path / "tuned"
+    train = topics[1].partition("=")[2]
+    assert cli.main(["finetune", f"classes={train}", f"checkpoint={model}", f"out={tuned}", *FIT]) == 0
+    words = [topics[0], f"checkpoint={tuned}", "systems=pretrained", f"out={tmp_path / 'run'}"]
+    assert cli.main(["eval", *words]) == 0
+    assert list(scores(tmp_path / "run")) == [("pretrained", "sw")]
+    capsys.readouterr()
+    (tmp_path / "texts.txt").write_text("a goal\n\na vote\n")
+    assert cli.main(["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["line"], row["text"]) for row in rows] == [(1, "a goal"), (3, "a vote")]
+    assert {row["label"] for row in rows} <= {"1", "2"}
+    opened = xling.load(tuned)
+    assert opened.predict(["a goal", "a vote"], lang="sw") == [row["label"] for row in rows]
+    out = tmp_path / "answers.jsonl"
+    assert cli.main(["predict", str(tuned), topics[0].partition("=")[2], f"out={out}"]) == 0
+    assert [json.loads(line)["line"] for line in out.read_text().splitlines()] == list(range(2, 12))
+    with pytest.raises(UserError, match="one string"):
+        opened.predict("a goal")
+    assert cli.main(["predict", str(model), str(tmp_path / "texts.txt")]) == 2
+    assert "is not fine-tuned" in capsys.readouterr().err
+
+
+def test_a_label_that_the_model_has_not_learned_is_named(
+    tmp_path: Path, topics: list[str], model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = topics[1].partition("=")[2]
+    tuned = xling.load(model).finetune(tmp_path / "tuned", classes=train, fit={"epochs": 1, "max_length": 32})
+    (tmp_path / "new.tsv").write_text("text\tlabel\na\t1\nb\t3\n")
+    words = [f"classes={tmp_path / 'new.tsv'}", f"checkpoint={tuned.path}", "systems=pretrained"]
+    assert cli.main(["eval", *words, f"out={tmp_path / 'run'}"]) == 2
+    assert "new.tsv:3: unknown label '3'; valid: the model's: 1, 2" in capsys.readouterr().err
+
+
+def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(tmp_path: Path, model: Path) -> None:
+    sentence = "Amina B-PER\nMwangi E-PER\nlives O\nhere O\n"
+    (tmp_path / "en.train.conll").write_text("\n".join([sentence] * 8))
+    rows = "".join(f"{WORDS[i % 2]}\t{WORDS[0]}\t{'different' if i % 2 else 'same'}\n" for i in range(12))
+    (tmp_path / "pairs.tsv").write_text("premise\thypothesis\tlabel\n" + rows)
+    fit = {"epochs": 1, "max_length": 32}
+    tagger = xling.load(model).finetune(tmp_path / "tagger", tags=tmp_path / "en.train.conll", fit=fit)
+    words, split = tagger.predict([["Amina", "Mwangi"], "Amina (Mwangi)!"], lang="sw")
+    assert [word for word, _ in words] == ["Amina", "Mwangi"]
+    assert [word for word, _ in split] == ["Amina", "(", "Mwangi", ")", "!"]
+    assert {tag for _, tag in [*words, *split]} <= {"O", "B-PER", "I-PER"}
+    pairs = xling.load(model).finetune(tmp_path / "pairs", pairs=tmp_path / "pairs.tsv", fit=fit)
+    assert set(pairs.predict([("a", "b"), {"text_a": "c", "text_b": "d"}])) <= {"same", "different"}
+    for wrong in (["a"], [("a", "")], [{"text_a": "x"}]):
+        with pytest.raises(UserError, match="text_a, text_b"):
+            pairs.predict(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("«Amina», (said) no...", ["«", "Amina", "»", ",", "(", "said", ")", "no", ".", ".", "."]),
+        ("हिन्दी भाषा।", ["हिन्दी", "भाषा", "।"]),
+        ("don't 10,000 -", ["don't", "10,000", "-"]),
+    ],
+)
+def test_words_of_running_text(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
