@@ -27,6 +27,7 @@ from xling.core.languages import split_pair
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
+from xling.core.settings.codes import Lang, Pair
 from xling.text import vocab as vocabulary
 from xling.text.files import corpus_reader
 from xling.text.files.shards import EOS, ShardWriter, encode_lines
@@ -52,9 +53,9 @@ class BinarizeConfig:
 
     vocab: str
     out: str
-    corpora: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    switched: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    corpora: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
+    pairs: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
+    switched: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     valid_docs: int = 100
     max_pairs: int = 0
     seed: int = 1

@@ -11,6 +11,7 @@ from typing import Literal
 
 from xling.core.commands import inputs as inputs_
 from xling.core.output import manifest
+from xling.core.settings.codes import Lang
 from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
 from xling.eval.rows.suite import Suite, data_folder, suites
@@ -41,7 +42,7 @@ class FinetuneConfig:
     checkpoint: Path
     out: Path
     data: Path | None = None
-    source: str = "en"
+    source: Lang = "en"
     train_rows: int = 0
     select: Literal["source-dev", "last", "averaged"] = "source-dev"
     fit: FitConfig = field(default_factory=FitConfig)

@@ -29,6 +29,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import rng
+from xling.core.settings.codes import Lang
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.protocols import select, source_rows, training_suite
 from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, row_line, scored_split, suites
@@ -71,10 +72,10 @@ class LabelConfig:
 
     suite: str
     checkpoint: Path
-    lang: str
+    lang: Lang
     out: Path
     data: Path | None = None
-    source: str = "en"
+    source: Lang = "en"
     text: tuple[str, ...] = ()
     per_class: int = 100
     lines: int = 20_000

@@ -19,6 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
+from xling.core import languages
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
@@ -357,5 +358,5 @@ def _langs(langs: tuple[str, ...], name: str) -> tuple[str, ...]:
             raise UserError(
                 f"phases.{name}.langs={path}: there is no such file", "codes, a file of codes, or all"
             )
-        return tuple(path.read_text(encoding="utf-8").split())
+        return tuple(map(languages.canonical, path.read_text(encoding="utf-8").split()))
     return langs

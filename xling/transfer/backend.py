@@ -217,7 +217,7 @@ class EncoderBackend:
         num_layers = len(model.encoder.layers)
         if not -1 <= layer <= num_layers:
             raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
-        lang_index = langs.index(lang) if lang in langs else 0
+        lang_index = model_weights.language_index(model, langs, lang, self.ckpt)
         max_positions = model.encoder.cfg.max_positions
         sequences = [[BOS, *encode_pieces(processor, text)[: max_positions - 2], EOS] for text in texts]
         vectors = np.zeros((len(texts), model.cfg.dim), dtype=np.float32)

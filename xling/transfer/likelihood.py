@@ -48,6 +48,7 @@ class MaskedLM:
                 valid,
                 "give another checkpoint",
             )
+        self.ckpt = ckpt
         self.model, self.processor = model.eval(), vocab.load_processor(ckpt)
         self.mask_id = model_weights.mask_of(ckpt)
 
@@ -64,7 +65,7 @@ class MaskedLM:
             texts: any number; one that is too long for the model is cut.
             lang: language of the texts, for models with language embeddings.
         """
-        lang_index = self.langs.index(lang) if lang in self.langs else 0
+        lang_index = model_weights.language_index(self.model, self.langs, lang, self.ckpt)
         max_pieces = self.model.encoder.cfg.max_positions - 2
         sequences = [[BOS, *encode_pieces(self.processor, text)[:max_pieces], EOS] for text in texts]
         mask_places = [

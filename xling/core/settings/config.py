@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -199,6 +199,8 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if kind is Any:
         return value
     origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return args[1](_convert(args[0], value, key, where))
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return value if isinstance(value, kind) else _build(kind, value, key, where)
     if origin in (types.UnionType, typing.Union):
@@ -222,7 +224,7 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong_type(kind, value, key, where)
-        return {k: _convert(args[1], v, f"{key}.{k}", where) for k, v in value.items()}
+        return _convert_mapping(args, value, key, where)
     if kind is bool:
         if str(value).lower() not in _BOOLS:
             raise _wrong_type(kind, value, key, where)
@@ -248,6 +250,23 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     return converted
 
 
+def _convert_mapping(args: tuple[Any, ...], value: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    """Convert the names and the values of a mapping; two spellings of one name are an error."""
+    converted: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for name, each in value.items():
+        ours = _convert(args[0], name, key, where) if get_origin(args[0]) is Annotated else name
+        if ours in converted:
+            raise UserError(
+                f"{where}: {key}.{given[ours]} and {key}.{name} mean the same: {ours}",
+                "each once",
+                f"give both as one: {key}.{ours}=...",
+            )
+        given[ours] = name
+        converted[ours] = _convert(args[1], each, f"{key}.{name}", where)
+    return converted
+
+
 def _wrong_type(kind: Any, value: Any, key: str, where: str) -> UserError:
     return UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
 
@@ -259,7 +278,7 @@ def _is_whole(kind: Any, value: Any) -> bool:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
+    return get_type_hints(cls, include_extras=True)
 
 
 def _build(cls: type, data: Any, key: str, where: str) -> Any:
