@@ -203,7 +203,7 @@ def _binarize_switched(
             continue
         # Pieces never cross a space, so words encoded one by one give the pieces of the sentence.
         words = text.split() if langs else [text]
-        word_langs = langs.split() or [split_pair(pair)[0]]
+        word_langs = [*map(languages.canonical, langs.split())] or [split_pair(pair)[0]]
         if len(words) != len(word_langs) or not set(word_langs) <= set(sides):
             raise UserError(
                 f"{files[-1]} line {index + 1}: {len(word_langs)} languages for {len(words)} words",
