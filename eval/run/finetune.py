@@ -15,6 +15,7 @@ from xling.core.settings.codes import Lang
 from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
 from xling.eval.rows.suite import Suite, data_folder, suites
+from xling.eval.run import unused
 from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
 from xling.training import trackers
@@ -100,6 +101,7 @@ def check(cfg: FinetuneConfig) -> None:
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     trackers.check(cfg.log)
+    unused.check_fit(cfg, [suite], [cfg.checkpoint])
     train_suite = training_suite(suite)
     for path in cfg.fit.switch.values():
         manifest.digest(Path(path))  # says which is missing

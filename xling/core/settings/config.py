@@ -52,8 +52,9 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
     values = dict(split_override(item) for item in overrides)
-    scale = values.pop("scale", "")
-    data = scaled(data, scale, where)
+    has_own = "scale" in _hints(cls)  # then it is a setting like any other, and the recipe has no scales
+    scale = "" if has_own else values.pop("scale", "")
+    data = data if has_own else scaled(data, scale, where)
     for key, text in values.items():
         data = merge(data, nested(key, text))
     try:
