@@ -16,8 +16,8 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
 from xling.eval.rows.protocols import RowsConfig, TrainingRows, Translator, scored_rows, select, training_rows
-from xling.eval.rows.suite import Example, load
-from xling.eval.run import untuned
+from xling.eval.rows.suite import Example, load, suites
+from xling.eval.run import untuned, unused
 from xling.eval.run.jobs import Job, planned_jobs
 from xling.eval.run.plan import EvalPlan, build_systems, check_checkpoint, expand, plan_evaluation
 from xling.eval.run.settings import EvalConfig
@@ -29,9 +29,10 @@ from xling.eval.tables.publish import publish_tables
 
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
-    expand(cfg.suites)  # an unknown suite is told before a missing checkpoint
+    names = expand(cfg.suites)  # an unknown suite is told before a missing checkpoint
     check_checkpoint(cfg)
     plan = plan_evaluation(cfg)  # before the systems import torch
+    unused.check(cfg, [suites()[name] for name in names])
     return predict_and_publish(plan, build_systems(plan))
 
 

@@ -27,7 +27,6 @@ from xling.eval.rows.suite import (
     scored_split,
     suites,
 )
-from xling.eval.run import unused
 from xling.eval.run.settings import EvalConfig
 from xling.eval.run.translations import Translations
 from xling.eval.systems import BACKENDS, Backend, build
@@ -91,7 +90,6 @@ def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
     if cfg.train_split == "dev" and "oracle" in cfg.select:
         raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
     protocol = PROTOCOLS[cfg.protocol]
-    unused.check(cfg, chosen)
     for name in cfg.train_with:
         suites()[name]
     targets = tuple(tuple(_targets(cfg, suite, data)) for suite in chosen)
