@@ -26,6 +26,14 @@ _DOTTED = re.compile(r"[A-Za-z_][\w.-]*")
 _NULLS = {"", "null", "none", "~"}
 
 
+class WrittenList(list[Any]):
+    """A list read from one word in brackets, with that word: for a setting of text it is no list (``[a100&ib]``)."""
+
+    def __init__(self, values: list[Any], text: str) -> None:
+        super().__init__(values)
+        self.text = text
+
+
 class _Loader(yaml.BaseLoader):
     """YAML loader that reads scalars as text and rejects repeated keys, which YAML would drop silently."""
 
@@ -165,6 +173,7 @@ def nested(key: str, text: str) -> dict[str, Any]:
             f"{key}={text[:200]} is not YAML: {' '.join(str(error).split())}",
             fix="close its brackets and quotes",
         ) from None
+    value = WrittenList(value, text) if isinstance(value, list) else value
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
@@ -230,6 +239,8 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
         if str(value).lower() not in _BOOLS:
             raise _wrong_type(kind, value, key, where)
         return _BOOLS[str(value).lower()]
+    if kind is str and isinstance(value, WrittenList):
+        value = value.text
     if isinstance(value, (Mapping, list)) or value is None:
         raise _wrong_type(kind, value, key, where)
     if kind is int and isinstance(value, (bool, float)):  # int() would round it silently
