@@ -12,14 +12,13 @@ Source of branches: Hu et al. 2024, section 4 (one stable run, decays from its c
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
-from xling.core import languages
+from xling.core import languages, launch
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
@@ -206,7 +205,7 @@ def resolve(cfg: PretrainConfig) -> Plan:
         cfg = replace(cfg, log=trackers.OFF)
     branch, train = _branch(cfg) if cfg.branch else (None, cfg.train)
     # Slurm and torchrun give the number of processes in this variable.
-    num_processes = 1 if cfg.dry_run else int(os.environ.get("WORLD_SIZE", "1"))
+    num_processes = 1 if cfg.dry_run else launch.place()[1]
     train, phases = phases_of(cfg, train, num_processes)
     published, inputs = inputs_of(cfg, branch)
     settings = config.to_dict(cfg)
