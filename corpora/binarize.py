@@ -27,6 +27,7 @@ from xling.core.languages import split_pair
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
+from xling.core.settings.codes import Lang, Pair
 from xling.text import vocab as vocabulary
 from xling.text.files import corpus_reader
 from xling.text.files.shards import EOS, ShardWriter, encode_lines
@@ -52,9 +53,9 @@ class BinarizeConfig:
 
     vocab: str
     out: str
-    corpora: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    switched: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    corpora: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
+    pairs: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
+    switched: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     valid_docs: int = 100
     max_pairs: int = 0
     seed: int = 1
@@ -202,7 +203,7 @@ def _binarize_switched(
             continue
         # Pieces never cross a space, so words encoded one by one give the pieces of the sentence.
         words = text.split() if langs else [text]
-        word_langs = langs.split() or [split_pair(pair)[0]]
+        word_langs = [*map(languages.canonical, langs.split())] or [split_pair(pair)[0]]
         if len(words) != len(word_langs) or not set(word_langs) <= set(sides):
             raise UserError(
                 f"{files[-1]} line {index + 1}: {len(word_langs)} languages for {len(words)} words",

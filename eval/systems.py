@@ -11,6 +11,7 @@ import numpy as np
 
 from xling.core.registry import Registry
 from xling.core.settings import ranges
+from xling.core.settings.codes import Lang
 from xling.core.settings.ranges import COUNT, ranged
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.suite import Example, Suite
@@ -68,7 +69,7 @@ class FitConfig:
     pair_features: Literal["cls", "match", "align"] = "cls"
     text_features: Literal["cls", "concat"] = "cls"
     label_smoothing: float = 0.0
-    switch: dict[str, str] = field(default_factory=dict)
+    switch: dict[Lang, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     freeze: Literal["none", "encoder", "decoder"] = "none"
     layer_decay: float = 1.0

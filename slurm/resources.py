@@ -38,7 +38,7 @@ class Resources:
         nodes: nodes of one part.
         tasks_per_node: processes on each node; for training one per GPU.
         cpus_per_task: CPU cores of each process.
-        mem_gb: memory per node, GiB.
+        mem_gb: memory per node, GiB; 0 asks for all of a node, ``none`` leaves ``--mem`` to the site.
         gpus_per_node: GPUs per node; 0 asks for none.
         timeout_min: time limit in minutes; a part that can save itself goes on after it.
         partition: Slurm partition, "" for the site's default.
@@ -72,7 +72,7 @@ class Resources:
     nodes: int = 1
     tasks_per_node: int = 1
     cpus_per_task: int = 1
-    mem_gb: float = 4.0
+    mem_gb: float | None = 4.0
     gpus_per_node: int = 0
     timeout_min: int = 60
     partition: str = ""
@@ -115,8 +115,11 @@ class Resources:
                 )
             if isinstance(value, int) and value > MAX_NUMBER:
                 raise UserError(f"{item.name}={value}", f"at most {MAX_NUMBER:,}")
-        if not 1 / 1024 <= self.mem_gb <= MAX_NUMBER:  # --mem=0 would be the whole node
-            raise UserError(f"mem_gb={self.mem_gb}", "a number of GiB, at least 0.001")
+        if self.mem_gb and not 1 / 1024 <= self.mem_gb <= MAX_NUMBER:  # less would be rounded to --mem=0
+            raise UserError(
+                f"mem_gb={self.mem_gb}",
+                "a number of GiB, at least 0.001, 0 for all of a node, or none for the site's",
+            )
         if self.signal_delay_s >= min(self.timeout_min * 60, 65536):
             raise UserError(
                 f"signal_delay_s={self.signal_delay_s} with timeout_min={self.timeout_min}",

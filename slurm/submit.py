@@ -137,7 +137,6 @@ def _parameters_of(resources: Resources, name: str) -> dict[str, Any]:
         "nodes": resources.nodes,
         "ntasks_per_node": resources.tasks_per_node,
         "cpus_per_task": resources.cpus_per_task,
-        "mem": f"{round(resources.mem_gb * 1024)}M",
         "time": resources.timeout_min,
         "signal_delay_s": resources.signal_delay_s,
         "array_parallelism": resources.array_parallelism,
@@ -147,6 +146,8 @@ def _parameters_of(resources: Resources, name: str) -> dict[str, Any]:
             f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(resources.srun)
         ],
     }  # fmt: skip
+    if resources.mem_gb is not None:
+        parameters["mem"] = f"{round(resources.mem_gb * 1024)}M" if resources.mem_gb else "0"
     if resources.gpus_per_node:
         parameters["gpus_per_node"] = resources.gpus_per_node
     named = ("partition", "account", "qos", "gres", "constraint")

@@ -105,6 +105,23 @@ def _allow_own_checkpoints() -> None:
     torch.serialization.add_safe_globals(plain + config)
 
 
+def plain_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a model and its task as stock fairseq reads them from a checkpoint, plain values alone.
+
+    Cause: torch.load reads weights only since 2.6, so that stock fairseq refuses a checkpoint with a ``Namespace``.
+    """
+    from fairseq.dataclass.configs import FairseqConfig
+    from omegaconf import OmegaConf
+
+    settings: Any = OmegaConf.to_container(
+        OmegaConf.structured(FairseqConfig()), resolve=True, enum_to_str=True
+    )
+    parts = {
+        part: {"_name": name, **vars(args)} for part, name in (("task", args.task), ("model", args.arch))
+    }
+    return settings | parts | {"criterion": {"_name": args.criterion}}
+
+
 def _import_tasks_of_loaded_package() -> None:
     """Import the tasks of ``--user-dir`` if its package is already loaded.
 

@@ -13,6 +13,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.progress import Progress
+from xling.core.settings.codes import Pair
 from xling.corpora.bitext import documents, evidence
 from xling.corpora.bitext.documents import DocumentText
 from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of
@@ -47,7 +48,7 @@ class BitextConfig(OfPair):
 
     FOLDER = "runs/bitext"
 
-    pair: str
+    pair: Pair
     src: tuple[str, ...]
     tgt: tuple[str, ...]
     out: str = ""

@@ -23,6 +23,7 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import write_json
 from xling.core.progress import Progress
+from xling.core.settings.codes import Lang, Pair
 from xling.corpora.card import data_card
 from xling.corpora.card.counters import Counters, SourceCounters
 from xling.corpora.card.ledgers import ledger_to_json
@@ -72,13 +73,13 @@ class CodeswitchConfig(OfPair):
 
     FOLDER = "runs/codeswitch"
 
-    pair: str
+    pair: Pair
     mode: Literal["alm", "dictionary", "documents"] = "alm"
     source: tuple[str, ...] = ()
-    dictionaries: dict[str, str] = field(default_factory=dict)
+    dictionaries: dict[Lang, str] = field(default_factory=dict)
     out: str = ""
     alm: AlmSettings = field(default_factory=AlmSettings)
-    words: dict[str, str] = field(default_factory=dict)
+    words: dict[Lang, str] = field(default_factory=dict)
     word_rate: float = 0.3
     draw: Literal["rate", "held", "cosda"] = "rate"
     forms: bool = True

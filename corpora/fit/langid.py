@@ -10,6 +10,7 @@ from pathlib import Path
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings.codes import Lang
 from xling.corpora.langid import ngrams
 from xling.text.files import corpus_reader
 
@@ -32,7 +33,7 @@ class LangidTrainConfig:
         size: number of n-grams per language, as a multiple of the built-in model's.
     """
 
-    text: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    text: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
     out: str = "runs/langid"
     base: str = ""
     max_chars: int = 400_000

@@ -24,6 +24,7 @@ import yaml
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings.codes import Lang
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.stages.filters import RULES, Filters, measure_each
 from xling.text.files import corpus_reader
@@ -57,7 +58,7 @@ class FitLimitsConfig:
         min_docs: minimum number of documents with ``min_words`` words for fitting.
     """
 
-    text: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    text: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
     out: str = "runs/limits"
     drop: float = 0.01
     max_docs: int = 2000

@@ -21,6 +21,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.sampling import alpha_shares, realised_alpha, rng
+from xling.core.settings.codes import Lang
 from xling.corpora.common.shards import (
     SCHEMA,
     TableWriter,
@@ -56,7 +57,7 @@ class SampleConfig:
         seed: seed of the choice of documents and of their order.
     """
 
-    corpora: dict[str, str]
+    corpora: dict[Lang, str]
     out: str
     alpha: float = 0.3
     num_chars: int = 0

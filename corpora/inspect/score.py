@@ -13,6 +13,7 @@ from typing import Literal
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, Rows
+from xling.core.settings.codes import Lang
 from xling.corpora.sources.source import SOURCES, Context, open_source
 from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.perplexity import Perplexity
@@ -38,7 +39,7 @@ class ScoreConfig:
     """
 
     files: tuple[str, ...]
-    lang: str = ""
+    lang: Lang = ""
     unit: Literal["doc", "line"] = "doc"
     stages: tuple[str, ...] = ("langid", "filters")
     lm: str = ""

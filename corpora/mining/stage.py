@@ -32,6 +32,7 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
+from xling.core.settings.codes import Pair
 from xling.corpora.mining import margin, rows, search, sentences
 from xling.corpora.mining.rows import VectorRows
 from xling.corpora.mining.sentences import Sentences
@@ -81,7 +82,7 @@ class MineConfig(OfPair):
     FOLDER = "runs/mine"
     NOT_CONTENT = frozenset({"out", "threads"})
 
-    pair: str
+    pair: Pair
     src: str
     tgt: str
     src_vectors: str = ""

@@ -17,6 +17,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
+from xling.core.settings.codes import Lang
 from xling.corpora.nway import sources as nway_sources
 from xling.corpora.nway.unspaced_words import merged
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
@@ -42,7 +43,7 @@ class LinksConfig:
 
     data: Path
     out: Path
-    source: str = "en"
+    source: Lang = "en"
     sources: tuple[str, ...] = ("bible", "seed", "mafand", "nli", "multi30k")
     pairs: int = 1500
     max_words: int = 40

@@ -21,6 +21,7 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
 from xling.core.sampling import rng
+from xling.core.settings.codes import Pair
 from xling.text.files import corpus_reader
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class HalvesConfig:
         seed: seed of the draw.
     """
 
-    pair: str
+    pair: Pair
     files: tuple[str, ...]
     out: str
     cut: str = "order"

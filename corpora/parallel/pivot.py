@@ -19,6 +19,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings import config
+from xling.core.settings.codes import Lang
 
 STAGE_NAME = "corpus pivot"
 ROWS_FILE = "rows.parquet"
@@ -36,8 +37,8 @@ class PivotConfig:
         min_langs: languages of a row at least, the pivot among them.
     """
 
-    pivot: str
-    corpora: dict[str, str] = field(default_factory=dict)
+    pivot: Lang
+    corpora: dict[Lang, str] = field(default_factory=dict)
     out: str = "runs/pivot"
     min_langs: int = 3
 

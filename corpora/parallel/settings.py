@@ -10,6 +10,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace
+from xling.core.settings.codes import Pair
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.language_pair import OfPair
@@ -51,7 +52,7 @@ class ParallelConfig(OfPair):
     FOLDER = "runs/parallel"
     NOT_CONTENT = frozenset({"out", "cache", "keep_work"})
 
-    pair: str
+    pair: Pair
     source: tuple[str, ...] = ()
     out: str = ""
     size: int = 1_000_000

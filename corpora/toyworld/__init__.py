@@ -13,6 +13,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError, unknown
 from xling.core.output.manifest import publish, up_to_date
+from xling.core.settings.codes import Lang
 from xling.corpora.toyworld import stream
 from xling.corpora.toyworld.dictionary import dictionary
 from xling.corpora.toyworld.grammar import LANGS, render
@@ -48,7 +49,7 @@ class ToyworldConfig:
     """
 
     out: str = "runs/toyworld/raw"
-    langs: tuple[str, ...] = LANGS
+    langs: tuple[Lang, ...] = LANGS
     num_docs: int = 4000
     num_pairs: int = 2000
     num_ner: int = 2000

@@ -16,6 +16,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
+from xling.core.settings.codes import Lang, LangOrPair
 from xling.eval import systems
 from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours
@@ -54,8 +55,8 @@ class AnalyseConfig:
     suites: tuple[str, ...] = field(default=())
     out: Path = Path("analysis")
     data: Path | None = None
-    langs: tuple[str, ...] = ()
-    source: str = "en"
+    langs: tuple[LangOrPair, ...] = ()
+    source: Lang = "en"
     rows: int = 400
     pooling: str = "mean"
     scores: Path | None = None

@@ -142,16 +142,35 @@ def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
     """Fit TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression."""
     from sklearn.pipeline import make_pipeline
 
-    return make_pipeline(*_sklearn_parts()).fit(features, labels)
+    if _has_nothing_to_learn(features, labels):
+        return _constant(features, labels)
+    return make_pipeline(*_sklearn_parts(features)).fit(features, labels)
 
 
-def _sklearn_parts() -> tuple[Any, Any]:
-    """Return TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression, not fitted yet."""
+def _sklearn_parts(features: Sequence[list[str]]) -> tuple[Any, Any]:
+    """Return TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression, not fitted yet.
+
+    In a few rows where none does, those that occur once count.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    seen_twice = TfidfVectorizer(analyzer=_identity, min_df=2, sublinear_tf=True, dtype=np.float32)
+    num_rows_of = Counter(gram for row in features for gram in {*row})
+    least = min(2, max(num_rows_of.values()))
+    seen_twice = TfidfVectorizer(analyzer=_identity, min_df=least, sublinear_tf=True, dtype=np.float32)
     return seen_twice, LogisticRegression(C=10.0, max_iter=200, tol=1e-3)
+
+
+def _has_nothing_to_learn(features: Sequence[list[str]], labels: Sequence[str]) -> bool:
+    """Return whether all rows have one label, or none has a feature."""
+    return len({*labels}) < 2 or not any(features)
+
+
+def _constant(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
+    """Return what answers with the most frequent label, with the interface of a classifier of sklearn."""
+    from sklearn.dummy import DummyClassifier
+
+    return DummyClassifier(strategy="prior").fit(np.zeros((len(features), 1)), labels)
 
 
 def _classifier_of_shares(features: Sequence[list[str]], rows: Sequence[Example]) -> Any:
@@ -159,9 +178,11 @@ def _classifier_of_shares(features: Sequence[list[str]], rows: Sequence[Example]
     from sklearn.pipeline import make_pipeline
 
     labels = sorted({name for row in rows for name in row.fields.get(PROBABILITIES_FIELD, {row.label: 1.0})})
+    if _has_nothing_to_learn(features, labels):
+        return _constant(features, [row.label for row in rows])
     shares = np.stack([target_shares(row, labels) for row in rows])
     place, of_class = np.nonzero(shares)
-    seen_twice, regression = _sklearn_parts()
+    seen_twice, regression = _sklearn_parts(features)
     counts = seen_twice.fit_transform(features)
     names = np.array(labels)[of_class]
     return make_pipeline(seen_twice, regression.fit(counts[place], names, shares[place, of_class]))
@@ -193,6 +214,8 @@ def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
 
     words = [features for e in train for features in _word_features(e.fields["tokens"])]
     tags = [tag for sequence in labels for tag in sequence]
+    if _has_nothing_to_learn(words, tags):
+        return _constant(words, tags)
     hashing = HashingVectorizer(analyzer=_identity, n_features=NUM_BUCKETS, alternate_sign=False)
     model = SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=8, tol=None, random_state=0)
     return make_pipeline(hashing, model).fit(words, tags)

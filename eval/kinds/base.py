@@ -13,7 +13,7 @@ No other code depends on the name of a kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -241,6 +241,20 @@ class Kind:
     def answer_from_tags(self, name: str | None, tags: list[str] | None) -> Any:
         """Convert a class and tags to an answer."""
         return name if tags is None else tags
+
+
+def of_bioes(tags: Sequence[str], types: Collection[str]) -> tuple[str, ...]:
+    """Convert BIOES tags (also BILOU), with ``S-`` (``U-``) for one word and ``E-`` (``L-``) for the last, to IOB2.
+
+    Args:
+        tags: of one sentence.
+        types: the types of spans; a tag of another type stays as it is.
+    """
+    ours = {"S": "B", "U": "B", "E": "I", "L": "I"}
+    return tuple(
+        f"{ours[tag[0]]}{tag[1:]}" if tag[1:2] == "-" and tag[0] in ours and tag[2:] in types else tag
+        for tag in tags
+    )
 
 
 def is_texts(value: Any) -> bool:

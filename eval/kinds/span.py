@@ -41,9 +41,8 @@ class Span(Kind):
 
     def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the position of the first answer: its first word and its number of words."""
-        return most_frequent(
-            _answer_position(row.fields["context"], *row.label[0]) for row in train if row.label
-        )
+        places = [_answer_position(row.fields["context"], *row.label[0]) for row in train if row.label]
+        return most_frequent(places) if places else (0, 1)
 
     def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the words at the most frequent position."""

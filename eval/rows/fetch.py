@@ -10,6 +10,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import write_atomic
+from xling.core.settings.codes import LangOrPair
 from xling.eval.rows.suite import ROWS, Example, Suite, check_rows, data_folder, row_line, suites
 
 
@@ -27,7 +28,7 @@ class FetchConfig:
     """
 
     suite: str
-    langs: tuple[str, ...] = ()
+    langs: tuple[LangOrPair, ...] = ()
     splits: tuple[str, ...] = ()
     data: Path | None = None
     name: str = ""

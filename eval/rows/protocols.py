@@ -243,7 +243,17 @@ def capped(rows: list[Example], limit: int) -> list[Example]:
 
 
 def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """Split off a tenth of the rows, at most 2,000 and at least one, by position; return the rest and that part."""
+    """Split off a tenth of the rows, at most 2,000 and at least one, by position; return the rest and that part.
+
+    Raises:
+        UserError: there are fewer than two rows.
+    """
+    if len(rows) < 2:
+        raise UserError(
+            f"{len(rows)} training row{'s' * (len(rows) != 1)} and no dev rows: one row is held out to choose on",
+            "two training rows or more",
+            "add rows, or a file of dev rows",
+        )
     order = rng("hold out", len(rows)).permutation(len(rows))
     held_out = set(order[: max(1, min(len(rows) // HELD_OUT_SHARE, MAX_HELD_OUT))].tolist())
     return [r for i, r in enumerate(rows) if i not in held_out], [

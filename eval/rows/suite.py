@@ -14,16 +14,17 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.output.command_result import tell
 from xling.core.output.manifest import check_file
 from xling.core.registry import Registry
-from xling.eval.kinds.base import KINDS, Kind, is_texts
+from xling.eval.kinds.base import KINDS, Kind, is_texts, of_bioes
 from xling.eval.kinds.base import Example as Example
 from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
@@ -367,8 +368,16 @@ def frozen(value: Any) -> Any:
 def check_rows(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
     """Pass rows on, refusing an id seen twice and a label outside the suite's set."""
     line_of_id: dict[str, int] = {}
-    allowed = set(suite.labels)
+    allowed, are_bioes = set(suite.labels), False
     for path, line, example in rows:
+        if suite.scheme and is_texts(example.label):
+            tags = of_bioes(example.label, allowed)
+            if tags != tuple(example.label) and not are_bioes:
+                are_bioes = True
+                tell(
+                    f"xling: {path} has tags of BIOES ({', '.join(sorted({*example.label} - {*tags}))}): read as IOB2"
+                )
+            example = replace(example, label=tags) if are_bioes else example
         if example.id in line_of_id:
             raise UserError(
                 f"{path}:{line}: id {example.id!r} is there already in line {line_of_id[example.id]}",

@@ -26,8 +26,8 @@ from xling.eval.rows.protocols import (
     training_rows,
     training_suite,
 )
-from xling.eval.rows.suite import OWN_SUITES, Example, load
-from xling.eval.run import untuned
+from xling.eval.rows.suite import OWN_SUITES, Example, load, suites
+from xling.eval.run import untuned, unused
 from xling.eval.run.jobs import Job, planned_jobs
 from xling.eval.run.plan import EvalPlan, build_systems, check_checkpoint, expand, plan_evaluation
 from xling.eval.run.settings import EvalConfig
@@ -40,9 +40,10 @@ from xling.eval.tables.publish import publish_tables
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
     cfg = with_own_files(cfg)
-    expand(cfg.suites)  # an unknown suite is told before a missing checkpoint
+    names = expand(cfg.suites)  # an unknown suite is told before a missing checkpoint
     check_checkpoint(cfg)
     plan = plan_evaluation(cfg)  # before the systems import torch
+    unused.check(cfg, [suites()[name] for name in names])
     return predict_and_publish(plan, build_systems(plan))
 
 

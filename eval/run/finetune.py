@@ -12,11 +12,13 @@ from typing import Literal
 from xling.core.commands import inputs as inputs_
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings.codes import Lang
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of, with_own_suite
 from xling.eval.rows.own_files import OwnFiles
 from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
 from xling.eval.rows.suite import Suite, suites
+from xling.eval.run import unused
 from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
 from xling.training import trackers
@@ -44,7 +46,7 @@ class FinetuneConfig(OwnFiles):
     checkpoint: Path
     out: Path
     data: Path | None = None
-    source: str = "en"
+    source: Lang = "en"
     train_rows: int = 0
     select: Literal["source-dev", "last", "averaged"] = "source-dev"
     fit: FitConfig = field(default_factory=FitConfig)
@@ -111,6 +113,7 @@ def check(cfg: FinetuneConfig) -> None:
             "translation is learned by xling finetune mt",
         )
     trackers.check(cfg.log)
+    unused.check_fit(cfg, [suite], [cfg.checkpoint])
     train_suite = training_suite(suite)
     for path in cfg.fit.switch.values():
         manifest.digest(Path(path))  # says which is missing

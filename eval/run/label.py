@@ -29,9 +29,11 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import rng
+from xling.core.settings.codes import Lang
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.protocols import select, source_rows, training_suite
 from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, row_line, scored_split, suites
+from xling.eval.run import unused
 from xling.eval.run.settings import EvalConfig
 from xling.eval.systems import FitConfig, scores_of
 from xling.text.files import corpus_reader
@@ -71,10 +73,10 @@ class LabelConfig:
 
     suite: str
     checkpoint: Path
-    lang: str
+    lang: Lang
     out: Path
     data: Path | None = None
-    source: str = "en"
+    source: Lang = "en"
     text: tuple[str, ...] = ()
     per_class: int = 100
     lines: int = 20_000
@@ -171,6 +173,7 @@ def _check(cfg: LabelConfig, suite: Suite) -> None:
         raise UserError(
             f"suite={suite.name} has {suite.kind} rows", f"texts with one class: {', '.join(fitting)}"
         )
+    unused.check_fit(cfg, [suite], [cfg.checkpoint])
     if cfg.lang == cfg.source:
         raise UserError(
             f"lang={cfg.lang} and source={cfg.source}", "two languages", "the source has labels already"

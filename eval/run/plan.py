@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.output.command_result import tell
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of
 from xling.eval.rows.protocols import (
@@ -31,6 +32,7 @@ from xling.eval.run.translations import Translations
 from xling.eval.systems import BACKENDS, Backend, build
 from xling.eval.tables.groups import GROUPS
 from xling.eval.tables.publish import check_workers
+from xling.models.files import model_folder
 from xling.transfer.checks import check_random_control
 
 
@@ -131,6 +133,13 @@ def _targets(cfg: EvalConfig, suite: Suite, data: Path) -> Iterator[Target]:
     if cfg.test_set:
         check_test_set(suite, cfg.test_set)
     langs = [*(cfg.langs if suite.pairs else map(languages.canonical, cfg.langs))]
+    if (readable := _readable(cfg, suite, langs)) != langs:
+        gone = next(lang for lang in langs if lang not in readable)
+        raise UserError(
+            f"{suite.name} in {gone!r}: a model of this evaluation has a vector for each language, and none for it",
+            ", ".join(readable) or "a model without language embeddings",
+            f"leave {gone} out of langs=",
+        )
     if not langs:
         splits = (
             [cfg.test_set]
@@ -139,6 +148,7 @@ def _targets(cfg: EvalConfig, suite: Suite, data: Path) -> Iterator[Target]:
         )
         known = [split for split in splits if split in suite.all_splits]
         langs = [lang for split in known for lang in languages_at(suite, split, data)]
+        langs = _readable(cfg, suite, langs)
     if not langs:
         raise UserError(
             f"no rows of {suite.name} below {data}",
@@ -153,6 +163,44 @@ def _targets(cfg: EvalConfig, suite: Suite, data: Path) -> Iterator[Target]:
                 f"leave {lang} out of langs=",
             )
         yield Target(suite, lang, split, _digest(suite, lang, split, data))
+
+
+def _readable(cfg: EvalConfig, suite: Suite, langs: list[str]) -> list[str]:
+    """Return the languages that every model can read without fine-tuning, and tell those that are left out.
+
+    A model with language embeddings has a vector for each of its languages. If it is fine-tuned on a suite, it reads
+    other languages as that of the training rows, and says so; vectors and likelihoods would mean nothing.
+    """
+    if suite.task not in ("", "likelier"):
+        return langs
+    folders = [cfg.checkpoint, *(item.rpartition("=")[2] for item in cfg.checkpoints)]
+    for folder in [Path(each) for each in folders if each]:
+        content = model_folder.facts(folder / model_folder.MODEL_FILE) if folder.is_dir() else {}
+        if not model_folder.shape_of(content).lang_embeddings:
+            continue
+        known = content["langs"]
+        unread = [
+            x
+            for x in langs
+            if not all(_is_among(side, known) for side in (sides(suite, x) if not suite.task else (x,)))
+        ]
+        if unread and not cfg.langs:
+            tell(
+                f"xling: {suite.name}: {', '.join(unread)} left out: {folder} has a vector for each of its languages "
+                f"({', '.join(languages.canonical_list(known))}), and none for these"
+            )
+        langs = [lang for lang in langs if lang not in unread]
+    return langs
+
+
+def sides(suite: Suite, lang: str) -> tuple[str, str]:
+    """Return the languages of the two sides of a pair; a bare language is paired with the pivot or with English."""
+    source, _, target = lang.partition("-")
+    return source, target or suite.pivot or "en"
+
+
+def _is_among(lang: str, known: Iterable[str]) -> bool:
+    return any(languages.is_same(lang, each) for each in known)
 
 
 def _digest(suite: Suite, lang: str, split: str, data: Path) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from xling.core.settings.codes import Lang, LangOrPair
 from xling.eval.kinds.nearest_neighbours import Distance
 from xling.eval.rows.own_files import OwnFiles
 from xling.eval.systems import FitConfig, SearchConfig
@@ -62,8 +63,8 @@ class EvalConfig(OwnFiles):
     checkpoint: Path | None = None
     checkpoints: tuple[str, ...] = ()
     dictionary: Path | None = None
-    langs: tuple[str, ...] = ()
-    source: str = "en"
+    langs: tuple[LangOrPair, ...] = ()
+    source: Lang = "en"
     train_split: Literal["train", "dev"] = "train"
     train_with: tuple[str, ...] = ()
     test_set: str = ""

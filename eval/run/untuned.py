@@ -12,9 +12,9 @@ import numpy as np
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import VectorQuestion
 from xling.eval.kinds.nearest_neighbours import Vectors
-from xling.eval.rows.suite import Suite, load
+from xling.eval.rows.suite import load
 from xling.eval.run.jobs import Job
-from xling.eval.run.plan import EvalPlan
+from xling.eval.run.plan import EvalPlan, sides
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.systems import Backend
@@ -60,9 +60,3 @@ def vectors(
         return np.asarray(computed, dtype=np.float32)
 
     return predictions.cached_array(path, compute)
-
-
-def sides(suite: Suite, lang: str) -> tuple[str, str]:
-    """Return the languages of the two sides of a pair; a bare language is paired with the pivot or with English."""
-    source, _, target = lang.partition("-")
-    return source, target or suite.pivot or "en"

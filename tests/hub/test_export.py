@@ -135,6 +135,19 @@ def test_fairseq_gives_our_logits(model: Path, tmp_path: Path) -> None:
         assert largest(row[: len(tokens)], mine) < 1e-5
 
 
+def test_stock_fairseq_reads_it_without_our_code(model: Path, tmp_path: Path) -> None:
+    """As torch.load reads weights alone, and stock fairseq allows no class of its own: not even a Namespace."""
+    run_fairseq(ExportConfig(model, tmp_path / "out"))
+    allowed = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        state = torch.load(tmp_path / "out" / "model.pt", weights_only=True)
+    finally:
+        torch.serialization.add_safe_globals(allowed)
+    assert state["cfg"]["task"]["_name"] == "masked_lm" and state["cfg"]["model"]["_name"] == "roberta"
+    assert not any("xling" in str(value) for value in state["cfg"].values())
+
+
 @pytest.mark.parametrize("kind", ["classify", "pair", "tag"])
 def test_task_models_give_our_scores(
     model: Path, kind: str, tmp_path: Path, task: Callable[..., tuple[tune.TunedModel, Path, list[Any]]]

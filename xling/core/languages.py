@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("flores", "ntrex", "tatoeba", "fasttext", "wiki", "cc100", "mbart")
 NO_SCRIPT = "Zyyy"
+_PATH_SIGNS = {".", "/"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +124,55 @@ def get_variant(code: str) -> tuple[Language, str]:
 def canonical(code: str) -> str:
     """Convert a code of any scheme to ours, keeping a variant: ``ewe`` to ``ee``, ``eng_ewt`` to ``en_ewt``.
 
-    Unknown codes, and codes that two schemes use for different languages, are returned unchanged.
+    Unknown codes, paths, and codes that two schemes use for different languages, are returned unchanged.
     """
     try:
-        language, variant = get_variant(code)
+        language, variant = (None, "") if _PATH_SIGNS & {*code} else get_variant(code)
     except UserError:
         return code
+    if language is None:
+        return code
     return f"{language.code}_{variant}" if variant else language.code
+
+
+def canonical_pair(pair: str) -> str:
+    """Convert both sides of ``eng_Latn-swh`` to our codes, ``en-sw``; what is no pair is returned unchanged."""
+    try:
+        return "-".join(side.code for side in get_pair(pair))
+    except UserError:
+        src, sign, tgt = pair.partition("-")
+        return f"{canonical(src)}{sign}{canonical(tgt)}" if sign and "-" not in tgt else pair
+
+
+def canonical_side(code: str) -> str:
+    """Convert a language as `canonical`, or a pair as `canonical_pair`; ``zh-CN`` is one language."""
+    if "-" not in code or _lookup_key(code) in _languages_by_code(""):
+        return canonical(code)
+    return canonical_pair(code)
+
+
+def canonical_list(codes: Sequence[str]) -> list[str]:
+    """Convert the languages of a model; where two of them would get one code, the later keeps its own."""
+    ours: list[str] = []
+    for code in codes:
+        ours.append(code if (name := canonical(code)) in ours else name)
+    return ours
+
+
+def find(code: str, codes: Iterable[str]) -> str | None:
+    """Return that of ``codes`` which means the same language as ``code``: itself if it is among them."""
+    codes = [*codes]
+    if code in codes:
+        return code
+    return next((each for each in codes if canonical(each) == canonical(code)), None)
+
+
+def find_pair(pair: str, pairs: Iterable[str]) -> str | None:
+    """Return that of ``pairs`` which means the same languages in the same order as ``pair``."""
+    pairs = [*pairs]
+    if pair in pairs:
+        return pair
+    return next((each for each in pairs if canonical_pair(each) == canonical_pair(pair)), None)
 
 
 def spellings(code: str) -> tuple[str, ...]:

@@ -191,9 +191,10 @@ def beat(
 
 def _own_heartbeat(path: Path) -> Heartbeat:
     """Return the heartbeat of an earlier start, with the rank, node and job of this process."""
+    rank = os.environ.get("RANK", "0")
     return replace(
         read_heartbeat(path) or Heartbeat(),
-        rank=int(os.environ.get("RANK", "0")),
+        rank=int(rank) if rank.isdecimal() else 0,  # the training itself refuses such a variable
         node=node_name(),
         job=job_and_restart(),
         own_s=0.0,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.core import languages
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -84,13 +85,13 @@ class Symbols:
         Raises:
             UserError: the model ``what`` was not trained on it.
         """
-        if lang not in self.langs:
+        if (name := languages.find(lang, self.langs)) is None:
             raise UserError(
                 f"{what} was not trained on {lang!r}",
                 ", ".join(self.langs),
                 "train it on text of that language first",
             )
-        return self.langs.index(lang)
+        return self.langs.index(name)
 
     def names(self) -> list[str]:
         """Return the names of the symbols after ``<mask>`` in the dictionary."""

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from xling import compat
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
@@ -369,6 +370,14 @@ def _mbart_state(
 
 def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) -> dict[str, Any]:
     """Build a fairseq checkpoint without optimiser state."""
+    is_bart = args.arch.startswith("mbart")
+    if is_bart:
+        tell(
+            "xling: stock fairseq reads settings of BART from a Namespace alone, which torch.load refuses since "
+            f"2.6: give its commands --user-dir {Path(compat.__file__).parent}, or set "
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"
+        )
+    settings = {"args": args} if is_bart else {"args": None, "cfg": compat.plain_settings(args)}
     history = {
         "criterion_name": criterion,
         "optimizer_name": "FairseqAdam",
@@ -376,7 +385,7 @@ def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) 
         "num_updates": 0,
     }
     return {
-        "args": args,
+        **settings,
         "model": weights,
         "optimizer_history": [history],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,11 @@ class ImportedVocabulary:
     spm: Any = None
 
 
+MADE_UP = re.compile(r"madeupword\d+")
+"""Entries with which ``fairseq-preprocess`` fills a dictionary up to a multiple of 8."""
+_BY_TOKEN = ("embed_tokens.weight", "output_projection.weight", "lm_head.weight", "lm_head.bias")
+
+
 @contextlib.contextmanager
 def explain_file_errors(folder: Path) -> Iterator[None]:
     """Turn an error of Python, from a value of the wrong type in a model's JSON files, into one that names the folder.
@@ -65,7 +71,7 @@ def read_hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor
     """
     weights: dict[str, Shaped[Tensor, " ..."]] = {}
     for path in source.find_weight_files(folder, allow_pickle):
-        tensors = read_pickle(path) if path.name == source.PICKLE_FILE else load_file(path)
+        tensors = read_pickle(path) if path.suffix == ".bin" else load_file(path)
         check_finite({name: each for name, each in tensors.items() if isinstance(each, Tensor)}, path)
         weights |= tensors
     return weights
@@ -245,10 +251,28 @@ def check_same_pieces(listed_pieces: list[str], pieces: list[str], path: Path) -
 
 
 def read_fairseq_dictionary(path: Path) -> list[str]:
-    """Read the entries of a fairseq dictionary.
+    """Read the entries of a fairseq dictionary, with the lines that only pad it to a round size; see `MADE_UP`.
 
     Raises:
         UserError: the file does not exist.
     """
     check_file(path, "the dictionary beside the weights")
-    return [line.rsplit(" ", 1)[0] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    return [line.rsplit(" ", 1)[0] for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def drop_made_up_words(entries: list[str], state: dict[str, Any]) -> list[str]:
+    """Return the entries of a dictionary without its padding, and remove the rows of that from the weights, in place.
+
+    Args:
+        entries: as `read_fairseq_dictionary` returns them; their ids begin behind the specials.
+        state: tensors of a model of fairseq.
+    """
+    num = next((i for i, entry in enumerate(reversed(entries)) if not MADE_UP.fullmatch(entry)), len(entries))
+    if not num:
+        return entries
+    kept = entries[: len(entries) - num]
+    begin = len(tokenizer.SPECIAL_TOKENS) + len(kept)
+    for name, tensor in state.items():
+        if name.endswith(_BY_TOKEN) and len(tensor) >= begin + num:
+            state[name] = torch.cat([tensor[:begin], tensor[begin + num :]])
+    return kept

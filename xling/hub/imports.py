@@ -146,9 +146,11 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     model_weights.check_finite(content["model"], path)
     langs = [languages.get(lang).code for lang in cfg.langs]
     vocabulary = files.read_sentencepiece(cfg.source)
-    files.check_same_pieces(
-        files.read_fairseq_dictionary(cfg.source / "dict.txt"), vocabulary.pieces, cfg.source / "dict.txt"
+    content["model"] = dict(content["model"])
+    entries = files.drop_made_up_words(
+        files.read_fairseq_dictionary(cfg.source / "dict.txt"), content["model"]
     )
+    files.check_same_pieces(entries, vocabulary.pieces, cfg.source / "dict.txt")
     if "decoder.embed_tokens.weight" in content["model"]:
         shape, weights, model_langs = mbart.read_fairseq(args, content["model"], vocabulary, path)
         _check_languages(langs, model_langs, path)

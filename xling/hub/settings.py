@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from xling.core.errors import UserError
+from xling.core.settings.codes import Lang
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class ImportConfig:
 
     source: Path
     out: Path
-    langs: tuple[str, ...] = ()
+    langs: tuple[Lang, ...] = ()
     allow_pickle: bool = False
     revision: str = ""
     extend_vocab: Path | None = None
@@ -104,7 +105,7 @@ class TrimConfig:
 
     checkpoint: Path
     out: Path
-    corpora: dict[str, tuple[str, ...]]
+    corpora: dict[Lang, tuple[str, ...]]
     least: int = 1
 
 

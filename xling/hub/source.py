@@ -15,10 +15,11 @@ from xling.core.output import manifest
 from xling.hub import configs
 from xling.hub.settings import ImportConfig, TokenizerConfig
 
-SAFETENSORS_FILE, SAFETENSORS_INDEX, PICKLE_FILE = (
+SAFETENSORS_FILE, SAFETENSORS_INDEX, PICKLE_FILE, PICKLE_INDEX = (
     "model.safetensors",
     "model.safetensors.index.json",
     "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
 )
 DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
@@ -127,7 +128,7 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
         )
     configs.check_config(config, model_type, folder)
     paths = find_weight_files(folder, cfg.allow_pickle)
-    if paths[0].name != PICKLE_FILE:
+    if paths[0].suffix != ".bin":
         tensor_shapes = {
             name: shape for path in paths for name, shape in configs.read_tensor_shapes(path).items()
         }
@@ -157,7 +158,7 @@ def locate_model(source: Path, allow_pickle: bool, revision: str = "") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
-    pickles = [PICKLE_FILE, f"*/{PICKLE_FILE}"] if allow_pickle else []
+    pickles = ["pytorch_model*.bin", f"*/{PICKLE_FILE}"] if allow_pickle else []
     patterns = [*DOWNLOAD_PATTERNS, *pickles]
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
@@ -202,28 +203,40 @@ def find_weight_files(folder: Path, allow_pickle: bool) -> list[Path]:
     Raises:
         UserError: a file is missing, or only a pickle is there and it was not allowed.
     """
-    names = [SAFETENSORS_FILE]
-    if (folder / SAFETENSORS_INDEX).is_file():
-        file_of_weight = read_json(folder / SAFETENSORS_INDEX).get("weight_map")
-        names = sorted({*map(str, file_of_weight.values())}) if isinstance(file_of_weight, dict) else []
-        if not names or any("/" in name for name in names):
-            raise UserError(
-                f"{folder / SAFETENSORS_INDEX} names no files of this folder",
-                '{"weight_map": {"NAME": "FILE"}}',
-                "copy it again",
-            )
-    if (folder / names[0]).is_file():
-        for name in names:
-            check_file(folder / name, f"the files that {SAFETENSORS_INDEX} names")
-        return [folder / name for name in names]
-    if not (folder / PICKLE_FILE).is_file():
+    paths = _files_of(folder, SAFETENSORS_FILE, SAFETENSORS_INDEX)
+    if paths[0].is_file():
+        return paths
+    paths = _files_of(folder, PICKLE_FILE, PICKLE_INDEX)
+    if not paths[0].is_file():
         raise UserError(
             f"no weights in {folder}", f"{SAFETENSORS_FILE}, or {PICKLE_FILE} with allow_pickle=true"
         )
     if not allow_pickle:
         raise UserError(
-            f"{folder / PICKLE_FILE} is a pickle, which can hold code",
+            f"{paths[0]} is a pickle, which can hold code",
             SAFETENSORS_FILE,
             "allow_pickle=true reads tensors and plain values from it and rejects anything else",
         )
-    return [folder / PICKLE_FILE]
+    return paths
+
+
+def _files_of(folder: Path, whole: str, index: str) -> list[Path]:
+    """Return the file ``whole``, or the parts of it that ``index`` names, if that is there.
+
+    Raises:
+        UserError: the index is damaged, or a part that it names is missing while another is there.
+    """
+    if not (folder / index).is_file():
+        return [folder / whole]
+    file_of_weight = read_json(folder / index).get("weight_map")
+    names = sorted({*map(str, file_of_weight.values())}) if isinstance(file_of_weight, dict) else []
+    if not names or any("/" in name for name in names):
+        raise UserError(
+            f"{folder / index} names no files of this folder",
+            '{"weight_map": {"NAME": "FILE"}}',
+            "copy it again",
+        )
+    if (folder / names[0]).is_file():
+        for name in names:
+            check_file(folder / name, f"the files that {index} names")
+    return [folder / name for name in names]

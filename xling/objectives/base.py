@@ -6,7 +6,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -30,6 +30,7 @@ from xling.models import objective_constraints
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import ObjectiveDataset as ObjectiveDataset
 from xling.objectives.dataset import collate_or_empty
+from xling.objectives.stock import StockCommands
 from xling.text import shard_selection
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class TaskConfig(FairseqDataclass):
         read_chunk: neighbouring items that are read together, for file systems that are slow at small reads; 0
             reads every item where it lies.
         read_buffer: chunks of a language that are shuffled together.
+        source_lang, target_lang: direction for `fairseq-generate` and `fairseq-interactive`; no setting of a training.
     """
 
     data: str = ""
@@ -62,6 +64,16 @@ class TaskConfig(FairseqDataclass):
     read_chunk: int = ranged(0, Range(least=0, words="a whole number from 0"))
     read_buffer: int = ranged(16, COUNT)
     seed: int = II("common.seed")
+    source_lang: str = field(
+        default="",
+        metadata={
+            "help": "language to translate, of fairseq-generate and fairseq-interactive",
+            "argparse_alias": "-s",
+        },
+    )
+    target_lang: str = field(
+        default="", metadata={"help": "language to translate into, of the same", "argparse_alias": "-t"}
+    )
 
 
 class Loss(NamedTuple):
@@ -159,7 +171,7 @@ class Objective(ABC):
 OBJECTIVES: Registry[type[Objective]] = Registry("objective", folder="xling.objectives", plugin="objective")
 
 
-class XlingTask(FairseqTask):  # type: ignore[misc]
+class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
     """A fairseq task that trains one objective.
 
     Attributes:
@@ -298,7 +310,8 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
     def load_dataset(self, split: str, **kwargs: Any) -> None:
         """Open the shards of a split; a dataset that is already open is kept, since the iterator sets its epoch."""
         if split not in self.datasets:
-            self.datasets[split] = self.build_dataset(split)
+            asked = self.cfg.source_lang or self.cfg.target_lang  # by fairseq-generate
+            self.datasets[split] = self.dataset_of_direction(split) if asked else self.build_dataset(split)
 
 
 def load_dictionary(data: Path) -> Dictionary:

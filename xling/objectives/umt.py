@@ -340,7 +340,7 @@ def count_pieces(data: Path, langs: list[str], size: int) -> Float32[Tensor, " l
     """Count each piece in the training text of each language, float32 (num_langs, size)."""
     counts = torch.zeros(len(langs), size)
     for index, lang in enumerate(langs):
-        if (data / lang / "train.idx").is_file():
+        if shards.is_there(data / lang / "train"):
             tokens = shards.open_shard(data / lang / "train").tokens[:SAMPLE]
             counts[index] = torch.from_numpy(np.bincount(tokens.astype(np.int64), minlength=size)[:size])
     counts[:, :FIRST_PIECE] = 0

@@ -18,6 +18,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import rng
+from xling.core.settings.codes import Lang
 from xling.papers.alteration import CODE, Alteration
 from xling.text.files import corpus_reader
 from xling.text.words.units import split_units
@@ -52,8 +53,8 @@ class AlteredConfig:
     out: str
     second: str = ""
     domain: str = ""
-    lang: str = "en"
-    second_lang: str = CODE
+    lang: Lang = "en"
+    second_lang: Lang = CODE
     change: Alteration = field(default_factory=lambda: Alteration("own"))
     common: int = 0
     rows: int = 0

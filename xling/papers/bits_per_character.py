@@ -61,7 +61,7 @@ def _bits(cfg: BitsConfig, lang: str, paths: tuple[str, ...]) -> dict[str, Any]:
     tokens = [[BOS, *encode_pieces(processor, text)[: room - 2], EOS] for text in texts]
     chars = np.array([_chars(processor, text, room - 2) + 1 for text in texts], dtype=float)
     nats = np.zeros((len(texts), 2))
-    code = langs.index(lang) if lang in langs else 0
+    code = model_weights.language_index(model, langs, lang, cfg.checkpoint)
     model.eval()
     with torch.inference_mode():
         for batch in tune.batches_by_tokens([len(t) for t in tokens], _BATCH_TOKENS):

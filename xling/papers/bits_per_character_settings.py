@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings.codes import Lang
 from xling.text.files import corpus_reader
 
 
@@ -22,7 +23,7 @@ class BitsConfig:
     """
 
     checkpoint: Path
-    text: dict[str, tuple[str, ...]]
+    text: dict[Lang, tuple[str, ...]]
     out: Path
     lines: int = 1000
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
+from xling.core.settings.codes import LangOrPair
 from xling.eval.run.evaluation import run as evaluate
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file
@@ -50,7 +51,7 @@ class WatchConfig:
     suites: tuple[str, ...] = ()
     out: Path = Path("watch")
     data: Path | None = None
-    langs: tuple[str, ...] = ()
+    langs: tuple[LangOrPair, ...] = ()
     train_rows: int = 0
     seeds: tuple[int, ...] = (1,)
     fit: FitConfig = field(default_factory=FitConfig)

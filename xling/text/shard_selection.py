@@ -42,7 +42,7 @@ def select_langs(langs: str, data: Path, decoder: bool = False) -> list[str]:
         UserError: a given language is unknown, is given twice or has no shards; or the directory has no shards.
     """
     available = shards.list_languages(data)
-    requested = [lang for lang in langs.split(",") if lang]
+    requested = [languages.canonical(lang) for lang in langs.split(",") if lang]
     if decoder:
         available = sorted(
             {*available, *(side for pair in shards.list_pairs(data) for side in split_pair(pair))}
@@ -72,7 +72,7 @@ def select_pairs(pairs: str, data: Path, langs: list[str]) -> list[str]:
             "SRC-TGT/train.SRC-TGT.{SRC,TGT}.bin",
             "run xling binarize with pairs.SRC-TGT=SRC,TGT",
         )
-    requested = [pair for pair in pairs.split(",") if pair]
+    requested = [languages.canonical_pair(pair) for pair in pairs.split(",") if pair]
     for pair in requested:
         if pair not in available:
             swapped = "-".join(reversed(split_pair(pair)))
@@ -101,7 +101,7 @@ def pairs_of_directions(directions: str, available: list[str]) -> str:
         UserError: the pair of a direction is missing.
     """
     pairs = []
-    for direction in [d for d in directions.split(",") if d]:
+    for direction in [languages.canonical_pair(d) for d in directions.split(",") if d]:
         pair = direction if direction in available else "-".join(reversed(split_pair(direction)))
         if pair not in available:
             raise UserError(
@@ -120,7 +120,7 @@ def select_switched_pairs(pairs: str, data: Path, langs: list[str]) -> list[str]
         UserError: a given pair has no code-switched text, or no pair has any.
     """
     available = [
-        pair for pair in shards.list_pairs(data) if (data / pair / f"train.{pair}.switched.idx").is_file()
+        pair for pair in shards.list_pairs(data) if shards.is_there(data / pair / f"train.{pair}.switched")
     ]
     selected = [pair for pair in select_pairs(pairs, data, langs) if pair in available or pairs]
     if missing := [pair for pair in selected or ["any pair"] if pair not in available]:
@@ -138,7 +138,9 @@ def partners_of(pairs: str, langs: list[str], available: list[str]) -> dict[int,
     Raises:
         UserError: a language has no text or is unknown to the model, or there are fewer than two languages.
     """
-    requested = [split_pair(pair.strip()) for pair in pairs.split(",") if pair.strip()]
+    requested = [
+        split_pair(languages.canonical_pair(pair.strip())) for pair in pairs.split(",") if pair.strip()
+    ]
     usable = [lang for lang in langs if lang in available]
     if not requested:
         requested = [(a, b) for i, a in enumerate(usable) for b in usable[i + 1 :]]

@@ -23,6 +23,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import alpha_shares, rng
+from xling.core.settings.codes import Lang
 from xling.text import vocab_rule
 from xling.text.files import corpus_reader
 from xling.text.words.units import combining_marks
@@ -63,7 +64,7 @@ class VocabConfig:
         seed: seed of the sampling of lines.
     """
 
-    corpora: dict[str, tuple[str, ...]]
+    corpora: dict[Lang, tuple[str, ...]]
     out: str
     size: int = 8000
     alpha: float = 0.3

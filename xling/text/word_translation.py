@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import kenlm
 
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.text.files import corpus_reader
@@ -157,7 +158,7 @@ def read_translators(dictionaries_setting: str) -> dict[tuple[str, str], WordByW
     inverted: dict[tuple[str, str], dict[str, str]] = {}
     for part in filter(None, dictionaries_setting.split(",")):
         pair, _, name = part.partition("=")
-        src, tgt = split_pair(pair.strip())
+        src, tgt = split_pair(languages.canonical_pair(pair.strip()))
         if not Path(name).is_file():
             raise UserError(f"dictionary {pair}: no file at {name}", fix="check the path, or run `xling bli`")
         entries = read_dictionary(Path(name))
@@ -197,6 +198,6 @@ def _read_directory(directory: Path) -> dict[tuple[str, str], WordByWord]:
                     "word<TAB>translation<TAB>log10 of its probability",
                     "run `xling bli` again",
                 ) from None
-        src, tgt = split_pair(table.stem)
+        src, tgt = split_pair(languages.canonical_pair(table.stem))
         translators[src, tgt] = WordByWord(entries, load_arpa(directory / f"{tgt}.arpa"))
     return translators

@@ -85,7 +85,7 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
-        if prefix.parent.is_dir():
+        if prefix.parent.is_dir() or shards.is_there(prefix):
             shards.open_shard(prefix)
     return langs, bool(with_decoder)
 

@@ -12,13 +12,13 @@ Source of branches: Hu et al. 2024, section 4 (one stable run, decays from its c
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
+from xling.core import languages, launch
 from xling.core.commands.inputs import MODEL_FILES
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError, unknown
@@ -206,13 +206,15 @@ def resolve(cfg: PretrainConfig) -> Plan:
         cfg = replace(cfg, log=trackers.OFF)
     branch, train = _branch(cfg) if cfg.branch else (None, cfg.train)
     # Slurm and torchrun give the number of processes in this variable.
-    num_processes = 1 if cfg.dry_run else int(os.environ.get("WORLD_SIZE", "1"))
+    num_processes = 1 if cfg.dry_run else launch.place()[1]
     train, phases = phases_of(cfg, train, num_processes)
     published, inputs = inputs_of(cfg, branch)
     settings = config.to_dict(cfg)
     finished = None if cfg.dry_run else manifest.up_to_date(out, STAGE, cfg, inputs)
     for path in published if finished is None else ():
-        if not any((path / name).is_file() for name in MODEL_FILES):  # a model may be a folder of the user's own
+        if not any(
+            (path / name).is_file() for name in MODEL_FILES
+        ):  # a model may be a folder of the user's own
             manifest.verify(path)
     return Plan(
         cfg=cfg,
@@ -359,5 +361,5 @@ def _langs(langs: tuple[str, ...], name: str) -> tuple[str, ...]:
             raise UserError(
                 f"phases.{name}.langs={path}: there is no such file", "codes, a file of codes, or all"
             )
-        return tuple(path.read_text(encoding="utf-8").split())
+        return tuple(map(languages.canonical, path.read_text(encoding="utf-8").split()))
     return langs

@@ -8,6 +8,7 @@ from typing import Literal
 from xling.core.errors import UserError
 from xling.core.output.rerun import NO_EFFECT_METADATA
 from xling.core.settings import ranges
+from xling.core.settings.codes import Lang, Objectives
 from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, ranged
 from xling.models.shape import ModelConfig
 
@@ -125,11 +126,11 @@ class PhaseConfig:
 
     updates: int = ranged(0, NOT_NEGATIVE)
     tokens: int = ranged(0, NOT_NEGATIVE)
-    langs: tuple[str, ...] = ()
+    langs: tuple[Lang, ...] = ()
     alpha: float | None = None
     mask_prob: float | None = None
     tokens_per_sample: int | None = None
-    objectives: dict[str, dict[str, str]] = field(default_factory=dict)
+    objectives: Objectives = field(default_factory=dict)
     part: Literal["stable", "decay"] = "stable"
     global_theta: float | None = None
     local_theta: float | None = None
@@ -177,9 +178,9 @@ class PretrainConfig:
 
     data: str
     out: str
-    objectives: dict[str, dict[str, str]] = field(default_factory=lambda: {"mmlm": {}})
+    objectives: Objectives = field(default_factory=lambda: {"mmlm": {}})
     mix: Literal["alternate", "sum", "common"] = "alternate"
-    langs: tuple[str, ...] = ()
+    langs: tuple[Lang, ...] = ()
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = TrainConfig()
     seed: int = 1

@@ -218,7 +218,7 @@ class EncoderBackend:
             texts = [own.prepare(text) for text in texts]
             max_tokens = min(max_tokens, own.settings.max_length or max_tokens)
             num_prompt = 1 + len(processor.encode(own.prepare("")))
-        lang_index = langs.index(lang) if lang in langs else 0
+        lang_index = model_weights.language_index(model, langs, lang, self.ckpt)
         sequences = [[BOS, *encode_pieces(processor, text)[: max_tokens - 2], EOS] for text in texts]
         vectors: list[np.ndarray] = [np.empty(0)] * len(texts)
         with torch.inference_mode():

@@ -54,6 +54,7 @@ class MaskedLM:
                 valid,
                 "import a file with its LM head, as ...ForMaskedLM writes it, or train one: xling pretrain init=",
             )
+        self.ckpt = ckpt
         self.model, self.processor = model.eval(), vocab.load_processor(ckpt)
         self.mask_id = model_weights.mask_of(ckpt)
 
@@ -70,7 +71,7 @@ class MaskedLM:
             texts: any number; one that is too long for the model is cut.
             lang: language of the texts, for models with language embeddings.
         """
-        lang_index = self.langs.index(lang) if lang in self.langs else 0
+        lang_index = model_weights.language_index(self.model, self.langs, lang, self.ckpt)
         max_pieces = self.model.encoder.cfg.max_positions - 2
         sequences = [[BOS, *encode_pieces(self.processor, text)[:max_pieces], EOS] for text in texts]
         mask_places = [

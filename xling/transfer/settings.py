@@ -11,6 +11,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace
 from xling.core.settings import config
+from xling.core.settings.codes import Lang, ObjectiveSettings, Pair
 from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
@@ -58,7 +59,7 @@ class TuneConfig:
     pair_features: PairFeatures = "cls"
     text_features: TextFeatures = "cls"
     label_smoothing: float = 0.0
-    switch: dict[str, str] = field(default_factory=dict)
+    switch: dict[Lang, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     layer_decay: float = 1.0
     unfreeze_epochs: float = 0.0
@@ -162,12 +163,12 @@ class MtConfig:
     data: str
     out: str
     checkpoint: str = ""
-    directions: tuple[str, ...] = ()
+    directions: tuple[Pair, ...] = ()
     alpha: float = 0.7
     back_translated: str = ""
     back_share: float = 0.5
     tag: bool = False
-    test: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    test: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     label_smoothing: float = 0.1
     tokens_per_sample: int = 256
     freeze: Literal["none", "encoder", "decoder"] = "none"
@@ -209,16 +210,16 @@ class UmtConfig:
 
     data: str
     out: str
-    pairs: tuple[str, ...]
+    pairs: tuple[Pair, ...]
     checkpoint: str = ""
-    back: dict[str, str] = field(default_factory=dict)
+    back: ObjectiveSettings = field(default_factory=dict)
     denoise: Literal["dae", "mass", "none"] = "dae"
-    denoise_settings: dict[str, str] = field(default_factory=dict)
+    denoise_settings: ObjectiveSettings = field(default_factory=dict)
     parallel_data: str = ""
     tokens_per_sample: int = 128
     select: Literal["two_way", "oracle", "last"] = "two_way"
-    oracle: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    test: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    oracle: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
+    test: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     valid_lines: int = 200
     search: Search = field(default_factory=lambda: Search(beam=1))
     collapse: CollapseConfig = field(default_factory=CollapseConfig)
@@ -280,8 +281,8 @@ class GenerateConfig:
     checkpoint: str
     out: str
     train: str
-    lang: str = "en"
-    test: dict[str, str] = field(default_factory=dict)
+    lang: Lang = "en"
+    test: dict[Lang, str] = field(default_factory=dict)
     freeze: FrozenSide = "none"
     max_length: int = 0
     fit: FitConfig = field(default_factory=FitConfig)
@@ -307,9 +308,9 @@ class TranslateConfig:
     """
 
     checkpoint: str
-    src: str
-    tgt: str
-    via: str = ""
+    src: Lang
+    tgt: Lang
+    via: Lang = ""
     search: Search = field(default_factory=Search)
     buffer: int = 1000
     batch_tokens: int = 2048
@@ -337,10 +338,10 @@ class BackTranslateConfig:
 
     checkpoint: str
     text: tuple[str, ...]
-    src: str
-    tgt: str
+    src: Lang
+    tgt: Lang
     out: str
-    via: str = ""
+    via: Lang = ""
     lines: int = 0
     part_lines: int = 50_000
     search: Search = field(default_factory=lambda: Search(beam=1))

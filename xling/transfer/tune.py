@@ -18,8 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xling.core import signals
+from xling.core import languages, signals
 from xling.core.errors import UserError
+from xling.core.output.command_result import tell
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.config import from_dict
@@ -71,6 +72,19 @@ class TunedModel:
                 windows.append((index, example | extra))
         return windows
 
+    def _index_of(self, lang: str) -> int:
+        """Return the index of a language; if the encoder has no vector of it, warn and return the tuned one."""
+        if getattr(self.model.encoder, "langs", None) is None:
+            return 0
+        for index, each in enumerate(self.langs):
+            if languages.is_same(each, lang):
+                return index
+        tell(
+            f"xling: warning: the model has no vector for the language {lang!r}: "
+            f"its rows are read as {self.langs[self.lang]!r}, the language of the fine-tuning"
+        )
+        return self.lang
+
     def predict(self, rows: Sequence[LabelledRow], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
         """Return an answer per row, in the form of its label, in the order of ``rows``; see `scores`."""
         decode, labels = self.model.task.decode, self.model.labels
@@ -88,7 +102,7 @@ class TunedModel:
             lang: language of the rows, for models with language embeddings; a language that the encoder was
                 not trained in is read like the language of the fine-tuning.
         """
-        reader = replace(self, lang=self.langs.index(lang)) if lang in self.langs else self
+        reader = replace(self, lang=self._index_of(lang)) if lang else self
         windows = reader.encode(rows, labelled=False)
         scores: list[np.ndarray] = [np.empty(0)] * len(windows)
         self.model.eval()
@@ -145,7 +159,7 @@ def fine_tune(
     model = model.to(working_dtype(cfg.precision))
     regime.check_head(cfg, model)
     max_length = min(cfg.max_length, published.encoder.cfg.max_positions)
-    lang_index = langs.index(lang) if lang in langs else 0
+    lang_index = model_weights.language_index(published, langs, lang, ckpt)
     tuned = TunedModel(model, vocab.load_processor(ckpt), max_length, lang_index, tuple(langs))
     switcher = (
         RowSwitcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
@@ -303,7 +317,8 @@ def load_tuned(directory: Path, lang: str = "") -> TunedModel:
     model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])
     model.load_state_dict(state["weights"])
     tuned_lang = state.get("lang", langs.index("en") if "en" in langs else 0)
-    lang_index = langs.index(lang) if lang in langs else tuned_lang
+    name = languages.find(lang, langs)
+    lang_index = tuned_lang if name is None else langs.index(name)
     model.requires_grad_(False).eval()
     return TunedModel(model, vocab.load_processor(directory), state["max_length"], lang_index, tuple(langs))
 

@@ -75,7 +75,7 @@ def word_vectors(
     num_layers, max_positions = len(model.encoder.layers), model.encoder.cfg.max_positions
     if not -1 <= layer <= num_layers:
         raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
-    lang_index = langs.index(lang) if lang in langs else 0
+    lang_index = model_weights.language_index(model, langs, lang, ckpt)
     tokens, word_of_piece = zip(
         *(_split_to_pieces(processor, words, max_positions) for words in sentences), strict=True
     )

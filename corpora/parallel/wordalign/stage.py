@@ -21,6 +21,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace
+from xling.core.settings.codes import Pair
 from xling.corpora.parallel.clean import judge
 from xling.corpora.parallel.language_pair import OfPair
 from xling.corpora.parallel.sources.moses import file_rows
@@ -64,7 +65,7 @@ class AlignConfig(OfPair):
 
     FOLDER = "runs/align"
 
-    pair: str
+    pair: Pair
     corpus: str = ""
     src: str = ""
     tgt: str = ""

@@ -49,7 +49,7 @@ def test_a_step_comes_after_the_ones_it_needs(path: Path) -> None:
 
 def test_settings_are_recipe_then_config_with_variables(path: Path) -> None:
     assert pipeline.read(path).settings("vocab") == VocabConfig(
-        corpora={"no": ("no.txt",), "en": ("runs/a/mono/en.txt",)}, out="runs/a/vocab", size=100, alpha=0.5
+        corpora={"nb": ("no.txt",), "en": ("runs/a/mono/en.txt",)}, out="runs/a/vocab", size=100, alpha=0.5
     )
 
 
@@ -57,7 +57,7 @@ def test_overrides_reach_variables_and_steps(path: Path) -> None:
     plan = pipeline.read(path, ["out=elsewhere", "vocab.alpha=0.1", "vocab.corpora.sw=a,b"])
     made = plan.settings("vocab")
     assert made.out == "elsewhere/vocab" and made.alpha == 0.1
-    assert made.corpora == {"no": ("no.txt",), "en": ("elsewhere/mono/en.txt",), "sw": ("a", "b")}
+    assert made.corpora == {"nb": ("no.txt",), "en": ("elsewhere/mono/en.txt",), "sw": ("a", "b")}
     assert plan.steps["report"].config == {"runs": ["elsewhere", "elsewhere/mono/x"]}
 
 

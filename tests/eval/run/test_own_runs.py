@@ -57,7 +57,11 @@ def test_another_reading_of_the_same_file_is_predicted_again(tmp_path: Path) -> 
         (tmp_path / f"{split}.tsv").write_text("text\tone\ttwo\n" + "".join(rows))
     values = []
     for label in ("one", "two"):
-        words = [f"classes={tmp_path / 'test.tsv'}", f"train={tmp_path / 'train.tsv'}", f"columns.label={label}"]
+        words = [
+            f"classes={tmp_path / 'test.tsv'}",
+            f"train={tmp_path / 'train.tsv'}",
+            f"columns.label={label}",
+        ]
         assert cli.main(["eval", *words, "systems=majority", f"out={tmp_path / 'run'}"]) == 0
         values.append(scores(tmp_path / "run")["majority", "en"])
     assert values == [50.0, pytest.approx(100 * 8 / 12)]

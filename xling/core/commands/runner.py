@@ -25,6 +25,7 @@ from xling.core.commands.table import COMMANDS, OTHER_WORDS
 from xling.core.output import lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
+from xling.core.settings import unused
 
 
 def _find_problem(name: str, stage: Any) -> str:
@@ -64,6 +65,7 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         Stopped: SIGTERM was received; saved work is valid.
     """
     stage = STAGES[name]
+    unused.check(name, cfg)
     inputs.check_inputs_exist(stage.reads, cfg)
     if stage.extra:
         extras.require(stage.extra, f"xling {name}")

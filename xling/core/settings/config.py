@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -28,6 +28,14 @@ _NULLS = {"", "null", "none", "~"}
 
 
 _MAX_VALUES = 100_000
+
+
+class WrittenList(list[Any]):
+    """A list read from one word in brackets, with that word: for a setting of text it is no list (``[a100&ib]``)."""
+
+    def __init__(self, values: list[Any], text: str) -> None:
+        super().__init__(values)
+        self.text = text
 
 
 class _Loader(yaml.BaseLoader):
@@ -74,8 +82,9 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
     values = dict(split_override(item) for item in overrides)
-    scale = values.pop("scale", "")
-    data = scaled(data, scale, where)
+    has_own = "scale" in _hints(cls)  # then it is a setting like any other, and the recipe has no scales
+    scale = "" if has_own else values.pop("scale", "")
+    data = data if has_own else scaled(data, scale, where)
     for key, text in values.items():
         data = merge(data, nested(key, text))
     try:
@@ -98,7 +107,9 @@ def refuse_repeated(overrides: Iterable[str]) -> None:
     for key, text in values.items():
         inside = next((each for each in values if each.startswith(f"{key}.")), "")
         if inside and not text.startswith("{"):
-            raise UserError(f"{key}={text} and {inside}={values[inside]}", "one of them", "leave one of them out")
+            raise UserError(
+                f"{key}={text} and {inside}={values[inside]}", "one of them", "leave one of them out"
+            )
 
 
 def located(
@@ -192,6 +203,7 @@ def nested(key: str, text: str) -> dict[str, Any]:
             f"{key}={text[:200]} is not YAML: {' '.join(str(error).split())}",
             fix="close its brackets and quotes",
         ) from None
+    value = WrittenList(value, text) if isinstance(value, list) else value
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
@@ -227,6 +239,8 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if kind is Any:
         return value
     origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return args[1](_convert(args[0], value, key, where))
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return value if isinstance(value, kind) else _build(kind, value, key, where)
     if origin in (types.UnionType, typing.Union):
@@ -251,11 +265,13 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong_type(kind, value, key, where)
-        return {k: _convert(args[1], v, f"{key}.{k}", where) for k, v in value.items()}
+        return _convert_mapping(args, value, key, where)
     if kind is bool:
         if str(value).lower() not in _BOOLS:
             raise _wrong_type(kind, value, key, where)
         return _BOOLS[str(value).lower()]
+    if kind is str and isinstance(value, WrittenList):
+        value = value.text
     if isinstance(value, (Mapping, list)) or value is None:
         raise _wrong_type(kind, value, key, where)
     if kind is int and isinstance(value, (bool, float)):  # int() would round it silently
@@ -277,6 +293,23 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     return converted
 
 
+def _convert_mapping(args: tuple[Any, ...], value: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    """Convert the names and the values of a mapping; two spellings of one name are an error."""
+    converted: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for name, each in value.items():
+        ours = _convert(args[0], name, key, where) if get_origin(args[0]) is Annotated else name
+        if ours in converted:
+            raise UserError(
+                f"{where}: {key}.{given[ours]} and {key}.{name} mean the same: {ours}",
+                "each once",
+                f"give both as one: {key}.{ours}=...",
+            )
+        given[ours] = name
+        converted[ours] = _convert(args[1], each, f"{key}.{name}", where)
+    return converted
+
+
 def _wrong_type(kind: Any, value: Any, key: str, where: str) -> UserError:
     return UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
 
@@ -288,7 +321,7 @@ def _is_whole(kind: Any, value: Any) -> bool:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
+    return get_type_hints(cls, include_extras=True)
 
 
 def _build(cls: type, data: Any, key: str, where: str) -> Any:

@@ -248,7 +248,7 @@ def _declared(node: ast.ClassDef, classes: _Classes, prefix: str) -> Iterator[Ke
             if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
                 fields[line.target.id] = ast.unparse(line.annotation), line.value
     for name, (kind, source) in fields.items():
-        if name in ("data", "seed"):  # set by the training run
+        if name in ("data", "seed", "source_lang", "target_lang"):  # set by the training run, or by fairseq
             continue
         value, valid = source, None
         match source:

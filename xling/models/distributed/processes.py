@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from xling.core import launch, signals
+from xling.core.output.command_result import tell
 from xling.models.distributed import health_check
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 FORWARD = ("project",)
 """Methods of layers, beside ``forward``, for which a sharded layer gathers its weights."""
+PATIENCE_S, POLL_S = 10.0, 0.2
+"""Seconds after which a process says that it waits for the others, and between looks at a request to stop."""
 BUCKET_BYTES = 64 << 20
 """Gradients that are averaged at once."""
 _waited_s = 0.0
@@ -50,8 +55,9 @@ def process_group() -> Iterator[None]:
     Raises:
         BadNodeError: the device of this process computes wrongly.
         RuntimeError: a process is missing or does not answer.
+        UserError: the variables of the environment do not fit together.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+    if launch.place()[1] < 2:
         yield
         return
     device = torch.device("cpu")
@@ -60,13 +66,44 @@ def process_group() -> Iterator[None]:
         torch.cuda.set_device(device)
         health_check.record_calls()
     health_check.check_device(device)
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    _join("nccl" if torch.cuda.is_available() else "gloo")
     try:
         health_check.check_group(device)
         yield
     finally:
         dist.destroy_process_group()
         _forget_group()
+
+
+def _join(backend: str) -> None:
+    """Meet the other processes; say so where that takes long, and let signals end the wait.
+
+    Torch waits outside of Python, where no handler of a signal runs. So it waits in another thread.
+    """
+    failed: list[BaseException] = []
+
+    def meet() -> None:
+        try:
+            dist.init_process_group(backend)
+        except BaseException as error:  # raised again by the thread that waits
+            failed.append(error)
+
+    rank, num = launch.place()
+    thread = threading.Thread(target=meet, name="rendezvous", daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    if thread.is_alive():
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        tell(
+            f"xling: process {rank} is waiting for {num - 1} of {num} processes at {where}, as RANK, WORLD_SIZE and "
+            "MASTER_ADDR of the environment say; unset them to train in one process"
+        )
+    while thread.is_alive():
+        thread.join(POLL_S)
+        if signals.stop_requested():
+            raise signals.Stopped
+    if failed:
+        raise failed[0]
 
 
 def size() -> int:
@@ -91,7 +128,7 @@ def cpu_group(name: str) -> dist.ProcessGroup:
 
 def is_first() -> bool:
     """Return whether this process has rank 0 by its environment: valid also before joining and after."""
-    return int(os.environ.get("WORLD_SIZE", "1")) < 2 or int(os.environ.get("RANK", "0")) == 0
+    return launch.place()[0] == 0
 
 
 def agreed(flag: bool) -> bool:

@@ -14,6 +14,7 @@ from typing import IO, Any, BinaryIO, cast
 
 import torch
 
+from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.models.distributed import processes
 
@@ -23,7 +24,7 @@ SOMETHING_ELSE = "%s is not a checkpoint; taking the one before it"
 
 
 def write_checksummed(path: Path, state: Any) -> None:
-    """Write a file and its SHA-256 atomically, the checksum last.
+    """Write a file and its SHA-256 atomically, the file last: one that stands alone was copied without its checksum.
 
     Raises:
         OSError: the file could not be written; the partial file is deleted.
@@ -37,19 +38,16 @@ def write_checksummed(path: Path, state: Any) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    temporary.replace(path)
     manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
+    temporary.replace(path)
 
 
 def publish(unfinished: Path, folder: Path, digests: Mapping[str, str]) -> None:
-    """Make a folder appear whole, and then its checksums, by name of its files."""
-    checksums = folder.with_suffix(".sha256")
-    checksums.unlink(missing_ok=True)
+    """Write the checksums of a folder, by name of its files, and make it appear whole."""
     shutil.rmtree(folder, ignore_errors=True)
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+    manifest.write_atomic(folder.with_suffix(".sha256"), lines)
     unfinished.replace(folder)
-    manifest.write_atomic(
-        checksums, "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
-    )
 
 
 def is_good(path: Path) -> bool:
@@ -71,7 +69,18 @@ def is_good(path: Path) -> bool:
 
 
 def good_checkpoints(directory: Path) -> Iterator[Path]:
-    """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log."""
+    """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log.
+
+    Raises:
+        UserError: there are checkpoints and no checksums: the training would start again from nothing.
+    """
+    saved = sorted([*directory.glob("update-*.pt"), *directory.glob(f"update-*{PARTS}")])
+    if saved and not any(directory.glob("update-*.sha256")):
+        raise UserError(
+            f"{saved[-1]} has no {saved[-1].with_suffix('.sha256').name} beside it, and cannot be verified",
+            "each checkpoint with its .sha256",
+            f"copy the .sha256 files too, or delete {directory} to start from the first update",
+        )
     for checksums in sorted(directory.glob("update-*.sha256"), reverse=True):
         parts = checksums.with_suffix(PARTS)
         if is_good(path := parts if parts.is_dir() else checksums.with_suffix(".pt")):

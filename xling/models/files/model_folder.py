@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
@@ -110,6 +111,7 @@ def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
     check_file(path)
     if content := facts(path):
         check_kind(content, path, kinds)
+        content["langs"] = languages.canonical_list(content.get("langs", ()))
         check_vocabulary(content["vocab_digest"], directory, path)
     return content
 
@@ -178,9 +180,33 @@ def check_settings(mine: Any, theirs: Any, both_have_decoder: bool, directory: P
             )
 
 
+def position(langs: Sequence[str], lang: str, has_vectors: bool, what: Path | str) -> int:
+    """Return the index of a language among those of an encoder; 0 for an encoder without vectors of languages.
+
+    Args:
+        langs: languages of the model.
+        lang: a code of any scheme.
+        has_vectors: whether the model adds a vector of the language to every token.
+        what: the model, for the message.
+
+    Raises:
+        UserError: the model has vectors of languages, and none of this one.
+    """
+    if not has_vectors:
+        return 0
+    name = next((each for each in langs if languages.is_same(each, lang)), None)
+    if name is None:
+        raise UserError(
+            f"{what} has a vector for each of its languages, and none for {lang!r}",
+            ", ".join(langs),
+            "leave that language out, or give a model that was trained on it or has no language embeddings",
+        )
+    return langs.index(name)
+
+
 def check_langs(theirs: Sequence[str], mine: Sequence[str], directory: Path) -> None:
     """Raise UserError where a model to start from has vectors of other languages than the new one."""
-    if [*theirs] != [*mine]:
+    if languages.canonical_list(theirs) != languages.canonical_list(mine):
         raise UserError(
             f"init={directory} has language embeddings for {', '.join(theirs)}",
             f"the languages of this training: {', '.join(mine)}",

@@ -11,6 +11,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.data.symbols import Symbols
@@ -25,6 +26,7 @@ from xling.models.files.model_folder import (
     check_langs,
     check_settings,
     check_vocabulary,
+    position,
 )
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise_decoder
@@ -66,7 +68,11 @@ def save_model(
     weights = {k: v for k, v in state.items() if not k.startswith("extras.") and k not in tied}
     kind = SEQ2SEQ if isinstance(model, Seq2SeqModel) else ENCODER
     write_published(
-        path, kind, {"shape": shape_of(model.cfg, kind), "langs": list(langs)}, weights, vocab_dir
+        path,
+        kind,
+        {"shape": shape_of(model.cfg, kind), "langs": languages.canonical_list(langs)},
+        weights,
+        vocab_dir,
     )
 
 
@@ -119,6 +125,7 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
         ) from None
     check_kind(state, path, kinds)
     check_vocabulary(state["vocab_digest"], path.parent, path)
+    state["langs"] = languages.canonical_list(state.get("langs", ()))
     for name, (values, scales) in state.get(INT8, {}).items():
         state["weights"][name] = values * scales
     check_finite(state["weights"], path)
@@ -171,6 +178,11 @@ def load_model(
             model.load_state_dict(published["weights"])
         return model, published["langs"]
     return _load(directory, EncoderModel, dropout, random_init, published)
+
+
+def language_index(model: EncoderModel, langs: Sequence[str], lang: str, what: Path | str) -> int:
+    """Return the index of a language for an encoder, see `xling.models.files.model_folder.position`."""
+    return position(langs, lang, getattr(model.encoder, "langs", None) is not None, what)
 
 
 def load_seq2seq(
@@ -306,7 +318,7 @@ def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tupl
     rows = [(i, i) for i in range(mask + 1)]
     if isinstance(model, Seq2SeqModel) and state["format"] == SEQ2SEQ:
         size = len(state["weights"]["encoder.tokens.weight"])
-        ours = Symbols(mask, tuple(langs))
+        ours = Symbols(mask, tuple(languages.canonical_list(langs)))
         theirs = Symbols.behind(mask, size, state["langs"])
         rows += [
             (ours.lang(ours.langs.index(lang)), theirs.lang(theirs.langs.index(lang)))

@@ -23,6 +23,7 @@ from xling.models.network import adapters
 from xling.models.network.attention import Attention, CompiledAttention, SequenceRuns, attend, attend_compiled
 from xling.models.network.dropout import dropout
 from xling.models.network.loss import linear_cross_entropy
+from xling.models.network.padded import causal_states
 from xling.models.network.positions import RelativeBiases, SinusoidalPositions
 from xling.models.network.rope import Rotation, angle_dtype, rotate, rotation_angles
 from xling.models.shape import Shape, plain
@@ -414,16 +415,19 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
             spell(task.dictionary.symbols)
         return model.to(working_dtype(cfg.precision))
 
-    def forward(
-        self,
-        src_tokens: Int[Tensor, " tokens"],
-        positions: Int[Tensor, " tokens"],
-        runs: SequenceRuns,
-        **kwargs: Any,
-    ) -> Float[Tensor, "tokens dim"]:
-        """Compute hidden states (N, D); see `Encoder.forward`."""
-        out: Tensor = self.encoder(src_tokens, positions, runs, **kwargs)
-        return out
+    def forward(self, src_tokens: Int[Tensor, " *tokens"], *args: Any, **kwargs: Any) -> Any:
+        """Compute hidden states (N, D), see `Encoder.forward`; with ``src_lengths`` see `causal_states`."""
+        if "src_lengths" in kwargs:
+            return causal_states(self.encoder, src_tokens, **kwargs)
+        return self.encoder(src_tokens, *args, **kwargs)
+
+    def get_normalized_probs(
+        self, net_output: Any, log_probs: bool, sample: Any = None
+    ) -> Float[Tensor, "batch longest vocab"]:
+        """Return the probabilities of every next token, as fairseq's scorer asks for them, (B, L, V)."""
+        states = net_output[0]
+        logits = self.lm_head.logits(states.flatten(0, 1)).float().unflatten(0, states.shape[:2])
+        return torch.log_softmax(logits, -1) if log_probs else torch.softmax(logits, -1)
 
     def max_positions(self) -> int:
         """Return the longest sequence, in tokens."""

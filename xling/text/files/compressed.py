@@ -181,7 +181,9 @@ def _joined(parts: list[bytes], size: int, max_bytes: int) -> bytes:
     return b"".join(parts) if size <= max_bytes else CutLine(parts[0][:_SHOWN_BYTES])
 
 
-def read_lines(path: Path, ledger: Ledger, max_bytes: int = MAX_LINE_BYTES, lang: str = "") -> Iterator[bytes]:
+def read_lines(
+    path: Path, ledger: Ledger, max_bytes: int = MAX_LINE_BYTES, lang: str = ""
+) -> Iterator[bytes]:
     """Yield the lines of ``path`` in UTF-8 without line ends; lines over ``max_bytes`` or cut by damage are lost.
 
     The ledger's ``unpacked`` bytes, in UTF-8, balance, as those of `read_chunks` do. ``lang`` helps `utf8_chunks` to

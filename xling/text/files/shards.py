@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xling.core import languages
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def open_shard(prefix: Path) -> Shard:
     Raises:
         UserError: a file is missing, is not a fairseq index, or does not have the size that the index states.
     """
+    prefix = _as_spelled(prefix)
     index_path, data_path = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
     for path in (index_path, data_path):
         if not path.is_file():
@@ -106,13 +108,49 @@ def open_shard(prefix: Path) -> Shard:
 
 
 def list_languages(directory: Path) -> list[str]:
-    """List the languages with a monolingual training shard in a binarised directory, sorted."""
-    return sorted(p.parent.name for p in directory.glob("*/train.idx"))
+    """List the languages with a monolingual training shard in a binarised directory by our codes, sorted.
+
+    Raises:
+        UserError: two folders are of one language.
+    """
+    folders: dict[str, str] = {}
+    for name in sorted(p.parent.name for p in directory.glob("*/train.idx")):
+        if (other := folders.setdefault(languages.canonical(name), name)) != name:
+            ours = languages.canonical(name)
+            raise UserError(
+                f"{other} and {name} in {directory} are one language",
+                "one folder for each language",
+                f"run `xling binarize` again with both files in corpora.{ours}=",
+            )
+    return sorted(folders)
 
 
 def list_pairs(directory: Path) -> list[str]:
-    """List the pairs ``src-tgt`` with a training shard in a binarised directory, sorted."""
-    return sorted({p.parent.name for p in directory.glob("*-*/train.*.idx")})
+    """List the pairs ``src-tgt`` with a training shard in a binarised directory by our codes, sorted."""
+    return sorted({languages.canonical_pair(p.parent.name) for p in directory.glob("*-*/train.*.idx")})
+
+
+def is_there(prefix: Path) -> bool:
+    """Return whether a shard exists, be its folder named by our code or by another of the language."""
+    return _index_of(_as_spelled(prefix)).is_file()
+
+
+def _index_of(prefix: Path) -> Path:
+    return prefix.with_name(f"{prefix.name}.idx")
+
+
+def _as_spelled(prefix: Path) -> Path:
+    """Return a prefix by the names on disk: ``eng_Latn/train`` for ``en/train``, which fairseq or others have made."""
+    if _index_of(prefix).is_file() or not prefix.parent.parent.is_dir():
+        return prefix
+    ours = prefix.parent.name
+    for folder in sorted(prefix.parent.parent.iterdir()):
+        if folder.name == ours or languages.canonical_side(folder.name) != ours or not folder.is_dir():
+            continue
+        sides = dict(zip(ours.split("-"), folder.name.split("-"), strict=False))
+        parts = [folder.name if part == ours else sides.get(part, part) for part in prefix.name.split(".")]
+        return folder / ".".join(parts)
+    return prefix
 
 
 def encode_lines(processor: Any, lines: list[str]) -> list[Int32[np.ndarray, " _"]]:

@@ -19,6 +19,7 @@ import sentencepiece as spm
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings.codes import Lang
 from xling.text.files import corpus_reader
 from xling.text.lm.arpa import write_arpa
 from xling.text.lm.kneser_ney import estimate
@@ -50,7 +51,7 @@ class LmConfig:
         seed: seed of SentencePiece's sampling of lines.
     """
 
-    lang: str
+    lang: Lang
     text: tuple[str, ...]
     out: str = ""
     order: int = 5

@@ -1,0 +1,121 @@
+"""Settings of evaluation and fine-tuning that would change nothing for the suites, systems and models at hand.
+
+See `xling.core.settings.unused`, which tells those that need another setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xling.core.commands.inputs import HUB_PREFIX, STATIC_FILE
+from xling.core.settings.unused import refuse
+from xling.eval.kinds.similarity import Similarity
+from xling.eval.rows.protocols import PROTOCOLS
+from xling.eval.rows.suite import Suite
+from xling.eval.run.settings import EvalConfig
+from xling.models.files.model_folder import TASK_FILE
+
+WITHOUT_MODEL = ("majority", "ngram", "dictionary")
+_PAIRS, _TAGS, _WRITING = {"pair", "choice"}, {"tag", "intent_slots"}, {"generation", "mt"}
+_OF_ENCODERS = (
+    "fit.method fit.freeze_embeddings fit.label_smoothing fit.switch fit.layer_decay fit.unfreeze_epochs "
+    "fit.l2_start fit.task_adapter"
+)
+_OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision"
+
+
+def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) -> None:
+    """Reject settings ``fit.*`` that no fine-tuning on these suites reads.
+
+    Args:
+        cfg: settings with a part ``fit``.
+        suites: the models are fine-tuned on their rows.
+        checkpoints: the models; if none is named, any kind.
+
+    Raises:
+        UserError: the first such setting.
+    """
+    tasks, folders = {suite.task for suite in suites}, [Path(path) for path in checkpoints]
+    where = f"for {', '.join(suite.name for suite in suites)}"
+    is_static = [(folder / STATIC_FILE).is_file() for folder in folders if folder.is_dir()] or [True, False]
+    are_deep, is_any_static = not all(is_static), any(is_static)
+    for names, holds, needs in (
+        ("fit.freeze", tasks & _WRITING, "a suite whose answers are written, and a model with a decoder"),
+        (_OF_ENCODERS, tasks - _WRITING, "a suite of labels, and an encoder"),
+        (_OF_ENCODERS, are_deep, "an encoder with layers; this one is static"),
+        (_OF_DEEP_MODELS, are_deep, "an encoder with layers; this one is static"),
+        ("fit.switch_rate", cfg.fit.switch, "fit.switch.LANG="),
+        (
+            "fit.pair_features",
+            tasks & _PAIRS and are_deep,
+            "a suite of pairs of texts, and an encoder with layers",
+        ),
+        (
+            "fit.text_features",
+            "classify" in tasks and are_deep,
+            "a suite of classes, and an encoder with layers",
+        ),
+        ("fit.project", tasks & _TAGS and is_any_static, "a suite of tags, and a static encoder"),
+    ):
+        if not holds:
+            refuse(cfg, names, needs, where)
+
+
+def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
+    """Reject settings of ``xling eval`` that no suite, system or model of it reads.
+
+    Raises:
+        UserError: the first such setting.
+    """
+    where = f"for {', '.join(suite.name for suite in suites)}"
+    tuned = [suite for suite in suites if suite.task and suite.shape.is_tuned]
+    from_vectors = [suite for suite in suites if not suite.task]
+    folders = [Path(each) for each in _folders(cfg)]
+    with_model = [system for system in cfg.systems if system not in WITHOUT_MODEL]
+    is_deep = not folders or not all((folder / STATIC_FILE).is_file() for folder in folders)
+    is_ready = folders and all((folder / TASK_FILE).is_file() for folder in folders)
+    protocol = PROTOCOLS[cfg.protocol]
+    writes = any(suite.task in _WRITING for suite in suites) or (cfg.translator and protocol.translates)
+    for names, holds, needs in (
+        ("checkpoint checkpoints", with_model, f"a system with a model beside {', '.join(WITHOUT_MODEL)}"),
+        ("dictionary", "dictionary" in cfg.systems, "systems=dictionary"),
+        (
+            "source train_split train_rows train_with protocol",
+            tuned,
+            "a suite that models are fine-tuned on",
+        ),
+        ("shots", protocol.train_on == "shots", "protocol=few_shot"),
+        (
+            "translator",
+            protocol.translates,
+            "protocol=translate_train, translate_train_all or translate_test",
+        ),
+        ("search.*", writes, "a suite whose answers are written, or translator="),
+        ("layer pooling", from_vectors and with_model, "a suite that is answered from vectors, and a model"),
+        (
+            "precision",
+            from_vectors and with_model and is_deep,
+            "a suite that is answered from vectors, and an encoder with layers",
+        ),
+        ("centred", from_vectors, "a suite that is answered from vectors"),
+        (
+            "distance",
+            [s for s in from_vectors if not isinstance(s.shape, Similarity)],
+            "a suite of nearest texts",
+        ),
+        ("int8", with_model and is_deep, "an encoder with layers"),
+        ("fit.seed", False, "seeds= in its place"),
+        ("fit.* select seeds", tuned and with_model and not is_ready, "a model that is fine-tuned here"),
+    ):
+        if not holds:
+            refuse(cfg, names, needs, where)
+    if tuned:
+        check_fit(cfg, tuned, folders)
+
+
+def _folders(cfg: EvalConfig) -> list[str]:
+    """Return the folders of the models, without those of a hub, whose kind is not known yet."""
+    given = [cfg.checkpoint, *(item.rpartition("=")[2] for item in cfg.checkpoints)]
+    return [str(path) for path in given if path and not str(path).startswith(HUB_PREFIX)]

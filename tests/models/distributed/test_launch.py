@@ -1,0 +1,87 @@
+"""Variables of torchrun that a shell has kept: one line says what is wrong, and a wait for others can be stopped."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from xling.core import launch, signals
+from xling.core.errors import UserError
+from xling.models.distributed import processes
+
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+WHOLE = {
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "LOCAL_RANK": "1",
+    "MASTER_ADDR": "localhost",
+    "MASTER_PORT": "29599",
+}
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def put(**values: str) -> None:
+        for name in NAMES:
+            monkeypatch.delenv(name, raising=False)
+            if name in values:
+                monkeypatch.setenv(name, values[name])
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"RANK": "", "MASTER_ADDR": "", "MASTER_PORT": ""}, "WORLD_SIZE=2 in the environment without RANK and"),
+        ({"MASTER_PORT": ""}, "WORLD_SIZE=2 in the environment without MASTER_PORT"),
+        ({"WORLD_SIZE": "abc"}, "WORLD_SIZE=abc in the environment; valid: a whole number"),
+        ({"WORLD_SIZE": "-2"}, "WORLD_SIZE=-2 in the environment"),
+        ({"RANK": "x"}, "RANK=x in the environment"),
+        ({"RANK": "2"}, "RANK=2 with WORLD_SIZE=2 in the environment; valid: 0 to 1"),
+        ({"LOCAL_RANK": "1.5"}, "LOCAL_RANK=1.5 in the environment"),
+        ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999 in the environment; valid: a port"),
+    ],
+)  # fmt: skip
+def test_variables_that_do_not_fit_are_one_line(environment: Any, changes: dict[str, str], said: str) -> None:
+    environment(**WHOLE | changes)
+    with pytest.raises(UserError) as raised:
+        processes.is_first()
+    assert said in str(raised.value) and "unset RANK" in str(raised.value)
+
+
+def test_one_process_needs_no_variables(environment: Any) -> None:
+    for given in ({}, {"RANK": "0"}, {"WORLD_SIZE": "1", "RANK": "0"}, {"RANK": "3"}):
+        environment(**given)
+        assert launch.place() == (0, 1) and processes.is_first()
+    environment(**WHOLE)
+    assert launch.place() == (1, 2) and not processes.is_first()
+
+
+def test_a_wait_for_other_processes_is_told_and_can_be_stopped(
+    environment: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(**WHOLE)
+    release = threading.Event()
+    monkeypatch.setattr(dist, "init_process_group", lambda backend: release.wait(60))
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(processes, "POLL_S", 0.01)
+    monkeypatch.setattr(signals, "stop_requested", lambda: True)
+    with pytest.raises(signals.Stopped):
+        processes._join("gloo")
+    release.set()
+    assert "process 1 is waiting for 1 of 2 processes at localhost:29599" in capsys.readouterr().err
+
+
+def test_what_fails_in_the_meeting_is_raised(environment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment(**WHOLE)
+
+    def fail(backend: str) -> None:
+        raise RuntimeError(backend)
+
+    monkeypatch.setattr(dist, "init_process_group", fail)
+    with pytest.raises(RuntimeError, match="gloo"):
+        processes._join("gloo")

@@ -1,0 +1,181 @@
+"""Settings that would change nothing beside the others: each is an error, since who gives one expects an effect.
+
+`CONDITIONS` says for each command which settings need what. A value at its default is never refused, as nobody can tell
+that it was given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from xling.core.errors import UserError
+from xling.core.settings import config
+
+
+class Condition(NamedTuple):
+    """Settings that have an effect under one condition alone.
+
+    Attributes:
+        names: dotted names, separated by spaces; ``near.*`` means all settings of a part.
+        holds: whether they have an effect.
+        needs: the condition in words, after "needs".
+    """
+
+    names: str
+    holds: Callable[[Any], Any]
+    needs: str
+
+
+def _schemes(*schemes: str) -> Callable[[Any], bool]:
+    return lambda cfg: any(uri.startswith(schemes) for uri in cfg.source)
+
+
+def _search(holds: Callable[[Any], Any] = lambda _: True, needs: str = "") -> tuple[Condition, ...]:
+    """Return the conditions of the settings of a search, which itself may need something."""
+    own = (
+        Condition(
+            "search.top_k search.temperature search.seed", lambda c: c.search.sample, "search.sample=true"
+        ),
+        Condition(
+            "search.length_penalty", lambda c: c.search.beam > 1 and not c.search.sample, "search.beam from 2"
+        ),
+    )
+    return (Condition("search.*", holds, needs), *own) if needs else own
+
+
+_TRAINING = (
+    Condition("train.decay train.decay_shape", lambda c: c.train.schedule == "wsd", "train.schedule=wsd"),
+    Condition(
+        "train.final_lr", lambda c: c.train.schedule in ("cosine", "wsd"), "train.schedule=cosine or wsd"
+    ),
+    Condition("train.momentum", lambda c: c.train.optimizer == "muon", "train.optimizer=muon"),
+    Condition("train.batch_first", lambda c: c.train.batch_warmup, "train.batch_warmup above 0"),
+    Condition("train.snapshot_state", lambda c: c.train.snapshots, "train.snapshots="),
+)
+_ENCODER = Condition("layer pooling", lambda c: c.checkpoint, "checkpoint=")
+_IMPORT = (Condition("init", lambda c: c.extend_vocab, "extend_vocab="),)
+
+CONDITIONS: dict[str, tuple[Condition, ...]] = {
+    "corpus mono": (
+        Condition("others", lambda c: "," in c.lang or c.lang == "all", "several languages in lang="),
+        Condition("dump", lambda c: not c.source, "no source="),
+        Condition("extract", _schemes("warc:"), "a source warc:"),
+        Condition("dedup_scope", lambda c: c.dedup, "dedup=true"),
+        Condition("dedup_group", lambda c: c.dedup and c.dedup_scope == "group", "dedup_scope=group"),
+        Condition("near.*", lambda c: c.near_dedup, "near_dedup=true"),
+        Condition(
+            "lm.min_chars lm.max_chars lm.order lm.pieces", lambda c: c.lm.model == "auto", "lm.model=auto"
+        ),
+        Condition(
+            "lm.percentiles lm.keep lm.max_perplexity", lambda c: c.lm.model != "none", "a model in lm.model="
+        ),
+    ),
+    "corpus parallel": (
+        _ENCODER,
+        Condition("size", lambda c: not c.source or _schemes("opus:")(c), "a source opus:"),
+    ),
+    "corpus bitext": (_ENCODER,),
+    "align": (
+        Condition("checkpoint layer", lambda c: c.method == "embedding", "method=embedding"),
+        Condition("aligner.*", lambda c: c.method != "embedding", "method=own or eflomal"),
+    ),
+    "mine": (
+        _ENCODER,
+        Condition("candidates probes", lambda c: c.index != "exact", "index=clusters or auto"),
+        Condition("neighbours", lambda c: c.margin != "absolute", "margin=ratio or distance"),
+    ),
+    "corpus codeswitch": (
+        Condition("word_rate draw forms sentence_rate", lambda c: c.mode == "dictionary", "mode=dictionary"),
+        Condition("max_sentences", lambda c: c.mode == "documents", "mode=documents"),
+        Condition("alm.*", lambda c: c.mode == "alm", "mode=alm"),
+        Condition("alm.max_rate", lambda c: c.alm.rate is None, "no alm.rate="),
+        Condition("seed", lambda c: c.mode != "alm", "mode=dictionary or documents; else alm.seed="),
+    ),
+    "corpus halves": (Condition("seed", lambda c: c.cut == "random", "cut=random"),),
+    "pretrain": (
+        *_TRAINING,
+        Condition("init_noise", lambda c: c.init_tiled, "init_tiled=true"),
+        Condition("init_layers", lambda c: c.init, "init="),
+        Condition(
+            "mix",
+            lambda c: len(c.objectives) > 1 or any(len(p.objectives) > 1 for p in c.phases.values()),
+            "several objectives",
+        ),
+    ),
+    "pretrain static": (
+        Condition("minutes", lambda c: not c.updates, "no updates="),
+        Condition(
+            "start.rounds start.fit_rounds start.ridge start.mass",
+            lambda c: not c.start.encoder,
+            "no start.encoder=",
+        ),
+    ),
+    "finetune mt": (
+        *_TRAINING,
+        *_search(lambda c: c.test, "test.SRC-TGT="),
+        Condition("precision", lambda c: c.test, "test.SRC-TGT="),
+        Condition("back_share tag", lambda c: c.back_translated, "back_translated="),
+    ),
+    "finetune generate": _search(lambda c: c.test, "test.LANG="),
+    "umt": (
+        *_TRAINING,
+        *_search(lambda c: c.test, "test.SRC-TGT="),
+        Condition("denoise_settings", lambda c: c.denoise != "none", "denoise=dae or mass"),
+    ),
+    "translate": _search(),
+    "back-translate": _search(),
+    "bli": (Condition("cues.encoder", lambda c: c.encoder, "encoder="),),
+    "label": (
+        Condition("per_class lines", lambda c: c.text, "text="),
+        Condition("fit.seed", lambda _: False, "seed= in its place"),
+    ),
+    "merge": (Condition("density scale", lambda c: c.method == "ties", "method=ties"),),
+    "import hf": _IMPORT,
+    "import fairseq": _IMPORT,
+    "import xlm": _IMPORT,
+}
+
+
+def check(command: str, cfg: Any) -> None:
+    """Reject a setting of a command that is not at its default and has no effect beside the others.
+
+    Raises:
+        UserError: the first such setting, with what it needs.
+    """
+    for condition in CONDITIONS.get(command, ()):
+        if not condition.holds(cfg):
+            refuse(cfg, condition.names, condition.needs)
+
+
+def refuse(cfg: Any, names: str, needs: str, where: str = "here") -> None:
+    """Raise UserError for the first of some settings that is not at its default; see `Condition`."""
+    for name in names.split():
+        for key, value, default in changed(cfg, name):
+            raise UserError(
+                f"{key}={_text(value)} changes nothing {where}: it needs {needs}",
+                f"{key}={_text(default)}, the default" if default is not dataclasses.MISSING else "",
+                "leave it out",
+            )
+
+
+def changed(cfg: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield (setting, value, default) of a setting, or of a whole part (``near.*``), where value and default differ."""
+    head, _, rest = name.partition(".")
+    item = next(item for item in dataclasses.fields(cfg) if item.name == head)
+    default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
+    value = getattr(cfg, head)
+    if not rest:
+        names = [("", value, default)]
+    else:
+        inner = [each.name for each in dataclasses.fields(value) if each.init] if rest == "*" else [rest]
+        names = [(f".{each}", getattr(value, each), getattr(default, each)) for each in inner]
+    yield from ((f"{head}{after}", *both) for after, *both in names if both[0] != both[1])
+
+
+def _text(value: Any) -> str:
+    plain = config.to_dict(value)
+    if isinstance(plain, bool | None):
+        return str(plain).lower()
+    return ",".join(map(str, plain)) if isinstance(plain, list | dict) else str(plain)
