@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -118,9 +118,9 @@ class LangId(Stage):
         again: dict[int, Ranking] = {}
         for source in sorted({docs[i].source for i in lone}):
             ours = [i for i in lone if docs[i].source == source and ranked[i]]
-            shares = Counter[str](dict.fromkeys(self._wanted_bases.values(), 1.0))  # type: ignore[arg-type]
-            for i in ours:
-                shares.update(dict(ranked[i]))  # type: ignore[arg-type]
+            shares = defaultdict(float, dict.fromkeys(self._wanted, 1.0))
+            for code, score in (each for i in ours for each in ranked[i]):
+                shares[code] += score
             for i in ours:
                 own = dict(ranked[i])
                 scores = dict.fromkeys(shares, _UNSEEN_SCORE) | own

@@ -22,7 +22,7 @@ from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.report.why import COLUMNS, MEASURES_BY_LAYER, TABLES_FILE, Row, figures, mean
 from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
-from xling.eval.run import untuned
+from xling.eval.run import plan
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file
 from xling.pages import figure, page, tabular
@@ -114,7 +114,7 @@ def _read_texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Aligne
     for lang in langs:
         rows = load(suite, lang, "test", data)
         if suite.shape.analysed_as == "pairs":
-            if untuned.sides(suite, lang)[1] != cfg.source:
+            if plan.sides(suite, lang)[1] != cfg.source:
                 continue
             rows = _spread_rows(rows, cfg.rows)
             yield AlignedTexts(
