@@ -1,4 +1,4 @@
-"""What fairseq compiles, in numpy: batches by size, blocks of tokens, BLEU's counts.
+"""The parts that fairseq compiles, in numpy: batches by size, blocks of tokens, BLEU's counts.
 
 `xling.compat.install` puts them in the place of the compiled parts where fairseq was built without these, as
 ``make install`` does: compiling takes minutes and a C++ compiler. xling has batches, packing and BLEU of its own; stock
@@ -130,9 +130,9 @@ def block_to_dataset_index(
 
     def sentence_of(tokens: Int64[np.ndarray, " blocks"]) -> Int64[np.ndarray, " blocks"]:
         # The first sentence that begins at the token, else the one that the token lies in.
-        found = np.searchsorted(starts, tokens, "left")
-        begins = (found < len(starts)) & (starts[np.minimum(found, len(starts) - 1)] == tokens)
-        return np.where(begins, found, found - 1)
+        index = np.searchsorted(starts, tokens, "left")
+        begins = (index < len(starts)) & (starts[np.minimum(index, len(starts) - 1)] == tokens)
+        return np.where(begins, index, index - 1)
 
     first = sentence_of(blocks[:, 0])
     last = np.where(blocks[:, 1] > blocks[:, 0], sentence_of(blocks[:, 1] - 1), first)
@@ -141,19 +141,21 @@ def block_to_dataset_index(
 
 def modules() -> dict[str, ModuleType]:
     """Return the compiled modules by name, as fairseq imports them."""
-    functions = {
-        "fairseq.data.data_utils_fast": [batch_by_size_vec, batch_by_size_fn, batch_fixed_shapes_fast],
-        "fairseq.data.token_block_utils_fast": [slice_indices, block_to_dataset_index],
+    members: dict[str, dict[str, Any]] = {
+        "fairseq.data.data_utils_fast": {
+            "batch_by_size_vec": batch_by_size_vec,
+            "batch_by_size_fn": batch_by_size_fn,
+            "batch_fixed_shapes_fast": batch_fixed_shapes_fast,
+        },
+        "fairseq.data.token_block_utils_fast": {
+            "_get_slice_indices_fast": slice_indices,
+            "_get_block_to_dataset_index_fast": block_to_dataset_index,
+        },
     }
-    names = {
-        slice_indices: "_get_slice_indices_fast",
-        block_to_dataset_index: "_get_block_to_dataset_index_fast",
-    }
-    made = {}
-    for name, members in functions.items():
-        made[name] = ModuleType(name, __doc__)
-        vars(made[name]).update({names.get(member, member.__name__): member for member in members})
-    return made
+    modules_by_name = {name: ModuleType(name, __doc__) for name in members}
+    for name, module in modules_by_name.items():
+        vars(module).update(members[name])
+    return modules_by_name
 
 
 def patch_bleu(scorer: Any) -> None:
