@@ -103,6 +103,8 @@ def text_lines(
             continue
         try:
             line = raw.decode("utf-8").rstrip("\r")
+            if keep_bad and "\0" in line:
+                raise UnicodeDecodeError("utf-8", raw, raw.index(0), raw.index(0) + 1, "zero byte")
         except UnicodeDecodeError as error:
             first_error = first_error or _not_utf8(name, number, error)
             num_bad += 1
@@ -117,10 +119,11 @@ def text_lines(
 
 
 def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
+    encoding = "utf-16" if b"\0" in error.object else "latin1"
     return UserError(
         f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
         "UTF-8 text",
-        f"convert it, for example iconv -f latin1 -t utf-8 {Path(name).name}",
+        f"convert it, for example iconv -f {encoding} -t utf-8 {Path(name).name}",
     )
 
 
