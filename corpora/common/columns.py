@@ -23,7 +23,7 @@ Guess = Callable[[Sequence[str]], list[int]]
 
 _SENTENCE_ENDS = tuple(".!?…。！？।؟።։။៕")
 _MAX_NAME_CHARS, _MAX_NAME_WORDS = 30, 3
-_MIN_ROWS, _MAX_NAME_SHARE = 10, 0.05
+_MIN_ROWS, _MAX_NAME_SHARE = 4, 0.05
 
 
 def open_rows(

@@ -252,6 +252,32 @@ def test_documents_of_tables(tmp_path):
     assert documents(tmp_path, f"csv:{path}#2") == (texts, {})
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("scheme", ["csv", "tsv"])
+@pytest.mark.parametrize("num_rows", [3, NUM])
+def test_tables_in_utf16_are_refused_with_the_remedy(tmp_path, encoding, scheme, num_rows):
+    text = written([("en", "sw"), *PLAIN[:num_rows]], delimiter="\t")
+    with pytest.raises(UserError, match="iconv -f utf-16"):
+        read(tmp_path / "a", text.encode(encoding), scheme=scheme)
+
+
+def test_few_lines_that_are_not_utf8_are_malformed(tmp_path):
+    rows = [(f"Das Häuschen {i} war im Frühling offen.", f"Nyumba {i} ni ya zamani.") for i in range(NUM)]
+    lines = [",".join(row).encode() for row in rows]
+    lines[3] = lines[3].replace("ä".encode(), b"\xe4")
+    lines[9] += b"\0"
+    assert read(tmp_path / "a.csv", b"\n".join([b"de,sw", *lines]), "de-sw") == (
+        [*rows[:3], *rows[4:9], *rows[10:]],
+        {"malformed": 2},
+    )
+    with pytest.raises(UserError, match=r"not UTF-8.*iconv -f latin1"):
+        read(
+            tmp_path / "a.csv",
+            b"\n".join(lines).decode("utf-8", "replace").encode("latin-1", "replace").replace(b"?", b"\xe4"),
+            "de-sw",
+        )
+
+
 def test_a_table_of_commas_given_as_tabs_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"1 column between tabs.*csv:FILE"):
         read(tmp_path / "a", written(PLAIN), scheme="tsv")

@@ -107,6 +107,8 @@ def text_lines(
             continue
         try:
             line = raw.decode("utf-8").rstrip("\r")
+            if keep_bad and "\0" in line:
+                raise UnicodeDecodeError("utf-8", raw, raw.index(0), raw.index(0) + 1, "zero byte")
         except UnicodeDecodeError as error:
             first_error = first_error or _not_utf8(name, number, error)
             num_bad += 1
