@@ -72,7 +72,9 @@ def test_what_may_not_be_missing_stops_the_pipeline_before_its_first_step(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dry_run_says_cost_and_needs(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_cost_and_needs(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["run", pipeline(tmp_path, tmp_path / "nowhere"), "--dry-run"]) == 2
     said = capsys.readouterr().out
     assert "[1/4] raw: xling toyworld" in said
@@ -82,7 +84,9 @@ def test_a_dry_run_says_cost_and_needs(tmp_path: Path, data: Path, capsys: pytes
     assert "nothing was run" in said
 
 
-def test_settings_of_all_steps_are_printed(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_all_steps_are_printed(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["config", "run", pipeline(tmp_path, data), "raw.num_docs=7"]) == 0
     steps = json.loads(capsys.readouterr().out)
     assert steps["raw"]["config"]["num_docs"] == 7

@@ -76,7 +76,9 @@ def refuse_repeated(overrides: Iterable[str]) -> None:
     for key, text in values.items():
         inside = next((each for each in values if each.startswith(f"{key}.")), "")
         if inside and not text.startswith("{"):
-            raise UserError(f"{key}={text} and {inside}={values[inside]}", "one of them", "leave one of them out")
+            raise UserError(
+                f"{key}={text} and {inside}={values[inside]}", "one of them", "leave one of them out"
+            )
 
 
 def located(
