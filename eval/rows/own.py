@@ -33,6 +33,7 @@ from xling.eval.rows.own_files import (
     OwnFiles,
     beside_yaml,
     is_language,
+    of_kind,
     reading_of,
     resolved,
     settings_given,
@@ -85,6 +86,10 @@ def with_own_suite(
         return cfg
     named = getattr(cfg, suite_setting)
     own = beside_yaml(OwnFiles(**{f.name: getattr(cfg, f.name) for f in fields(OwnFiles)}))
+    words = (named,) if isinstance(named, str) else tuple(named)
+    has_kind = any(getattr(own, kind) for kind in KIND_OF)
+    if len(words) == 1 and words[0] in KIND_OF and not has_kind:  # xling eval tags train=FILE test.sw=FILE
+        own, named = of_kind(own, words[0]), named[:0]
     names = [own.name, *(f"my_{kind}" for kind in KIND_OF if getattr(own, kind))]
     if named and not set(named if isinstance(named, tuple) else (named,)).issubset(names):
         shown = named if isinstance(named, str) else ",".join(named)

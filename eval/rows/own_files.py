@@ -93,13 +93,19 @@ def beside_yaml(own: OwnFiles) -> OwnFiles:
             for name in settings_given(beside):
                 value = getattr(beside, name)
                 changes[name] = _below(path.parent, value) if name in _FILES else value
-            own = replace(own, **changes)
-            if not any(getattr(own, each) for each in KIND_OF):
-                by_lang = [_by_language(getattr(own, name)) for name in ("train", "dev", "test")]
-                placed = tuple(file for each in by_lang for files in each.values() for file in files)
-                changes = {kind: placed}
-                own = replace(own, **changes)
+            own = of_kind(replace(own, **changes), kind)
     return own
+
+
+def of_kind(own: OwnFiles, kind: str) -> OwnFiles:
+    """Return settings whose files are of a kind, if ``train``, ``dev`` and ``test`` alone name files."""
+    if any(getattr(own, each) for each in KIND_OF):
+        return own
+    by_lang = [_by_language(getattr(own, name)) for name in ("train", "dev", "test")]
+    changes: dict[str, Any] = {
+        kind: tuple(file for each in by_lang for files in each.values() for file in files)
+    }
+    return replace(own, **changes)
 
 
 _FILES = (*KIND_OF, "train", "dev", "test")

@@ -51,6 +51,17 @@ def test_own_files_have_controls_intervals_and_every_later_command(
     assert "vote law party court" in (tmp_path / "report/report.md").read_text() + capsys.readouterr().out
 
 
+def test_a_kind_may_stand_in_place_of_a_suite(tmp_path: Path, topics: list[str]) -> None:
+    words = [
+        topics[1],
+        topics[0].replace("classes=", "test.sw="),
+        "systems=majority",
+        f"out={tmp_path / 'run'}",
+    ]
+    assert cli.main(["eval", "classes", *words]) == 0
+    assert scores(tmp_path / "run") == {("majority", "sw"): 50.0}
+
+
 def test_another_reading_of_the_same_file_is_predicted_again(tmp_path: Path) -> None:
     for split in ("train", "test"):
         rows = [f"{'ab'[i % 2]} text {i}\t{i % 2}\t{i % 3 // 2}\n" for i in range(12)]
@@ -71,6 +82,7 @@ def test_another_reading_of_the_same_file_is_predicted_again(tmp_path: Path) -> 
     ("words", "said"),
     [
         (["xnli"], "a suite or own files"),
+        (["mt"], "a suite or own files"),
         (["tags=x.conll"], "one of classes=FILES"),
         (["train.de=y.tsv"], "one of them"),
         (["columns.tag=2"], "unknown column"),
