@@ -286,7 +286,7 @@ def test_moses_files_have_any_name(stem: str, tmp_path: Path) -> None:
     context = SourceContext(languages.get("en"), languages.get("sw"))
     for rest in (f"{tmp_path}/{stem}", f"{tmp_path}/{stem}.en+{tmp_path}/{stem}.sw"):
         (source,) = PAIR_SOURCES["moses"].open(rest, context)
-        assert list(source.read(Ledger())) == [("one", "one", "")]
+        assert list(source.rows(Ledger())) == [("one", "one", "")]
 
 
 @pytest.mark.parametrize(
