@@ -102,9 +102,9 @@ class LangId(Stage):
         again: dict[int, Ranking] = {}
         for source in sorted({docs[i].source for i in lone}):
             ours = [i for i in lone if docs[i].source == source and ranked[i]]
-            shares = Counter[str](dict.fromkeys(self._wanted_bases.values(), 1.0))  # type: ignore[arg-type]
+            shares = Counter[str](dict.fromkeys(self._wanted_bases.values(), 1.0))
             for i in ours:
-                shares.update(dict(ranked[i]))  # type: ignore[arg-type]
+                shares.update(dict(ranked[i]))
             for i in ours:
                 own = dict(ranked[i])
                 scores = dict.fromkeys(shares, _UNSEEN_SCORE) | own
