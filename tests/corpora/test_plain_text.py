@@ -18,6 +18,7 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
+from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext
 from xling.corpora.sources.source import CUT_NOTE
 from xling.corpora.sources.text import LIST_NOTE
@@ -234,7 +235,7 @@ def test_of_near_duplicates_the_one_with_fewest_replacement_characters_stays(tmp
         ("words apart", "It &apos;s a &quot; red &quot; house &#91; 4 &#93; .", 'It\'s a "red" house [4].'),
         ("words apart", "The well @-@ known man did n't come .", "The well-known man didn't come."),
         ("words apart", "He paid 1 @,@ 250 @.@ 50 dollars .", "He paid 1,250.50 dollars."),
-        ("words apart", "Das Haus ist rot , sagte sie .", "Das Haus ist rot, sagte sie."),
+        ("words apart", "Das Haus ist rot , sagte er .", "Das Haus ist rot, sagte er."),
         ("words apart", "The -LRB- red -RRB- house is big .", "The (red) house is big."),
         ("BPE", "The low@@ er@@ ed house was new .", "The lowered house was new."),
         ("SentencePiece", "▁The ▁house ▁i s ▁red .", "The house is red."),
@@ -309,3 +310,19 @@ def test_a_mistake_leaves_nothing_beside_the_output(
     with pytest.raises(UserError, match=said):
         mono(Path("out"), source, lang)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.jsonl", "c.txt"]
+
+
+def test_tokenised_pairs_are_named_and_put_together(tmp_path: Path) -> None:
+    for lang in ("en", "sw"):
+        rows = [f"{word} is red , said the man ." for word in ENGLISH[0].split()[:5]]
+        (tmp_path / f"a.{lang}").write_text("\n".join(rows), encoding="utf-8")
+    data = {"pair": "en-sw", "source": f"moses:{tmp_path}/a", "filters": "repair", "audit": "false"}
+    data |= {"dev_pairs": "0", "test_pairs": "0"}
+    raw = config.from_dict(ParallelConfig, data | {"out": str(tmp_path / "raw")})
+    assert "100.0 % was tokenised before (words apart 5); settings.repair.tokenised=true undoes it" in str(
+        run_local("corpus parallel", raw, 1)
+    )
+    undone = {"out": str(tmp_path / "undone"), "settings": {"repair": {"tokenised": "true"}}}
+    run_local("corpus parallel", config.from_dict(ParallelConfig, data | undone), 1)
+    found = (tmp_path / "undone" / "train.en").read_text(encoding="utf-8").splitlines()
+    assert found[0] == f"{ENGLISH[0].split()[0]} is red, said the man."
