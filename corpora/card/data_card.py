@@ -205,7 +205,7 @@ class CardData:
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
         what = self.stats.get("title") or f"Text in {self.language.name}"
-        note = tokenised_note(self.ledger.notes, self.ledger.seen[READ], "the stage detokenise").strip()
+        note = tokenised_note(self.ledger.notes, self.ledger.seen[READ], "detokenisation").strip()
         return f"{what} from {uris}.{why}{f' {note}.' if note else ''}"
 
 

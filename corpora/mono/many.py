@@ -8,6 +8,7 @@ routed documents are kept, so that another language can be built without reading
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Sequence
 from functools import lru_cache
@@ -56,6 +57,8 @@ def run_part(build: Build, phase: str, index: int) -> Answer | None:
             _run_plan(build)
         except UserError:
             one.discard_workspace(build)
+            with contextlib.suppress(OSError):  # it holds routed documents
+                build.root.rmdir()
             raise
     elif phase == "route":
         if not build.workspace.part("route", index).is_dir() and not route.is_routed(build):

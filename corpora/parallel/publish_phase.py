@@ -28,7 +28,7 @@ from xling.corpora.card.ledgers import (
 )
 from xling.corpora.card.losses import loss_note, tokenised_note
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.chain import DEFAULT_FILTERS, REPAIRED, Chain, count_dropped, count_entered
+from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
 from xling.corpora.parallel.filters import PAIR_FILTERS, PairFilter
 from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
@@ -263,9 +263,8 @@ def summary(out: Path) -> Answer:
     for note, num in sorted(stats["ledger"]["notes"].items()):
         if note.startswith("truncated"):
             text += f"\n  {num} {note}: what is missing behind its end is not counted; get it again"
-    remedy = f"filters={','.join(('detokenise', *DEFAULT_FILTERS))}"
     said = (
-        tokenised_note(stats["ledger"]["notes"], seen[READ_STAGE], remedy),
+        tokenised_note(stats["ledger"]["notes"], seen[READ_STAGE], "settings.repair.tokenised=true"),
         loss_note(stats, seen[READ_STAGE], seen[CORPUS], "pairs", _filter_class),
     )
     text = "\n".join([text, *filter(None, said)])

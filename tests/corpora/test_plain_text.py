@@ -12,18 +12,23 @@ from hypothesis import strategies as st
 
 from tests.conftest import sentences
 from tests.corpora.reading import read
+from xling.core import languages
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
+from xling.corpora.parallel.settings import ParallelConfig
+from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext
 from xling.corpora.sources.source import CUT_NOTE
 from xling.corpora.sources.text import LIST_NOTE
 from xling.corpora.stages import near_duplicates as near
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.corpus_reader import read_lines
 from xling.text.files.encodings import guess_encoding
+from xling.text.files.globs import matching_files
 from xling.text.long_texts import cut_text, is_list_of_sentences
+from xling.text.tokenised import tokenised_kind, undo
 
 SAMPLES = {
     "fr": "L'été dernier, la bibliothèque de notre ville a été rénovée à grands frais.",
@@ -222,3 +227,102 @@ def test_of_near_duplicates_the_one_with_fewest_replacement_characters_stays(tmp
     kept = list(near.drop_near_duplicates(docs, 0, tmp_path / "out", ledger))
     assert [doc.id for doc in kept] == ["2", "3"]
     assert kept[1].meta["cluster_size"] == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "plain"),
+    [
+        ("words apart", "It &apos;s a &quot; red &quot; house &#91; 4 &#93; .", 'It\'s a "red" house [4].'),
+        ("words apart", "The well @-@ known man did n't come .", "The well-known man didn't come."),
+        ("words apart", "He paid 1 @,@ 250 @.@ 50 dollars .", "He paid 1,250.50 dollars."),
+        ("words apart", "Das Haus ist rot , sagte er .", "Das Haus ist rot, sagte er."),
+        ("words apart", "The -LRB- red -RRB- house is big .", "The (red) house is big."),
+        ("BPE", "The low@@ er@@ ed house was new .", "The lowered house was new."),
+        ("SentencePiece", "▁The ▁house ▁i s ▁red .", "The house is red."),
+        ("marks of training", "<s> The house is red . </s>", "The house is red."),
+        ("marks of training", "__en__ The house is red .", "The house is red."),
+        ("", "Plain text: it's written, isn't it?", "Plain text: it's written, isn't it?"),
+        ("", "Vraiment ? Oui : « c'est ça » !", "Vraiment ? Oui : « c'est ça » !"),
+        ("", "Write to a@b.example @ 5 p.m. & wait …", "Write to a@b.example @ 5 p.m. & wait …"),
+    ],
+)
+def test_tokenised_text_is_told_and_put_together(kind: str, text: str, plain: str) -> None:
+    assert tokenised_kind(text) == kind
+    assert undo(text, "en") == plain
+    assert undo(plain, "en") == plain
+
+
+def test_a_build_names_the_share_of_tokenised_text(tmp_path: Path) -> None:
+    rows = [row.replace(".", " .") for row in ENGLISH[:60]] + ENGLISH[60:120]
+    (tmp_path / "a.txt").write_text("\n".join(rows), encoding="utf-8")
+    said = mono(tmp_path / "out", f"lines:{tmp_path}/a.txt", near_dedup="false")
+    assert "50.0 % was tokenised before (words apart 60); before_dedup=repair,detokenise," in said
+    assert "50.0 % was tokenised before" in (tmp_path / "out" / "card.md").read_text(encoding="utf-8")
+    undone = mono(
+        tmp_path / "undone",
+        f"lines:{tmp_path}/a.txt",
+        near_dedup="false",
+        before_dedup=["repair", "detokenise"],
+    )
+    assert "(words apart 60); which was undone" in undone
+    assert [doc.text for doc in read_corpus(tmp_path / "undone")] == ENGLISH[:120]
+
+
+def test_folders_with_the_signs_of_globs_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "news [2024]" / "a*"
+    folder.mkdir(parents=True)
+    for name in ("b.txt", "a.txt", ".hidden.txt"):
+        (folder / name).write_text("text", encoding="utf-8")
+    assert matching_files(f"{folder}/*.txt") == [folder / "a.txt", folder / "b.txt"]
+    assert matching_files(f"{tmp_path}/**/b.*") == [folder / "b.txt"]
+    assert matching_files(f"{folder}/.h*") == [folder / ".hidden.txt"]
+    assert matching_files(str(tmp_path)) == []
+    assert len(read(f"text:{folder}/*.txt")[0]) == 2
+
+
+@pytest.mark.parametrize("stem", ["a+b", "c,d", "plain"])
+def test_moses_files_have_any_name(stem: str, tmp_path: Path) -> None:
+    for lang in ("en", "sw"):
+        (tmp_path / f"{stem}.{lang}").write_text("one\n", encoding="utf-8")
+    context = SourceContext(languages.get("en"), languages.get("sw"))
+    for rest in (f"{tmp_path}/{stem}", f"{tmp_path}/{stem}.en+{tmp_path}/{stem}.sw"):
+        (source,) = PAIR_SOURCES["moses"].open(rest, context)
+        assert list(source.rows(Ledger())) == [("one", "one", "")]
+
+
+@pytest.mark.parametrize(
+    ("lang", "source", "said"),
+    [
+        ("all", "wiki:", r"'wiki:' is of one language, and lang=all names several"),
+        ("sw,eu", "cc100:", r"'cc100:' is of one language, and lang=sw,eu names several"),
+        ("sw", "text:a.txt", r"a\.txt is not UTF-8; it is probably Windows-1252"),
+        ("sw", "jsonl:b.jsonl", r"jq -c"),
+        ("sw", "text:c.txt", r"none of 1 documents is left: length/short 1"),
+    ],
+)
+def test_a_mistake_leaves_nothing_beside_the_output(
+    lang: str, source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_bytes("L'été dernier à la plage".encode("cp1252"))
+    Path("b.jsonl").write_text("[1]\n[2]\n", encoding="utf-8")
+    Path("c.txt").write_text("short", encoding="utf-8")
+    with pytest.raises(UserError, match=said):
+        mono(Path("out"), source, lang)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.jsonl", "c.txt"]
+
+
+def test_tokenised_pairs_are_named_and_put_together(tmp_path: Path) -> None:
+    for lang in ("en", "sw"):
+        rows = [f"{word} is red , said the man ." for word in ENGLISH[0].split()[:5]]
+        (tmp_path / f"a.{lang}").write_text("\n".join(rows), encoding="utf-8")
+    data = {"pair": "en-sw", "source": f"moses:{tmp_path}/a", "filters": "repair", "audit": "false"}
+    data |= {"dev_pairs": "0", "test_pairs": "0"}
+    raw = config.from_dict(ParallelConfig, data | {"out": str(tmp_path / "raw")})
+    assert "100.0 % was tokenised before (words apart 5); settings.repair.tokenised=true undoes it" in str(
+        run_local("corpus parallel", raw, 1)
+    )
+    undone = {"out": str(tmp_path / "undone"), "settings": {"repair": {"tokenised": "true"}}}
+    run_local("corpus parallel", config.from_dict(ParallelConfig, data | undone), 1)
+    found = (tmp_path / "undone" / "train.en").read_text(encoding="utf-8").splitlines()
+    assert found[0] == f"{ENGLISH[0].split()[0]} is red, said the man."

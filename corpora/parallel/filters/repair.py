@@ -11,10 +11,10 @@ from xling.core.languages import Language
 from xling.corpora.langid.code_pages import WrongCodePage
 from xling.corpora.parallel.clean.declared_language import own_scripts
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
-from xling.corpora.parallel.filters.detokenise import count_tokenised
 from xling.corpora.parallel.filters.script import letters_of
 from xling.text import repair
 from xling.text.pairs import SIDES
+from xling.text.tokenised import TOKENISED, tokenised_kind, undo
 
 _SWAPPED_SHARE = 0.7
 Change = tuple[str, str, str, str]
@@ -31,6 +31,7 @@ class Repair(PairFilter):
         invisible: whether control characters and marks without width go, where they are no spelling.
         quotes: whether doubled and replaced quotes and apostrophes are put right, and quotes around one side taken off.
         swapped: whether sides in each other's script change places.
+        tokenised: whether text that another program has tokenised is put together; what stood there is a guess.
     """
 
     entities: bool = True
@@ -38,6 +39,7 @@ class Repair(PairFilter):
     invisible: bool = True
     quotes: bool = True
     swapped: bool = True
+    tokenised: bool = False
 
     name: ClassVar[str] = "repair"
     reasons: ClassVar[dict[str, str]] = {}
@@ -50,6 +52,13 @@ class Repair(PairFilter):
     def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the pairs with texts put right, and what was changed."""
         changes: list[Change] = []
+        if self.tokenised:
+            for side, lang in context.sides:
+                before = pairs[side].to_list()
+                after = [undo(text, lang.code) for text in before]
+                both = zip(pairs["id"].to_list(), before, after, strict=True)
+                changes += [(name, "tokenised", old, new) for name, old, new in both if old != new]
+                pairs = pairs.with_columns(pl.Series(side, after, pl.String))
         if self.swapped:  # first, since what is spelling in one language is damage in the other
             pairs, rows = exchange_sides(pairs, _is_swapped(pairs, context))
             changes += rows
@@ -70,8 +79,12 @@ class Repair(PairFilter):
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
 
     def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:
-        """Return how many pairs were tokenised before, by kind."""
-        return count_tokenised(pairs, context)
+        """Return how many pairs have a side that was tokenised before, by kind."""
+        counts: dict[str, int] = {}
+        for texts in pairs.select(SIDES).iter_rows():
+            if kind := next(filter(None, map(tokenised_kind, texts)), ""):
+                counts[f"{TOKENISED}{kind}"] = counts.get(f"{TOKENISED}{kind}", 0) + 1
+        return counts
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""

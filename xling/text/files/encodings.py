@@ -112,7 +112,9 @@ def utf8_chunks(
     for raw in chunks:
         chunk = raw
         if is_first and chunk:
-            encoding = next((name for mark, name in _MARKS if chunk.startswith(mark)), "")
+            # At least one character follows a mark.
+            marks = [(mark, name) for mark, name in _MARKS if len(chunk) >= 2 * len(mark)]
+            encoding = next((name for mark, name in marks if chunk.startswith(mark)), "")
             if encoding:
                 decoder = codecs.getincrementaldecoder(encoding)("replace")
             else:
@@ -128,7 +130,9 @@ def utf8_chunks(
             held = b"\r" if chunk.endswith(b"\r") else b""
             chunk = _SINGLE_CR.sub(b"\n", chunk[: len(chunk) - len(held)])
         yield chunk if type(raw) is bytes else type(raw)(chunk)
-    if held:
+    if decoder is not None and (rest := decoder.decode(b"", True)):  # half a character
+        yield held + rest.encode("utf-8", "replace")
+    elif held:
         yield b"\n"
     if decoder is None and legacy:
         watch.judge(at_end=True)
