@@ -84,7 +84,9 @@ def given(command: str, words: list[str], key: schema.Key) -> Any:
     raise AssertionError(f"no value for {command} {key.name}: {tried}")
 
 
-@pytest.mark.parametrize(("command", "condition"), CASES, ids=lambda each: str(each)[:60].replace(" ", "-"))
+@pytest.mark.parametrize(
+    ("command", "condition"), CASES, ids=lambda each: getattr(each, "names", each).replace(" ", "-")
+)
 def test_a_setting_without_effect_is_refused_before_anything_is_read(
     command: str, condition: unused.Condition
 ) -> None:
