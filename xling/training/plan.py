@@ -212,7 +212,9 @@ def resolve(cfg: PretrainConfig) -> Plan:
     settings = config.to_dict(cfg)
     finished = None if cfg.dry_run else manifest.up_to_date(out, STAGE, cfg, inputs)
     for path in published if finished is None else ():
-        if not any((path / name).is_file() for name in MODEL_FILES):  # a model may be a folder of the user's own
+        if not any(
+            (path / name).is_file() for name in MODEL_FILES
+        ):  # a model may be a folder of the user's own
             manifest.verify(path)
     return Plan(
         cfg=cfg,
