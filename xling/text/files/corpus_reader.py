@@ -27,7 +27,7 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
 
     Raises:
         UserError: a path or glob matches nothing, a directory holds no Parquet or text file, or a path is a
-            device or a pipe, which cannot be read twice; or a file of a finished output was changed since.
+            device or a pipe, which cannot be read twice. A file of a finished output was changed since.
     """
     all_files: list[Path] = []
     for pattern in paths:
