@@ -59,9 +59,8 @@ def _line(step: Step, phases: Sequence[Phase]) -> str:
         or "parts known once it starts"
     )
     gpus = f", {resources.gpus_per_node} GPUs" if resources.gpus_per_node else ""
-    memory = {None: "the site's memory", 0: "all memory"}.get(
-        resources.mem_gb, f"{resources.mem_gb or 0:g} GiB"
-    )
+    memory = f"{resources.mem_gb:g} GiB" if resources.mem_gb else "all memory of a node"
+    memory = "the site's memory" if resources.mem_gb is None else memory
     per_part = (
         f"{resources.nodes} node{'s' * (resources.nodes > 1)} x {resources.tasks_per_node} task"
         f"{'s' * (resources.tasks_per_node > 1)} x {resources.cpus_per_task} CPUs{gpus}, {memory},"

@@ -60,7 +60,9 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
     values = dict(split_override(item) for item in overrides)
-    has_own = "scale" in _hints(cls)  # then it is a setting like any other, and the recipe has no scales
+    has_own = "scale" in get_type_hints(
+        cls
+    )  # then it is a setting like any other, and the recipe has no scales
     scale = "" if has_own else values.pop("scale", "")
     data = data if has_own else scaled(data, scale, where)
     for key, text in values.items():
