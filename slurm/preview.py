@@ -59,8 +59,8 @@ def _line(step: Step, phases: Sequence[Phase]) -> str:
         or "parts known once it starts"
     )
     gpus = f", {resources.gpus_per_node} GPUs" if resources.gpus_per_node else ""
-    memory = "the site's memory" if resources.mem_gb is None else f"{resources.mem_gb:g} GiB"
-    memory = "all memory" if resources.mem_gb == 0 else memory
+    memory = f"{resources.mem_gb:g} GiB" if resources.mem_gb else "all memory of a node"
+    memory = "the site's memory" if resources.mem_gb is None else memory
     per_part = (
         f"{resources.nodes} node{'s' * (resources.nodes > 1)} x {resources.tasks_per_node} task"
         f"{'s' * (resources.tasks_per_node > 1)} x {resources.cpus_per_task} CPUs{gpus}, {memory},"

@@ -103,7 +103,7 @@ def test_config_prints_the_settings_and_runs_nothing(xling: Xling, tmp_path: Pat
     code, text, err = xling("config", "vocab", "corpora.no=no.txt", f"out={out}", "size=12", "alpha=1e-1")
     made = json.loads(text)
     assert (code, err) == (0, "") and not out.exists()
-    assert made["corpora"] == {"no": ["no.txt"]} and made["size"] == 12 and made["alpha"] == 0.1
+    assert made["corpora"] == {"nb": ["no.txt"]} and made["size"] == 12 and made["alpha"] == 0.1
 
 
 def test_settings_may_be_written_as_options(xling: Xling) -> None:

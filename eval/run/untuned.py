@@ -14,7 +14,8 @@ from xling.eval.kinds.base import VectorQuestion
 from xling.eval.kinds.nearest_neighbours import Vectors
 from xling.eval.rows.suite import load
 from xling.eval.run.jobs import Job
-from xling.eval.run.plan import EvalPlan, sides
+from xling.eval.run.plan import EvalPlan
+from xling.eval.run.plan import sides as sides
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.systems import Backend

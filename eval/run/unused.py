@@ -1,4 +1,4 @@
-"""Settings of evaluation and fine-tuning that would change nothing for the suites, systems and models at hand.
+"""Settings of evaluation and fine-tuning that would change nothing for the suites, systems and models of a run.
 
 See `xling.core.settings.unused`, which tells those that need another setting.
 """

@@ -141,6 +141,50 @@ def test_a_pickle_wants_the_flag(copied: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "model.pt").is_file()
 
 
+def test_a_pickle_in_parts_is_read_whole(copied: Path, tmp_path: Path) -> None:
+    run_hf(ImportConfig(copied, tmp_path / "whole"))
+    as_pickle(copied)
+    state = torch.load(copied / "pytorch_model.bin", weights_only=True)
+    (copied / "pytorch_model.bin").unlink()
+    names = sorted(state)
+    parts = {f"pytorch_model-0000{i}-of-00002.bin": names[i - 1 :: 2] for i in (1, 2)}
+    for file, own in parts.items():
+        torch.save({name: state[name] for name in own}, copied / file)
+    weight_map = {name: file for file, own in parts.items() for name in own}
+    (copied / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    cfg = ImportConfig(copied, tmp_path / "out")
+    with pytest.raises(UserError, match="allow_pickle=true"):
+        run_hf(cfg)
+    run_hf(replace(cfg, allow_pickle=True))
+    whole, parted = (model_weights.load_model(tmp_path / name)[0].state_dict() for name in ("whole", "out"))
+    assert all(torch.equal(whole[name], parted[name]) for name in whole)
+    (copied / "pytorch_model-00002-of-00002.bin").unlink()
+    with pytest.raises(UserError, match="00002-of-00002"):
+        run_hf(replace(cfg, out=tmp_path / "more", allow_pickle=True))
+
+
+def test_words_that_pad_a_dictionary_are_left_out(foreign: Path, tmp_path: Path) -> None:
+    """``fairseq-preprocess`` fills a dictionary with ``madeupwordNNNN 0`` to a multiple of 8, as do the weights."""
+    from xling.hub.export import ExportConfig
+    from xling.hub.export import run_fairseq as export_fairseq
+
+    run_hf(ImportConfig(foreign, tmp_path / "a"))
+    export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "b"))
+    dictionary = (tmp_path / "b" / "dict.txt").read_text(encoding="utf-8")
+    first = 4 + len(dictionary.splitlines())
+    padding = "".join(f"madeupword{number:04d} 0\n" for number in range(3))
+    (tmp_path / "b" / "dict.txt").write_text(dictionary + padding, encoding="utf-8")
+    state = torch.load(tmp_path / "b" / "model.pt", weights_only=True)
+    for name, tensor in state["model"].items():
+        if name.endswith(("embed_tokens.weight", "lm_head.weight", "lm_head.bias")):
+            extra = torch.full((3, *tensor.shape[1:]), 9.0)
+            state["model"][name] = torch.cat([tensor[:first], extra, tensor[first:]])
+    torch.save(state, tmp_path / "b" / "model.pt")
+    run_fairseq(ImportConfig(tmp_path / "b", tmp_path / "c"))
+    plain, padded_ = (model_weights.load_model(tmp_path / x)[0].state_dict() for x in "ac")
+    assert all(torch.equal(plain[name], padded_[name]) for name in plain)
+
+
 def test_code_in_a_pickle_is_refused_and_not_run(copied: Path, tmp_path: Path) -> None:
     as_pickle(copied, Planted(tmp_path / "ran"))
     with pytest.raises(UserError, match="holds more than tensors"):

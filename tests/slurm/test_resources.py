@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
 from xling.slurm.resources import DEFAULTS, Resources, Site, read_site
+from xling.slurm.submit import _parameters_of
 
 PROFILE = """\
 folder: runs/here
@@ -58,6 +59,22 @@ def test_profile_from_the_environment(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read_site() == Site()
 
 
+def test_memory_may_be_left_to_the_site_or_be_all_of_a_node() -> None:
+    for given_, wanted in (("none", None), ("0", "0"), ("1.5", "1536M")):
+        resources = Site().resources("pretrain", {"mem_gb": given_})
+        assert _parameters_of(resources, "job").get("mem") == wanted, given_
+
+
+@pytest.mark.parametrize("constraint", ["[a100&ib]", "[rack1|rack2]", "(a|b)&c", "[a100*2&ib*2]", "{x}"])
+def test_a_constraint_in_brackets_is_text(constraint: str) -> None:
+    if constraint == "{x}":  # which Slurm has not
+        with pytest.raises(UserError, match="constraint="):
+            Site().resources("pretrain", {"constraint": constraint})
+        return
+    resources = Site().resources("pretrain", {"constraint": constraint})
+    assert _parameters_of(resources, "job")["constraint"] == constraint
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -71,7 +88,7 @@ def test_profile_from_the_environment(tmp_path: Path, monkeypatch: pytest.Monkey
         ("stages: {pretrian: {nodes: 2}}", "did you mean 'pretrain'"),
         ("default: {nodes: two}", "nodes='two'"),
         ("default: {nodes: 0}", "a whole number from 1"),
-        ("default: {mem_gb: 0}", "mem_gb=0.0"),
+        ("default: {mem_gb: 0.0001}", "mem_gb=0.0001"),
         ("default: [1]", "a mapping of settings"),
         ('default: {partition: "a b"}', "partition='a b'"),
         ('default: {account: "x\\nrm -rf y"}', "account='x"),

@@ -96,7 +96,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
         newest.write_bytes(content)
     elif damage == "missing":
         newest.unlink()
-    elif damage == "no mark":  # killed between the two files
+    elif damage == "no mark":
         mark.unlink()
     else:
         mark.write_text("")
@@ -116,8 +116,17 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     assert starts == [4]
     assert identical(resumed, weights(pretrain("straight")))
     warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.files.checksummed_file"]
-    assert len(warned) == (damage != "no mark")
+    assert len(warned) == 1
     assert all("update-00000008.pt is damaged; taking the checkpoint before it" in text for text in warned)
+
+
+def test_checkpoints_without_their_checksums_stop_the_run(interrupted: Path, pretrain: Pretrain) -> None:
+    """As a copy of ``*.pt`` leaves them: the training would begin again at update 0."""
+    for mark in interrupted.glob("*.sha256"):
+        mark.unlink()
+    with pytest.raises(UserError, match=r"update-00000008\.pt has no update-00000008\.sha256 beside it"):
+        pretrain("out")
+    assert {path.suffix for path in interrupted.glob("update-*")} == {".pt"}
 
 
 def test_a_torn_line_of_the_log_is_dropped(interrupted: Path, pretrain: Pretrain) -> None:

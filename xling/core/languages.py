@@ -136,7 +136,7 @@ def canonical(code: str) -> str:
 
 
 def canonical_pair(pair: str) -> str:
-    """Convert both sides of ``eng_Latn-swh`` to our codes, ``en-sw``; what is no pair is returned unchanged."""
+    """Convert both sides of ``eng_Latn-swh`` to our codes, ``en-sw``; other texts are returned unchanged."""
     try:
         return "-".join(side.code for side in get_pair(pair))
     except UserError:

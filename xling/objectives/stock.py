@@ -1,4 +1,4 @@
-"""What `fairseq-generate`, `fairseq-interactive` and `fairseq-eval-lm` ask of a task, answered by our own search.
+"""The answers of a task to `fairseq-generate`, `fairseq-interactive` and `fairseq-eval-lm`, by our own search.
 
 The outputs of the first two are those of ``xling translate`` at the same settings. Note that the defaults differ: of
 fairseq ``--max-len-a 0 --max-len-b 200``, of ours ``max_len_a=1.5 max_len_b=10``. Where a command or an option has no
@@ -65,11 +65,11 @@ class Generator:
             for source, hypotheses in zip(sources, outputs, strict=True)
         ]
 
-    def _described(self, model: Any, source: Int[np.ndarray, " _"], found: Hypothesis) -> dict[str, Any]:
-        tokens = np.append(found.tokens, EOS).astype(np.int64)
+    def _described(self, model: Any, source: Int[np.ndarray, " _"], output: Hypothesis) -> dict[str, Any]:
+        tokens = np.append(output.tokens, EOS).astype(np.int64)
         return {
             "tokens": torch.from_numpy(tokens),
-            "score": torch.tensor(found.score),
+            "score": torch.tensor(output.score),
             "attention": None,
             "alignment": torch.empty(0, 2, dtype=torch.long),
             "positional_scores": self._scores(model, source, tokens),
@@ -141,9 +141,9 @@ class StockCommands:
                     "score the encoder with `xling eval`",
                 )
             )
-        found = [languages.find(code, self.langs) for code in (self.cfg.source_lang, self.cfg.target_lang)]
+        sides = [languages.find(code, self.langs) for code in (self.cfg.source_lang, self.cfg.target_lang)]
         for option, code, lang in zip(
-            ("source", "target"), (self.cfg.source_lang, self.cfg.target_lang), found, strict=True
+            ("source", "target"), (self.cfg.source_lang, self.cfg.target_lang), sides, strict=True
         ):
             if lang is None:
                 stop(
@@ -153,7 +153,7 @@ class StockCommands:
                         "give --source-lang and --target-lang, languages that the model was trained on",
                     )
                 )
-        return str(found[0]), str(found[1])
+        return str(sides[0]), str(sides[1])
 
     def dataset_of_direction(self, split: str) -> Sentences:
         """Return the sentence pairs of a split in the direction that is asked for, for `fairseq-generate`."""
@@ -168,19 +168,19 @@ class StockCommands:
                     f"pairs.{src}-{tgt}=SRC,TGT",
                 )
             )
-        sides = [
+        texts = [
             data_utils.load_indexed_dataset(
                 str(self.data / pair / f"{split}.{pair}.{lang}"), self.dictionary, "mmap"
             )
             for lang in (src, tgt)
         ]
-        if None in sides:
+        if None in texts:
             stop(
                 UserError(
                     f"no split {split!r} of {pair} in {self.data}", "train or valid", "--gen-subset valid"
                 )
             )
-        first, second = sides
+        first, second = texts
         return Sentences(first, first.sizes, self.dictionary, second, second.sizes, self.dictionary)
 
     def build_dataset_for_inference(

@@ -31,7 +31,7 @@ _MAX_VALUES = 100_000
 
 
 class WrittenList(list[Any]):
-    """A list read from one word in brackets, with that word: for a setting of text it is no list (``[a100&ib]``)."""
+    """A list read from one word in brackets, with that word: a setting of text takes the word (``[a100&ib]``)."""
 
     def __init__(self, values: list[Any], text: str) -> None:
         super().__init__(values)

@@ -35,11 +35,11 @@ def write_checksummed(path: Path, state: Any) -> None:
             digest = write_hashed(state, handle)
             handle.flush()
             os.fsync(handle.fileno())
+        manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
+        temporary.replace(path)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
-    temporary.replace(path)
 
 
 def publish(unfinished: Path, folder: Path, digests: Mapping[str, str]) -> None:
@@ -81,9 +81,10 @@ def good_checkpoints(directory: Path) -> Iterator[Path]:
             "each checkpoint with its .sha256",
             f"copy the .sha256 files too, or delete {directory} to start from the first update",
         )
-    for checksums in sorted(directory.glob("update-*.sha256"), reverse=True):
-        parts = checksums.with_suffix(PARTS)
-        if is_good(path := parts if parts.is_dir() else checksums.with_suffix(".pt")):
+    stems = {path.with_suffix("") for path in (*saved, *directory.glob("update-*.sha256"))}
+    for stem in sorted(stems, reverse=True):
+        parts = stem.with_suffix(PARTS)
+        if is_good(path := parts if parts.is_dir() else stem.with_suffix(".pt")):
             yield path
         else:
             logger.warning("%s is damaged; taking the checkpoint before it", path)
