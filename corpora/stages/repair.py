@@ -55,7 +55,7 @@ class Repair(Stage):
     reasons: ClassVar[dict[str, str]] = {
         "undecodable": "too many replacement characters U+FFFD",
         "empty": "no text is left",
-        "lost_letters": "question marks stand where letters were",
+        "lost_letters": "question marks in the places of letters",
         "mojibake": "read in a wrong encoding, and which one cannot be told",
     }
     rewrites = True
@@ -103,7 +103,7 @@ class Repair(Stage):
 
 
 def _reason_beyond_repair(text: str) -> str:
-    """Return why what is left of a repaired text is no text, or ""."""
+    """Return why a repaired text is still damaged, or ""."""
     if "?" in text:
         rest = _ADDRESS.sub("", text) if "=" in text or "://" in text or "www." in text else text
         lost = sum(1 for _ in _LOST_LETTER.finditer(rest))

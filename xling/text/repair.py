@@ -123,7 +123,7 @@ def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:
 
 @cache
 def _byte_kinds() -> NDArray[np.uint16]:
-    """What a character may be of a letter in UTF-8, in each code page a bit: (3, 0x10000) uint16.
+    """Bytes of a letter in UTF-8 that each character may be, in each code page a bit: (3, 0x10000) uint16.
 
     The rows are: first byte of two, first of more, another byte.
     """
