@@ -94,7 +94,8 @@ def test_quotes(text: str, other: str, mended: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["&amp;", "\x07", "cafÃ©", "â€™", "ÐŸÑ€", "РџСЂРё", "``", "DzieĹ„", "don`t", "\u200b", "√©", "п÷я"]
+    "text",
+    ["&amp;", "\x07", "cafÃ©", "â€™", "ÐŸÑ€", "РџСЂРё", "``", "DzieĹ„", "don`t", "\u200b", "√©", "п÷я"],
 )
 def test_the_first_look_misses_nothing(text: str) -> None:
     assert pl.Series([text]).str.contains(repair.DAMAGE_PATTERN).all()

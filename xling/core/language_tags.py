@@ -72,7 +72,11 @@ def language_of(tag: str) -> Language | None:
     if language is None or script in ("", language.script):
         return language
     return next(
-        (lang for lang in languages.LANGUAGES.values() if (lang.base, lang.script) == (language.base, script)),
+        (
+            lang
+            for lang in languages.LANGUAGES.values()
+            if (lang.base, lang.script) == (language.base, script)
+        ),
         None,
     )
 
