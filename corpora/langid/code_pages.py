@@ -69,6 +69,7 @@ _SIGNS = "¹³²¿º¼¾½£¥¯±¶ª¢¡¦¨´¸¤¬µ×÷"
 _SUSPECT = re.compile(
     rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
 )
+_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]")
 _SUSPECT_CHARACTERS = frozenset(_SIGNS + "‚„…†‡‰ˆ˜‹›“”•–—™€")
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
@@ -132,7 +133,7 @@ class CodePages:
         """Whether to look at a text closer: without sign of damage it is right."""
         if len(self.langs) == 1:
             return WrongCodePage.of(self.langs[0]).is_suspect(text)
-        return sum(1 for _ in itertools.islice(_SURELY_DAMAGED.finditer(text), _MIN_DAMAGED)) == _MIN_DAMAGED
+        return is_surely_damaged(text)
 
     def mend(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of one text, put right in the language that it then is in."""
@@ -156,6 +157,11 @@ class CodePages:
         score, code = max(zip(best[1:], (code for code, _ in changed), strict=True), default=(0.0, ""))
         is_better = score > best[0] + _MIN_GAIN or (east_asian and score > 0)
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
+
+
+def is_surely_damaged(text: str) -> bool:
+    """Return whether a text has several places that right text of no language has."""
+    return sum(1 for _ in itertools.islice(_SURELY_DAMAGED.finditer(text), _MIN_DAMAGED)) == _MIN_DAMAGED
 
 
 class WrongCodePage:
@@ -217,7 +223,7 @@ class WrongCodePage:
             return False
         if self.lang.script != "Latn":
             return not languages.matches_script(text, self.lang) or (
-                self.lang.script == "Cyrl" and bool(_SUSPECT.search(text))
+                self.lang.script == "Cyrl" and bool(_INNER_CAPITAL.search(text))
             )
         others = {char for char in text if char > "\x7f"} - self.letters
         return bool(others - _ANYWHERE) or (
