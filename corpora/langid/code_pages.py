@@ -69,8 +69,9 @@ _SIGNS = "¹³²¿º¼¾½£¥¯±¶ª¢¡¦¨´¸¤¬µ×÷"
 _SUSPECT = re.compile(
     rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
 )
+_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]")
 _SUSPECT_CHARACTERS = frozenset(_SIGNS + "‚„…†‡‰ˆ˜‹›“”•–—™€")
-_MIN_CHARACTERS = 4  # East Asian ones of a line that is mended by itself
+_MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
 _SAME = 0.05  # such gains are equal
 _MOST = 0.5  # of the lines in doubt
@@ -113,7 +114,7 @@ _MIN_DAMAGED, _SAMPLE_LINES = 3, 6
 
 @dataclass(frozen=True)
 class CodePages:
-    """Mends text in any of some languages that was read in another code page.
+    """Repairs text in any of some languages that was read in another code page.
 
     Attributes:
         langs: codes of the languages; of one, each line is tried as soon as it has a letter of no code page of it.
@@ -132,7 +133,7 @@ class CodePages:
         """Whether to look at a text closer: without sign of damage it is right."""
         if len(self.langs) == 1:
             return WrongCodePage.of(self.langs[0]).is_suspect(text)
-        return sum(1 for _ in itertools.islice(_SURELY_DAMAGED.finditer(text), _MIN_DAMAGED)) == _MIN_DAMAGED
+        return is_surely_damaged(text)
 
     def mend(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of one text, put right in the language that it then is in."""
@@ -158,8 +159,13 @@ class CodePages:
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
 
 
+def is_surely_damaged(text: str) -> bool:
+    """Return whether a text has several places that right text of no language has."""
+    return sum(1 for _ in itertools.islice(_SURELY_DAMAGED.finditer(text), _MIN_DAMAGED)) == _MIN_DAMAGED
+
+
 class WrongCodePage:
-    """Mends the lines of a language that were read in another code page.
+    """Repairs the lines of a language that were read in another code page.
 
     Args:
         lang: the language that the text is in.
@@ -217,7 +223,7 @@ class WrongCodePage:
             return False
         if self.lang.script != "Latn":
             return not languages.matches_script(text, self.lang) or (
-                self.lang.script == "Cyrl" and bool(_SUSPECT.search(text))
+                self.lang.script == "Cyrl" and bool(_INNER_CAPITAL.search(text))
             )
         others = {char for char in text if char > "\x7f"} - self.letters
         return bool(others - _ANYWHERE) or (
@@ -271,18 +277,18 @@ class WrongCodePage:
         return _MIN_CHARACTERS if self.lang.script in _EAST_ASIAN else _MIN_CHANGED
 
     def _readings(self, number: int, line: str) -> list[Reading]:
-        """What a line may have been, likeliest code pages last."""
-        found: dict[str, Reading] = {}
+        """Return the texts that a line may have been, likeliest code pages last."""
+        of_text: dict[str, Reading] = {}
         for right in code_pages(self.lang):
             for mistaken in _MISTAKEN:
                 text = _reread(line, mistaken, right)
                 if not text or text == line:
                     continue
-                if text in found:
-                    found[text].pages.append((mistaken, right))
+                if text in of_text:
+                    of_text[text].pages.append((mistaken, right))
                 elif changed := self._changed(line, text):
-                    found[text] = Reading(number, text, *changed, [(mistaken, right)])
-        return list(reversed(found.values()))
+                    of_text[text] = Reading(number, text, *changed, [(mistaken, right)])
+        return list(reversed(of_text.values()))
 
     def _changed(self, line: str, text: str) -> tuple[int, float] | None:
         """How many characters of a line became letters of the language, and the share of others; None if too many."""

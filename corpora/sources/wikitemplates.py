@@ -19,7 +19,7 @@ BAR, SIGN = "\x06", "\x07"
 
 @dataclass(frozen=True)
 class Page:
-    """What a page's templates depend on.
+    """The language and the date that templates of a page depend on.
 
     Attributes:
         lang: language code of the wiki.

@@ -12,7 +12,7 @@ import numpy as np
 from ftfy.badness import badness
 from numpy.typing import NDArray
 
-from xling.corpora.langid.code_pages import CodePages
+from xling.corpora.langid.code_pages import CodePages, is_surely_damaged
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text.document import Document
 from xling.text.repair import code_points, decode_mojibake, has_mojibake
@@ -56,7 +56,7 @@ class Repair(Stage):
     reasons: ClassVar[dict[str, str]] = {
         "undecodable": "too many replacement characters U+FFFD",
         "empty": "no text is left",
-        "lost_letters": "question marks stand where letters were",
+        "lost_letters": "question marks in the places of letters",
         "mojibake": "read in a wrong encoding, and which one cannot be told",
     }
     rewrites = True
@@ -72,7 +72,8 @@ class Repair(Stage):
 
     def edit(self, doc: Document) -> Verdict:
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
-        text = repair(self._reread(doc.text))
+        reread, is_suspect = self._reread(doc.text)
+        text = repair(reread)
         notes = {} if text == doc.text or text == tidy_space(doc.text) else {"repaired_unicode": 1}
         if kind := tokenised_kind(text):
             notes[f"{TOKENISED}{kind}"] = 1
@@ -80,7 +81,7 @@ class Repair(Stage):
             return Verdict("empty", notes=notes)
         if text.count("\ufffd") > self.max_replacement_ratio * len(text):
             return Verdict("undecodable", notes=notes)
-        if reason := _reason_beyond_repair(text):
+        if reason := _reason_beyond_repair(text, is_suspect):
             return Verdict(reason, notes=notes)
         return Verdict(text=text, notes=notes)
 
@@ -92,27 +93,27 @@ class Repair(Stage):
     def _code_pages(self) -> CodePages:
         return CodePages.of(self.lang)
 
-    def _reread(self, text: str) -> str:
-        """Return a text whose lines were read in another code page, or whose letters were, put right."""
+    def _reread(self, text: str) -> tuple[str, bool]:
+        """Return a text with lines that were read in another code page put right, and whether it had a sign of any."""
         if text.isascii():
-            return text
+            return text, False
         may_be_mojibake = has_mojibake(code_points(text))
         if not may_be_mojibake and not self._code_pages.is_suspect(text):
-            return text
+            return text, False
         text = _with_line_feeds(text)
         if may_be_mojibake:
             text = _decode_lines(text)
-        return "\n".join(self._code_pages.mend(text.split("\n")))
+        return "\n".join(self._code_pages.mend(text.split("\n"))), True
 
 
-def _reason_beyond_repair(text: str) -> str:
-    """Return why what is left of a repaired text is no text, or ""."""
+def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
+    """Return why a repaired text is still damaged, or ""."""
     if "?" in text:
         rest = _ADDRESS.sub("", text) if "=" in text or "://" in text or "www." in text else text
         lost = sum(1 for _ in _LOST_LETTER.finditer(rest))
         if lost >= _MIN_LOST and lost > _MAX_LOST_SHARE * len(rest.split()):
             return "lost_letters"
-    if text.isascii():
+    if not is_suspect or text.isascii() or not (has_mojibake(code_points(text)) or is_surely_damaged(text)):
         return ""
     bad = badness(text)
     return "mojibake" if bad >= _MIN_BAD and bad > _MAX_BAD_SHARE * len(text) else ""

@@ -42,8 +42,8 @@ def fit(tag: str, lang: Language) -> int:
         tag: in any case, with hyphens or underscores.
         lang: the language that is looked for.
     """
-    found, script = _read(tag.lower())
-    if found is None or found.base != lang.base:
+    language, script = _read(tag.lower())
+    if language is None or language.base != lang.base:
         return 0
     if script and script != lang.script:
         is_part = script in _PARTS.get(lang.script, ())
@@ -54,7 +54,7 @@ def fit(tag: str, lang: Language) -> int:
         return LIKELY if is_part else POSSIBLE if is_alone and lang.code == lang.base else 0
     if script:
         return SURE
-    if found == lang:
+    if language == lang:
         return SURE if languages_of_base(lang.base) == 1 else LIKELY
     return POSSIBLE
 
@@ -68,11 +68,15 @@ def best_tag(tags: Collection[str], lang: Language) -> str | None:
 
 def language_of(tag: str) -> Language | None:
     """Return the language that a tag names, in the script that it says; None for an unknown one."""
-    found, script = _read(tag.lower())
-    if found is None or script in ("", found.script):
-        return found
+    language, script = _read(tag.lower())
+    if language is None or script in ("", language.script):
+        return language
     return next(
-        (lang for lang in languages.LANGUAGES.values() if (lang.base, lang.script) == (found.base, script)),
+        (
+            lang
+            for lang in languages.LANGUAGES.values()
+            if (lang.base, lang.script) == (language.base, script)
+        ),
         None,
     )
 
@@ -106,17 +110,17 @@ def _read(tag: str) -> tuple[Language | None, str]:
         return _by_name()[tag], ""
     for size in range(len(parts), 0, -1):
         try:
-            found = languages.get(_MORE_CODES.get("_".join(parts[:size]), "_".join(parts[:size])))
+            language = languages.get(_MORE_CODES.get("_".join(parts[:size]), "_".join(parts[:size])))
         except UserError:
             continue
         scripts = [part.title() for part in parts[1:] if len(part) == 4 and part.isalpha()]
         regions = [
-            _SCRIPT_OF_REGION[found.base, part]
+            _SCRIPT_OF_REGION[language.base, part]
             for part in parts[1:]
-            if (found.base, part) in _SCRIPT_OF_REGION
+            if (language.base, part) in _SCRIPT_OF_REGION
         ]
-        own = found.script if found.code != found.base or size > 1 or tag in ("zhs", "chs") else ""
+        own = language.script if language.code != language.base or size > 1 or tag in ("zhs", "chs") else ""
         if scripts and scripts[0] == "Hani":
             scripts = []
-        return found, (scripts or regions or [own])[0]
+        return language, (scripts or regions or [own])[0]
     return None, ""

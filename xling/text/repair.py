@@ -28,7 +28,7 @@ _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,8}|#[0-9]{2,7}|#[xX][0-9a-fA-F]
 _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
 
 _WHOLE_TEXT_CODECS = ("cp1252", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp1253", "cp1254", "cp1257", "cp1255",
-                      "cp1256", "cp437", "cp850", "iso8859_2", "mac_cyrillic")  # fmt: skip
+                      "cp1256", "cp437", "cp850", "iso8859_2")  # fmt: skip
 _MIN_SEQUENCES = 3
 
 
@@ -108,12 +108,13 @@ def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:
             allowed. Without any, letters may be in any script.
     """
     for _ in range(_MAX_ROUNDS):
-        if text.isascii():
+        pages = 0 if text.isascii() else traces(code_points(text))
+        if not pages:
             break
         decoded_text = ftfy.fix_encoding(text)
         if scripts and decoded_text != text and not _has_expected_scripts(decoded_text, scripts):
             decoded_text = text
-        for codec in _WHOLE_TEXT_CODECS:
+        for codec in (codec for bit, codec in enumerate(_WHOLE_TEXT_CODECS) if pages >> bit & 1):
             decoded_text = _decode_whole(decoded_text, codec, scripts)
         if scripts:
             decoded_text = _decode_sequences(decoded_text, scripts)
@@ -125,7 +126,7 @@ def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:
 
 @cache
 def _byte_kinds() -> NDArray[np.uint16]:
-    """What a character may be of a letter in UTF-8, in each code page a bit: (3, 0x10000) uint16.
+    """Bytes of a letter in UTF-8 that each character may be, in each code page a bit: (3, 0x10000) uint16.
 
     The rows are: first byte of two, first of more, another byte.
     """
@@ -133,18 +134,31 @@ def _byte_kinds() -> NDArray[np.uint16]:
     for bit, codec in enumerate(_WHOLE_TEXT_CODECS):
         for char, byte in _byte_of_character(codec).items():
             row = 2 if byte < 0xC0 else 0 if 0xC2 <= byte < 0xE0 else 1 if 0xE0 <= byte < 0xF5 else -1
+            if row == 1 and codec == "cp1252":  # whose last byte is lost most often
+                row = 0
             if row >= 0:
                 kinds[row, ord(char)] |= 1 << bit
     return kinds
 
 
-def has_mojibake(codes: UInt32[np.ndarray, " chars"]) -> bool:
-    """Whether UTF-8 that was read in another code page may stand in a text, given as its code points."""
+def traces(codes: UInt32[np.ndarray, " chars"]) -> int:
+    """Return the code pages in which UTF-8 may have been read, a bit each; 0 where no trace of it stands.
+
+    Args:
+        codes: code points of a text, uint32.
+    """
     two, more, rest = _byte_kinds()[:, np.minimum(codes, 0xFFFF)]
     if not rest.any():
-        return False
-    long = more[:-2] & rest[1:-1] & rest[2:]
-    return bool((two[:-1] & rest[1:]).any() or long.any())
+        return 0
+    return int(
+        np.bitwise_or.reduce(two[:-1] & rest[1:], initial=0)
+        | np.bitwise_or.reduce(more[:-2] & rest[1:-1] & rest[2:], initial=0)
+    )
+
+
+def has_mojibake(codes: UInt32[np.ndarray, " chars"]) -> bool:
+    """Return whether UTF-8 that was read in another code page may stand in a text, given as its code points."""
+    return bool(traces(codes))
 
 
 def code_points(text: str) -> UInt32[np.ndarray, " chars"]:

@@ -1,8 +1,8 @@
 """Ends of sentences: the marks of each script, and where a line is cut behind them.
 
-Sources: Unicode's properties Sentence_Terminal and Terminal_Punctuation; The Unicode Standard, chapters 12 to 19, for
-scripts that borrow marks of ASCII; Kiss and Strunk 2006 (a word that stands with a full stop before small letters is
-an abbreviation).
+Sources: the properties Sentence_Terminal and Terminal_Punctuation of Unicode; The Unicode Standard, chapters 12 to 19
+(scripts that borrow marks of ASCII). Kiss and Strunk 2006: a word with a full stop before small letters is an
+abbreviation.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def split_sentences(line: str, abbreviations: frozenset[str] = frozenset()) -> l
         line: a paragraph in any script.
         abbreviations: words in lower case behind which a full stop ends nothing.
     """
-    found, start = [], 0
+    parts, start = list[str](), 0
     for match in _END.finditer(line):
         if match.end() < len(line) and _ends_sentence(line, match, abbreviations):
-            found += _split_at_spaces(line[start : match.end()])
+            parts += _split_at_spaces(line[start : match.end()])
             start = match.end()
-    found += _split_at_spaces(line[start:])
-    return [text for text in found if text]
+    parts += _split_at_spaces(line[start:])
+    return [text for text in parts if text]
 
 
 def find_abbreviations(lines: Iterable[str]) -> frozenset[str]:
