@@ -68,7 +68,9 @@ def given(kind: Any, spelling: str) -> tuple[Any, Any]:
     return {text: "file"}, {ours: filled}
 
 
-@pytest.mark.parametrize(("stage", "name", "kind"), SETTINGS, ids=lambda each: each if isinstance(each, str) else "type")
+@pytest.mark.parametrize(
+    ("stage", "name", "kind"), SETTINGS, ids=lambda each: each if isinstance(each, str) else "type"
+)
 def test_every_setting_of_a_language_takes_six_spellings(stage: str, name: str, kind: Any) -> None:
     for spelling in SPELLINGS:
         text, ours = given(kind, spelling)
