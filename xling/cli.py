@@ -53,6 +53,7 @@ from xling.core.settings import config, schema
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
+_NO_FILES = re.compile("too many open files|ancdata", re.IGNORECASE)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
@@ -108,7 +109,7 @@ def _discard_output() -> None:
 def _of_machine(error: Exception) -> bool:
     """Return whether an error comes from disk, memory or the stack; torch has no exception for missing CPU memory."""
     is_other = isinstance(error, RuntimeError) and not isinstance(error, RecursionError)
-    return not is_other or bool(_NO_MEMORY.search(str(error)))
+    return not is_other or bool(_NO_MEMORY.search(str(error)) or _NO_FILES.search(str(error)))
 
 
 def machine_error(error: Exception, out: str = "") -> UserError:
@@ -123,6 +124,9 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         return UserError(
             "a file is nested too deeply", fix=f"check the JSON files that the command reads; {fix}"
         )
+    if isinstance(error, RuntimeError) and _NO_FILES.search(str(error)):
+        fix = f"raise the limit of open files (ulimit -n), or train with fewer train.workers; {fix}"
+        return UserError("too many open files", fix=fix)
     if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
     file = error.filename or _path_of(error)
