@@ -15,6 +15,7 @@ import pytest
 from tests import hostile
 from tests.misuses import CASES, MACHINE, RECIPES, XLING
 from xling import cli
+from xling.core.commands import machine_errors
 from xling.core.commands.runner import STAGES, load
 from xling.core.settings import schema
 
@@ -243,4 +244,4 @@ def test_a_failed_read_names_its_file() -> None:
     with pytest.raises(OSError, match="Input/output error") as raised:
         Path("/proc/self/mem").read_bytes()
     assert raised.value.filename is None
-    assert str(cli.machine_error(raised.value)).startswith("/proc/self/mem: Input/output error")
+    assert str(machine_errors.machine_error(raised.value)).startswith("/proc/self/mem: Input/output error")

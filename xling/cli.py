@@ -31,15 +31,11 @@ A stage is imported only when it is called, so a login node never loads torch.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
 import os
 import re
-import shutil
 import sys
-import tempfile
-import traceback
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -48,6 +44,7 @@ from typing import Any, get_type_hints
 from xling.core import signals
 from xling.core.commands import extras
 from xling.core.commands import help as manual
+from xling.core.commands.machine_errors import is_of_machine, machine_error
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import OTHER_WORDS
@@ -57,13 +54,6 @@ from xling.core.output.command_result import Answer, Rows, as_json, tell, visibl
 from xling.core.settings import config, schema
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
-_NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
-# What libraries that have no OSError say of a write that failed: torch, safetensors, polars, numpy.
-_FULL_DISK = re.compile(
-    r"no space left on device|disk quota exceeded|os error (28|122)\b|PytorchStreamWriter failed writing"
-    r"|inline_container.*unexpected pos|^\d+ requested and \d+ written",
-    re.IGNORECASE,
-)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 DRY_RUN = "--dry-run"
@@ -104,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except Exception as error:
-        if os.environ.get("XLING_TRACEBACK") or not _of_machine(error):
+        if os.environ.get("XLING_TRACEBACK") or not is_of_machine(error):
             raise
         if sys.stdout is sys.__stdout__:
             _discard_output()
@@ -116,67 +106,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _discard_output() -> None:
     """Discard buffered output for a closed or full standard output, so that exit does not fail on it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _of_machine(error: Exception) -> bool:
-    """Return whether an error comes from disk, memory or the stack.
-
-    Torch has no exception for missing CPU memory, and it, safetensors, polars and numpy none for a full disk.
-    """
-    if isinstance(error, (OSError, MemoryError, RecursionError)) or _FULL_DISK.search(str(error)):
-        return True
-    return isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error)))
-
-
-def machine_error(error: Exception, out: str = "") -> UserError:
-    """Describe a failure of the disk, the file system or the memory, with its path and a fix.
-
-    Args:
-        error: what the system raised.
-        out: the output directory, if the command has one; a full disk names no file.
-    """
-    fix = "XLING_TRACEBACK=1 shows where it happened"
-    if isinstance(error, RecursionError):
-        return UserError(
-            "a file is nested too deeply", fix=f"check the JSON files that the command reads; {fix}"
-        )
-    if _FULL_DISK.search(str(error)) and getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
-        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if not isinstance(error, OSError):
-        return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
-    file = error.filename or _path_of(error)
-    place = "".join(f"{each}: " for each in (out and f"out={out}", file) if each)
-    disk = _disk_of(Path(file or out or tempfile.gettempdir()))
-    remedies = {
-        errno.ENOSPC: f"free space on that disk ({disk}) or choose another out=",
-        errno.EDQUOT: f"free space in your quota ({disk}) or choose another out=",
-        errno.EFBIG: "raise the limit of file sizes (ulimit -f) or choose another file system",
-        errno.EROFS: "choose an out= that can be written",
-        errno.EACCES: "choose a path that you may read and write",
-        errno.EPERM: "choose a path that you may read and write",
-        errno.ENAMETOOLONG: "choose a shorter name",
-        errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    }
-    return UserError(
-        f"{place}{error.strerror or error}", fix=f"{remedies.get(error.errno or 0, 'check the path')}; {fix}"
-    )
-
-
-def _disk_of(path: Path) -> str:
-    """Name the file system that a path lies on, with its size and what is free on it now."""
-    with contextlib.suppress(OSError):
-        place = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
-        device, usage = place.stat().st_dev, shutil.disk_usage(place)
-        mounted = [folder for folder in (place, *place.parents) if folder.stat().st_dev == device][-1]
-        return f"mounted at {mounted}, {usage.total / 1e9:,.1f} GB, {usage.free / 1e6:,.1f} MB free now"
-    return f"of {path}"
-
-
-def _path_of(error: OSError) -> str:
-    """Return the path that was read or written when the system refused; a failed read names no file."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    paths = [frame.f_locals.get(name) for frame in reversed(frames) for name in ("path", "self")]
-    return next((str(path) for path in paths if isinstance(path, Path)), "")
 
 
 @contextlib.contextmanager

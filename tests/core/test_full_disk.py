@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from xling import cli
+from xling.core.commands import machine_errors
 
 FULL = "/dev/full"
 """A device that takes nothing; no writer is given that deletes what it could not write."""
@@ -55,8 +56,8 @@ def test_what_a_library_says_of_a_full_disk_becomes_one_line(
     ],
 )
 def test_messages_of_libraries(text: str) -> None:
-    assert cli._of_machine(RuntimeError(text))
-    assert "free space on that disk" in str(cli.machine_error(RuntimeError(text), "x"))
+    assert machine_errors.is_of_machine(RuntimeError(text))
+    assert "free space on that disk" in str(machine_errors.machine_error(RuntimeError(text), "x"))
 
 
 @pytest.mark.parametrize("text", ["5 requested", "os error 280", "expected 3 vs 4", "shape mismatch"])
@@ -72,4 +73,4 @@ def test_other_errors_stay_what_they_are(text: str, monkeypatch: pytest.MonkeyPa
 def test_a_failed_safetensors_file(tmp_path: Path) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - its type is private
         save_file({"a": torch.zeros(9)}, str(tmp_path / "none" / "x"))
-    assert not cli._of_machine(caught.value), "a missing folder is no full disk"
+    assert not machine_errors.is_of_machine(caught.value), "a missing folder is no full disk"

@@ -9,6 +9,7 @@ import pytest
 import torch.distributed as dist
 
 from xling.core import launch, signals
+from xling.core.commands import machine_errors
 from xling.core.errors import UserError
 from xling.models.distributed import processes
 
@@ -85,3 +86,15 @@ def test_what_fails_in_the_meeting_is_raised(environment: Any, monkeypatch: pyte
     monkeypatch.setattr(dist, "init_process_group", fail)
     with pytest.raises(RuntimeError, match="gloo"):
         processes._join("gloo")
+
+
+def test_few_open_files_are_a_limit_of_the_machine() -> None:
+    for said in (
+        "Too many open files. Communication with the workers is no longer possible.",
+        "received 0 items of ancdata",
+    ):
+        error = machine_errors.machine_error(RuntimeError(said))
+        assert (
+            error.given == "too many open files" and "ulimit -n" in error.fix and "train.workers" in error.fix
+        )
+        assert machine_errors.is_of_machine(RuntimeError(said))
