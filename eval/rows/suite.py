@@ -396,7 +396,7 @@ def check_rows(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
-    parts = [_file_digest(path) for path in suite.paths(lang, split, data)]
+    parts = [check_file(path) for path in suite.paths(lang, split, data)]
     parts += [suite.reading] if suite.reading else []
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
@@ -489,15 +489,10 @@ def check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[
     for known, path in zip(suite.recorded(lang, split), paths, strict=False):
         if data / known.path != path:
             continue
-        actual = _file_digest(path)
+        actual = check_file(path)
         if actual not in (known.sha256, known.official):
             raise UserError(
                 f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
                 f"{known.sha256[:16]}...",
                 f"restore the file; to score your own, {own_remedy(suite.shape.own_setting, path, lang, split)}",
             )
-
-
-def _file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file of rows, and refuse one that was changed in a finished output."""
-    return check_file(path)
