@@ -123,10 +123,13 @@ def text_lines(
 
 
 def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
+    given = f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
     if encoding := guess_encoding(error.object):
-        return refusal(Path(name), encoding)
+        refused = refusal(Path(name), encoding)
+        given += refused.given.partition("is not UTF-8")[2]
+        return UserError(given, refused.valid, refused.fix)
     return UserError(
-        f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
+        given,
         "UTF-8 text",
         f"convert it with iconv; if it is damaged UTF-8: iconv -c -f UTF-8 -t UTF-8 {Path(name).name}",
     )
