@@ -30,6 +30,9 @@ from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
 
 _WORD_FILES = (".conll", ".conllu", ".bio", ".iob")
+CONLLU_WIDTH = 10
+_RANGE = re.compile(r"\d+[-.]\d+")
+"""Number of a range of words or of an empty node in CoNLL-U."""
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
 
 
@@ -174,7 +177,11 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
     by_tabs = is_conllu or 2 * sum("\t" in line for line in word_lines) > len(word_lines)
     common = Counter(len(_cells(line, by_tabs)) for line in word_lines).most_common(1)
     width = common[0][0] if common else 0
-    default = {"token": "2", "tag": "4"} if is_conllu else {"token": "1", "tag": str(width)}
+    is_numbered = not is_conllu and width > reading.is_labelled + 1 and _counts_words(numbered, by_tabs)
+    is_conllu |= is_numbered and by_tabs and width == CONLLU_WIDTH and _has_heads(word_lines)
+    default = {"token": "2" if is_numbered else "1", "tag": str(width)}
+    if is_conllu:
+        default = {"token": "2", "tag": "4"}
     place = {
         column: column_number(path, column, {**default, **reading.columns}[column], width)
         for column in reading.wanted
@@ -190,8 +197,29 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
         f"{width} columns by {'tabs' if by_tabs else 'blanks'}",
         *(f"{c} is {i + 1}" for c, i in place.items()),
     ]
+    facts += ["as CoNLL-U"] if is_conllu else ["column 1 numbers the words"] if is_numbered else []
     facts += [f"{count} {what} passed over" for what, count in passed.items()]
     return OwnTable(rows, ", ".join(facts))
+
+
+def _counts_words(numbered: Sequence[tuple[int, str]], by_tabs: bool) -> bool:
+    """Return whether the first column numbers the words of each sentence, from 0 or 1."""
+    sentences: list[list[str]] = [[]]
+    for _, line in numbered:
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            sentences.append([])
+        elif sentences[-1] or not line.startswith("#"):
+            sentences[-1] += [cell for cell in _cells(line, by_tabs)[:1] if not _RANGE.fullmatch(cell)]
+    filled = [cells for cells in sentences if cells]
+    return any(len(cells) > 1 for cells in filled) and any(
+        all(cells == [str(start + i) for i in range(len(cells))] for cells in filled) for start in (0, 1)
+    )
+
+
+def _has_heads(word_lines: Sequence[str]) -> bool:
+    """Return whether lines of ten cells have the head of a dependency, a number, where CoNLL-U and CoNLL-X have it."""
+    cells = [line.split("\t") for line in word_lines]
+    return all(_RANGE.fullmatch(each[0]) or (each[6:7] and each[6].isdigit()) for each in cells)
 
 
 def _sentences(

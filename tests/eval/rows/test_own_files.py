@@ -43,6 +43,10 @@ CONLL = {
     + "\n".join(f"{w} NN I-NP {t}" for w, t in SENTENCE),
     "a mark before the document": "\ufeff-DOCSTART- O\n\n" + "\n".join(f"{w} {t}" for w, t in SENTENCE),
     "ten columns": "\n".join("\t".join([w, *"12345678", t]) for w, t in SENTENCE),
+    "numbered words": "\n".join(f"{i} {w} NN {t}" for i, (w, t) in enumerate(SENTENCE, 1)),
+    "numbered words from 0, ten columns": "\n".join(
+        "\t".join([str(i), w, *"abcdefg", t]) for i, (w, t) in enumerate(SENTENCE)
+    ),
     "comments, Windows ends": "# id 1\r\n" + "\r\n".join(f"{w} _ _ {t}" for w, t in SENTENCE) + "\r\n \r\n",
     "several blanks": "\n".join(f"{w}   {t} " for w, t in SENTENCE),
     "JSON lines": json.dumps({"words": [w for w, _ in SENTENCE], "ner_tags": [t for _, t in SENTENCE]}),
@@ -59,6 +63,17 @@ def test_tags_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
     suite = suite_of("tags", written(tmp_path, "sw.test.conll", text + "\n"))
     assert rows_of(suite, "sw") == [Example("0", {"tokens": tuple(w for w, _ in SENTENCE)}, TAGS)]
     assert (suite.labels, suite.scheme) == (("DATE", "PER"), "IOB2")
+
+
+def test_numbers_are_words_where_they_do_not_count_the_words(tmp_path: Path) -> None:
+    suite = suite_of("tags", written(tmp_path, "sw.test.txt", "1 CD B-X\n2 CD O\n\n2 CD O\n3 CD B-X\n"))
+    assert rows_of(suite, "sw")[1].fields["tokens"] == ("2", "3")
+
+
+def test_columns_of_dependency_trees_are_recognised_under_any_name(tmp_path: Path) -> None:
+    tree = "1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n1\tde\tde\tADP\t_\t_\t2\tcase\t_\t_\n2\tle\tle\tDET\t_\t_\t0\troot\t_\t_\n"
+    suite = suite_of("tags", written(tmp_path, "fr.test.conll", tree))
+    assert rows_of(suite, "fr")[0].label == ("ADP", "DET")
 
 
 @pytest.mark.parametrize(
