@@ -47,6 +47,7 @@ CONLL = {
     "numbered words from 0, ten columns": "\n".join(
         "\t".join([str(i), w, *"abcdefg", t]) for i, (w, t) in enumerate(SENTENCE)
     ),
+    "names of columns": "Word\tPOS\tNER\n" + "\n".join(f"{w}\tNN\t{t}" for w, t in SENTENCE),
     "comments, Windows ends": "# id 1\r\n" + "\r\n".join(f"{w} _ _ {t}" for w, t in SENTENCE) + "\r\n \r\n",
     "several blanks": "\n".join(f"{w}   {t} " for w, t in SENTENCE),
     "JSON lines": json.dumps({"words": [w for w, _ in SENTENCE], "ner_tags": [t for _, t in SENTENCE]}),
@@ -68,6 +69,14 @@ def test_tags_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
 def test_numbers_are_words_where_they_do_not_count_the_words(tmp_path: Path) -> None:
     suite = suite_of("tags", written(tmp_path, "sw.test.txt", "1 CD B-X\n2 CD O\n\n2 CD O\n3 CD B-X\n"))
     assert rows_of(suite, "sw")[1].fields["tokens"] == ("2", "3")
+
+
+def test_a_column_of_documents_is_not_taken_for_words(tmp_path: Path) -> None:
+    lines = "\n".join(f"bc/cctv/00 0 {i} {w} NN * {t}" for i, (w, t) in enumerate(SENTENCE))
+    path = written(tmp_path, "sw.test.conll", lines + "\n")
+    with pytest.raises(UserError, match=r"which column is the token\? .* 'bc/cctv/00'; .*columns.token="):
+        suite_of("tags", path)
+    assert rows_of(suite_of("tags", path, columns={"token": "4"}), "sw")[0].fields["tokens"][0] == "Amina"
 
 
 def test_columns_of_dependency_trees_are_recognised_under_any_name(tmp_path: Path) -> None:
