@@ -205,6 +205,36 @@ def test_a_cell_in_quotes_may_have_several_lines(tmp_path: Path) -> None:
     assert [row.fields["text"] for row in rows_of(suite)] == ["a\n\nb", "c", "d"]
 
 
+@pytest.mark.parametrize(
+    ("text", "texts", "labels"),
+    [
+        ("y\tgood\nn\tbad\ny\tfine\n", ["good", "bad", "fine"], ["y", "n", "y"]),
+        ("a, 1|x\nb, 2|y\nc, 3|x\n", ["a, 1", "b, 2", "c, 3"], ["x", "y", "x"]),
+        ('"a; 1",x\n"b; 2",y\n"c; 3",x\n', ["a; 1", "b; 2", "c; 3"], ["x", "y", "x"]),
+        ('x,"a;1"\ny,"b;2"\nx,"c;3"\n', ["a;1", "b;2", "c;3"], ["x", "y", "x"]),
+        ("text;label\n1,5 a;x\n2,5 b;y\n", ["1,5 a", "2,5 b"], ["x", "y"]),
+    ],
+)
+def test_names_and_delimiters_are_not_found_in_what_a_text_says(
+    tmp_path: Path, text: str, texts: list[str], labels: list[str]
+) -> None:
+    rows = rows_of(suite_of("classes", written(tmp_path, "t.txt", text)))
+    assert [row.fields["text"] for row in rows] == texts
+    assert [row.label for row in rows] == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,1|x\nb,2|x\n", "commas and bars both split all lines"),
+        ("text\tlabel\na\tx\ntext\tlabel\nb\ty\n", "t.txt:3: the names of the columns again"),
+    ],
+)
+def test_what_may_be_read_in_two_ways_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        suite_of("classes", written(tmp_path, "t.txt", text))
+
+
 def test_header_and_columns_may_be_given(tmp_path: Path) -> None:
     path = written(tmp_path, "t.tsv", "one\tname\tx\na b\tpos\ty\nc d\tpos\tz\n")
     columns = {"text": "1", "label": "2"}
