@@ -110,6 +110,9 @@ def _parse(
         return _likeliest(path, fitting, reading, langs)
     if errors and not any(share for share, _, _ in tried):
         raise errors[0]
+    is_one_column = not reading.is_labelled and len(reading.wanted) == 1
+    if is_one_column and not any(share for share, _, _ in tried):
+        return list(_quoted(path, numbered, ",")), "lines"
     if not tried or not (best := max(tried, key=lambda each: each[0]))[0]:
         raise UserError(
             f"{path}:{filled[0][0]}: no delimiter on all lines: {filled[0][1][:40]!r}",

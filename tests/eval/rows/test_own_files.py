@@ -15,7 +15,9 @@ from xling.core.settings.config import from_dict
 from xling.eval.kinds.base import Example
 from xling.eval.rows import own
 from xling.eval.rows.listing import ListConfig, listing, run_list
+from xling.eval.rows.own_columns import Reading
 from xling.eval.rows.own_files import KIND_OF, OwnFiles
+from xling.eval.rows.own_formats import read_table
 from xling.eval.rows.suite import SUITES, load
 from xling.eval.rows.tag_schemes import iob2_of
 
@@ -372,3 +374,20 @@ def test_the_list_shows_names_of_files_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "conll").mkdir()
     (tmp_path / "conll/eng.testb").write_text("Amina I-PER\n")
     assert "present: train: none; dev: none; test: en\n" in listing(tmp_path, ["conll"])
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "how"),
+    [
+        (
+            'text\n"hello, you"\n"bye ""x"""\n',
+            ["hello, you", 'bye "x"'],
+            "with a header, text is column 1 'text'",
+        ),
+        ("hello\nbye\n", ["hello", "bye"], "without a header, text is column 1"),
+    ],
+)
+def test_a_table_of_one_column(tmp_path: Path, text: str, texts: list[str], how: str) -> None:
+    table = read_table([Path(written(tmp_path, "new.csv", text))], Reading(("text",)))
+    assert [row.cells["text"] for row in table.rows] == texts
+    assert table.facts.endswith(how)
