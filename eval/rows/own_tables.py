@@ -180,7 +180,7 @@ def _places(
     """Return the place of each column from 0, and whether the first row is a header."""
     first = [cell.strip() for cell in cells[0][1]]
     numbers = {c: name for c, name in reading.columns.items() if name.isdigit() and name not in first}
-    # What stands in the column again is no name: "y" is the name of a label, and one.
+    # What stands in the column again names nothing: "y" may be the name of the labels, or one of them.
     below = [row for _, row in cells[1:] if [cell.strip() for cell in row] != first]
     once = [cell if all(row[i].strip() != cell for row in below) else "" for i, cell in enumerate(first)]
     has_names = len(numbers) < len(reading.columns) or bool(guessed_columns(once, reading.wanted, langs))

@@ -59,7 +59,11 @@ def test_a_setting_without_effect_is_refused_before_it_is_submitted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     halves = STAGES["corpus halves"]
-    cfg = from_dict(load(halves.config), {"files": ["a", "b"], "pair": "en-sw", "out": "o", "cut": "order", "seed": 3}, "test")
+    cfg = from_dict(
+        load(halves.config),
+        {"files": ["a", "b"], "pair": "en-sw", "out": "o", "cut": "order", "seed": 3},
+        "test",
+    )
     for submitted in (lambda: launch.submit(halves.name, cfg, "plan"),
                       lambda: launch.submit_sweep(halves.name, [cfg], "plan")):  # fmt: skip
         with pytest.raises(UserError, match="seed=3 changes nothing here"):
