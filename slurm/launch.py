@@ -25,11 +25,13 @@ from typing import Any
 
 from submitit.local.local import start_controller
 
+from xling.core.commands.needs import missing_inputs, with_what_is_there
 from xling.core.commands.pipeline import Pipeline
 from xling.core.commands.runner import STAGES, Stage
 from xling.core.errors import UserError, unknown
 from xling.core.output import lease
 from xling.core.output.command_result import Answer
+from xling.core.settings import unused
 from xling.core.settings.config import to_dict
 from xling.slurm import reconcile
 from xling.slurm.array_task import Element
@@ -81,13 +83,16 @@ def submit_pipeline(
     Several are the same pipeline under several settings: a step is one array, with an element for each of its settings.
 
     Raises:
-        UserError: a step of several parts has several settings, or two settings of a step write to the same place.
+        UserError: a step of several parts has several settings, two settings of a step write to the same place, or an
+            input is missing that no step makes.
     """
     site, resource_settings, run_name = _split_settings(settings)
-    first_pipeline = [pipelines] if isinstance(pipelines, Pipeline) else pipelines
+    checked = [
+        _checked(each, cluster) for each in ([pipelines] if isinstance(pipelines, Pipeline) else pipelines)
+    ]
     plans = {}
-    for name, step in first_pipeline[0].steps.items():
-        cfgs = distinct([each.settings(name) for each in first_pipeline])
+    for name, step in {name: step for each, _ in checked for name, step in each.steps.items()}.items():
+        cfgs = distinct([configs[name] for _, configs in checked if name in configs])
         stage = STAGES[step.stage]
         if len(cfgs) > 1 and stage.phases:
             raise UserError(f"a sweep over {name} (xling {stage.name})", "steps of one part")
@@ -102,6 +107,14 @@ def submit_stage(
     site, resource_settings, run_name = _split_settings(settings)
     plans = {stage.name.replace(" ", "-"): _step_plan(site, stage, cfgs, (), resource_settings)}
     return _start_run(site, plans, cluster, run_name or new_name(site.folder, stage.name))
+
+
+def _checked(pipeline: Pipeline, cluster: str) -> tuple[Pipeline, dict[str, Any]]:
+    """Return a pipeline with the settings of its steps, without what may be missing; a plan may lack its inputs."""
+    configs = {name: pipeline.settings(name) for name in pipeline.steps}
+    if cluster == "plan" and missing_inputs(pipeline, configs):
+        return pipeline, configs
+    return with_what_is_there(pipeline, configs)
 
 
 def _split_settings(settings: Mapping[str, str] | None) -> tuple[Site, dict[str, str], str]:
@@ -120,6 +133,8 @@ def _step_plan(
     steps_before: tuple[str, ...],
     resource_settings: Mapping[str, str],
 ) -> StepPlan:
+    for cfg in cfgs:
+        unused.check(stage.name, cfg)
     configs = tuple(to_dict(cfg) for cfg in cfgs)
     return StepPlan(
         stage, configs, steps_before, site.resources(stage.name, resource_settings), site.resources(COLLECTOR)

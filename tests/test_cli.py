@@ -444,10 +444,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     [
         ("{xling} --help >/dev/full", "No space left on device; fix: free space"),
         ("{xling} toyworld {small} out=/proc/x", "out=/proc/x: /proc/"),
-        (
-            "ulimit -f 1; {xling} toyworld {small} out={tmp}/toy",
-            "File too large; fix: raise the limit",
-        ),
+        ("ulimit -f 1; {xling} toyworld {small} out={tmp}/toy", "File too large; fix: raise the limit"),
         ("{xling} toyworld {small} out={tmp}/" + "x" * 250, "File name too long; fix: choose a shorter name"),
     ],
 )

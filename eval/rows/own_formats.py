@@ -23,6 +23,7 @@ from xling.eval.rows.own_columns import (
     Reading,
     column_number,
     columns_by_name,
+    guessed_columns,
     named_columns,
     unread_columns,
 )
@@ -30,6 +31,9 @@ from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
 
 _WORD_FILES = (".conll", ".conllu", ".bio", ".iob")
+CONLLU_WIDTH = 10
+_RANGE = re.compile(r"\d+[-.]\d+")
+"""Number of a range of words or of an empty node in CoNLL-U."""
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
 
 
@@ -167,31 +171,87 @@ def _is_running_text(path: Path, numbered: Sequence[tuple[int, str]]) -> bool:
 def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -> OwnTable:
     """Read a word a line with blank lines between sentences."""
     if reading.header:
-        raise UserError("header=true", "header= for tables", "leave it out: columns of words have no header")
+        raise UserError("header=true", "header= for tables", "leave it out: names of columns are recognised")
     content = [(n, line) for n, line in numbered if line.strip() and not line.startswith("-DOCSTART-")]
     is_conllu = path.suffix == ".conllu" or any(line.startswith("# sent_id") for _, line in content)
     word_lines = [line for _, line in content if not line.startswith("#")]
     by_tabs = is_conllu or 2 * sum("\t" in line for line in word_lines) > len(word_lines)
+    names = _cells(word_lines[0], by_tabs) if word_lines else []
+    by_name = guessed_columns(names, ("token", "tag"), ())
+    if len(by_name) == 2:  # the first line names the columns
+        numbered = [(n, line) for n, line in numbered if n != content[0][0]]
+        word_lines = word_lines[1:]
+    else:
+        names = []
     common = Counter(len(_cells(line, by_tabs)) for line in word_lines).most_common(1)
     width = common[0][0] if common else 0
-    default = {"token": "2", "tag": "4"} if is_conllu else {"token": "1", "tag": str(width)}
+    default, note = {column: str(names.index(name) + 1) for column, name in by_name.items() if names}, ""
+    if not names:
+        is_conllu |= by_tabs and width == CONLLU_WIDTH and _has_heads(word_lines)
+        default, note = _usual_columns(path, numbered, width, by_tabs, is_conllu, reading)
+    given = {c: str(names.index(n) + 1) if n in names else n for c, n in reading.columns.items()}
     place = {
-        column: column_number(path, column, {**default, **reading.columns}[column], width)
-        for column in reading.wanted
+        column: column_number(path, column, {**default, **given}[column], width) for column in reading.wanted
     }
     if reading.is_labelled and (width < 2 or place["token"] == place["tag"]):
         raise UserError(
             f"{path}:{content[0][0] if content else 1}: {width} columns"
             + (" of white space" if not by_tabs else ""),
             "a word and its tag on each line, a blank line after each sentence",
+            "put white space in place of commas" if word_lines and "," in word_lines[0] else "",
         )
     rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu)
     facts = [
         f"{width} columns by {'tabs' if by_tabs else 'blanks'}",
-        *(f"{c} is {i + 1}" for c, i in place.items()),
+        *(f"{c} is {i + 1}{f' {names[i]!r}' if names else ''}" for c, i in place.items()),
+        *filter(None, [note]),
     ]
     facts += [f"{count} {what} passed over" for what, count in passed.items()]
     return OwnTable(rows, ", ".join(facts))
+
+
+def _usual_columns(
+    path: Path,
+    numbered: Sequence[tuple[int, str]],
+    width: int,
+    by_tabs: bool,
+    is_conllu: bool,
+    reading: Reading,
+) -> tuple[dict[str, str], str]:
+    """Return the numbers of the columns of words and tags in a file that does not name them, and a note or "".
+
+    Raises:
+        UserError: the first column cannot have the words.
+    """
+    if is_conllu:
+        return {"token": "2", "tag": "4"}, "as CoNLL-U"
+    sentences: list[list[str]] = [[]]
+    for _, line in numbered:
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            sentences.append([])
+        elif sentences[-1] or not line.startswith("#"):
+            sentences[-1].append(_cells(line, by_tabs)[0])
+    longer = [cells for cells in sentences if len(cells) > 1]
+    if width <= reading.is_labelled + 1 or not longer:
+        return {"token": "1", "tag": str(width)}, ""
+    for start in (0, 1):
+        if all(cells == [str(start + i) for i in range(len(cells))] for cells in sentences):
+            return {"token": "2", "tag": str(width)}, "column 1 numbers the words"
+    if "token" not in reading.columns and all(len(set(cells)) == 1 for cells in longer):
+        raise UserError(
+            f"{path}: which column is the token? The first one is the same in all of a sentence: {longer[0][0]!r}",
+            f"1 to {width}",
+            "columns.token= with its number",
+        )
+    return {"token": "1", "tag": str(width)}, ""
+
+
+def _has_heads(word_lines: Sequence[str]) -> bool:
+    """Return whether lines of ten cells have numbers where CoNLL-U and CoNLL-X have the word's and its head's."""
+    cells = [line.split("\t") for line in word_lines]
+    return all(
+        _RANGE.fullmatch(each[0]) or (each[0].isdigit() and each[6:7] and each[6].isdigit()) for each in cells
+    )
 
 
 def _sentences(

@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from xling.core.errors import UserError
 from xling.eval.rows.own_columns import (
@@ -23,6 +24,8 @@ from xling.eval.rows.own_columns import (
 
 _DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 _FASTTEXT = "__label__"
+Cells: TypeAlias = list[tuple[int, list[str]]]
+"""Line and cells of each row."""
 
 
 def delimited_rows(
@@ -36,7 +39,7 @@ def delimited_rows(
         texts = [OwnRow((number,), {reading.wanted[0]: line}) for number, line in filled]
         how = " (words are split at blanks and punctuation)" if reading.has_words else ""
         return OwnTable(texts, f"a text a line{how}")
-    cells, how = _parse(path, numbered)
+    cells, how = _parse(path, numbered, reading, langs)
     width = Counter(len(row) for _, row in cells).most_common(1)[0][0]
     for number, row in cells:
         if len(row) != width:
@@ -75,10 +78,17 @@ def _fasttext(path: Path, filled: Sequence[tuple[int, str]]) -> OwnTable:
     return OwnTable(rows, f"lines of {_FASTTEXT}NAME and text")
 
 
-def _parse(path: Path, numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[int, list[str]]], str]:
-    """Return line and cells of every row by the first delimiter that fits, and its name."""
+def _parse(
+    path: Path, numbered: Sequence[tuple[int, str]], reading: Reading, langs: Sequence[str]
+) -> tuple[Cells, str]:
+    """Return line and cells of every row by the delimiter that fits, and its name.
+
+    Raises:
+        UserError: none fits, or two do.
+    """
     filled = [(number, line) for number, line in numbered if line.strip()]
-    tried: list[tuple[float, list[tuple[int, list[str]]], str]] = []
+    tried: list[tuple[float, Cells, str]] = []
+    fitting: list[tuple[Cells, str]] = []
     errors: list[UserError] = []
     for delimiter in _DELIMITERS:
         if not any(delimiter in line for _, line in filled):
@@ -92,10 +102,17 @@ def _parse(path: Path, numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[
                 continue
             (width, count) = Counter(len(row) for _, row in cells).most_common(1)[0]
             if width > 1 and count == len(cells):
-                return cells, how
+                if delimiter == "\t":
+                    return cells, how
+                fitting.append((cells, how))
             tried.append((count / len(cells) if width > 1 else 0, cells, how))
+    if fitting:
+        return _likeliest(path, fitting, reading, langs)
     if errors and not any(share for share, _, _ in tried):
         raise errors[0]
+    is_one_column = not reading.is_labelled and len(reading.wanted) == 1
+    if is_one_column and not any(share for share, _, _ in tried):
+        return list(_quoted(path, numbered, ",")), "lines"
     if not tried or not (best := max(tried, key=lambda each: each[0]))[0]:
         raise UserError(
             f"{path}:{filled[0][0]}: no delimiter on all lines: {filled[0][1][:40]!r}",
@@ -104,7 +121,33 @@ def _parse(path: Path, numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[
     return best[1], best[2]
 
 
-def _plain(filled: Sequence[tuple[int, str]], delimiter: str) -> list[tuple[int, list[str]]]:
+def _likeliest(
+    path: Path, fitting: Sequence[tuple[Cells, str]], reading: Reading, langs: Sequence[str]
+) -> tuple[Cells, str]:
+    """Return the one of several delimiters that fit, by known names, open quotes and blanks after punctuation.
+
+    Raises:
+        UserError: two are equally likely.
+    """
+
+    def rank(cells: Cells) -> tuple[bool, bool, bool]:
+        return (
+            not guessed_columns([cell.strip() for cell in cells[0][1]], reading.wanted, langs),
+            any(cell.count('"') % 2 for _, row in cells for cell in row),
+            all(cell.startswith(" ") for _, row in cells for cell in row[1:]),
+        )
+
+    ranks = [rank(cells) for cells, _ in fitting]
+    if ranks.count(min(ranks)) > 1:
+        raise UserError(
+            f"{path}:{fitting[0][0][0][0]}: {' and '.join(how for _, how in fitting)} both split all lines into cells",
+            "one delimiter",
+            "put tabs between the cells",
+        )
+    return fitting[ranks.index(min(ranks))]
+
+
+def _plain(filled: Sequence[tuple[int, str]], delimiter: str) -> Cells:
     return [(number, line.split(delimiter)) for number, line in filled]
 
 
@@ -137,9 +180,18 @@ def _places(
     """Return the place of each column from 0, and whether the first row is a header."""
     first = [cell.strip() for cell in cells[0][1]]
     numbers = {c: name for c, name in reading.columns.items() if name.isdigit() and name not in first}
-    has_names = len(numbers) < len(reading.columns) or bool(guessed_columns(first, reading.wanted, langs))
+    # What stands in the column again names nothing: "y" may be the name of the labels, or one of them.
+    below = [row for _, row in cells[1:] if [cell.strip() for cell in row] != first]
+    once = [cell if all(row[i].strip() != cell for row in below) else "" for i, cell in enumerate(first)]
+    has_names = len(numbers) < len(reading.columns) or bool(guessed_columns(once, reading.wanted, langs))
     has_header = reading.header if reading.header is not None else has_names
     if has_header:
+        if again := [number for number, row in cells[1:] if [cell.strip() for cell in row] == first]:
+            raise UserError(
+                f"{path}:{again[0]}: the names of the columns again",
+                "a header once, or header=false",
+                "delete the line",
+            )
         named = columns_by_name(path, first, reading, langs, numbers)
         return {c: int(n) - 1 if c in numbers else first.index(n) for c, n in named.items()}, True
     place = {c: column_number(path, c, n, len(first)) for c, n in reading.columns.items()}

@@ -1,10 +1,8 @@
 """Suites: their definition, their registry, and the reading of their rows from a data folder.
 
 A suite is an entry of ``eval/suites/table.yaml``, or a file in that folder if it needs code. A table ``<suite>.tsv``
-in the folder may record the files whose digests
-are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
-digest. Files that are not recorded are found by the suite's path pattern and enter the signature with their
-own digest.
+in the folder may record files with their digests (lang, split, path below the data folder, number of rows, SHA-256),
+which a file must have. Others are found by the suite's path pattern and enter the signature with their own digest.
 """
 
 from __future__ import annotations
@@ -81,8 +79,7 @@ class Suite:
         labels: closed set of class names, of entity types (with ``scheme``) or of tags; empty when open.
         scheme: ``IOB2`` when tags are spans, else "".
         reader: reads the rows of one language and split from its files.
-        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
-            ``{src}`` and ``{tgt}``; parallel files in order.
+        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}``, ``{src}``, ``{tgt}``; in order.
         codes: our language code -> the code in file names, where they differ.
         metrics: names in `xling.eval.metrics.METRICS`, the main one first; default: those of the kind.
         protocol: what a score means, printed under its table.

@@ -38,7 +38,7 @@ def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
                     raise UserError(
                         f"{path}:{line}: tag {tag!r}",
                         "O, or B- and I- before a type as on other lines",
-                        "correct it",
+                        "correct it, or name the column of the tags: columns.tag=",
                     )
     return "BIO" if prefixes <= {"B", "I"} else "BIOES"
 

@@ -56,13 +56,9 @@ def evaluate_systems(
 
 
 def with_own_files(cfg: EvalConfig) -> EvalConfig:
-    """Return the settings with the suite of their own files, if they name any, and keep its definition in ``out``."""
+    """Return the settings with the suite of their own files, if they name any."""
     models = [Path(item.rpartition("=")[2]) for item in cfg.checkpoints] or [cfg.checkpoint or Path()]
-    cfg = with_own_suite(cfg, "suites", "test", labels_of_model(models[0]))
-    for name in cfg.suites:
-        if isinstance(suite := OWN_SUITES.get(name), OwnSuite):
-            write_definition(cfg.out, suite)
-    return cfg
+    return with_own_suite(cfg, "suites", "test", labels_of_model(models[0]))
 
 
 def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
@@ -73,6 +69,9 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
     """
     settings = plan.settings
     manifest.remove_temporary_files(settings.out)
+    for name in settings.suites:
+        if isinstance(suite := OWN_SUITES.get(name), OwnSuite):
+            write_definition(settings.out, suite)
     jobs = list(planned_jobs(plan, systems))
     _check_rows(plan, jobs)
     for job in jobs:

@@ -162,24 +162,26 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
         UserError: another number of rows, an id missing or there twice, an answer that is not JSON.
     """
     try:
-        frame = pl.read_parquet(path, columns=["id", "prediction"])
+        # A small file may hold any number of equal rows: they are counted before they are read.
+        num_rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+        frame = pl.read_parquet(path, columns=["id", "prediction"], n_rows=len(examples) + 1)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(
             f"{path} cannot be read: {str(error).splitlines()[0]}",
             "columns id and prediction",
             "predict again",
         ) from None
+    if num_rows != len(examples):
+        raise UserError(
+            f"{path} has {num_rows:,} predictions",
+            f"{len(examples):,}, one for each row of the suite",
+            "predict again, or check that it is the file of this suite, language and split",
+        )
     if any(len(str(text)) > MAX_CELL_BYTES for text in frame["prediction"]):
         raise UserError(
             f"{path} has an answer of more than {MAX_CELL_BYTES:,} characters",
             "an answer to each row of the suite",
             "predict again",
-        )
-    if len(frame) != len(examples):
-        raise UserError(
-            f"{path} has {len(frame)} predictions",
-            f"{len(examples)}, one for each row of the suite",
-            "predict again, or check that it is the file of this suite, language and split",
         )
     text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
     if len(text_of) != len(frame):

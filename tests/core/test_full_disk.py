@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,9 @@ def test_a_failed_safetensors_file(tmp_path: Path) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - its type is private
         save_file({"a": torch.zeros(9)}, str(tmp_path / "none" / "x"))
     assert not machine_errors.is_of_machine(caught.value), "a missing folder is no full disk"
+
+
+def test_of_a_copy_the_file_that_is_written_is_named(tmp_path: Path) -> None:
+    error = OSError(errno.ENOSPC, "No space left on device", "/dev/zero", None, str(tmp_path / "copy"))
+    text = str(machine_errors.machine_error(error, "x"))
+    assert f"{tmp_path / 'copy'}: No space left" in text and "/dev/zero" not in text

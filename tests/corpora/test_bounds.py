@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import io
 import json
 import lzma
 import re
@@ -13,21 +14,33 @@ from pathlib import Path
 
 import pytest
 import torch
+import zstandard
 
 from tests.conftest import ROOT
 from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
 from xling.core.errors import UserError
 from xling.core.output import digests
+from xling.corpora.common import download
 from xling.corpora.parallel.sources import archive
 from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
-from xling.text.files import compressed
+from xling.text.files import compressed, dictionary
 
 GIVEN_UP = "tests/corpora/test_sources.py::test_a_page_that_hides_its_depth_is_given_up"
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1, "times": 1, "levels": 1, "lines": 1}
+UNITS = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "s": 1,
+    "times": 1,
+    "levels": 1,
+    "lines": 1,
+    "characters": 1,
+}
 _ROW = re.compile(r"^\| [^|]+ \| ([\d,.]+) (\w+)[^|]* \| `(xling[\w.]+)` \|", re.MULTILINE)
 
 
@@ -82,7 +95,7 @@ def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("neno moja tu\n" * 100)
-    monkeypatch.setattr(text, "MAX_DOC_BYTES", 130)
+    monkeypatch.setattr(text, "MAX_DOC_CHARS", 130)
     docs, _ = read(f"text:{tmp_path}/a.txt")
     assert len(docs) > 1 and max(len(doc.text) for doc in docs) <= 130
 
@@ -138,6 +151,54 @@ def memory_of_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(place.read_bytes().splitlines()) <= 4
 
 
+def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("neno moja tu\n" + "x" * (64 << 20) + "x\nneno mbili\n")
+    lines = list(compressed.read_whole_lines(tmp_path / "a.txt"))
+    assert [bytes(each) for each in lines[::2]] == [b"neno moja tu", b"neno mbili"]
+    assert isinstance(lines[1], compressed.CutLine) and len(lines[1]) < 1000
+
+
+def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (4 << 20, (4 << 20) + 1):
+        (tmp_path / "a.tsv").write_text("habari\thello\n" + "x" * (size - 6) + "\thello\n")
+        if size == 4 << 20:
+            assert len(dictionary.read_dictionary(tmp_path / "a.tsv")) == 2
+        else:
+            with pytest.raises(UserError, match="line 2 has more than 4,194,304 bytes"):
+                dictionary.read_dictionary(tmp_path / "a.tsv")
+
+
+def window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packer = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters.from_level(1, window_log=20, enable_ldm=True)
+    ).compressobj()
+    (tmp_path / "a.zst").write_bytes(packer.compress(bytes(range(256)) * 999) + packer.flush())
+    assert b"".join(compressed.read_chunks(tmp_path / "a.zst", Ledger())) == bytes(range(256)) * 999
+    monkeypatch.setattr(compressed, "_MAX_WINDOW_BYTES", 1 << 19)
+    assert b"".join(compressed.read_chunks(tmp_path / "a.zst", Ledger())) == b""
+
+
+def answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            asked.append(size or 0)
+            return b"x" * (size or 0)
+
+    monkeypatch.setattr(download, "open_url", lambda url, timeout_s: Endless())
+    with pytest.raises(UserError, match="more than 67,108,864 bytes"):
+        download.read_answer("http://localhost/list", 1.0)
+    assert asked == [(64 << 20) + 1]
+
+
+def endless_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unannounced = download._Announced(download.Download("http://localhost/a", tmp_path / "a"), None)
+    assert unannounced.limit(None) == 256 << 30
+    with pytest.raises(UserError, match="at most 274,877,906,944 bytes"):
+        unannounced.limit((256 << 30) + 1)
+
+
 HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.sources.records._MAX_HEADER_BYTES": header,
     "xling.corpora.sources.records._MAX_BODY_BYTES": body,
@@ -146,10 +207,15 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.sources.webpage.MAX_SECONDS": GIVEN_UP,
     "xling.corpora.sources.webpage._MAX_MEMORY": GIVEN_UP,
     "xling.corpora.sources.wiki._MAX_PAGE_BYTES": article,
-    "xling.corpora.sources.text.MAX_DOC_BYTES": block,
+    "xling.corpora.sources.text.MAX_DOC_CHARS": block,
     "xling.corpora.parallel.sources.archive.MAX_BYTES": member,
     "xling.corpora.parallel.sources.archive.MAX_RATIO": ratio,
+    "xling.text.files.compressed.MAX_LINE_BYTES": line,
+    "xling.text.files.compressed.MAX_CELL_BYTES": cell,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
+    "xling.text.files.compressed._MAX_WINDOW_BYTES": window,
+    "xling.corpora.common.download.MAX_LIST_BYTES": answer,
+    "xling.corpora.common.download._MAX_FILE_BYTES": endless_file,
     "xling.hub.source.MAX_JSON_BYTES": hub_json,
     "xling.models.files.model_folder.LARGEST": model_contents,
     "xling.core.output.digests.MAX_LINES": memory_of_digests,

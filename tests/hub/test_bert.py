@@ -37,6 +37,7 @@ from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
+from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TuneConfig
 from xling.transfer.task import TASKS
@@ -149,6 +150,16 @@ def test_offsets_are_where_pieces_stand(imported: Path, text: str) -> None:
     for number, (begin, end) in zip(found["ids"], found["offsets"], strict=True):
         piece = vocabulary.load_processor(imported).id_to_piece(number).removeprefix("\u2581")
         assert number == 0 or text[begin:end] == piece
+
+
+def test_answers_with_other_pieces_are_not_reused(
+    imported: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [EncoderBackend(each, "pretrained").digest for each in (imported, model)]
+    monkeypatch.setattr(vocabulary, "IMPORTED_PIECES", 1)
+    after = [EncoderBackend(each, "pretrained").digest for each in (imported, model)]
+    assert before[0] != after[0]
+    assert before[1] == after[1] == manifest.digest(model)
 
 
 def test_words_begin_where_no_hashes_are(imported: Path) -> None:

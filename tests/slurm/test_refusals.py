@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from xling.core.commands.pipeline import Pipeline, Step
+from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
-from xling.slurm import submit
+from xling.core.settings.config import from_dict
+from xling.slurm import launch, submit
 
 # Codes 1000 to 1004, 1007, 1008, 1012, 1013, 1800 to 1803, 2061, 2105 and 5000 to 5005 of slurm_errno.h.
 NO_ANSWERS = (
@@ -49,3 +52,41 @@ def test_a_refusal_is_told_at_once(scontrol: Path, said: str) -> None:
     scontrol.write_text(f"{said}\n")
     with pytest.raises(UserError, match=f"refused the command scontrol: {said}"):
         submit.run_command("scontrol", "release", "218")
+
+
+def test_a_setting_without_effect_is_refused_before_it_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    halves = STAGES["corpus halves"]
+    cfg = from_dict(
+        load(halves.config),
+        {"files": ["a", "b"], "pair": "en-sw", "out": "o", "cut": "order", "seed": 3},
+        "test",
+    )
+    for submitted in (lambda: launch.submit(halves.name, cfg, "plan"),
+                      lambda: launch.submit_sweep(halves.name, [cfg], "plan")):  # fmt: skip
+        with pytest.raises(UserError, match="seed=3 changes nothing here"):
+            submitted()
+
+
+def test_a_pipeline_is_checked_and_reduced_before_it_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = {"checkpoint": str(tmp_path), "data": "data"}
+    steps = {
+        name: Step("eval", {**model, "suites": [name], "out": f"runs/{name}"}, optional=True)
+        for name in ("xnli", "pawsx")
+    }
+    with pytest.raises(UserError, match=r"data=data \(of the steps xnli, pawsx\)"):
+        launch.submit_pipeline(Pipeline(steps), "slurm", {"run": "both"})
+    rows = tmp_path / "data" / "rows" / "xnli"
+    rows.mkdir(parents=True)
+    row = '{"id": "1", "fields": {"text_a": "a", "text_b": "b"}, "label": "neutral"}\n'
+    for name in ("en.train", "en.dev", "sw.test"):
+        (rows / f"{name}.jsonl").write_text(row)
+    assert [
+        step["step"]
+        for step in launch.submit_pipeline(Pipeline(steps), "plan", {"run": "both"}).data["steps"]
+    ] == ["xnli"]

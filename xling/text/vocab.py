@@ -43,6 +43,8 @@ SPM_MODEL, WORDPIECE, TRANSFORMERS_TOKENIZER, DICTIONARY = (
     "dict.txt",
 )
 """Files of a vocabulary: the dictionary, and one tokenizer file."""
+IMPORTED_PIECES = 2
+"""Version of the pieces and offsets that imported tokenizers give: answers from other ones are predicted again."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,11 @@ def load_processor(directory: Path) -> Any:
         return spm.SentencePieceProcessor(model_file=str(path))
     except (RuntimeError, OSError) as error:
         raise UserError(f"{path} is damaged: {error}", fix="run `xling vocab` again") from None
+
+
+def has_imported_tokenizer(directory: Path) -> bool:
+    """Return whether a vocabulary has the tokenizer of another library instead of a SentencePiece model."""
+    return any((directory / name).is_file() for name in (WORDPIECE, TRANSFORMERS_TOKENIZER))
 
 
 def vocab_digest(directory: Path) -> str:

@@ -81,8 +81,9 @@ class EncoderBackend:
         if random_init:
             check_random_control(ckpt)
         self._on_update, self._saved_states = on_update, saved_states
-        if int8:
-            self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
+        made_with = [f"pieces {vocab.IMPORTED_PIECES}"] if vocab.has_imported_tokenizer(ckpt) else []
+        for each in [*made_with, *["int8"] * int8]:
+            self.digest = hashlib.sha256(f"{self.digest} {each}".encode()).hexdigest()
         self._int8_copy: tuple[tune.TunedModel, tune.TunedModel] | None = None
         self._generator = TextGenerator(ckpt, search or Search(), random_init)
         self._embedder: tuple[EncoderModel, list[str], Any, SentenceHead | None] | None = None

@@ -15,7 +15,9 @@ from xling.core.settings.config import from_dict
 from xling.eval.kinds.base import Example
 from xling.eval.rows import own
 from xling.eval.rows.listing import ListConfig, listing, run_list
+from xling.eval.rows.own_columns import Reading
 from xling.eval.rows.own_files import KIND_OF, OwnFiles
+from xling.eval.rows.own_formats import read_table
 from xling.eval.rows.suite import SUITES, load
 from xling.eval.rows.tag_schemes import iob2_of
 
@@ -43,6 +45,11 @@ CONLL = {
     + "\n".join(f"{w} NN I-NP {t}" for w, t in SENTENCE),
     "a mark before the document": "\ufeff-DOCSTART- O\n\n" + "\n".join(f"{w} {t}" for w, t in SENTENCE),
     "ten columns": "\n".join("\t".join([w, *"12345678", t]) for w, t in SENTENCE),
+    "numbered words": "\n".join(f"{i} {w} NN {t}" for i, (w, t) in enumerate(SENTENCE, 1)),
+    "numbered words from 0, ten columns": "\n".join(
+        "\t".join([str(i), w, *"abcdefg", t]) for i, (w, t) in enumerate(SENTENCE)
+    ),
+    "names of columns": "Word\tPOS\tNER\n" + "\n".join(f"{w}\tNN\t{t}" for w, t in SENTENCE),
     "comments, Windows ends": "# id 1\r\n" + "\r\n".join(f"{w} _ _ {t}" for w, t in SENTENCE) + "\r\n \r\n",
     "several blanks": "\n".join(f"{w}   {t} " for w, t in SENTENCE),
     "JSON lines": json.dumps({"words": [w for w, _ in SENTENCE], "ner_tags": [t for _, t in SENTENCE]}),
@@ -59,6 +66,25 @@ def test_tags_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
     suite = suite_of("tags", written(tmp_path, "sw.test.conll", text + "\n"))
     assert rows_of(suite, "sw") == [Example("0", {"tokens": tuple(w for w, _ in SENTENCE)}, TAGS)]
     assert (suite.labels, suite.scheme) == (("DATE", "PER"), "IOB2")
+
+
+def test_numbers_are_words_where_they_do_not_count_the_words(tmp_path: Path) -> None:
+    suite = suite_of("tags", written(tmp_path, "sw.test.txt", "1 CD B-X\n2 CD O\n\n2 CD O\n3 CD B-X\n"))
+    assert rows_of(suite, "sw")[1].fields["tokens"] == ("2", "3")
+
+
+def test_a_column_of_documents_is_not_taken_for_words(tmp_path: Path) -> None:
+    lines = "\n".join(f"bc/cctv/00 0 {i} {w} NN * {t}" for i, (w, t) in enumerate(SENTENCE))
+    path = written(tmp_path, "sw.test.conll", lines + "\n")
+    with pytest.raises(UserError, match=r"which column is the token\? .* 'bc/cctv/00'; .*columns.token="):
+        suite_of("tags", path)
+    assert rows_of(suite_of("tags", path, columns={"token": "4"}), "sw")[0].fields["tokens"][0] == "Amina"
+
+
+def test_columns_of_dependency_trees_are_recognised_under_any_name(tmp_path: Path) -> None:
+    tree = "1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n1\tde\tde\tADP\t_\t_\t2\tcase\t_\t_\n2\tle\tle\tDET\t_\t_\t0\troot\t_\t_\n"
+    suite = suite_of("tags", written(tmp_path, "fr.test.conll", tree))
+    assert rows_of(suite, "fr")[0].label == ("ADP", "DET")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +205,36 @@ def test_a_cell_in_quotes_may_have_several_lines(tmp_path: Path) -> None:
         "classes", written(tmp_path, "t.csv", 'text,label\n"a\n\nb",x\nc,x\n,y\n'.replace(",y", "d,y"))
     )
     assert [row.fields["text"] for row in rows_of(suite)] == ["a\n\nb", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "labels"),
+    [
+        ("y\tgood\nn\tbad\ny\tfine\n", ["good", "bad", "fine"], ["y", "n", "y"]),
+        ("a, 1|x\nb, 2|y\nc, 3|x\n", ["a, 1", "b, 2", "c, 3"], ["x", "y", "x"]),
+        ('"a; 1",x\n"b; 2",y\n"c; 3",x\n', ["a; 1", "b; 2", "c; 3"], ["x", "y", "x"]),
+        ('x,"a;1"\ny,"b;2"\nx,"c;3"\n', ["a;1", "b;2", "c;3"], ["x", "y", "x"]),
+        ("text;label\n1,5 a;x\n2,5 b;y\n", ["1,5 a", "2,5 b"], ["x", "y"]),
+    ],
+)
+def test_names_and_delimiters_are_not_found_in_what_a_text_says(
+    tmp_path: Path, text: str, texts: list[str], labels: list[str]
+) -> None:
+    rows = rows_of(suite_of("classes", written(tmp_path, "t.txt", text)))
+    assert [row.fields["text"] for row in rows] == texts
+    assert [row.label for row in rows] == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,1|x\nb,2|x\n", "commas and bars both split all lines"),
+        ("text\tlabel\na\tx\ntext\tlabel\nb\ty\n", "t.txt:3: the names of the columns again"),
+    ],
+)
+def test_what_may_be_read_in_two_ways_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        suite_of("classes", written(tmp_path, "t.txt", text))
 
 
 def test_header_and_columns_may_be_given(tmp_path: Path) -> None:
@@ -318,3 +374,20 @@ def test_the_list_shows_names_of_files_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "conll").mkdir()
     (tmp_path / "conll/eng.testb").write_text("Amina I-PER\n")
     assert "present: train: none; dev: none; test: en\n" in listing(tmp_path, ["conll"])
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "how"),
+    [
+        (
+            'text\n"hello, you"\n"bye ""x"""\n',
+            ["hello, you", 'bye "x"'],
+            "with a header, text is column 1 'text'",
+        ),
+        ("hello\nbye\n", ["hello", "bye"], "without a header, text is column 1"),
+    ],
+)
+def test_a_table_of_one_column(tmp_path: Path, text: str, texts: list[str], how: str) -> None:
+    table = read_table([Path(written(tmp_path, "new.csv", text))], Reading(("text",)))
+    assert [row.cells["text"] for row in table.rows] == texts
+    assert table.facts.endswith(how)

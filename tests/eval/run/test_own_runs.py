@@ -51,6 +51,15 @@ def test_own_files_have_controls_intervals_and_every_later_command(
     assert "vote law party court" in (tmp_path / "report/report.md").read_text() + capsys.readouterr().out
 
 
+def test_a_refused_evaluation_leaves_nothing(
+    tmp_path: Path, topics: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert cli.main(["eval", *topics, "systems=majority", "seeds=1", f"out={run}"]) == 2
+    assert "seeds=1 changes nothing" in capsys.readouterr().err
+    assert not run.exists()
+
+
 def test_a_kind_may_stand_in_place_of_a_suite(tmp_path: Path, topics: list[str]) -> None:
     words = [
         topics[1],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,26 @@ def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
         predictions.read_origin(tmp_path / "text.parquet")
     with pytest.raises(UserError, match="no predictions below"):
         predictions.files(world)
+
+
+def test_rows_are_counted_before_they_are_read(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = predictions.write(tmp_path, ORIGIN, rows(world), ["neutral"] * 12)
+    facts = {"format": predictions.FORMAT, "origin": json.dumps(asdict(ORIGIN))}
+    pl.select(id=pl.repeat("0", 99_999), prediction=pl.repeat("1", 99_999)).write_parquet(
+        path, metadata=facts
+    )
+    read, heights = pl.read_parquet, []
+    monkeypatch.setattr(pl, "read_parquet", lambda *args, **settings: kept(read(*args, **settings)))
+
+    def kept(frame: pl.DataFrame) -> pl.DataFrame:
+        heights.append(frame.height)
+        return frame
+
+    with pytest.raises(UserError, match="has 99,999 predictions; valid: 12"):
+        predictions.score_file(path, world)
+    assert heights == [13]
 
 
 @pytest.mark.parametrize(

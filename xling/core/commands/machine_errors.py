@@ -55,7 +55,9 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         return UserError("too many open files", fix=fix)
     if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
-    file = error.filename or _path_of(error)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+    # A copy names both of its files, and only the second one is written.
+    file = (error.filename2 if full else None) or error.filename or _path_of(error)
     place = "".join(f"{each}: " for each in (out and f"out={out}", file) if each)
     disk = _disk_of(Path(file or out or tempfile.gettempdir()))
     remedies = {
