@@ -492,6 +492,6 @@ def test_the_version(xling: Xling) -> None:
 
 @pytest.mark.seconds
 def test_installed_packages_fit_together() -> None:
-    """``make install`` brings all that its packages ask for, but torchaudio: one that does not fit stops transformers."""
+    """``make install`` brings all that its packages ask for, but torchaudio: a wrong one stops transformers."""
     done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
     assert re.fullmatch(r"fairseq-fixed \S+ requires torchaudio, which is not installed\.\n", done.stdout)
