@@ -19,7 +19,12 @@ _SETTINGS = {
     ("near_dedup", ""): "near_dedup=false",
     ("perplexity", ""): "lm.keep= or lm.max_perplexity=",
     ("read", "longer than max_chars"): "max_chars=",
-    ("read", "not a JSON object"): "give one JSON object a line (jq -c '.[]' makes lines of an array)",
+    (
+        "read",
+        "not a JSON object",
+    ): "give one JSON object a line (jq -c '.[]' makes lines of an array, jq -c . of other JSON)",
+    ("read", "malformed"): "none, mend these rows in the source",
+    ("switch", "no_links"): "source=, an alignment with links for these pairs",
     ("read", "no text field"): "name the field text",
     ("read", "wrong charset"): "convert the source to UTF-8",
 }
@@ -49,6 +54,13 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages:
         f"  less than half was kept; most was dropped by {stage}/{reason}: {lost[key]:,} {unit}"
         f"{f' ({meaning})' if meaning else ''}; setting: {setting_of(stage, reason, meaning, stages(stage))}"
     )
+
+
+def half_note(read: int, kept: int, unit: str, reason: str, setting: str) -> str:
+    """Return a line on a result that keeps less than half of its input, for commands without a ledger, or ""."""
+    if kept * 2 >= read:
+        return ""
+    return f"\n  less than half was kept: {kept:,} of {read:,} {unit}; {reason}; setting: {setting}"
 
 
 def tokenised_note(notes: Mapping[str, int], read: int, remedy: str) -> str:
