@@ -24,10 +24,10 @@ from xling.corpora.card.ledgers import (
     merged_ledger,
 )
 from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
+from xling.corpora.common.json_rows import COMMA_NOTE
 from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import STAGE_NAME
-from xling.corpora.sources.jsonl import COMMA_NOTE
 from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE
 from xling.corpora.sources.text import LIST_NOTE
 from xling.corpora.stages import STREAMING, Stage, near_duplicates

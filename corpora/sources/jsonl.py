@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from xling.corpora.common.json_rows import read_json
 from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import (
     SOURCES,
@@ -25,7 +26,6 @@ TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2
 _URL_FIELDS = ("url", "u", "source_url", "warc-target-uri")
 _LANG_FIELDS = ("lang", "language")
 _DATE_FIELDS = ("date", "timestamp", "ts", "date_download", "warc-date")
-COMMA_NOTE = "JSON rows with a comma at their end, read without it"
 FIELDS = (*TEXT_FIELDS, *_URL_FIELDS, *_LANG_FIELDS, *_DATE_FIELDS, "meta")
 
 
@@ -48,19 +48,9 @@ class Jsonl(LocalFiles):
         ):
             if not line.strip():
                 continue
-            row = _parsed(line)
-            if row is None and line.rstrip().endswith(b","):
-                row = _parsed(line.rstrip()[:-1])
-                ledger.count_event(COMMA_NOTE, int(row is not None))
+            row = read_json(line, ledger)
             if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
                 yield kept
-
-
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | None:
