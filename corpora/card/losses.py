@@ -23,7 +23,7 @@ _SETTINGS = {
         "read",
         "not a JSON object",
     ): "give one JSON object a line (jq -c '.[]' makes lines of an array, jq -c . of other JSON)",
-    ("read", "malformed"): "none, mend these rows in the source",
+    ("read", "malformed"): "none, repair these rows in the source",
     ("switch", "no_links"): "source=, an alignment with links for these pairs",
     ("read", "no text field"): "name the field text",
     ("read", "wrong charset"): "convert the source to UTF-8",
@@ -41,7 +41,7 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages:
         stages: stage name -> its class, or None.
     """
     lost: dict[str, int] = stats["ledger"]["dropped_chars" if unit == "characters" else "dropped"]
-    if unit != "characters":  # a piece of a document is no document
+    if unit != "characters":  # pieces of documents do not count
         partial = {_SEPARATOR.join(key) for key in stats.get("partial", ())}
         lost = {key: num for key, num in lost.items() if key not in partial}
         read -= sum(lost.pop(key, 0) for key in _NO_DOCUMENTS)

@@ -133,7 +133,7 @@ def _holes_in_sentence(line: str) -> Iterator[int]:
     """Yield the numbers of the unknown templates that were removed from within a sentence."""
     for hole in _ONE_HOLE.finditer(line):
         before = _ONE_HOLE.sub("", line[max(0, hole.start() - 200) : hole.start()])
-        # A vowel sign, as in Hindi, Thai or Burmese, is no letter for an expression.
+        # An expression does not take vowel signs, as in Hindi, Thai or Burmese, for letters.
         before = "".join(char for char in before if unicodedata.category(char)[0] != "M")
         if hole[1] and _SENTENCE_GOES_ON.search(before):
             yield int(hole[1])
