@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from xling.core.settings.codes import Pair
 from xling.corpora.bitext import documents, evidence
 from xling.corpora.bitext.documents import DocumentText
 from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of
+from xling.corpora.card.losses import half_note
 from xling.corpora.parallel.language_pair import OfPair
 from xling.text.encoders import Encoder, encoder_of
 from xling.text.files import corpus_reader
@@ -100,7 +101,8 @@ def run(cfg: BitextConfig) -> Answer:
     for paths in (cfg.src, cfg.tgt):
         check_files_exist(paths)
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
-        return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
+        text = f"{out}: up to date, nothing to do{_loss(done.counts)}"
+        return Answer(text, {"out": str(out), **done.counts})
     sides = documents.read(cfg.src, cfg.split), documents.read(cfg.tgt, cfg.split)
     encoder = encoder_of(cfg.checkpoint) if cfg.checkpoint else None
     document_pairs = _pair_documents(cfg, sides, encoder)
@@ -129,7 +131,19 @@ def run(cfg: BitextConfig) -> Answer:
             "tgt_sentences": sum(len(text.sentences) for text in sides[1]),
         }
     counts = manifest.read(out).counts
-    return Answer(f"{out}: {manifest.summary(counts)}", {"out": str(out), **counts})
+    return Answer(f"{out}: {manifest.summary(counts)}{_loss(counts)}", {"out": str(out), **counts})
+
+
+def _loss(counts: Mapping[str, Any]) -> str:
+    """Return a line where less than half of the sentences of the smaller side became pairs, or ""."""
+    num_lone = min(counts["src_documents"], counts["tgt_documents"]) - counts["paired_documents"]
+    return half_note(
+        min(counts["src_sentences"], counts["tgt_sentences"]),
+        counts["pairs"],
+        "sentences",
+        f"{counts['under_threshold']:,} pairs under the threshold, {num_lone:,} documents without another",
+        "threshold=, pairing=, or names that agree",
+    )
 
 
 def check_files_exist(paths: Sequence[str]) -> None:

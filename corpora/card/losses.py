@@ -12,13 +12,20 @@ from xling.text.tokenised import KINDS, TOKENISED
 
 _SEPARATOR = "\t"
 _MIN_TOKENISED_SHARE = 0.01
+_NO_DOCUMENTS = ("read\tredirect", "read\tnot an article", "read\tnot HTML")
 _SETTINGS = {
     ("langid", "other_language"): "check lang= and the source, or leave langid out of after_dedup=",
     ("paragraph_dedup", ""): "dedup=false",
     ("near_dedup", ""): "near_dedup=false",
     ("perplexity", ""): "lm.keep= or lm.max_perplexity=",
     ("read", "longer than max_chars"): "max_chars=",
-    ("read", "not a JSON object"): "give one JSON object a line (jq -c '.[]' makes lines of an array)",
+    (
+        "read",
+        "not a JSON object",
+    ): "give one JSON object a line (jq -c '.[]' makes lines of an array, jq -c . of other JSON)",
+    ("read", "malformed"): "none, repair these rows in the source",
+    ("switch", "no_links"): "source=, an alignment with links for these pairs",
+    ("read", "no text field"): "name the field text",
     ("read", "wrong charset"): "convert the source to UTF-8",
 }
 
@@ -28,12 +35,16 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages:
 
     Args:
         stats: of the build, as they are published: ``ledger`` and ``reasons``.
-        read: characters, or pairs, that were read.
+        read: characters, documents or pairs that were read.
         kept: those that were kept.
         unit: their name.
         stages: stage name -> its class, or None.
     """
     lost: dict[str, int] = stats["ledger"]["dropped_chars" if unit == "characters" else "dropped"]
+    if unit != "characters":  # pieces of documents do not count
+        partial = {_SEPARATOR.join(key) for key in stats.get("partial", ())}
+        lost = {key: num for key, num in lost.items() if key not in partial}
+        read -= sum(lost.pop(key, 0) for key in _NO_DOCUMENTS)
     if not lost or kept * 2 >= read:
         return ""
     key = max(lost, key=lambda key: (lost[key], key))
@@ -43,6 +54,13 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages:
         f"  less than half was kept; most was dropped by {stage}/{reason}: {lost[key]:,} {unit}"
         f"{f' ({meaning})' if meaning else ''}; setting: {setting_of(stage, reason, meaning, stages(stage))}"
     )
+
+
+def half_note(read: int, kept: int, unit: str, reason: str, setting: str) -> str:
+    """Return a line on a result that keeps less than half of its input, for commands without a ledger, or ""."""
+    if kept * 2 >= read:
+        return ""
+    return f"\n  less than half was kept: {kept:,} of {read:,} {unit}; {reason}; setting: {setting}"
 
 
 def tokenised_note(notes: Mapping[str, int], read: int, remedy: str) -> str:

@@ -27,6 +27,7 @@ from xling.core.settings.codes import Lang, Pair
 from xling.corpora.card import data_card
 from xling.corpora.card.counters import Counters, SourceCounters
 from xling.corpora.card.ledgers import ledger_to_json
+from xling.corpora.card.losses import loss_note
 from xling.corpora.codeswitch.alm import AlmSettings, ReplacementRate, draw_sentence
 from xling.corpora.codeswitch.documents import alternate_languages, group_by_document
 from xling.corpora.codeswitch.words import Spans, add_word_forms, project_links, word_cutter, words_of_phrases
@@ -186,6 +187,9 @@ def run(cfg: CodeswitchConfig) -> Answer:
         publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
     told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}{_summary(cfg, counts)}"
+    num_read = ledger.seen["read"]
+    note = loss_note(stats, num_read, num_read - ledger.dropped.total(), "pairs", lambda _: None)
+    told += f"\n{note}" * bool(note)
     return Answer(told, {"out": str(out), **publication.counts})
 
 

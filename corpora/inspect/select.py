@@ -16,6 +16,7 @@ import polars as pl
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
+from xling.corpora.card.losses import half_note
 from xling.corpora.common.shards import SCHEMA, corpus_shards
 from xling.corpora.parallel import select as pairs
 from xling.corpora.stages.filters import STATISTICS
@@ -83,8 +84,9 @@ def run(cfg: SelectConfig) -> Answer:
         "of_characters": num_read_chars,
     }
     message = f"{num_kept:,} of {num_read:,} documents, {chars:,} of {num_read_chars:,} characters"
+    note = half_note(num_read_chars, chars, "characters", f"{cfg.expr!r} is not true for the others", "expr=")
     if not cfg.out:
-        return Answer(f"{message} would stay", counts)
+        return Answer(f"{message} would stay{note}", counts)
     if not num_kept:
         raise UserError(f"{cfg.expr!r} leaves none of {num_read:,} documents", fix="loosen the expression")
     out = Path(cfg.out)
@@ -96,7 +98,7 @@ def run(cfg: SelectConfig) -> Answer:
                 if len(left):
                     left.write_parquet(publication.path / "shards" / path.name, compression="zstd")
             publication.counts |= counts
-    return Answer(f"{message} in {out}", counts | {"out": str(out)})
+    return Answer(f"{message} in {out}{note}", counts | {"out": str(out)})
 
 
 def _select_pairs(cfg: SelectConfig) -> Answer:
@@ -104,8 +106,10 @@ def _select_pairs(cfg: SelectConfig) -> Answer:
     corpus, out = Path(cfg.corpus), Path(cfg.out)
     counts = pairs.counts(corpus, cfg.expr)
     message = f"{counts['pairs']:,} of {counts['of_pairs']:,} training pairs"
+    others = f"{cfg.expr!r} is not true for the others"
+    note = half_note(counts["of_pairs"], counts["pairs"], "pairs", others, "expr=")
     if not cfg.out:
-        return Answer(f"{message} would stay", counts)
+        return Answer(f"{message} would stay{note}", counts)
     if not counts["pairs"]:
         raise UserError(
             f"{cfg.expr!r} leaves none of {counts['of_pairs']:,} pairs", fix="loosen the expression"
@@ -115,7 +119,7 @@ def _select_pairs(cfg: SelectConfig) -> Answer:
         with manifest.publish(out, STAGE, settings, [corpus]) as publication:
             pairs.write(corpus, cfg.expr, publication.path)
             publication.counts |= counts
-    return Answer(f"{message} in {out}", counts | {"out": str(out)})
+    return Answer(f"{message} in {out}{note}", counts | {"out": str(out)})
 
 
 def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:

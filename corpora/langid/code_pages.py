@@ -57,6 +57,7 @@ _MULTI_BYTE = frozenset({"gb18030", "big5", "cp932", "euc_jp", "cp949"})
 _NATIVE_GAIN = 6.5  # of the unigrams of letters of a language; those of loan words are under it
 _MIN_NATIVE_SHARE = 0.9
 _MIN_CHANGED, _MIN_LIKE_LINES = 2, 3
+_MIN_STRANGE, _MIN_TEXT = 3, 60  # characters of a text that n-grams do not tell
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams must rise
 _MIN_GAIN_OF_ONE = 0.5  # where one character changed
 _MAX_LINES_AT_ONCE = 256
@@ -215,7 +216,28 @@ class WrongCodePage:
             rows = suspects[first : first + _MAX_LINES_AT_ONCE]
             for row, text in zip(rows, self._mend_suspects([lines[i] for i in rows]), strict=True):
                 mended[row] = text
+        if suspects and not self._own_letters & set("".join(lines)):
+            return self._mend_few_letters("\n".join(mended)).split("\n")
         return mended
+
+    def _mend_few_letters(self, text: str) -> str:
+        """Return a text put right whose only strange letters, a few, are those of its language in Windows-1252.
+
+        Hungarian differs in two letters there, too few for n-grams. Right text of some length has a letter that
+        Windows-1252 lacks.
+        """
+        if self.lang.script != "Latn" or not self._own_letters or len(text) < _MIN_TEXT:
+            return text
+        table = _single_byte_table("cp1252", code_pages(self.lang)[0])
+        strange = [char for char in text if char > "\x7f" and char not in self.letters | _ANYWHERE]
+        if len(strange) < _MIN_STRANGE or any(table.get(ord(char)) not in self.letters for char in strange):
+            return text
+        return text.translate({ord(char): table[ord(char)] for char in set(strange)})
+
+    @cached_property
+    def _own_letters(self) -> set[str]:
+        """Letters of the language that Windows-1252 lacks."""
+        return {char for char in self.letters if not char.encode("cp1252", "ignore")}
 
     def is_suspect(self, text: str) -> bool:
         """Whether a text holds letters that are not the language's, or signs inside words."""

@@ -33,6 +33,7 @@ from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
 from xling.core.settings.codes import Pair
+from xling.corpora.card.losses import half_note
 from xling.corpora.mining import margin, rows, search, sentences
 from xling.corpora.mining.rows import VectorRows
 from xling.corpora.mining.sentences import Sentences
@@ -411,4 +412,11 @@ def _chosen_pairs(plan: MiningPlan) -> margin.Pairs:
 def _make_answer(out: Path, text: str = "") -> Answer:
     counts = manifest.read(out).counts
     shown = {key: value for key, value in counts.items() if key != "phases"}
-    return Answer(f"{out}: {text or manifest.summary(shown)}", {"out": str(out), **counts})
+    note = half_note(
+        min(counts["src_sentences"], counts["tgt_sentences"]),
+        counts["pairs"],
+        "sentences",
+        f"{counts['without_pair']:,} without a neighbour over the threshold",
+        "threshold=, retrieval=",
+    )
+    return Answer(f"{out}: {text or manifest.summary(shown)}{note}", {"out": str(out), **counts})

@@ -24,10 +24,11 @@ from xling.corpora.card.ledgers import (
     merged_ledger,
 )
 from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
+from xling.corpora.common.json_rows import COMMA_NOTE
 from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import STAGE_NAME
-from xling.corpora.sources.source import CUT_NOTE
+from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE
 from xling.corpora.sources.text import LIST_NOTE
 from xling.corpora.stages import STREAMING, Stage, near_duplicates
 from xling.corpora.stages import paragraphs as dedup
@@ -36,6 +37,7 @@ from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Ledger
 
 STATS = "stats.json"
+_SAID_NOTES = (LIST_NOTE, CUT_NOTE, COMMA_NOTE, LOST_CHARS_NOTE)
 _PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
 
 
@@ -82,15 +84,19 @@ def summary(out: Path) -> Answer:
     """Return a paragraph that summarises a published corpus."""
     stats = read_json(out / STATS)
     seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
-    share = 100 * chars["corpus"] / max(1, chars["read"])
+    doc_share, share = (100 * count["corpus"] / max(1, count["read"]) for count in (seen, chars))
     text = (
-        f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents, {chars['corpus']:,} of "
-        f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / data_card.HTML_FILE}"
+        f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents ({doc_share:.1f} %), "
+        f"{chars['corpus']:,} of {chars['read']:,} characters ({share:.1f} %) in {out}\n"
+        f"  data card: {out / data_card.HTML_FILE}"
     )
     notes = stats["ledger"]["notes"]
-    said = [f"  {note}: {notes[note]:,}" for note in (LIST_NOTE, CUT_NOTE) if note in notes]
+    said = [f"  {note}: {notes[note]:,}" for note in _SAID_NOTES if notes.get(note)]
     said.append(tokenised_note(notes, seen["read"], "before_dedup=repair,detokenise,blocklist,length,lines"))
-    said.append(loss_note(stats, chars["read"], chars["corpus"], "characters", _stage_class))
+    said.append(
+        loss_note(stats, chars["read"], chars["corpus"], "characters", _stage_class)
+        or loss_note(stats, seen["read"], seen["corpus"], "documents", _stage_class)
+    )
     text = "\n".join([text, *filter(None, said)])
     read = {"documents": seen["read"], "characters": chars["read"]}
     kept = {"documents": seen["corpus"], "characters": chars["corpus"]}

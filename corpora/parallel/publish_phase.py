@@ -26,7 +26,8 @@ from xling.corpora.card.ledgers import (
     merged_counters,
     merged_ledger,
 )
-from xling.corpora.card.losses import loss_note, tokenised_note
+from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
+from xling.corpora.common.json_rows import COMMA_NOTE
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
 from xling.corpora.parallel.filters import PAIR_FILTERS, PairFilter
@@ -263,6 +264,8 @@ def summary(out: Path) -> Answer:
     for note, num in sorted(stats["ledger"]["notes"].items()):
         if note.startswith("truncated"):
             text += f"\n  {num} {note}: what is missing behind its end is not counted; get it again"
+        elif note == COMMA_NOTE:
+            text += f"\n  {note}: {num:,}"
     said = (
         tokenised_note(stats["ledger"]["notes"], seen[READ_STAGE], "settings.repair.tokenised=true"),
         loss_note(stats, seen[READ_STAGE], seen[CORPUS], "pairs", _filter_class),
@@ -280,7 +283,11 @@ def nothing_left(build: Build, ledger: Ledger) -> UserError:
     """The error for an empty result, with the commonest reasons."""
     if not ledger.seen[READ_STAGE]:
         return UserError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")
+    stage, reason = max(ledger.dropped, key=lambda key: (ledger.dropped[key], key), default=(READ_STAGE, ""))
+    is_read = stage == READ_STAGE
     return UserError(
         f"none of {ledger.seen[READ_STAGE]:,} pairs is left: {main_reasons(ledger)}",
-        fix="loosen settings.FILTER.KEY=..., or check pair=",
+        fix=setting_of(stage, reason, "", None)
+        if is_read
+        else "loosen settings.FILTER.KEY=..., or check pair=",
     )

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from xling.corpora.common.json_rows import read_json
+from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import (
     SOURCES,
     STAGE,
@@ -17,14 +19,14 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.corpora.sources.values import as_date, as_name, as_text
-from xling.text.document import Document, Ledger
+from xling.text.document import LONE, TITLED, Document, Ledger
 from xling.text.files.compressed import read_lines
 
 TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL_FIELDS = ("url", "u", "source_url", "warc-target-uri")
 _LANG_FIELDS = ("lang", "language")
 _DATE_FIELDS = ("date", "timestamp", "ts", "date_download", "warc-date")
-FIELDS = (*TEXT_FIELDS, *_URL_FIELDS, *_LANG_FIELDS, *_DATE_FIELDS)
+FIELDS = (*TEXT_FIELDS, *_URL_FIELDS, *_LANG_FIELDS, *_DATE_FIELDS, "meta")
 
 
 @SOURCES.register("jsonl")
@@ -46,10 +48,7 @@ class Jsonl(LocalFiles):
         ):
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
+            row = read_json(line, ledger)
             if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
                 yield kept
 
@@ -71,11 +70,22 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | Non
         next(filter(None, (read(row[key]) for key in names if row.get(key) is not None)), "")
         for names, read in ((_URL_FIELDS, as_name), (_DATE_FIELDS, as_date))
     )
-    doc = Document(name, paragraphs(text), url, source, date)
+    doc = Document(name, paragraphs(text), url, source, date, form=_form(row.get("meta")))
     lang = next((row[key] for key in _LANG_FIELDS if row.get(key)), "")  # a list names no single one
     if isinstance(lang, str) and (declared := declared_lang(lang)):
         doc.meta["declared_lang"] = declared
     return admit(doc, ledger)
+
+
+def _form(meta: Any) -> str:
+    """Return the form that a corpus of ours wrote down for a document, "" for other rows."""
+    if isinstance(meta, str) and FORM in meta:
+        try:
+            meta = json.loads(meta)
+        except (ValueError, RecursionError):
+            return ""
+    form = meta.get(FORM) if isinstance(meta, dict) else ""
+    return form if isinstance(form, str) and form in (TITLED, LONE) else ""
 
 
 def count_refused(name: str, source: str, reason: str, ledger: Ledger) -> None:

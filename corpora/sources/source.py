@@ -24,6 +24,7 @@ from xling.text.long_texts import cut_text
 
 STAGE = READ
 CUT_NOTE = "documents made by cutting long texts at paragraph or sentence ends"
+LOST_CHARS_NOTE = "documents with U+FFFD in the place of what could not be decoded"
 MAX_DOC_CHARS = 200_000
 """Of one document of a long text: at two characters a word it has no more words than any stage takes."""
 REASONS = {
@@ -397,5 +398,7 @@ def admit(doc: Document, ledger: Ledger, reason: str = "") -> Document | None:
     elif "\ufffd" in doc.text and doc.text.count("\ufffd") * 20 > len(doc.text):
         ledger.drop(STAGE, "wrong charset", doc)
     else:
+        if "\ufffd" in doc.text:
+            ledger.count_event(LOST_CHARS_NOTE)
         return doc
     return None

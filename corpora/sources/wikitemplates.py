@@ -89,7 +89,7 @@ def text_of(name: str, arguments: Arguments, page: Page) -> str | None:
         if name.startswith(prefix):
             return arguments.at(position)
     if _SELF.fullmatch(name):
-        return name
+        return _ROMAN.sub(lambda number: number[0].upper(), name)
     return "" if _SILENT.match(name) else None
 
 
@@ -110,7 +110,7 @@ _POSITIONS = {
         "terme défini",
         "exp", "ind", "petite", "latin", "s", "число", "comment", "latein", "esd", "duration", "term",
         "angbr", "angle bracket", "key", "char",
-        "script", "hebr", "arab", "grc", "polytonic", "translation", "trans", "fett",
+        "hebr", "arab", "grc", "polytonic", "translation", "trans", "fett",
         "citation needed span", "cn-span", "clarify span", "fact span", "disputed inline span", "dubious span",
     ), 1),
     **dict.fromkeys((
@@ -120,7 +120,7 @@ _POSITIONS = {
         "en langue",
         "言語", "langwithname", "taal2", "nyelv", "語言",
     ), 2),
-    **dict.fromkeys(("transl", "transliteration", "tlit", "script/hebrew", "script/arabic", "translit"), -1),
+    **dict.fromkeys(("transl", "transliteration", "tlit", "script", "script/hebrew", "script/arabic", "translit"), -1),
     "tsl": 3, "unicode fonts": 1, "nihongo4": 1, "sort": -1,
 }  # fmt: skip
 _PREFIXES = {
@@ -135,7 +135,7 @@ _CONSTANTS = {
     "endash": "–",
     "mdash": "—", "em dash": "—", "emdash": "—", "spaced mdash": " — ", "—": "—", "–": "–", "okina": "ʻ", "ayin": "ʿ",
     "hamza": "ʾ",
-    "'s": "’s", "ellipsis": "…", "...": "…", "etc.": "etc.", ",": ",", "euro": "€", "av jc": "av. J.-C.",
+    "'s": "’s", "ellipsis": "…", "...": "…", "etc.": "etc.", ",": ",", "av jc": "av. J.-C.",
     "apr jc": "apr. J.-C.",
     "ad": "AD", "bc": "BC", "bce": "BCE", "ce.": "CE", "тыс": "тыс.", "млн": "млн", "млрд": "млрд", "тире": " — ",
     "break": "\n",
@@ -145,7 +145,7 @@ _CONSTANTS = {
     "pipe": BAR,
 }  # fmt: skip
 _CURRENCIES = {
-    "us$": "US$", "usd": "US$", "$": "$", "gbp": "£", "£": "£", "eur": "€", "€": "€", "jpy": "¥", "¥": "¥",
+    "us$": "US$", "usd": "US$", "$": "$", "gbp": "£", "£": "£", "eur": "€", "euro": "€", "€": "€", "jpy": "¥", "¥": "¥",
     "jp¥": "¥", "inr": "₹",
     "₹": "₹", "rs": "Rs.", "a$": "A$", "aud": "A$", "c$": "C$", "cad": "C$", "nz$": "NZ$", "nzd": "NZ$", "hk$": "HK$",
     "cny": "¥",
@@ -157,6 +157,7 @@ _CURRENCIES = {
 }  # fmt: skip
 # Ordinal numbers and centuries that are the name of a template in French and Romance Wikipedias.
 _SELF = re.compile(r"\d{1,4}(?:er|re|e|ère|ème)|[ivxlc]+(?:er|re|e)(?: siècle.*)?|secolul.*|siglo [ivx]+")
+_ROMAN = re.compile(r"\b[ivxlc]+(?=er\b|re\b|e\b|-|$)")
 # References, notes, calls for sources, pronunciations, coordinates, icons.
 _SILENT = re.compile(
     r"(?:sfn|sfnp|sfnm|harv\w*|efn|efn-\w+|refn?|r|rp|note|cn|fact|who|when|where|why|by whom|according to whom|"
@@ -409,14 +410,18 @@ _RENDERERS: dict[str, _Renderer] = {
     "centered pull quote",
                      "pull quote", "zitat", "citat", "cytat", "citaat", "cita", "citazione", "citação", "lainaus",
                      "цитата",
-                     "alıntı", "kutipan", "اقتباس", "نقل قول", "引用", "début citation", "citation bloc", "nukuu"),
+                     "alıntı", "kutipan", "اقتباس", "نقل قول", "引用", "début citation", "citation bloc",
+                     "poemquote", "nukuu"),
                      _quote),
-    **dict.fromkeys(('"', "'\"", "quote-inline", "quotei", "inlinequote", '" "', "„", "q", "guillemets"), _quoted),
+    **dict.fromkeys(('"', "'\"", "quote-inline", "quotei", "inlinequote", '" "', "„", "q", "qq", "«",
+    "guillemets"), _quoted),
     "val": _val, "frac": _fraction, "sfrac": _fraction, "fraction": _fraction, "bruch": _fraction, "дробь": _fraction,
     "circa": _with("c. "), "c.": _with("c. "), "ca.": _with("ca. "), "ca": _with("c. "), "floruit": _with("fl. "),
     "fl.": _with("fl. "),
     "né": _with("né "), "née": _with("née "), "nee": _with("née "), "reign": _with("r. "), "r.": _with("r. "),
-    "chem": _chem, "chemf": _chem, "sortname": _name, "sort name": _name, "hlist": _joined, "bibleverse": _joined,
+    "chem": _chem, "chemf": _chem, "gaps": _chem,
+    "e": _with(" × 10^"), "10^": _with("10^"), "maß": _french_unit,
+    "sortname": _name, "sort name": _name, "hlist": _joined, "bibleverse": _joined,
     **dict.fromkeys(("start date", "end date", "start date and age", "birth date", "birth date and age", "death date",
                      "birth-date", "death-date", "date", "dts", "birth date and age2", "film date", "release date"),
                      _date),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -56,7 +57,7 @@ _PUNCTUATION_AT_HOLE = re.compile(
     f"[,;،؛、；] *{_HOLES}+ *(?=[,;،؛、；)）])|(?<=[(（]) *{_HOLES}+ *[,;،؛、；]? *"
 )
 # A removed template is within a sentence where the text before it has not ended.
-_SENTENCE_GOES_ON = re.compile(r"[^\W_][\s,'’\"”»)%]*$")
+_SENTENCE_GOES_ON = re.compile(r"[^\W_][\s,;،؛、，；'’\"”»)）」』》%]*$")
 _LEADING_PUNCTUATION = re.compile(r"([(（])(?:\s*[,;:،؛、，；：])+\s*")
 _SPACE = re.compile(r"[ \t\u00a0\u3000]+")
 _SPACE_BEFORE_PUNCTUATION = re.compile(r" +(?=[,.)\]،。、，）](?:\s|$)|\)[.,;:]|[。、，！？])")
@@ -131,9 +132,10 @@ def clean(
 def _holes_in_sentence(line: str) -> Iterator[int]:
     """Yield the numbers of the unknown templates that were removed from within a sentence."""
     for hole in _ONE_HOLE.finditer(line):
-        if hole[1] and _SENTENCE_GOES_ON.search(
-            _ONE_HOLE.sub("", line[max(0, hole.start() - 200) : hole.start()])
-        ):
+        before = _ONE_HOLE.sub("", line[max(0, hole.start() - 200) : hole.start()])
+        # An expression does not take vowel signs, as in Hindi, Thai or Burmese, for letters.
+        before = "".join(char for char in before if unicodedata.category(char)[0] != "M")
+        if hole[1] and _SENTENCE_GOES_ON.search(before):
             yield int(hole[1])
 
 

@@ -174,7 +174,14 @@ def test_the_command_publishes_pairs_that_the_next_one_reads(documents, tmp_path
         for row, a, b in zip(rows[1:], place[::2], place[1::2], strict=True)
     }
     assert f1(found, right) > 0.93
-    assert "up to date" in run_local("corpus bitext", cfg)
+    assert "up to date" in (said := run_local("corpus bitext", cfg)) and "less than half" not in str(said)
+    strict = BitextConfig("en-de", (src,), (tgt,), out=str(tmp_path / "strict"), split=False, threshold=9)
+    said, again = (str(run_local("corpus bitext", strict)) for _ in range(2))
+    for told in (said, again):
+        assert (
+            f"less than half was kept: 0 of {min(counts['src_sentences'], counts['tgt_sentences'])}" in told
+        )
+        assert "pairs under the threshold" in told and "setting: threshold=" in told
 
 
 def test_rows_of_json_lines_are_documents(documents, tmp_path):

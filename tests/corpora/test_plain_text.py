@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,6 +201,56 @@ def test_documents_without_a_line_break_are_kept(tmp_path: Path) -> None:
         UserError, match=r"length/short 1 \(short: .*fewer than min_chars.*settings.length.min_chars="
     ):
         mono(tmp_path / "b", f"jsonl:{tmp_path}/b.jsonl")
+
+
+def test_rows_that_end_in_a_comma_are_read_and_told(tmp_path: Path) -> None:
+    rows = [json.dumps({"text": text}) for text in ENGLISH[:3]]
+    (tmp_path / "a.json").write_text("[\n" + ",\r\n".join(rows) + "\n]\n", encoding="utf-8")
+    said = mono(tmp_path / "out", f"jsonl:{tmp_path}/a.json", before_dedup="repair", after_dedup=[])
+    assert [doc.text for doc in read_corpus(tmp_path / "out")] == ENGLISH[:3]
+    assert "3 of 5 documents (60.0 %)" in said
+    assert "JSON rows with a comma at their end, read without it: 2" in said
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [("12", "not a JSON object"), ('{"a": "b"}', "no text field"), ('{"text": 1}', "not text")],
+)
+def test_lost_rows_count_though_they_have_no_characters(row: str, reason: str, tmp_path: Path) -> None:
+    text = json.dumps({"text": ENGLISH[0]})
+    (tmp_path / "a.jsonl").write_text("\n".join([row, text, row]), encoding="utf-8")
+    said = mono(tmp_path / "out", f"jsonl:{tmp_path}/a.jsonl", before_dedup="repair", after_dedup=[])
+    assert "1 of 3 documents (33.3 %)" in said
+    assert f"less than half was kept; most was dropped by read/{reason}: 2 documents" in said
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_bad_units_of_marked_files_are_counted(encoding: str, tmp_path: Path) -> None:
+    good = f"{ENGLISH[0]}\n\n{ENGLISH[1]}\n\n{ENGLISH[2]}".encode(encoding)
+    bad = "\ud83d".encode(encoding, "surrogatepass")
+    (tmp_path / "a.txt").write_bytes("\ufeff".encode(encoding) + good + bad)
+    said = mono(tmp_path / "out", f"text:{tmp_path}/a.txt", before_dedup="repair", after_dedup=[])
+    assert "documents with U+FFFD in the place of what could not be decoded: 1" in said
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_sentences_of_a_published_corpus_are_read_back_as_sentences(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(ENGLISH[:120]), encoding="utf-8")
+    mono(tmp_path / "once", f"lines:{tmp_path}/a.txt", near_dedup="false")
+    pl.read_parquet(tmp_path / "once" / "shards" / "*.parquet").write_ndjson(tmp_path / "once.jsonl")
+    files = "once/shards/*.parquet" if kind == "parquet" else "once.jsonl"
+    said = mono(tmp_path / "twice", f"{kind}:{tmp_path}/{files}", near_dedup="false")
+    assert "120 of 120 documents (100.0 %)" in said
+    forms = [doc.form for doc in read_corpus(tmp_path / "twice")]
+    assert forms == [LONE] * 120
+
+
+@pytest.mark.parametrize(
+    "meta", [1, "", "x", "[]", {"form": "other"}, {"form": ["lone"]}, '{"form": "lone', None]
+)
+def test_other_meta_says_nothing_on_the_form(meta: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "a", "meta": meta}), encoding="utf-8")
+    assert [doc.form for doc in read(f"jsonl:{tmp_path}/a.jsonl", "en")[0]] == [""]
 
 
 def test_a_long_row_is_cut_and_not_lost(tmp_path: Path) -> None:

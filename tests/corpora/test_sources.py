@@ -26,7 +26,15 @@ from tests.corpora.reading import TEXTS, read
 from xling.core.errors import UserError
 from xling.corpora.sources import webpage
 from xling.corpora.sources.records import records
-from xling.corpora.sources.source import CUT_NOTE, MAX_DOC_CHARS, Context, Shard, open_source, unique_names
+from xling.corpora.sources.source import (
+    CUT_NOTE,
+    LOST_CHARS_NOTE,
+    MAX_DOC_CHARS,
+    Context,
+    Shard,
+    open_source,
+    unique_names,
+)
 from xling.text.document import Ledger
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -247,7 +255,7 @@ def test_empty_bodies_and_wrong_charsets_are_dropped_with_a_reason(tmp_path: Pat
     (tmp_path / "a.wet").write_bytes(body)
     docs, ledger = read(f"wet:{tmp_path}/*")
     assert ledger.dropped == {("read", "empty"): 2, ("read", "wrong charset"): 1}
-    assert ledger.notes == {"text with bytes that are not UTF-8": 2}
+    assert ledger.notes == {"text with bytes that are not UTF-8": 2, LOST_CHARS_NOTE: 1}
     assert [doc.text for doc in docs] == ["abc " * 40 + "\ufffd"]
 
 

@@ -193,6 +193,8 @@ def test_of_variants_the_first_is_read_and_other_text_stays(inner: str, text: st
 
 
 TEMPLATES = [
+    ("{{script|Cyrl|Пример}}", "Пример"), ("{{gaps|1|000|000}}", "1000000"), ("6{{e|6}} kg", "6 × 10^6 kg"),
+    ("{{euro|5}}", "€5"), ("{{euro}}", "€"), ("{{qq|we will}}", "“we will”"),
     ("{{convert|3|to|5|km|mi|abbr=on}}", "3 to 5 km"), ("{{convert|1,200|m|ft}}", "1,200 m"),
     ("{{convert|10|-|12|mi|km|0}}", "10–12 mi"), ("{{cvt|60|x|40|cm|in}}", "60 × 40 cm"),
     ("{{convert|5|ft|10|in|m}}", "5 ft 10 in"), ("{{convert|93|m|ft|abbr=off|sp=us}}", "93 m"),
@@ -213,6 +215,7 @@ TEMPLATES = [
     ("{{lc:ABC}} {{ucfirst:abc}}", "abc Abc"), ("{{née|Kasner}}", "née Kasner"), ("{{nowrap|1=a = b}}", "a = b"),
 ]  # fmt: skip
 FRENCH = [
+    ("{{XXe siècle}}", "XXe siècle"), ("{{XIXe}}", "XIXe"), ("{{«|mot}}", "« mot »"),
     ("{{unité|3798|m}}", "3798 m"), ("{{unité|100|km|2}}", "100 km2"), ("{{date|9|4|1866}}", "9 avril 1866"),
     ("{{date-|12 mai 2012}}", "12 mai 2012"), ("{{s|XX}}", "XXe siècle"), ("{{-s|V}}", "Ve siècle av. J.-C."),
     ("{{citation|mot}}", "« mot »"), ("{{langue|la|verbum}}", "verbum"), ("{{heure|9|30}}", "9 h 30"),
@@ -253,6 +256,29 @@ def test_a_template_dropped_from_within_a_sentence_is_counted() -> None:
     silent = Counter[str]()
     clean("It rains{{sfn|A|2000}}, he says{{citation needed|date=x}}{{efn|b}}.", dropped=silent)
     assert not silent
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "这条河很长，",
+        "川は長く、",
+        "यह नदी लंबी है",
+        "แม่น้ำสายนี้ยาวที่",
+        "نهر طويل،",
+        "இது ஒரு ஆறு,",
+        "ဒီမြစ်က ရှည်တဲ့",
+        "他说（一）",
+    ],
+)
+def test_a_dropped_template_is_counted_after_signs_of_every_script(before: str) -> None:
+    dropped: Counter[str] = Counter()
+    clean(f"{before}{{{{foo|x}}}} b.", dropped=dropped)
+    assert dropped == {"foo": 1}
+    ended = Counter[str]()
+    for end in "。।॥።۔။?！":
+        clean(f"{before}a{end}{{{{foo|x}}}}", dropped=ended)
+    assert not ended
 
 
 def test_sums_are_computed_and_nothing_else() -> None:

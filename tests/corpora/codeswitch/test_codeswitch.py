@@ -14,8 +14,9 @@ from xling.corpora.codeswitch.build import CodeswitchConfig, run
 from xling.corpora.codeswitch.documents import alternate_languages, group_by_document
 from xling.corpora.parallel.settings import ParallelConfig
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings
-from xling.corpora.parallel.wordalign.stage import AlignConfig
+from xling.corpora.parallel.wordalign.stage import LINKS_FILE, AlignConfig
 from xling.corpora.toyworld import para
+from xling.text.files import corpus_reader
 from xling.text.files.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.pairs import split_words, word_spans
 from xling.text.words.substitution import (
@@ -213,6 +214,18 @@ def test_alm_corpus(made, tmp_path):
     shutil.rmtree(tmp_path / "cs")
     run(cfg)
     assert manifest.read(tmp_path / "cs").digest() == digest
+
+
+def test_pairs_without_links_are_told_where_they_are_most(made, tmp_path, monkeypatch):
+    read_lines = corpus_reader.read_lines
+
+    def read_few_links(path):
+        rows = list(read_lines(path))
+        return [row if i % 4 == 0 else "" for i, row in enumerate(rows)] if path.name == LINKS_FILE else rows
+
+    monkeypatch.setattr(corpus_reader, "read_lines", read_few_links)
+    said = str(run(CodeswitchConfig("en-de", source=(str(made / "align"),), out=str(tmp_path / "cs"))))
+    assert "less than half was kept; most was dropped by switch/no_links: 29" in said
 
 
 def test_a_parallel_corpus_is_aligned_on_the_way(tmp_path):

@@ -57,6 +57,8 @@ def test_documents_are_cut_by_their_columns(tmp_path: Path, corpus: str, expr: s
     counted = run(SelectConfig(corpus, expr))
     assert counted.data["documents"] == 2 * len(left)
     assert counted.data["of_documents"] == 20
+    share = counted.data["characters"] / counted.data["of_characters"]
+    assert ("less than half was kept" in str(counted)) == (share < 0.5)
     if left:
         run(SelectConfig(corpus, expr, str(tmp_path / "out")))
         whole = {doc.id: doc for doc in read_corpus(Path(corpus))}
@@ -107,6 +109,8 @@ def test_sentence_pairs_are_cut_by_what_their_filters_measured(pairs: Path, tmp_
         assert (out / name).read_bytes() == (pairs / name).read_bytes()
     again = run(SelectConfig(str(out), "ratio < 1.5 AND src_chars > 10"))
     assert 0 < again.data["pairs"] <= wanted.height
+    few = str(run(SelectConfig(str(pairs), "langid > 2")))
+    assert f"less than half was kept: 0 of {train.height:,} pairs; 'langid > 2' is not true" in few
 
 
 @pytest.mark.parametrize(

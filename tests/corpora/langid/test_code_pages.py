@@ -52,6 +52,22 @@ def test_what_was_read_in_another_code_page_comes_back(lang: str, written: str, 
     assert WrongCodePage.of(lang).mend([damaged, "plain", right]) == [right, "plain", right]
 
 
+def test_hungarian_in_which_few_letters_are_wrong_comes_back() -> None:
+    lines = [
+        "Minden emberi lény szabadon születik és egyenlő méltósága és joga van, ez az alap és a cél.",
+        "Az emberek, ésszel és lelkiismerettel bírván, egymással szemben testvéri szellemben kell hogy viseltessenek.",
+        "Az elismerés és a tiszteletben tartás végső célja a méltányos követelmény, amely egyetemű.",
+        "Ezek a jogok senkitől el nem vehetők, és a szabadság mindenkit megillet a világon.",
+    ]
+    damaged = [misread(line, "cp1250", "cp1252") for line in lines]
+    assert "".join(damaged).count("õ") == 4
+    assert WrongCodePage.of("hu").mend(damaged) == lines
+    # Foreign names in right text stay, and so do a few in a text too short to tell.
+    names = ["São Paulo, Võru, Põlva és Jõgeva szép helyek a világban, menjünk el oda mind a hárman."]
+    assert WrongCodePage.of("hu").mend(names) == names
+    assert WrongCodePage.of("hu").mend(["Võru, Põlva, Jõgeva"]) == ["Võru, Põlva, Jõgeva"]
+
+
 @pytest.mark.parametrize("lang", TEXTS)
 def test_right_text_stays_in_every_language(lang: str) -> None:
     lines = [*TEXTS.values(), "25 m² für 30 £ (±5 %), 3½ µm", "Þórir Guðmundsson", "été…", "Ærøskøbing"]

@@ -40,7 +40,12 @@ def test_stage_writes_scored_pairs(tmp_path):
     counts = manifest.verify(tmp_path / "out").counts
     assert counts["pairs"] == len(rows)
     assert counts["pairs"] + counts["without_pair"] == counts["src_sentences"] == 200
-    assert "up to date" in run_local("mine", cfg)
+    said = run_local("mine", cfg)
+    assert "up to date" in said
+    assert (
+        f"less than half was kept: {len(rows)} of 200 sentences; {200 - len(rows)} without a neighbour"
+        in said
+    )
 
 
 def test_stage_tells_mistakes(tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import tracemalloc
 import zipfile
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.language_names import in_column_name
+from xling.corpora.common.json_rows import COMMA_NOTE
 from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.corpora.sources.source import Context, open_source
 from xling.text.document import Ledger
@@ -281,3 +283,14 @@ def test_few_lines_that_are_not_utf8_are_malformed(tmp_path):
 def test_a_table_of_commas_given_as_tabs_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"1 column between tabs.*csv:FILE"):
         read(tmp_path / "a", written(PLAIN), scheme="tsv")
+
+
+def test_json_pairs_that_end_in_a_comma_are_read_and_counted(tmp_path):
+    rows = [json.dumps({"en": src, "sw": tgt}) for src, tgt in PLAIN]
+    ledger = Ledger()
+    (tmp_path / "a.jsonl").write_text("[\n" + ",\r\n".join(rows) + " , \n]\n")
+    context = SourceContext(languages.get("en"), languages.get("sw"))
+    found = [row[:2] for s in open_sources([f"jsonl:{tmp_path}/a.jsonl"], context) for row in s.rows(ledger)]
+    assert found == PLAIN
+    assert ledger.notes[COMMA_NOTE] == NUM
+    assert dict(ledger.dropped) == {("read", "malformed"): 2}
