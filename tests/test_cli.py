@@ -176,7 +176,7 @@ def test_recipes_say_what_they_are_for(xling: Xling) -> None:
         (b"", r"bad.txt is empty"),
         (b"\n \n\n", r"corpora.en=.*bad.txt holds no text"),
         (b"fine\ncaf\xe9\n", r"bad.txt line 2: byte 0xe9 at 3 is not UTF-8.*fix: convert it"),
-        ("fine\n".encode("utf-16"), r"bad.txt line 1: byte 0xff at 0 is not UTF-8"),
+        (b"\xff\xef\xfe\n", r"bad.txt line 1: byte 0xff at 0 is not UTF-8"),
     ],
 )
 def test_bad_text_names_file_and_line(

@@ -26,8 +26,6 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from xling import fairseq_parts
-
 HEADER = 4  # bytes that fairseq puts before what it gathers
 
 _installed = False
@@ -173,6 +171,8 @@ def _stand_in_for_compiled_parts() -> None:
 
     Cause: stock batches, blocks and BLEU are an ImportError there.
     """
+    from xling import fairseq_parts
+
     for name, module in fairseq_parts.modules().items():
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = module

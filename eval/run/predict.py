@@ -17,6 +17,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
 from xling.core.output.manifest import write_atomic
 from xling.core.progress import Progress
+from xling.core.settings.codes import Lang
 from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
 from xling.eval.rows.own_columns import LABEL, TAG, Reading
@@ -40,7 +41,7 @@ class PredictConfig:
 
     checkpoint: Path
     file: Path
-    lang: str = "en"
+    lang: Lang = "en"
     out: Path | None = None
     columns: dict[str, str] = field(default_factory=dict)
     header: Literal["auto", "true", "false"] = "auto"

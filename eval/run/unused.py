@@ -18,7 +18,12 @@ from xling.eval.run.settings import EvalConfig
 from xling.models.files.model_folder import TASK_FILE
 
 WITHOUT_MODEL = ("majority", "ngram", "dictionary")
-_PAIRS, _TAGS, _WRITING = {"pair", "choice"}, {"tag", "intent_slots"}, {"generation", "mt"}
+_CLASSES, _PAIRS, _TAGS, _WRITING = (
+    {"classify"},
+    {"pair", "choice"},
+    {"tag", "intent_slots"},
+    {"generation", "mt"},
+)
 _OF_ENCODERS = (
     "fit.method fit.freeze_embeddings fit.label_smoothing fit.switch fit.layer_decay fit.unfreeze_epochs "
     "fit.l2_start fit.task_adapter"
@@ -54,7 +59,7 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
         ),
         (
             "fit.text_features",
-            "classify" in tasks and are_deep,
+            tasks & _CLASSES and are_deep,
             "a suite of classes, and an encoder with layers",
         ),
         ("fit.project", tasks & _TAGS and is_any_static, "a suite of tags, and a static encoder"),

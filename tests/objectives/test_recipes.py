@@ -245,7 +245,7 @@ def test_every_rung_of_the_ladder_resolves(ladder: Any, tmp_path: Path) -> None:
         model = settings["model"]
         assert set(model.objectives) == {"mmlm", *added} and model.seed == 3
         assert model.out == f"{tmp_path}/{rung}-3/model" == str(settings["ner"].checkpoint)
-        assert settings["retrieval"].seeds == (3,)
+        assert settings["ner"].seeds == (3,)
         assemble._task_of(model)  # the settings of its objectives are known
 
 

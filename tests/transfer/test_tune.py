@@ -44,7 +44,7 @@ def labels(kind: str) -> tuple[str, ...]:
     return {"span": (), "choice": (), "intent_slots": joint}.get(kind, LABELS)
 
 
-FAST = TuneConfig(lr=4e-3, epochs=60, batch_rows=5, dropout=0.0, max_length=64, precision="fp32")
+FAST = TuneConfig(lr=4e-3, epochs=100, batch_rows=5, dropout=0.0, max_length=64, precision="fp32")
 
 
 @dataclass

@@ -8,6 +8,7 @@ meaning for a task, one line says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -271,9 +272,7 @@ def _padded(packed: dict[str, Any]) -> dict[str, Any]:
     rows = inputs["src_tokens"].split(lengths)
     langs = [row[:1] for row in inputs["langs"].split(lengths)]
 
-    def pad(values: list[torch.Tensor]) -> torch.Tensor:
-        return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=PAD)
-
+    pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True, padding_value=PAD)
     return {
         "id": packed["id"],
         "nsentences": len(rows),
